@@ -8,22 +8,31 @@ import type { Command, CommandBody } from '../engine/commands'
 import { withTexts } from '../engine/history/event_text'
 import { openHistory } from '../engine/history/open_history'
 import { encodeCommand } from '../engine/machine/codec/command_codec'
+import { dueInstruments } from '../engine/machine/rules/decide_batch'
 import { execute } from '../engine/machine/rules/execute'
 import type { Outcome } from '../engine/machine/state/outcome'
 import { createState, type State } from '../engine/machine/state/state'
 import { auctionRecord } from '../engine/sequencer/records'
 import { type Figure, inFolder, median, numbers, random, report } from './kit/figures'
-import { ACCOUNTS, benchConfig, elementNamed, LOT, named, REFERENCE_TICKS, TICK } from './venue/bench_config'
+import {
+  ACCOUNTS,
+  benchConfig,
+  elementNamed,
+  LOT,
+  named,
+  ORDERS_OF_ACCOUNT,
+  REFERENCE_TICKS,
+  TICK,
+} from './venue/bench_config'
 import { firstOrder, publicKeys } from './venue/fund_notes'
 
 const { fills, rounds } = numbers({ fills: 1_000, rounds: 60 })
 const WARM_UP = 20
 const SLOT = 1_000
 const UNIX_MS = 1_700_000_000_000
-const env = { batchSeed: (symbol: string, batch: number) => named(`seed ${symbol} ${batch}`) }
 
 function run(state: State, body: CommandBody): Extract<Outcome, { ok: true }> {
-  const outcome = execute(state, { ...body, unix_ms: UNIX_MS } as Command, env)
+  const outcome = execute(state, { ...body, unix_ms: UNIX_MS } as Command, {})
   if (!outcome.ok) throw new Error(`refused: ${outcome.code}`)
   return outcome
 }
@@ -47,9 +56,9 @@ function restingState(orders: readonly CommandBody[]): State {
   const terms = { order_life_slots_max, settlement_parts_max, retention_days, generation: 0 }
   const state = createState([0x7ac17ac1, 0x5eed5eed])
   run(state, { kind: 'configure', settings: { instruments, mints, fee_key, fee_anchor, ...terms } })
-  run(state, { kind: 'slot', slot: SLOT })
+  run(state, { kind: 'slot', reopens_slot: 0, slot: SLOT })
   for (let at = 0; at < ACCOUNTS; at++) {
-    const limits = { orders_live_max: 1_000_000, keys_max: 10_000, record: new Uint8Array() }
+    const limits = { orders_live_max: ORDERS_OF_ACCOUNT, keys_max: 10_000, record: new Uint8Array() }
     const account_id = `bench-${at}`
     run(state, { kind: 'account_record', account_id, version: 1, status: 'active', ...limits })
   }
@@ -68,10 +77,21 @@ for (let round = 0; round < WARM_UP + rounds; round++)
   await inFolder('auction-turn', async (dir) => {
     const history = await openHistory({ dir, key: named('history'), retention_days: 30 })
     const state = restingState(orders)
+    run(state, { kind: 'slot', reopens_slot: 0, slot: SLOT + 2 })
+    const due = dueInstruments(state).map((one) => ({ ...one, seed: named(`seed ${one.symbol}`) }))
+    run(state, { kind: 'closed', seq: 1, capacity: benchConfig('').settlement_parts_max, due })
+    const decided = {
+      kind: 'decided',
+      seq: 1,
+      outcome: 'committed',
+      slot: SLOT + 3,
+      epoch: 0,
+      commit_seq: 1,
+    } as const
     const started = Bun.nanoseconds()
-    const { events, auctions } = run(state, { kind: 'slot', slot: SLOT + 2 })
+    const { events, auctions } = run(state, decided)
     const applied = Bun.nanoseconds()
-    const command = encodeCommand({ kind: 'slot', slot: state.slot, unix_ms: UNIX_MS })
+    const command = encodeCommand({ ...decided, unix_ms: UNIX_MS })
     const records = [command, ...auctions.map((auction) => auctionRecord(auction, UNIX_MS).body)]
     const recorded = Bun.nanoseconds()
     history.record(records.length, withTexts(events))

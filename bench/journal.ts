@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import type { Journal } from '../engine/journal/contract'
 import { openJournal } from '../engine/journal/open_journal'
 import { SPARE_NAME } from '../engine/journal/segment_files'
+import { publicKeyOf } from '../protocol/sign'
 import { printTable, quantile } from './kit/figures'
 
 /** As the body of a place command with its signature. */
@@ -26,6 +27,14 @@ const OVERHEAD_BYTES = 28
 const SECONDS = 1.5
 const REPLAY_RECORDS = 1_000_000
 const GROUPS = [1, 16, 64, 256]
+const SEED = new Uint8Array(32).fill(2)
+const SIGNER = {
+  venue: new Uint8Array(32),
+  epoch: 1,
+  seed: SEED,
+  statement_key: publicKeyOf(SEED),
+  certificate: new Uint8Array(64),
+}
 const KEY = new Uint8Array(32).fill(1)
 
 type Figure = {
@@ -116,6 +125,7 @@ async function replay(dir: string, group: number): Promise<void> {
     body: new Uint8Array(BODY_BYTES).fill(3),
   }))
   let journal = await openJournal({ dir: folder, key: KEY })
+  journal.signAs(SIGNER)
   let left = Math.ceil(REPLAY_RECORDS / group)
   const lane = async () => {
     while (left-- > 0) await journal.append(records)
@@ -146,6 +156,7 @@ const dir = mkdtempSync(join(process.argv[2] ?? tmpdir(), 'tacit-bench-journal-'
 try {
   for (const group of GROUPS) raw(dir, group)
   const journal = await openJournal({ dir: join(dir, 'journal'), key: KEY })
+  journal.signAs(SIGNER)
   for (const group of GROUPS) {
     await settle(journal, join(dir, 'journal'))
     for (const lanes of [1, 2, 4]) await appends(journal, group, lanes)

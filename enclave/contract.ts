@@ -35,7 +35,8 @@ export interface Enclave {
   readonly settlement_seed: Uint8Array
   /** Certifies the statement key of this boot for the venue and epoch; must precede attestation and receipts. */
   bind(binding: VenueBinding): Promise<void>
-  signStatement(body: Uint8Array): Uint8Array
+  /** Seed of the statement key, new for each boot: it signs receipts in the journal's thread. Never written. */
+  readonly statement_seed: Uint8Array
   /** Raw statement public key with its certificate by the settlement key. */
   statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array }
   /**

@@ -78,7 +78,8 @@ class OpenEnclave implements Enclave {
   readonly identity: EnclaveIdentity
   readonly settlement_seed: Uint8Array
   /** New for each boot: its certificate names the epoch, and a key of an older epoch must not survive. */
-  private readonly statement_key = signingKey(crypto.getRandomValues(new Uint8Array(32)))
+  readonly statement_seed = crypto.getRandomValues(new Uint8Array(32))
+  private readonly statement_key = signingKey(this.statement_seed)
   private bound: Bound | undefined
   private last_plain: { slot: number; quote: AgentQuote; tls: TlsMaterial; answer: Attestation } | undefined
 
@@ -96,10 +97,6 @@ class OpenEnclave implements Enclave {
     const certificate = certifyStatementKey(this.parts.settlement_key, this.statement_key, binding)
     this.bound = { ...binding, certificate }
     this.last_plain = undefined
-  }
-
-  signStatement(body: Uint8Array): Uint8Array {
-    return this.statement_key.sign(body)
   }
 
   statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array } {

@@ -1,5 +1,5 @@
 /** Declares the commands that change the venue, as decoded from the journal; form and signatures are already verified. */
-import type { SlotNumber } from '../protocol/units'
+import type { JournalSeq, SlotNumber, Ticks } from '../protocol/units'
 import type * as wire from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { EngineConfig } from './config'
@@ -95,8 +95,31 @@ export type Reshape = {
 type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
 type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 
-/** A newer confirmed slot of the chain: expiry, timers, auctions and packing happen here. */
-type Slot = { kind: 'slot'; slot: SlotNumber }
+/**
+ * A newer confirmed slot of the chain: expiry, timers and packing happen here. `reopens_slot` is 0, or after a stall of the
+ * chain the slot from which orders are accepted again.
+ */
+type Slot = { kind: 'slot'; slot: SlotNumber; reopens_slot: SlotNumber }
+/** The close of a batch, last of its group: with the head there, `seq`, that of this record, is the commit. */
+type Closed = {
+  kind: 'closed'
+  seq: JournalSeq
+  /** Parts of the settlement batches of the match. */
+  capacity: number
+  due: { symbol: string; batch: number; reference_ticks: Ticks; seed: Uint8Array }[]
+}
+/**
+ * What the chain decided about the batch closed by record `seq`, and what a quorum of providers showed: the commit stored at
+ * `slot`, in `epoch`.
+ */
+type Decided = {
+  kind: 'decided'
+  seq: JournalSeq
+  outcome: 'committed' | 'void'
+  slot: SlotNumber
+  epoch: number
+  commit_seq: JournalSeq
+}
 /** Finalized leaves of the note tree in leaf order, verified against a known state of the chain. */
 type Leaves = { kind: 'leaves'; first_index: number; leaves: Uint8Array[]; slot: SlotNumber }
 /** The hashing worker's result for the oldest unhashed settlement batch. */
@@ -107,7 +130,7 @@ type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
 type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage }
 /** Places of the vault's payout queue. */
 type QueueCapacity = { kind: 'queue_capacity'; capacity: number }
-/** Journaled before `open_epoch` is sent. */
+/** The boot record: journaled as a group by itself before `open_epoch` is sent, and nothing after it until that is final. */
 type EpochIntended = {
   kind: 'epoch_intended'
   epoch: number
@@ -140,7 +163,11 @@ type InstrumentStatusSet = {
 type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The payout queue as the batches before this journal left it. */
 type QueueRestored = { kind: 'queue_restored'; next_payout: number; payouts: Omit<OpenPayout, 'batch_id'>[] }
-/** The first command of a journal, and repeated when a boot finds settings that differ from the state's. */
+/** The snapshot of the state after record `seq` is on disk; it counts from here on. `state_hash` is SHA-256 of its state. */
+type SnapshotTaken = { kind: 'snapshot_taken'; seq: JournalSeq; state_hash: Uint8Array }
+/** The last command of a drained instance: it acknowledges nothing more, so its successor need not wait out its lease. */
+type Released = { kind: 'released' }
+/** The first command after a journal's first boot record, repeated when a boot finds settings that differ from the state's. */
 type Configure = { kind: 'configure'; settings: Settings }
 
 export type CommandBody =
@@ -155,6 +182,8 @@ export type CommandBody =
   | ArmDisconnect
   | Disconnected
   | Slot
+  | Closed
+  | Decided
   | Leaves
   | Hashed
   | BatchSigned
@@ -171,8 +200,10 @@ export type CommandBody =
   | Configure
   | SpentRestored
   | QueueRestored
+  | SnapshotTaken
+  | Released
 
-/** A command with the wall-clock time it was sequenced at: a fact for stamps and retention, not a choice. */
+/** A command with the chain time it was sequenced at. */
 export type Command = CommandBody & { unix_ms: number }
 export type CommandKind = Command['kind']
 export type CommandOf<K extends CommandKind> = Extract<Command, { kind: K }>

@@ -36,11 +36,22 @@ export type EngineConfig = {
   settlement_parts_max: number
   /** Days events, final orders and fills stay readable. */
   retention_days: number
+  /** Life of the right to acknowledge, from the newest view of the own epoch on chain. */
+  lease_ms: number
+  /** Age of an acknowledged record that no confirmed position covers beyond which nothing more is acknowledged. */
+  anchor_max_ms: number
+  /** Time in which the close of a batch lands on chain, otherwise the batch is void. */
+  commit_ms: number
+  /** Slots without new orders after the chain stalled. */
+  reopen_slots: number
   /** Verifies signatures on a worker thread, for machines with a spare core; default: on the engine's thread. */
   signature_thread?: boolean
   /** Lets an empty journal start from the chain, if the admin has announced a restore there. */
   restore_from_chain?: boolean
 }
+
+/** Terms that hold against the host; literals of the measured manifest. */
+type Terms = Pick<EngineConfig, 'lease_ms' | 'anchor_max_ms' | 'commit_ms' | 'reopen_slots'>
 
 type InstrumentConfig = Omit<Instrument, 'status'>
 
@@ -75,16 +86,15 @@ export function checkConfig(config: EngineConfig): string[] {
       (symbol) => `instruments: ${symbol} is named twice`,
     ),
     ...checkReferenceSources(config),
+    ...checkSchedule(config),
   ]
 }
 
 function checkSettings(config: EngineConfig): string[] {
   const { errors, need } = collectErrors('')
-  const needWithin = (
-    name: 'token_ttl_s' | 'settlement_parts_max' | 'retention_days',
-    min: number,
-    max: number,
-  ) => need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
+  type Ranged = 'token_ttl_s' | 'settlement_parts_max' | 'retention_days' | keyof Terms
+  const needWithin = (name: Ranged, min: number, max: number) =>
+    need(isWithin(config[name], min, max), `${name}: ${min} to ${max}`)
   const fee_anchor = fromHex(config.fee_anchor, 32)
   need(
     isWithin(config.instruments.length, 1, LIMITS.instruments_max),
@@ -107,7 +117,20 @@ function checkSettings(config: EngineConfig): string[] {
   )
   needWithin('settlement_parts_max', LIMITS.settlement_parts_min, LIMITS.settlement_parts_max)
   needWithin('retention_days', 1, LIMITS.retention_setting_days_max)
+  needWithin('lease_ms', LIMITS.lease_min_ms, LIMITS.lease_max_ms)
+  needWithin('anchor_max_ms', LIMITS.anchor_max_min_ms, LIMITS.anchor_max_max_ms)
+  needWithin('commit_ms', LIMITS.commit_min_ms, LIMITS.commit_max_ms)
+  needWithin('reopen_slots', 1, LIMITS.reopen_slots_max)
   return errors
+}
+
+/** All instruments close at the same slots, so nobody learns from a close which of them had orders. */
+function checkSchedule({ instruments: [first, ...others] }: EngineConfig): string[] {
+  return others.flatMap(({ symbol, batch_slots }) =>
+    batch_slots === first!.batch_slots
+      ? []
+      : [`instruments: batch_slots of ${symbol} differ from the others'`],
+  )
 }
 
 function checkMint(mint: MintConfig, at: string): string[] {

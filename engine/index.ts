@@ -52,7 +52,7 @@ export async function openVenue({
   if (faults.length > 0) throw new ConfigInvalid(faults)
   const { chain, clock, keys } = ports
   const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
-  const loaded = await loadState(config, ports)
+  const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys
   const { operator_key, token_ttl_s } = config
   const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })

@@ -51,7 +51,7 @@ export const LIMITS = {
 
   // Orders and commands
 
-  /** Live orders of the whole venue; beyond it 503 `order_limit`. */
+  /** Live orders of the whole venue: the bounds of all accounts add up to at most this. */
   orders_live_max: 1_000_000,
   /** Sockets of one account with cancel-on-disconnect armed; beyond it the oldest is disarmed. */
   account_origins_max: 64,
@@ -85,6 +85,9 @@ export const LIMITS = {
   queue_commands_max: 16_384,
   /** Commands whose signatures wait for the signature thread; beyond it 503 `matching_unavailable`. */
   signatures_waiting_max: 16_384,
+  /** A durable command whose release has to wait longer is answered 503 `outcome_unknown`; interval of the check. */
+  outcome_unknown_after_ms: 5_000,
+  release_look_ms: 20,
   /** Bytes of records written as one group, unless a single command needs more. */
   group_bytes_max: 1_048_576,
   /** Finalized leaves of one journal record. */
@@ -103,8 +106,6 @@ export const LIMITS = {
   journal_write_bytes_max: 4 * 1024 * 1024,
   /** Groups appended to the journal and not yet durable; one more closes it. */
   journal_pending_groups_max: 65_536,
-  /** Snapshots on disk: the newest, and its predecessor in case the newest is damaged. */
-  snapshots_kept: 2,
 
   // History
 
@@ -167,17 +168,45 @@ export const LIMITS = {
   /** Streams of the whole venue; beyond it 503 `connection_limit`. */
   streams_max: 10_000,
 
+  // Close, commit, match
+
+  /** Without an agreed slot for longer than these slots, or after a larger jump, the chain has stalled; not before the time. */
+  stall_slots: 12,
+  stall_jump_slots: 16,
+  stall_min_ms: 2_000,
+  /** A commit lands until the chain's clock is this far beyond that of the close: not after a halt of the cluster. */
+  commit_clock_s: 30,
+  /** Time that the answer to a deferred command waits for the decision. */
+  deferred_answer_ms: 8_000,
+
   // Anchoring
 
-  /** Age of a record at which anchoring begins; the public promise is 30 s. */
-  anchor_after_ms: 20_000,
+  /** Fraction of `anchor_max_ms` at which a record's age begins an anchor: the rest is for landing it. */
+  anchor_begins_at: 0.6,
   anchor_retry_ms: 5_000,
   /** Records of this span share one mark and count as old as the first of them. */
-  anchor_mark_ms: 2_000,
-  /** Age of an uncovered record beyond which the venue is not ready: `anchor_after_ms` and the time an anchor takes. */
-  anchor_overdue_ms: 45_000,
+  anchor_mark_ms: 500,
   /** Longest wait for an anchor to land: a shutdown waits for it, but not for a stalled chain. */
-  anchor_max_ms: 60_000,
+  anchor_landing_max_ms: 60_000,
+
+  // Leases
+
+  /** Ranges and defaults of `lease_ms`, `anchor_max_ms`, `commit_ms` and `reopen_slots`. */
+  lease_min_ms: 100,
+  lease_max_ms: 60_000,
+  lease_ms: 8_000,
+  anchor_max_min_ms: 1_000,
+  anchor_max_max_ms: 60_000,
+  anchor_max_ms: 30_000,
+  commit_min_ms: 1_000,
+  commit_max_ms: 60_000,
+  commit_ms: 6_400,
+  reopen_slots_max: 1_000,
+  reopen_slots: 10,
+  /** Shortest interval at which a provider is asked whether the own epoch is the chain's. */
+  lease_look_ms: 100,
+  /** Multiple of `lease_ms` after which a predecessor's lease is over, whatever the rates of the two clocks. */
+  lease_wait: 1.25,
 
   // Boot and shutdown
 

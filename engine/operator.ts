@@ -90,7 +90,10 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       help: 'Records applied in memory and not yet durable.',
       value: sequencer.seq_executed - sequencer.seq_durable,
     },
-    tacit_snapshot_seq: { help: 'Journal record of the newest snapshot.', value: snapshotting.seq },
+    tacit_snapshot_seq: {
+      help: 'Journal record of the newest snapshot.',
+      value: snapshotting.newest?.seq ?? 0,
+    },
     tacit_snapshot_failures: { help: 'Snapshots that failed since the start.', value: snapshotting.failures },
     tacit_history_backlog: {
       help: 'Events not yet written to read models.',

@@ -11,7 +11,7 @@ import type { LimitState, Session } from './venue'
 
 // Clock and keys
 
-/** Wall clock for record stamps (facts, never decisions) and a monotonic clock for tokens and limits. */
+/** Wall clock for labels of the process (decisions use the chain's) and a monotonic clock for tokens and limits. */
 export interface ClockPort {
   unixMs(): number
   monotonicMs(): number
@@ -25,8 +25,10 @@ export interface KeysPort {
   readonly tie_break_key: Uint8Array
   /** 32-byte HMAC key under which api secrets are stored. */
   readonly credential_key: Uint8Array
-  /** Ed25519 by the statement key of this boot; signs 128-byte receipts. */
-  signStatement(body: Uint8Array): Uint8Array
+  /** 32-byte seed of the Ed25519 settlement signer; its public key is `tee_pubkey`. */
+  readonly settlement_seed: Uint8Array
+  /** 32-byte seed of the Ed25519 statement key of this boot, which signs every group of the journal. */
+  readonly statement_seed: Uint8Array
 }
 
 // Chain: implemented by engine/chain, the only importer of @solana/kit on the server
@@ -40,15 +42,22 @@ export interface ChainPort {
   readMints(): Promise<VaultMint[]>
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
-  /** Confirmed slot now, its age and the measured slot time. */
-  view(): { slot: number; lag_ms: number; slot_ms: number }
+  /** Confirmed slot now, its age, the measured slot time, and the chain's clock with the time elapsed since its reading. */
+  view(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number }
+  /**
+   * What a quorum shows of config at confirmed since `openEpoch`. `age_ms` is the age of the newest view in which epoch and
+   * boot nonce are this instance's, from its request and less the lag of its answer; infinite without one. `covered_seq`
+   * is the position there, 0 for one that is not of the own journal.
+   */
+  lease(): { age_ms: number; covered_seq: JournalSeq }
   /**
    * `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`; `overdue` if
    * one of them makes the venue not ready.
    */
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[]; overdue: boolean }
   /**
-   * Signs `open_epoch`, hands the bytes to `record` before sending, resolves when finalized.
+   * Signs `open_epoch`, hands the bytes of each signing to `record` before sending, resolves when finalized.
+   * `confirmed_ms` is the monotonic time at which the chain was first seen to have confirmed it.
    * @throws EpochTaken
    */
   openEpoch(
@@ -63,7 +72,7 @@ export interface ChainPort {
       spentRoot: (batches: number) => Promise<Uint8Array | undefined>
     },
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
-  ): Promise<{ slot: SlotNumber; signature: Uint8Array }>
+  ): Promise<OpenedEpoch>
   /** Starts watching and relaying. `own_boot_nonces` are the journaled ones; any other on chain means `forked`. */
   start(args: {
     sink: ChainSinkPort
@@ -76,11 +85,28 @@ export interface ChainPort {
     exits_open: ExitRequest[]
   }): void
   /**
-   * Stores `own`, the newest journal position, on chain unless the position there covers record `seq` already. Resolves
-   * with the finalized one, at or after `seq`.
+   * Stores `own`, the newest journal position, on chain unless the finalized position covers record `seq` already. Resolves
+   * once one that does is finalized.
    */
-  anchor(seq: JournalSeq, own: { seq: JournalSeq; head: Uint8Array }): Promise<JournalSeq>
+  anchor(seq: JournalSeq, own: { seq: JournalSeq; head: Uint8Array }): Promise<void>
+  /**
+   * Stores the position of a close as the commit of its batch, while `commit_ms` last, and resolves with what the chain
+   * decided; undefined when the port closes first.
+   */
+  commit(close: ClosePosition, commit_ms: number): Promise<BatchDecision | undefined>
+  /** Record `seq` holds the match of the batch committed last: until that is final, a lost commit is sent again. */
+  matched(seq: JournalSeq): void
   close(): Promise<void>
+}
+
+/** Journal position of a close, and the slot at which it closed. */
+export type ClosePosition = { seq: JournalSeq; head: Uint8Array; slot: SlotNumber }
+/** What a quorum of providers showed at `slot`: the epoch and the stored commit. `rolled_back`: not of this journal. */
+export type BatchDecision = {
+  outcome: 'committed' | 'void' | 'rolled_back'
+  slot: SlotNumber
+  epoch: number
+  commit_seq: JournalSeq
 }
 
 /** Why settlement is degraded; `overdue` ones make the venue not ready. Never renamed: operators alert on them. */
@@ -95,7 +121,7 @@ export const SETTLEMENT_REASONS = {
   exit_overdue: 'overdue',
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
-  anchor_overdue: 'overdue',
+  commit_reorged: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
   vault_paused: 'degraded',
@@ -106,10 +132,12 @@ export const SETTLEMENT_REASONS = {
 export type SettlementReason = keyof typeof SETTLEMENT_REASONS
 export type ProviderReason = 'provider_disagrees' | 'provider_ahead' | 'provider_behind' | 'provider_silent'
 
-/** The chain is already past the requested epoch: an earlier run of this instance, or another instance, opened it. */
+/** The chain is past the requested epoch, or the stated position: an earlier run of this instance, or another one, was first. */
 export class EpochTaken extends Error {
   override readonly name = 'EpochTaken'
 }
+
+export type OpenedEpoch = { slot: SlotNumber; signature: Uint8Array; confirmed_ms: number }
 
 export type VaultConfig = {
   admin: Uint8Array

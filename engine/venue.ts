@@ -72,6 +72,8 @@ export interface Subscription {
 /** State of the token bucket, sent in the headers `RateLimit`, `RateLimit-Policy` and `Retry-After`. */
 export type LimitState = { capacity: number; refill_per_s: number; remaining: number; retry_after_ms: number }
 
+export type Answers = 'held' | 'at_once'
+
 export interface Venue {
   // writes, by an account
   place(
@@ -79,12 +81,14 @@ export interface Venue {
     request: Parsed<typeof wire.PlaceRequest>,
     origin?: string,
   ): Promise<wire.PlaceResult>
-  cancel(account_id: string, request: CancelFields): Promise<wire.CancelResult>
+  /** `answers`: whether the answer to a deferred command waits for its effect, the default, or says that it is pending. */
+  cancel(account_id: string, request: CancelFields, answers?: Answers): Promise<wire.CancelResult>
   /** `order_id` is the old order. */
   modify(
     account_id: string,
     request: Parsed<typeof wire.ModifyParams>,
     origin?: string,
+    answers?: Answers,
   ): Promise<wire.ModifyResult>
   cancelAll(account_id: string, items: CancelAllFields[]): Promise<wire.CancelAllResult>
   deadMan(account_id: string, request: Parsed<typeof wire.DeadManRequest>): Promise<wire.DeadManResult>

@@ -18,8 +18,10 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
   const counted = countRefusals((code) => metrics.refused(code))
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
-    cancel: counted((account_id, request) => writes.cancel(account_id, request)),
-    modify: counted((account_id, request, origin) => writes.modify(account_id, request, origin)),
+    cancel: counted((account_id, request, answers) => writes.cancel(account_id, request, answers)),
+    modify: counted((account_id, request, origin, answers) =>
+      writes.modify(account_id, request, origin, answers),
+    ),
     cancelAll: counted((account_id, items) => writes.cancelAll(account_id, items)),
     deadMan: counted((account_id, request) => writes.deadMan(account_id, request)),
     withdraw: counted((account_id, request) => writes.withdraw(account_id, request)),
@@ -33,7 +35,7 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
 
     nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
-      const durable = engine.sequencer.durable()
+      const durable = engine.sequencer.durable(true)
       return Bun.peek.status(durable) === 'fulfilled' ? nonces : durable.then(() => nonces)
     },
     own,

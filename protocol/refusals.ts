@@ -69,7 +69,6 @@ const LIST = [
   ['expiry_too_far', 400, 'expiry_slot lies beyond the longest life of an order.'],
   // collateral
   ['note_unknown', 404, 'The note is neither known nor opened.'],
-  ['note_not_owned', 403, 'The note belongs to another trading key.'],
   ['note_wrong_mint', 400, 'The note is of another mint.'],
   ['note_spent', 409, 'The note is already spent.'],
   ['note_in_use', 409, 'The note already backs a live command.'],
@@ -78,13 +77,24 @@ const LIST = [
   ['self_cross', 409, 'The order would cross an own live order.'],
   // can we
   ['instrument_paused', 503, 'The instrument is paused; cancelling is possible.'],
+  [
+    'reopening',
+    503,
+    'The chain stalled; orders are accepted again from reopens_slot on. Cancelling is possible.',
+  ],
   ['matching_unavailable', 503, 'Matching is not available; see /system/status.'],
+  ['lease_lost', 503, 'The chain has not shown lately that this instance holds the epoch.'],
+  ['unanchored', 503, 'The journal position on chain is too old.'],
   ['settlement_unavailable', 503, 'Settlement is not available; see /system/status.'],
   ['draining', 503, 'The venue is shutting down for an upgrade.'],
-  ['order_limit', 503, 'A bound on live orders is reached.'],
+  ['order_limit', 503, 'The accounts together may not have this many live orders.'],
+  ['account_order_limit', 429, 'The bound on live orders of the account is reached.'],
   ['key_limit', 503, 'The bound on trading keys of the account is reached.'],
+  ['commit_undecided', 503, 'Too many commands of the account wait for the decision of the closed batch.'],
+  ['commit_reorged', 503, 'The chain dropped a decided batch; nothing is acknowledged until it is back.'],
   ['settlement_backlog', 503, 'Too many matched orders wait for settlement.'],
   ['connection_limit', 503, 'Too many sockets are open.'],
+  ['outcome_unknown', 503, 'The command is stored and may be applied; send the same bytes again.'],
   ['enclave_unavailable', 503, 'The enclave agent does not answer.'],
   ['internal', 500, 'The venue failed; ask for the state of the command by its id.'],
 ] as const
@@ -108,6 +118,7 @@ export type RefusalFacts = {
   retry_after_ms?: number
   status_now?: string
   subsystem?: string
+  reopens_slot?: number
   result?: unknown
 }
 
@@ -123,7 +134,8 @@ export class Refusal extends Error {
   get status(): number {
     return REFUSAL_BY_CODE.get(this.code)!.status
   }
-  get applied(): 'no' | 'yes' {
-    return this.code === 'order_exists' ? 'yes' : 'no'
+  get applied(): 'no' | 'yes' | 'unknown' {
+    if (this.code === 'order_exists') return 'yes'
+    return this.code === 'outcome_unknown' || this.code === 'internal' ? 'unknown' : 'no'
   }
 }

@@ -80,6 +80,8 @@ export async function sandboxEnvironment(environment: Environment): Promise<Envi
     TACIT_FEE_ANCHOR: secrets.fee_anchor,
     TACIT_MINTS: JSON.stringify(MINTS),
     TACIT_INSTRUMENTS: JSON.stringify(INSTRUMENTS),
+    TACIT_LEASE_MS: '2000',
+    TACIT_REOPEN_SLOTS: '2',
   }
   return { ...defaults, ...environment, TACIT_DATA_DIR: data_dir }
 }

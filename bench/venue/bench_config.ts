@@ -2,6 +2,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import type { EngineConfig } from '../../engine/config'
+import { LIMITS } from '../../engine/limits'
 import type { KeysPort } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 
@@ -53,6 +54,8 @@ export const SYMBOL = 'SOL-USDC'
 /** Trading keys over all accounts. Orders rotate through them, so that orders in flight have different keys. */
 export const KEYS = 4_096
 export const ACCOUNTS = 8
+/** Live orders that each account may have: a share of the venue's. */
+export const ORDERS_OF_ACCOUNT = 1_000_000 / ACCOUNTS
 /** Lots of 0.001 with 9 decimals, ticks of 0.01 with 6 decimals, reference 100.00. */
 export const LOT = 1_000_000n
 export const TICK = 10_000n
@@ -61,12 +64,12 @@ export const REFERENCE_TICKS = 10_000
 export const accountOf = (key_index: number) => `bench-${key_index % ACCOUNTS}`
 
 export function benchKeys(): KeysPort {
-  const statement = pairNamed('statement')
   return {
     journal_key: named('journal'),
     tie_break_key: named('tie break'),
     credential_key: named('credential'),
-    signStatement: (body) => signWith(statement, body),
+    settlement_seed: named('settlement'),
+    statement_seed: named('statement'),
   }
 }
 
@@ -111,6 +114,10 @@ export function benchConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 432_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    lease_ms: LIMITS.lease_ms,
+    anchor_max_ms: LIMITS.anchor_max_ms,
+    commit_ms: LIMITS.commit_ms,
+    reopen_slots: 2,
     signature_thread: availableParallelism() > 1,
   }
 }

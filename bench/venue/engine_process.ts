@@ -22,8 +22,8 @@ answerQuestions({
     open = await openEngine(dir)
     const ms = performance.now() - started
     if (fresh) await provisionAccounts(open.venue)
-    const { loaded } = open.engine
-    return { ms, replayed: loaded.replayed, ...held() }
+    const { journal, snapshot } = open.engine.loaded
+    return { ms, replayed: journal.head().seq - (snapshot?.seq ?? 0), ...held() }
   },
   async rest({ orders }: { orders: number }): Promise<Held> {
     await restOrders(open!, orders)

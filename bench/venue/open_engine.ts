@@ -11,7 +11,7 @@ import type { Venue } from '../../engine/venue'
 import { venueOf } from '../../engine/venue_methods'
 import type { TokenRequest } from '../../protocol/wire/trading'
 import { issueAccount } from '../../tools/account/issue_account'
-import { ACCOUNTS, benchConfig, benchKeys, OPERATOR_SEED } from './bench_config'
+import { ACCOUNTS, benchConfig, benchKeys, OPERATOR_SEED, ORDERS_OF_ACCOUNT } from './bench_config'
 import { QuietChain } from './quiet_chain'
 
 export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
@@ -30,7 +30,7 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
   }
   const ports = { clock, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
-  const loaded = await loadState(config, ports)
+  const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys
   const { operator_key, token_ttl_s } = config
   const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
@@ -48,7 +48,7 @@ export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
       account_id: `bench-${at}`,
       rate_capacity: 1_000_000,
       rate_refill_per_s: 1_000_000,
-      orders_live_max: 1_000_000,
+      orders_live_max: ORDERS_OF_ACCOUNT,
       keys_max: 10_000,
     }
     const { record, credentials } = await issueAccount(terms, OPERATOR_SEED, Date.now())

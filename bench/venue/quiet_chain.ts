@@ -4,7 +4,16 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BatchStage, ChainPort, SignedBatch, VaultConfig, VaultMint } from '../../engine/ports'
+import type {
+  BatchDecision,
+  BatchStage,
+  ChainPort,
+  ClosePosition,
+  SignedBatch,
+  VaultConfig,
+  VaultMint,
+} from '../../engine/ports'
+import { publicKeyOf } from '../../protocol/sign'
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
@@ -65,7 +74,7 @@ export class QuietChain implements ChainPort {
       boot_nonce: Uint8Array.fromHex(this.kept.boot_nonce),
       journal_head: Uint8Array.fromHex(this.kept.journal_head),
       admin: named('admin'),
-      settlement_signer: named('signer'),
+      settlement_signer: publicKeyOf(named('settlement')),
       exit_delay_s: 604_800,
       generation: 0,
       commit_seq: 0,
@@ -95,7 +104,10 @@ export class QuietChain implements ChainPort {
   }
 
   view() {
-    return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms }
+    return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms, unix_ms: Date.now() }
+  }
+  lease() {
+    return { age_ms: 0, covered_seq: this.kept.journal_seq }
   }
   health(): ReturnType<ChainPort['health']> {
     return { settlement: 'wired', reasons: [], overdue: false }
@@ -110,7 +122,7 @@ export class QuietChain implements ChainPort {
     const { epoch, boot_nonce, seq, head } = args
     Object.assign(this.kept, { epoch, boot_nonce: hexOf(boot_nonce) })
     this.keepHead(seq, head)
-    return { slot: this.kept.slot, signature }
+    return { slot: this.kept.slot, signature, confirmed_ms: Number.NEGATIVE_INFINITY }
   }
 
   start(args: StartArgs): void {
@@ -120,10 +132,16 @@ export class QuietChain implements ChainPort {
     this.land(args).catch(() => undefined)
   }
 
-  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<number> {
+  async anchor(_: number, { seq, head }: { seq: number; head: Uint8Array }): Promise<void> {
     this.keepHead(seq, head)
-    return seq
   }
+
+  /** Every commit lands at once. */
+  async commit({ seq, head, slot }: ClosePosition): Promise<BatchDecision> {
+    this.keepHead(seq, head)
+    return { outcome: 'committed', slot, epoch: this.kept.epoch, commit_seq: seq }
+  }
+  matched(): void {}
 
   async close(): Promise<void> {
     clearInterval(this.timer)

@@ -29,6 +29,7 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
   if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
   else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)
   else if (FINAL.includes(kind)) absorbFinal(wallet, data as Order)
+  else if (kind === 'order.replace_refused') absorbRefused(wallet, data as Order)
   else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
   else if (kind.startsWith('reshape.')) absorbReshape(wallet, generation, data as Reshape)
   else if (kind === 'note.exited') absorbExited(wallet, data as NoteEvent)
@@ -47,6 +48,19 @@ function absorbFinal(wallet: Wallet, data: Order): void {
   const heir = data.replaced_by === undefined ? undefined : wallet.order(data.replaced_by)
   if (order.filled !== order.filled_final || heir?.collateral === order.collateral) return
   wallet.release([order.collateral])
+}
+
+/** A replacement that waited was refused: it never lived, and its note is free unless the old order keeps it. */
+function absorbRefused(
+  wallet: Wallet,
+  { order_id, replacement }: Pick<Order, 'order_id' | 'replacement'>,
+): void {
+  const refused = wallet.order(replacement ?? '')
+  if (refused === undefined) return
+  refused.open = false
+  refused.filled_final = '0'
+  const old = wallet.order(order_id)
+  if (!(old?.open && old.collateral === refused.collateral)) wallet.release([refused.collateral])
 }
 
 /**

@@ -10,11 +10,13 @@ import { type FinalizedView, InstrumentReads, SettlementReads, TreeReads } from 
 import { TransparencyReads } from '../reads/transparency'
 import { Anchoring } from '../sequencer/anchoring'
 import { Availability, type StopReason } from '../sequencer/availability'
+import { Closing } from '../sequencer/closing'
 import { DisconnectGrace } from '../sequencer/disconnect_grace'
 import { applyDurable } from '../sequencer/durable_effects'
 import { HashPump } from '../sequencer/hash_pump'
 import { Landings, Outbox } from '../sequencer/outbox'
 import { Retention } from '../sequencer/retention'
+import { seedsOf } from '../sequencer/seeds'
 import { Sequencer } from '../sequencer/sequencer'
 import { openWrites } from '../sequencer/writes'
 import { openSnapshotting } from '../snapshots/snapshotting'
@@ -35,8 +37,18 @@ export type Engine = ReturnType<typeof assemble>
 
 export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
   const { history, state } = loaded
-  const { chain, clock, hash } = ports
-  const availability = new Availability(chain, () => anchoring.isOverdue())
+  const { chain, hash } = ports
+  // No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place.
+  const clock: ClockPort = {
+    unixMs: () => chain.view().unix_ms,
+    monotonicMs: () => ports.clock.monotonicMs(),
+  }
+  const availability = new Availability(
+    chain,
+    config.lease_ms,
+    () => anchoring.isOverdue(),
+    () => closing.isLate(),
+  )
   availability.halt(state.halted)
   const views = openViews(config, loaded, availability)
   const ending = (reason: StopReason) => (error: Error) => {
@@ -44,20 +56,24 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
-  const ends = { fatal, restart: ending('exits_disproved') }
-  const writer = openWriter(ports, loaded, availability, views, ends)
-  const { sequencer, pump, anchoring } = writer
+  const ends: Ends = {
+    fatal,
+    restart: ending('exits_disproved'),
+    disown: (reason: 'forked' | 'rolled_back') => halt(reason),
+  }
+  const writer = openWriter(config, { ...ports, clock }, loaded, availability, views, ends)
+  const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
-    sequencer.stop(new Refusal('internal'))
+    sequencer.stop(new Refusal('outcome_unknown'))
     pump.stop()
+    closing.stop()
     anchoring.stop()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
-  const seqDurable = () => sequencer.seq_durable
-  const snapshotting = openSnapshotting(config, ports, loaded, { seqDurable, fatal })
+  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, { sequencer, fatal })
   return {
     config,
     clock,
@@ -73,9 +89,14 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     grace,
     retention,
     snapshotting,
-    sign: (body: Uint8Array) => ports.keys.signStatement(body),
-    ...openWrites(config, state, chain, first.config.generation, fatal, { sequencer, availability, grace }),
-    ...openReads(config, ports, loaded, views, first),
+    keys: ports.keys,
+    ...openWrites(config, state, chain, first.config.generation, fatal, {
+      sequencer,
+      availability,
+      grace,
+      closing,
+    }),
+    ...openReads(config, { chain, hash, clock }, loaded, views, first),
   }
 }
 
@@ -95,16 +116,23 @@ function openViews(config: EngineConfig, { history, state }: Loaded, availabilit
 }
 type Views = ReturnType<typeof openViews>
 
+/** What ends this instance: a fault, or a batch without its disproved exits that a new process must pack. */
+type Ends = {
+  fatal: (error: Error) => void
+  restart: (error: Error) => void
+  disown: (reason: 'forked' | 'rolled_back') => void
+}
+
 /** The sequencer and the parts that its durable records drive. */
 function openWriter(
-  { chain, clock, hash }: EnginePorts,
-  { journal, history, facts, state, batchSeed }: Loaded,
+  config: EngineConfig,
+  { chain, clock, hash, keys }: EnginePorts,
+  { journal, history, facts, state }: Loaded,
   availability: Availability,
   views: Views,
-  { fatal, restart }: { fatal: (error: Error) => void; restart: (error: Error) => void },
+  { fatal, restart, disown }: Ends,
 ) {
   const env: Env = {
-    batchSeed,
     get unavailable() {
       return availability.unavailable()
     },
@@ -116,6 +144,7 @@ function openWriter(
     journal,
     clock,
     fatal,
+    barred: () => availability.barred(),
     durable: (entry) => applyDurable(affected, entry),
     released: () => {
       views.metrics.group()
@@ -125,6 +154,9 @@ function openWriter(
       return history.flush().catch(() => availability.readsBroken())
     },
   })
+  const seedOf = seedsOf(state, keys.tie_break_key, chain)
+  const barred = () => availability.barred()
+  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer, hash, restart)
   const pump = new HashPump(state, hash, sequencer, fatal)
@@ -132,14 +164,15 @@ function openWriter(
     chain,
     () => journal.head(),
     () => clock.monotonicMs(),
+    config.anchor_max_ms,
   )
-  const affected = { ...views, history, facts, state, availability, outbox, anchoring }
-  return { sequencer, landings, outbox, pump, anchoring }
+  const affected = { ...views, history, facts, state, availability, outbox, anchoring, closing, journal }
+  return { sequencer, landings, outbox, pump, anchoring, closing }
 }
 
 function openReads(
   settings: EngineConfig,
-  { chain, clock, hash }: EnginePorts,
+  { chain, clock, hash }: Pick<EnginePorts, 'chain' | 'clock' | 'hash'>,
   { history, facts, state }: Loaded,
   { instruments, finalized }: Views,
   first: FirstRead,

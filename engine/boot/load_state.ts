@@ -4,17 +4,16 @@ import { join } from 'node:path'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
-import type { Journal, JournalOptions } from '../journal/contract'
+import type { ChainPoint, Journal, JournalOptions } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore, type Snapshot, type SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
-import type { Env } from '../machine/state/outcome'
 import { createState, type State } from '../machine/state/state'
-import type { ChainPort, KeysPort } from '../ports'
+import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { randomHashSeed } from '../sequencer/hash_seed'
-import { journaledSeeds } from '../sequencer/seeds'
+import { journaledHash, judgeJournal, positionOf } from './check_chain'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -23,51 +22,45 @@ export type Loaded = {
   history: History
   facts: PublicFacts
   state: State
-  batchSeed: Env['batchSeed']
-  /** Records replayed after the snapshot. */
-  replayed: number
+  /** From which the replay began. */
+  snapshot: Snapshot | undefined
+  /** Of the chain on the files. */
+  verdict: Awaited<ReturnType<typeof judgeJournal>>
 }
 
 /**
+ * A tail that is not signed is not replayed, and so nothing of the journal: who wrote it is unknown.
+ * @param vault as read before the journal is opened
  * @param options for tests: small segments and injected write faults
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
  */
 export async function loadState(
   config: EngineConfig,
   ports: { keys: KeysPort; chain: ChainPort },
+  vault: VaultConfig,
   options: Pick<JournalOptions, 'segment_bytes' | 'faults'> = {},
 ): Promise<Loaded> {
   const { data_dir, retention_days } = config
   const key = ports.keys.journal_key
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
+  const verdict = await judgeJournal(vault, ports.chain, journal)
   const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
   const facts = new PublicFacts(join(data_dir, 'facts'), key)
+  const is_replayed = verdict.fault !== 'tail_unsigned'
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
-  const { state, from } = await stateBefore(journal, snapshots, reads_seq)
-  const { genesis_hash, program_id, config_account } = ports.chain
-  const { tie_break_key } = ports.keys
-  const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-  await replay({ journal, history, facts, state, env: { batchSeed: seeds } }, from)
-  const replayed = journal.head().seq - from.seq
-  // A full garbage collection delays no request here; later it would.
-  Bun.gc(true)
-  return { journal, snapshots, history, facts, state, batchSeed: seeds, replayed }
-}
-
-/** The state before the replay, and the journal position it includes. */
-async function stateBefore(
-  journal: Journal,
-  snapshots: SnapshotStore,
-  reads_seq: number,
-): Promise<{ state: State; from: { seq: number; head: Uint8Array | undefined } }> {
-  const snapshot = await startOf(journal, snapshots, reads_seq)
+  const snapshot = is_replayed ? await startOf(journal, snapshots, reads_seq) : undefined
   const orders = LIMITS.orders_live_max
   const seed = randomHashSeed()
-  if (snapshot === undefined) return { state: createState(seed, orders), from: { seq: 0, head: undefined } }
-  const { seq, head } = snapshot
-  return { state: decodeState(snapshot.blocks(), seed, orders), from: { seq, head } }
+  const state =
+    snapshot === undefined ? createState(seed, orders) : decodeState(snapshot.blocks(), seed, orders)
+  // A chain that contradicts the journal here has other heads.
+  const passing = verdict.fault === undefined ? [positionOf(vault)] : []
+  if (is_replayed) await replay({ journal, history, facts, state }, snapshot, passing)
+  // A full garbage collection delays no request here; later it would.
+  Bun.gc(true)
+  return { journal, snapshots, history, facts, state, snapshot, verdict }
 }
 
 /**
@@ -79,8 +72,9 @@ async function startOf(
   snapshots: SnapshotStore,
   reads_seq: number,
 ): Promise<Snapshot | undefined> {
-  const covered = await snapshots.newestValid(reads_seq)
+  const hashOf = (point: ChainPoint) => journaledHash(journal, point)
+  const covered = await snapshots.newestValid(hashOf, reads_seq)
   const reaches = covered.snapshot !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
   if (reaches || journal.firstSeq() === 1) return covered.snapshot
-  return (await snapshots.newestValid()).snapshot
+  return (await snapshots.newestValid(hashOf)).snapshot
 }

@@ -1,80 +1,43 @@
-/** Checks that chain and journal agree (settlement.md "Rollback and fork protection") and opens the next epoch. */
+/** Opens the next epoch: boot record, `open_epoch`, finality (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
+import { encodeStatement } from '../../protocol/bodies/binding'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
-import { type Journal, JournalDamaged } from '../journal/contract'
-import type { State } from '../machine/state/state'
-import { type ChainPort, EpochTaken, type HashPort, type VaultConfig } from '../ports'
-import type { StopReason } from '../sequencer/availability'
-import type { Sequencer } from '../sequencer/sequencer'
+import { publicKeyOf, sign } from '../../protocol/sign'
+import type { GroupSigner } from '../journal/contract'
+import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
+import type { Engine } from './assemble'
+import { type ChainFault, checkState, judgeJournal } from './check_chain'
 
-/** Why this journal must not trade on this chain. */
-export type ChainFault = Exclude<
-  StopReason,
-  'journal_failed' | 'exits_disproved' | 'restore_incomplete' | 'self_check'
->
-
-/** Undefined when this journal may trade on this chain. */
-export async function checkChain(
-  config: VaultConfig,
-  state: State,
-  journal: Journal,
-): Promise<ChainFault | undefined> {
-  const finalized = state.epochs.filter((epoch) => epoch.slot > 0)
-  const newest = Math.max(0, ...finalized.map((epoch) => epoch.epoch))
-  if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0)) {
-    return 'chain_unknown'
-  }
-  if (config.journal_seq > journal.head().seq || config.last_batch > state.settlement.last_hashed) {
-    return 'rolled_back'
-  }
-  if (config.epoch > 0 && !state.epochs.some((one) => equalBytes(one.boot_nonce, config.boot_nonce))) {
-    // An empty journal against a used vault is a lost disk, not a second instance.
-    return state.epochs.length === 0 ? 'rolled_back' : 'forked'
-  }
-  return (await wasHead(journal, config.journal_seq, config.journal_head)) ? undefined : 'forked'
-}
-
-/** Whether the journal had exactly this head after record `seq`. */
-async function wasHead(journal: Journal, seq: number, head: Uint8Array): Promise<boolean> {
-  if (seq === 0) return true
-  const own = journal.head()
-  if (seq === own.seq) return equalBytes(head, own.head)
-  try {
-    for await (const _ of journal.readBatches(seq + 1, head)) break
-    return true
-  } catch (error) {
-    if (error instanceof JournalDamaged) return false
-    throw error
-  }
-}
-
-type Ports = { chain: ChainPort; hash: HashPort; journal: Journal; sequencer: Sequencer }
-type Opened = { epoch: number; config: VaultConfig }
+type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.
  * A killed instance may have sent an epoch that lands while this one opens the next. In this case the chain is read again
- * until that epoch is final, and `checkChain` decides whether it belongs to this journal.
+ * until that epoch is final, and its nonce decides whether it belongs to this journal: a new boot record follows then.
+ * @param restore if true, `config.generation` is the incremented one
  */
 export async function takeEpoch(
+  engine: Engine,
   config: VaultConfig,
-  compose_hash: string,
-  ports: Ports,
-  state: State,
+  restore: boolean,
 ): Promise<Opened | ChainFault> {
-  const { chain, journal } = ports
+  const { chain, state, loaded } = engine
+  let { released } = loaded.verdict
   for (let known = config; ; ) {
     try {
-      return (await openEpoch(known, compose_hash, ports)) ?? 'forked'
+      const opened = await openEpoch(engine, known, restore)
+      return opened === undefined ? 'forked' : { ...opened, released }
     } catch (error) {
       if (!(error instanceof EpochTaken)) throw error
     }
     await Bun.sleep(chain.view().slot_ms)
     known = await chain.readConfig()
-    const reason = await checkChain(known, state, journal)
-    if (reason !== undefined) return reason
+    const verdict = await judgeJournal(known, chain, loaded.journal)
+    const fault = verdict.fault ?? checkState(known, state)
+    if (fault !== undefined) return fault
+    released = verdict.released
   }
 }
 
@@ -84,33 +47,28 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
 }
 
 /**
- * Journals the intention with its signed bytes before they are sent. Resolves once finalized with the epoch that is now
- * open, or with undefined when another instance holds the chain's epoch.
+ * Appends the boot record before `open_epoch` is sent, which states the head before it, and nothing after it: whatever
+ * the chain then shows, and wherever this process dies, the journal's tail is one that the next boot accepts. After
+ * expiry the same nonce is signed again. Undefined when another instance holds the chain's epoch.
  * @throws EpochTaken, or another error of the chain port
  */
-export async function openEpoch(
+async function openEpoch(
+  { chain, hash, sequencer, loaded, keys, intake, config: settings }: Engine,
   config: VaultConfig,
-  compose_hash_hex: string,
-  ports: Ports,
-  /** If true, `config.generation` is the incremented one. */
-  restore = false,
-): Promise<Opened | undefined> {
-  const { chain, hash, journal, sequencer } = ports
+  restore: boolean,
+): Promise<Omit<Opened, 'released'> | undefined> {
   const epoch = config.epoch + 1
-  const boot_nonce = new Uint8Array(randomBytes(16))
-  const compose_hash = fromHex(compose_hash_hex, 32)!
   const { generation } = config
+  const boot_nonce = new Uint8Array(randomBytes(16))
+  const compose_hash = fromHex(settings.compose_hash, 32)!
+  const before = loaded.journal.head()
+  sequencer.signAs(signerOf(keys, intake.venue, epoch))
+  let recorded: Promise<unknown> | undefined
+  const spentRoot = (batches: number) => spentRootOf(hash, batches)
   const opened = await chain.openEpoch(
-    {
-      epoch,
-      boot_nonce,
-      compose_hash,
-      ...journal.head(),
-      restore,
-      spentRoot: (batches) => spentRootOf(hash, batches),
-    },
+    { epoch, boot_nonce, compose_hash, ...before, restore, spentRoot },
     async (signature, transaction) => {
-      await sequencer.submit({
+      recorded ??= sequencer.submit({
         kind: 'epoch_intended',
         epoch,
         boot_nonce,
@@ -118,11 +76,21 @@ export async function openEpoch(
         signature,
         transaction,
       })
+      await recorded
     },
   )
   const now = await chain.readConfig()
   if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
-  await sequencer.submit({ kind: 'epoch_opened', epoch, ...opened })
-  await journal.fence(epoch)
-  return { epoch, config: now }
+  return { ...opened, epoch, config: now }
+}
+
+/** The statement key of this boot, certified by the settlement key for this epoch. */
+function signerOf(
+  { settlement_seed, statement_seed: seed }: KeysPort,
+  venue: Uint8Array,
+  epoch: number,
+): GroupSigner {
+  const statement_key = publicKeyOf(seed)
+  const certificate = sign(settlement_seed, encodeStatement({ venue, statement_key, epoch: BigInt(epoch) }))
+  return { venue, epoch, seed, statement_key, certificate }
 }

@@ -2,34 +2,34 @@
 import type { Command } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
-import type { Journal, JournalRecord } from '../journal/contract'
+import type { ChainPoint, Journal, JournalRecord } from '../journal/contract'
 import { LIMITS } from '../limits'
-import type { Env } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import { PublicFacts } from '../reads/public_facts'
 import { Replayer } from '../sequencer/replayer'
 
 /**
- * Executes every record after `from`. Events that the read models already have are not built.
+ * Executes every record after `from`; the chain must pass `passing`. Events that the read models already have are not built.
  * @throws ReplayDisagrees, JournalDamaged
  */
 export async function replay(
-  parts: { journal: Journal; history: History; facts: PublicFacts; state: State; env: Env },
-  from: { seq: number; head: Uint8Array | undefined },
+  parts: { journal: Journal; history: History; facts: PublicFacts; state: State },
+  from: ChainPoint | undefined,
+  passing: readonly ChainPoint[],
 ): Promise<void> {
-  const { journal, history, facts, state, env } = parts
+  const { journal, history, facts, state } = parts
   const history_seq = history.watermark()
   const facts_seq = facts.watermark()
   const wanted = (seq: number, command: Command) =>
     seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
-  const replayer = new Replayer(state, env, wanted)
+  const replayer = new Replayer(state, wanted)
   const one = (record: JournalRecord) => {
     const replayed = replayer.apply(record)
     history.record(record.seq, withTexts(replayed?.events ?? []))
     if (replayed === undefined) return
     facts.record(record.seq, replayed.command, replayed.events, state.settings?.build)
   }
-  for await (const records of journal.readBatches(from.seq + 1, from.head)) {
+  for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head, passing)) {
     for (const record of records) one(record)
     if (history.backlog() > LIMITS.history_lag_replay_events_max) await history.flush()
   }

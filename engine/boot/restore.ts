@@ -1,11 +1,11 @@
 /** Restores the hashing worker's trees from the journal, and a lost journal from the chain (settlement.md "Rollback"). */
 import { equalBytes } from '../../protocol/bytes'
+import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
 import { spentBatches } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
-import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
-import type { Sequencer } from '../sequencer/sequencer'
+import type { ChainPort, HashPort, VaultConfig } from '../ports'
 
 /**
  * Feeds the hashing worker the leaves and batches that its cache lacks. Batches that have not landed are compared too: one
@@ -40,28 +40,26 @@ export function restoredConfig(vault: VaultConfig): VaultConfig {
 }
 
 /**
- * Journals the settled batches that this journal lacks, and the payout queue of `vault`.
+ * Reads the settled batches that a journal lacks before its first open epoch, feeds them to the worker, and resolves with
+ * the command that journals each part of them, last the payout queue; `incomplete` when the worker's spent log then
+ * differs from the vault's. A process that dies on the way does the rest at its next boot.
  * @throws HistoryIncomplete, ChainUnavailable
  */
-export async function restoreSpent(
-  chain: Pick<ChainPort, 'readSettled'>,
+export async function missingPast(
+  { chain, hash, state }: { chain: Pick<ChainPort, 'readSettled'>; hash: HashPort; state: State },
   vault: VaultConfig,
-  state: State,
-  sequencer: Sequencer,
-): Promise<void> {
-  const batches: SettledBatch[] = await chain.readSettled(state.settlement.last_hashed)
-  for (let at = 0; at < batches.length; at += LIMITS.restore_batches_per_command_max) {
-    await sequencer.submit({
-      kind: 'spent_restored',
-      batches: batches.slice(at, at + LIMITS.restore_batches_per_command_max),
-    })
+): Promise<CommandBody[] | 'incomplete'> {
+  if (vault.last_batch === 0) return []
+  const { last_hashed } = state.settlement
+  const batches = last_hashed < vault.last_batch ? await chain.readSettled(last_hashed) : []
+  await hash.restoreSpent(batches.filter(({ batch_id }) => batch_id > hash.spent().batch_count))
+  const { batch_count, root } = hash.spent()
+  if (batch_count !== vault.last_batch || !equalBytes(root, vault.spent_root)) return 'incomplete'
+  const commands: CommandBody[] = []
+  const { restore_batches_per_command_max: step } = LIMITS
+  for (let at = 0; at < batches.length; at += step) {
+    commands.push({ kind: 'spent_restored', batches: batches.slice(at, at + step) })
   }
   const { next_number: next_payout, entries: payouts } = vault.queue
-  await sequencer.submit({ kind: 'queue_restored', next_payout, payouts })
-}
-
-/** Whether the worker's spent log, fed from the journal, equals the chain's. */
-export function isSpentLogOf(hash: HashPort, vault: VaultConfig): boolean {
-  const { batch_count, root } = hash.spent()
-  return batch_count === vault.last_batch && equalBytes(root, vault.spent_root)
+  return [...commands, { kind: 'queue_restored', next_payout, payouts }]
 }

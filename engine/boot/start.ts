@@ -1,10 +1,12 @@
 /** Starts a venue from its loaded state: rollback check, settings, trees, epoch, watcher and relayer. */
 import type { Settings } from '../commands'
+import { LIMITS } from '../limits'
 import type { VaultConfig } from '../ports'
 import { ChainSink, exitsOf } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
-import { checkChain, openEpoch, takeEpoch } from './open_epoch'
-import { isSpentLogOf, restoreSpent, restoreTrees } from './restore'
+import { checkState, decideClosed } from './check_chain'
+import { takeEpoch } from './open_epoch'
+import { missingPast, restoreTrees } from './restore'
 
 /**
  * If the self-check or the chain contradicts the venue, it stays up, rejects all commands and reports the reason in its status.
@@ -16,28 +18,32 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const { self_check_reasons } = engine.config
   // Before anything durable: no client would believe this epoch, and it would fence an instance they believe.
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
-  const reason = restore ? undefined : await checkChain(config, state, loaded.journal)
-  if (reason !== undefined) return engine.halt(reason)
+  const fault = restore ? undefined : (loaded.verdict.fault ?? checkState(config, state))
+  if (fault !== undefined) return engine.halt(fault)
+  await restoreTrees(state, hash)
+  const past = state.epoch === 0 ? await missingPast(engine, config) : []
+  if (past === 'incomplete') return engine.halt('restore_incomplete')
+  const opened = await takeEpoch(engine, config, restore)
+  if (typeof opened === 'string') return engine.halt(opened)
+  const { epoch, slot: epoch_slot, signature } = opened
+  // Nothing but boot records is in the journal before the own nonce is final on chain, and nothing is matched before the
+  // instance of the epoch before must have stopped.
+  if (epoch > 1 && !opened.released) await untilFree(engine, opened.confirmed_ms)
+  // Before the settings: the match of a batch follows the terms of its close.
+  const decision = await decideClosed(opened.config, chain.view().slot, state, loaded.journal)
+  if (typeof decision === 'string') return engine.halt(decision)
+  if (decision !== undefined) await sequencer.submit(decision)
   const settings = settingsFor(engine, config)
   if (JSON.stringify(settings) !== JSON.stringify(state.settings)) {
     await sequencer.submit({ kind: 'configure', settings })
   }
-  if (restore) await restoreSpent(chain, config, state, sequencer)
-  await restoreTrees(state, hash)
-  if (restore && !isSpentLogOf(hash, config)) return engine.halt('restore_incomplete')
-  const ports = { chain, hash, journal: loaded.journal, sequencer }
-  const { compose_hash } = engine.config
-  const opened = restore
-    ? ((await openEpoch(config, compose_hash, ports, restore)) ?? 'forked')
-    : await takeEpoch(config, compose_hash, ports, state)
-  if (typeof opened === 'string') return engine.halt(opened)
-  const { epoch } = opened
+  for (const command of past) await sequencer.submit(command)
+  await sequencer.submit({ kind: 'epoch_opened', epoch, slot: epoch_slot, signature })
   // A pause may have ended. A program error needs the operator's judgement, which restarting the venue expresses.
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
-  sequencer.useSigner({ venue: engine.intake.venue, epoch, sign: engine.sign })
-  const sink = new ChainSink(state, hash, sequencer, engine.availability, engine.halt)
+  const sink = new ChainSink(state, hash, sequencer, engine.closing, engine.availability, engine.halt)
   chain.start({
     sink,
     outbox: engine.outbox,
@@ -49,12 +55,21 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   })
   // Advance to the current slot before accepting orders.
   const { slot } = chain.view()
-  if (slot > state.slot) await sequencer.submit({ kind: 'slot', slot })
+  if (slot > state.slot) await engine.closing.slot(slot)
   engine.pump.wake()
   engine.grace.begin()
   engine.retention.begin()
   engine.snapshotting.begin()
+  while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)
   engine.availability.serve()
+}
+
+/** Waits until the lease of the instance that held the epoch before is over, by its clock too. */
+async function untilFree({ clock, config }: Engine, confirmed_ms: number): Promise<void> {
+  const free_ms = confirmed_ms + config.lease_ms * LIMITS.lease_wait
+  for (let now_ms = clock.monotonicMs(); now_ms < free_ms; now_ms = clock.monotonicMs()) {
+    await Bun.sleep(free_ms - now_ms)
+  }
 }
 
 /** In one field order, so that equal settings are equal as JSON. */

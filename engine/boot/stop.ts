@@ -1,41 +1,63 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
+import { Refusal } from '../../protocol/refusals'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
 import type { AccountsPort } from '../ports'
+import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import type { Engine } from './assemble'
 
-/** Rejects new orders, sends `bye` to streams, lands batches and anchors within time limits, then writes a snapshot. */
+/**
+ * Rejects new orders, sends `bye` to streams, lands batches and anchors within time limits, then writes a snapshot and gives
+ * the lease back. Without the right to acknowledge, nothing more is written: the next boot continues from the journal.
+ */
 export async function drain(engine: Engine): Promise<void> {
   const { availability, hub, pump, anchoring, sequencer } = engine
   availability.drain()
-  if (!availability.isStopped()) await engine.grace.disarmAll()
   hub.bye('upgrade', LIMITS.restart_retry_after_ms)
-  if (availability.isStopped()) return
-  await pump.idle()
-  await within(LIMITS.stop_landing_ms, engine.landings.done())
-  // An unreachable chain must not block the exit: the journal is complete.
-  await within(
-    LIMITS.stop_anchor_ms,
-    anchoring.now().catch(() => undefined),
-  )
-  await sequencer.durable()
+  const isOver = () => availability.isStopped() || availability.barred() !== undefined
+  const steps: [ms: number, step: () => Promise<void>][] = [
+    [LIMITS.stop_landing_ms, () => engine.grace.disarmAll()],
+    [LIMITS.stop_landing_ms, () => engine.closing.drain(LIMITS.stop_landing_ms)],
+    [LIMITS.stop_landing_ms, () => pump.idle()],
+    [LIMITS.stop_landing_ms, () => engine.landings.done()],
+    // An unreachable chain must not block the exit: the journal is complete.
+    [LIMITS.stop_anchor_ms, () => anchoring.now().catch(() => undefined)],
+    [LIMITS.stop_landing_ms, () => sequencer.durable()],
+  ]
+  for (const [ms, step] of steps) {
+    if (isOver()) return
+    await within(ms, step())
+  }
   await engine.snapshotting.stop()
-  await writeSnapshot(engine)
+  if (isOver()) return
+  pump.stop()
+  anchoring.stop()
+  availability.release()
+  const taken = await writeSnapshot(engine)
+  if (availability.isStopped()) return
+  if (taken !== undefined) void sequencer.submit({ kind: 'snapshot_taken', ...taken })
+  await within(LIMITS.stop_landing_ms, sequencer.submit({ kind: 'released' }))
+  sequencer.stop(new Refusal('draining'))
 }
 
-/** Writes the state as of the newest durable record, once no record is pending. */
-async function writeSnapshot(engine: Engine): Promise<void> {
+/** Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it. */
+async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)
   // No await between the loop and these lines: bytes and head belong to the same record.
-  const { seq, head } = loaded.journal.head()
+  const point = loaded.journal.head()
   const bytes = encodeState(state)
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
-  if (!(await flushed(loaded.history))) return
-  loaded.facts.mark(seq)
-  await loaded.snapshots.writeSnapshot(seq, head, () => [bytes])
+  if (!(await flushed(loaded.history))) return undefined
+  loaded.facts.mark(point.seq)
+  const state_hash = await loaded.snapshots.writeSnapshot(
+    point,
+    () => [bytes],
+    engine.snapshotting.newest?.seq,
+  )
+  return { seq: point.seq, state_hash }
 }
 
 /** Closes every part and the ports, producers before consumers. */
@@ -43,10 +65,13 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
+  engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
   engine.signatures.close()
+  engine.closing.stop()
   await chain.close()
+  if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)
   await engine.snapshotting.close()
   await loaded.journal.close()
@@ -68,7 +93,7 @@ async function flushed(history: History): Promise<boolean> {
 }
 
 /** Resolves when `work` does, or after `ms`. */
-async function within(ms: number, work: Promise<void>): Promise<void> {
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const bound = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, ms)

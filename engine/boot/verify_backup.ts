@@ -3,6 +3,7 @@ import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { equalBytes } from '../../protocol/bytes'
+import type { ChainPoint } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import { decodeState } from '../machine/codec/decode_state'
@@ -11,8 +12,7 @@ import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import { journaledSeeds } from '../sequencer/seeds'
-import { type ChainFault, checkChain } from './open_epoch'
+import { type ChainFault, checkState, journaledHash, judgeJournal } from './check_chain'
 
 export type BackupVerdict = {
   /** Journal seq of the last record, and the head after it. */
@@ -33,12 +33,10 @@ export type BackupVerdict = {
 type BackupParts = {
   /** Folder with `journal` and, optionally, `snapshots`. */
   dir: string
-  keys: Pick<KeysPort, 'journal_key' | 'tie_break_key'>
+  keys: Pick<KeysPort, 'journal_key'>
   /** Identity of the vault, and its config as finalized now. */
   chain: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & { config: VaultConfig }
 }
-
-const START = { seq: 0, head: undefined }
 
 /** @throws JournalDamaged, ReplayDisagrees, or an Error when both the journal's start and a snapshot are missing */
 export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<BackupVerdict> {
@@ -59,19 +57,20 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
   const key = keys.journal_key
   const journal = await openJournal({ dir: join(dir, 'journal'), key })
   try {
-    const { tie_break_key } = keys
-    const { genesis_hash, program_id, config_account } = chain
-    const run = async (state: State, from: { seq: number; head: Uint8Array | undefined }) => {
-      const seeds = journaledSeeds(state, { tie_break_key, genesis_hash, program_id, config_account })
-      const replayer = new Replayer(state, { batchSeed: seeds }, () => false)
-      for await (const records of journal.readBatches(from.seq + 1, from.head)) {
+    const { config } = chain
+    const verdict = await judgeJournal(config, chain, journal)
+    const run = async (state: State, from?: ChainPoint) => {
+      const replayer = new Replayer(state, () => false)
+      for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
         for (const record of records) replayer.apply(record)
       }
       replayer.end(journal.head().seq)
       return state
     }
-    const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid()
-    const whole = journal.firstSeq() === 1 ? await run(createState(randomHashSeed()), START) : undefined
+    const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid((point) =>
+      journaledHash(journal, point),
+    )
+    const whole = journal.firstSeq() === 1 ? await run(createState(randomHashSeed())) : undefined
     const resumed = snapshot && (await run(decodeState(snapshot.blocks(), randomHashSeed()), snapshot))
     const state = whole ?? resumed
     if (state === undefined)
@@ -86,7 +85,7 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
       generation: state.settings?.generation ?? 0,
       orders_live: state.orders.size,
       last_batch: state.settlement.last_hashed,
-      fault: await checkChain(chain.config, state, journal),
+      fault: verdict.fault ?? checkState(config, state),
     }
   } finally {
     await journal.close()

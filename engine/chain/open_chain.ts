@@ -5,6 +5,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
 import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
+import { Commits } from './client/commit'
 import { anchor, openEpoch } from './client/epoch'
 import { ChainHealth } from './client/health'
 import { readConfig, readGenesis, readMints } from './client/read_vault'
@@ -15,6 +16,7 @@ import { Relayer } from './relayer/relayer'
 import { ExitEnds } from './watch/end_exits'
 import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
+import { LeaseWatch } from './watch/watch_lease'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
 import { Verdicts, Watcher, watchPayer } from './watch/watcher'
 
@@ -39,8 +41,6 @@ export type ChainOptions = {
   rpc_timeout_ms?: number
   fees?: Partial<FeeSettings>
   monotonicMs?: () => number
-  /** Default: the system's clock. */
-  unixMs?: () => number
 }
 
 /** Half a cent to a few cents per batch; 0.1 SOL pays for some thousand batches. */
@@ -61,8 +61,11 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const { rpc, view, health } = client
   const genesis_hash = await readGenesis(rpc)
   await readConfig(client)
-  const loops: Promise<unknown>[] = [view.run(), watchPayer(client)]
+  const lease = new LeaseWatch(client)
+  const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
   let epoch = 0
+  let commits: Commits | undefined
+  while (view.now().unix_ms === 0 && !rpc.closed) await rpc.sleep(LIMITS.slot_poll_min_ms)
   return {
     genesis_hash,
     program_id: client.vault.program,
@@ -71,17 +74,23 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
+    lease: () => lease.now(),
     health: () => health.report(),
     async openEpoch(args, record) {
+      lease.claim(args)
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch
       return landing
     },
     start(args) {
       epoch = args.epoch
-      loops.push(...startLoops(client, options, args))
+      lease.follow(() => args.outbox.head())
+      commits = new Commits(client, epoch, () => args.outbox.head())
+      loops.push(...startLoops(client, options.hash, args, commits))
     },
     anchor: (seq, own) => anchor(client, epoch, seq, own),
+    commit: async (close, commit_ms) => commits?.decide(close, commit_ms),
+    matched: (seq) => commits?.matched(seq),
     async close() {
       rpc.close()
       // A loop may be waiting for an engine that has already stopped.
@@ -119,8 +128,9 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
 /** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher stands. */
 function startLoops(
   client: ChainClient,
-  options: ChainOptions,
+  hash: HashPort,
   args: Parameters<ChainPort['start']>[0],
+  commits: Commits,
 ): Promise<unknown>[] {
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
   const { view } = client
@@ -129,10 +139,10 @@ function startLoops(
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
   const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })
-  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: options.unixMs ?? Date.now })
+  const payments = new PayLoop(client, { sink, outbox, verdicts, unixMs: () => view.now().unix_ms })
   const ends = new ExitEnds(client, outbox, exits, verdicts)
-  const leaves = new LeafWatch(client, options.hash, states, sink, args.leaf_count)
-  const watcher = new Watcher(client, verdicts, leaves, exits, () => relayer.newestFinal())
+  const leaves = new LeafWatch(client, hash, states, sink, args.leaf_count)
+  const watcher = new Watcher(client, { verdicts, leaves, exits, commits }, () => relayer.newestFinal())
   view.onSlot((slot) => sink.slot(slot))
   return [watcher.run(), relayer.run(), payments.run(), payments.grow(), ends.run()]
 }

@@ -65,7 +65,7 @@ export class Layer {
     const { data } = event
     const owned = { account_id, text: dataText(text) }
     if ('fill_index' in data) this.sortFill(event, data, owned)
-    else if ('order_id' in data) this.sortOrder(event, data, owned)
+    else if ('trading_key' in data && 'order_id' in data) this.sortOrder(event, data, owned)
     else if ('withdrawal_id' in data) this.payments.set(`withdrawal/${data.withdrawal_id}`, owned)
     else if ('reshape_id' in data) this.payments.set(`reshape/${data.reshape_id}`, owned)
   }

@@ -71,7 +71,7 @@ function latestOf(events: readonly wire.AccountEvent[]) {
   for (const event of events) {
     const { data } = event
     if ('fill_index' in data) keep(fills, `${data.order_id}/${data.fill_index}`, event)
-    else if ('order_id' in data) keep(orders, data.order_id, event)
+    else if ('trading_key' in data && 'order_id' in data) keep(orders, data.order_id, event)
     else if ('withdrawal_id' in data) keep(payments, `withdrawal/${data.withdrawal_id}`, event)
     else if ('reshape_id' in data) keep(payments, `reshape/${data.reshape_id}`, event)
   }

@@ -54,7 +54,8 @@ export function rulesFor(intake: Intake, symbol: string): InstrumentRules {
 
 /**
  * The facts of an opening for the signing key (protocol.md "Notes"). Costs about five Poseidon hashes, a millisecond, so
- * it skips notes that the venue knows and notes without a finalized leaf, which stay unknown either way.
+ * it skips known notes of this key and notes without a finalized leaf, which stay unknown either way. For a note of another
+ * key the work is the same whether or not the venue knows it.
  * @param wanted commitment that the signed body names
  */
 export function openNote(
@@ -63,11 +64,14 @@ export function openNote(
   opening: Parsed<typeof NoteOpening> | null | undefined,
   owner: Uint8Array,
 ): NoteFact | undefined {
-  if (!opening || known.notes.has(wanted) || !isLeaf(known, wanted, opening.leaf_index)) {
-    return undefined
-  }
+  if (!opening || isOwn(known, wanted, owner) || !isLeaf(known, wanted, opening.leaf_index)) return undefined
   const commitment = openingCommitment({ owner, ...opening })
   return { ...opening, commitment, nullifier: nullifierOf(commitment, opening.blinding) }
+}
+
+function isOwn({ notes }: KnownNotes, wanted: Uint8Array, owner: Uint8Array): boolean {
+  const note = notes.find(wanted)
+  return note !== undefined && equalBytes(note.owner, owner)
 }
 
 function isLeaf({ leaves }: KnownNotes, wanted: Uint8Array, leaf_index: number | undefined): boolean {

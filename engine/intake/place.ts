@@ -70,7 +70,7 @@ export function checkOrder(
 ): void {
   checkInstrumentRules(request, rulesFor(intake, request.symbol))
   const instrument = instrumentOf(state, request.symbol)
-  const refused = checkExpiry(state, request.expiry_slot, nextClose(instrument, state.slot))
+  const refused = checkExpiry(state, request.expiry_slot, nextClose(state, state.slot))
   if (refused !== undefined) throw new Refusal(refused.code, refused.facts)
   if (instrument.status !== 'active') throw new Refusal('instrument_paused')
   if (unavailable !== undefined) throw new Refusal(unavailable)

@@ -1,34 +1,43 @@
-/** Queues groups and fences in the journal's worker and writes them, one frame at a time. */
+/** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
-import { randomFillSync } from 'node:crypto'
+import { createPrivateKey, sign } from 'node:crypto'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { concatBytes } from '../../protocol/bytes'
 import { LIMITS } from '../limits'
-import { FRAME_HEADER_BYTES, frameBytes, GROUP_SALT_AT, groupRecords, headAfter } from './frame'
+import type { ChainPoint, GroupSigner } from './contract'
+import { FRAME_HEADER_BYTES, frameBytes, signGroup } from './frame'
 import type { SegmentHeader } from './segment_header'
 import type { SegmentWriter, SpareSegment } from './segment_writer'
 import type { Position } from './walk_segment'
 
-type Item = { group: Uint8Array } | { epoch: number }
+/** DER prefix of an Ed25519 PKCS#8 private key (RFC 8410); the 32-byte seed follows. */
+const PKCS8_PREFIX = Uint8Array.fromHex('302e020100300506032b657004220420')
+/** Head and signature of a group, as `durable` passes them on. */
+export const PROOF_BYTES = 96
 
 export type CommitQueue = {
-  push(item: Item): void
+  /** Signs the groups pushed from now on; none may be queued. */
+  signAs(signer: GroupSigner): void
+  push(group: Uint8Array): void
   /** Resolves when the queue is empty or a write failed. */
   drained(): Promise<void>
 }
 
 /**
- * @param durable called after each write with the head after each written item, 32 bytes each
+ * @param durable called after each write with head and signature of each written group, PROOF_BYTES each
  * @param failed called once; nothing is written afterwards
  */
 export function commitQueue(
   writer: SegmentWriter,
   spare: SpareSegment,
   segments: SegmentHeader[],
-  durable: (heads: Uint8Array) => void,
+  durable: (proofs: Uint8Array) => void,
   failed: (error: unknown) => void,
 ): CommitQueue {
-  let waiting: Item[] = []
+  let waiting: Uint8Array[] = []
   let dead = false
   let running: Promise<void> | undefined
+  let signReceipt: SignReceipt | undefined
 
   async function run(): Promise<void> {
     // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
@@ -37,19 +46,21 @@ export function commitQueue(
   }
 
   async function commit(): Promise<void> {
-    const first = waiting[0] as Item
-    if (writer.room < ('group' in first ? first.group.length : 0)) await nextSegment()
-    const items = takeFrame(waiting, writer.room)
-    waiting = waiting.slice(items.length)
-    const at = writer.position as Position
-    const heads = new Uint8Array(items.length * 32)
-    if ('epoch' in first) {
-      heads.set(at.head)
-      writer.writeFrame([], 0, { ...at, epoch: first.epoch })
-    } else {
-      writeGroups(writer, items as { group: Uint8Array }[], at, heads)
-    }
-    durable(heads)
+    if (writer.room < (waiting[0] as Uint8Array).length) await nextSegment()
+    const groups = takeFrame(waiting, writer.room)
+    waiting = waiting.slice(groups.length)
+    const proofs = new Uint8Array(groups.length * PROOF_BYTES)
+    let point: ChainPoint = writer.position as Position
+    let bytes = 0
+    groups.forEach((group, i) => {
+      const signed = signGroup(group, point, signReceipt as SignReceipt)
+      point = signed.point
+      proofs.set(point.head, i * PROOF_BYTES)
+      proofs.set(signed.signature, i * PROOF_BYTES + 32)
+      bytes += group.length
+    })
+    writer.writeFrame(groups, bytes, point)
+    durable(proofs)
   }
 
   async function nextSegment(): Promise<void> {
@@ -68,9 +79,14 @@ export function commitQueue(
   }
 
   return {
-    push(item) {
+    signAs(next) {
+      signReceipt = receiptSigner(next)
+      const { epoch, statement_key, certificate } = next
+      writer.signedBy({ epoch, statement_key, certificate })
+    },
+    push(group) {
       if (dead) return
-      waiting.push(item)
+      waiting.push(group)
       start()
     },
     async drained() {
@@ -79,39 +95,25 @@ export function commitQueue(
   }
 }
 
-/** Salts the groups, writes them as one frame behind `at`, and fills `heads` with the head after each group. */
-function writeGroups(
-  writer: SegmentWriter,
-  items: { group: Uint8Array }[],
-  at: Position,
-  heads: Uint8Array,
-): void {
-  let { seq, head } = at
-  let bytes = 0
-  items.forEach(({ group }, i) => {
-    randomFillSync(group, GROUP_SALT_AT, 16)
-    head = headAfter(head, group)
-    heads.set(head, i * 32)
-    seq += groupRecords(group)
-    bytes += group.length
-  })
-  writer.writeFrame(
-    items.map(({ group }) => group),
-    bytes,
-    { seq, head, epoch: at.epoch },
-  )
+type SignReceipt = (point: ChainPoint, root: Uint8Array) => Uint8Array
+
+function receiptSigner({ venue, epoch, seed }: GroupSigner): SignReceipt {
+  const der = Buffer.from(concatBytes(PKCS8_PREFIX, seed))
+  const key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  return ({ seq, head }, root) => {
+    const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
+    return sign(null, body, key)
+  }
 }
 
-/** The items of one frame: a single fence, or the groups before the next fence that fit. */
-function takeFrame(waiting: readonly Item[], room: number): Item[] {
-  const first = waiting[0]
-  if (first === undefined || 'epoch' in first) return waiting.slice(0, 1)
+/** The groups of one frame: as many as fit. */
+function takeFrame(waiting: readonly Uint8Array[], room: number): Uint8Array[] {
   const bytes_max = Math.min(room, LIMITS.journal_write_bytes_max)
   let bytes = 0
   let count = 0
-  for (const item of waiting) {
-    if ('epoch' in item || bytes + item.group.length > bytes_max) break
-    bytes += item.group.length
+  for (const group of waiting) {
+    bytes += group.length
+    if (bytes > bytes_max) break
     count++
   }
   return waiting.slice(0, count)

@@ -6,40 +6,57 @@ import type { JournalSeq } from '../../protocol/units'
 export type NewRecord = { type: number; unix_ms: number; body: Uint8Array }
 /** A stored record; `body` may be a view into a larger buffer and must not be modified. */
 export type JournalRecord = NewRecord & { seq: JournalSeq }
-/** Where a group ended: seq of its last record and the chain head after it (32 bytes). */
-export type Appended = { seq_last: JournalSeq; head: Uint8Array }
+/** A place between two groups: seq of the last record so far, 0 for none, and the chain head after it (32 bytes). */
+export type ChainPoint = { seq: JournalSeq; head: Uint8Array }
+/** Where a group ended, and the receipt signature that it is stored with (64 bytes). */
+export type Appended = { seq_last: JournalSeq; head: Uint8Array; signature: Uint8Array }
+
+/** The boot that signs a segment's groups: its statement key, certified for the epoch by the settlement key. */
+export type GroupAuthor = { epoch: number; statement_key: Uint8Array; certificate: Uint8Array }
+/** `seed` is the statement key's. Secret. */
+export type GroupSigner = GroupAuthor & { venue: Uint8Array; seed: Uint8Array }
+
+/** A group as stored; the point is the one after it, and the signature covers it and the root. */
+export type StoredGroup = ChainPoint & { root: Uint8Array; signature: Uint8Array; records: JournalRecord[] }
+export type SignedGroup = StoredGroup & { author: GroupAuthor }
 
 /**
  * The append-only command log (engine.md "Journal"). One call of `append` writes one group; after a crash a group is
  * stored whole or not at all.
  *
- * Head of a group = SHA-256(previous head ‖ group bytes); the head before the first group is 32 zero bytes. A group
- * contains 16 random bytes, so a published head cannot confirm a guess of its orders.
+ * Head of a group = SHA-256(previous head ‖ header and records); the head before the first group is 32 zero bytes. A
+ * group contains 16 random bytes, so a published head cannot confirm a guess of its orders. Behind each group its
+ * receipt signature is stored.
  */
 export interface Journal {
   /**
    * Resolves once the group is on disk (fdatasync). Groups appended during a write are written together by the next
    * one, in the order of the calls. After a rejection the journal stays closed, because memory may be ahead of disk.
    * Throws RangeError for an empty or too large group (groupBytesMax in commit_queue.ts), and writes nothing then.
+   * @param root 32 bytes: of the receipt tree over the group's commands; zeros without commands
    */
-  append(records: readonly NewRecord[]): Promise<Appended>
+  append(records: readonly NewRecord[], root?: Uint8Array): Promise<Appended>
+  /** Signs the groups appended from now on; without a signer append fails. Throws Error while an append is pending. */
+  signAs(signer: GroupSigner): void
   /**
    * Every durable record with seq >= from_seq, as of the call. Verifies each group and throws JournalDamaged. The
    * chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal.
    */
   read(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord>
-  /** Like `read`, in arrays: replay then does not await each record. */
-  readBatches(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord[]>
+  /** Like `read`, in arrays: replay then does not await each record. The chain must pass `passing`, ascending. */
+  readBatches(
+    from_seq: JournalSeq,
+    head_before?: Uint8Array,
+    passing?: readonly ChainPoint[],
+  ): AsyncIterable<JournalRecord[]>
+  /** Groups that end after `from`, which must be a place in this journal, with the proof of their author. */
+  readGroups(from: ChainPoint): AsyncIterable<SignedGroup[]>
   /** Durable end: seq of the last record (0 when empty) and the head after it. */
   head(): { seq: JournalSeq; head: Uint8Array }
   /** First stored seq; head().seq + 1 when no record is stored. */
   firstSeq(): JournalSeq
-  /** Highest fenced epoch, 0 for none. */
-  epoch(): number
   /** Groups appended and not yet durable. At `journal_pending_groups_max` append fails: reject commands earlier. */
   pending(): number
-  /** Records durably that `epoch` writes from here on. Throws RangeError for an epoch below the current one. */
-  fence(epoch: number): Promise<void>
   /** Deletes segments whose records are all below `before_seq`; never the last segment. */
   retire(before_seq: JournalSeq): Promise<void>
   /** Waits for pending appends, then releases the folder. */
@@ -58,7 +75,7 @@ export type JournalOptions = {
 }
 /** Writes and syncs are counted from the opening of the journal, 1 = the first. */
 export type JournalFaults = {
-  /** This write fails with ENOSPC after half of its bytes. */
+  /** This write fails with ENOSPC after half of its sectors. */
   write_fails_at?: number
   /** This fdatasync fails with EIO. */
   sync_fails_at?: number
@@ -99,20 +116,27 @@ export type OpenRequest = {
 export type Request =
   | OpenRequest
   | { op: 'append'; group: Uint8Array }
-  | { op: 'fence'; epoch: number }
+  | { op: 'sign_as'; signer: GroupSigner }
   | { op: 'retire'; before_seq: number }
-  | { op: 'read'; reader: number; from_seq: number; head_before: Uint8Array | undefined }
+  | { op: 'read'; reader: number; from_seq: number; expected: ChainPoint[] }
   | { op: 'read_next'; reader: number }
   | { op: 'read_stop'; reader: number }
   | { op: 'close' }
 
+/** Whole groups of one segment; `from` is the place before them and their author, undefined without groups. */
+export type Chunk = {
+  groups: Uint8Array
+  last: boolean
+  from: { point: ChainPoint; author: GroupAuthor } | undefined
+}
+
 export type Reply =
-  | { op: 'opened'; seq: number; head: Uint8Array; epoch: number; first_seq: number }
+  | { op: 'opened'; seq: number; head: Uint8Array; first_seq: number }
   | { op: 'refused'; failure: Failure }
-  /** The oldest pending groups and fences are durable, in order of request; 32 bytes of head each. */
-  | { op: 'durable'; heads: Uint8Array }
+  /** The oldest pending groups are durable, in order of request; head and signature each. */
+  | { op: 'durable'; proofs: Uint8Array }
   | { op: 'retired'; first_seq: number }
-  | { op: 'chunk'; reader: number; groups: Uint8Array; last: boolean }
+  | ({ op: 'chunk'; reader: number } & Chunk)
   | { op: 'read_failed'; reader: number; failure: Failure }
   | { op: 'failed'; failure: Failure }
   | { op: 'closed' }

@@ -1,33 +1,40 @@
 /** Encodes journal frames: groups of records, encrypted and bound to their place in the hash chain. */
 
-import { createCipheriv, createDecipheriv } from 'node:crypto'
+import { createCipheriv, createDecipheriv, randomFillSync } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { ByteReader, ByteWriter, CodecError } from '../../protocol/byte_stream'
 import { concatBytes } from '../../protocol/bytes'
 import { fixed, struct, tryDecode, u16, u32, uint, type ValueOf, zeros } from '../../protocol/codec'
-import type { JournalRecord, NewRecord } from './contract'
-import { type ChainPoint, SECTOR_BYTES } from './segment_header'
+import type { ChainPoint, JournalRecord, NewRecord, StoredGroup } from './contract'
+import { SECTOR_BYTES } from './segment_header'
 
-/** The records of one append, in the bytes that the chain hashes. */
+/** The records of one append: what the chain hashes. The trailer follows, the receipt signature of the group. */
 const GROUP = struct({
-  /** Of the whole group. */
+  /** Of header and records. */
   bytes: u32,
   records: u32,
   salt: fixed(16),
+  /** Of the tree over the group's commands that receipts prove; zeros without such commands. */
+  root: fixed(32),
 })
 const GROUP_HEADER_BYTES = GROUP.size!
-export const GROUP_SALT_AT = GROUP.offsetOf('salt')
+const GROUP_SALT_AT = GROUP.offsetOf('salt')
+const TRAILER_BYTES = 64
 const NO_SALT = new Uint8Array(16)
 /** Before the body of a record; behind the body follows the CRC-32 of both. */
 const RECORD = struct({ body_bytes: u32, seq: uint, type: u16, reserved: zeros(2), unix_ms: uint })
 const CRC_BYTES = 4
 
-/** Encodes one group with zeros as salt: the writer fills it. */
-export function encodeGroup(records: readonly NewRecord[], seq_first: number): Uint8Array<ArrayBuffer> {
+/** Encodes one group with zeros as salt and trailer: the writer fills them by `signGroup`. */
+export function encodeGroup(
+  records: readonly NewRecord[],
+  seq_first: number,
+  root: Uint8Array,
+): Uint8Array<ArrayBuffer> {
   let bytes = GROUP_HEADER_BYTES
   for (const { body } of records) bytes += RECORD.size! + body.length + CRC_BYTES
-  const to = new ByteWriter(bytes)
-  GROUP.write(to, { bytes, records: records.length, salt: NO_SALT })
+  const to = new ByteWriter(bytes + TRAILER_BYTES)
+  GROUP.write(to, { bytes, records: records.length, salt: NO_SALT, root })
   let seq = seq_first
   for (const { type, unix_ms, body } of records) {
     const at = to.length
@@ -35,11 +42,23 @@ export function encodeGroup(records: readonly NewRecord[], seq_first: number): U
     to.fixed(body, body.length)
     to.int(crc32(to.whole(at)), 4)
   }
+  to.fixed(new Uint8Array(TRAILER_BYTES), TRAILER_BYTES)
   return to.whole()
 }
 
-/** The number of records of the first group in `bytes`. */
-export const groupRecords = (bytes: Uint8Array): number => GROUP.read(new ByteReader(bytes)).records
+/** Salts and signs an encoded group behind `from`; returns the point after it and its signature. */
+export function signGroup(
+  group: Uint8Array,
+  from: ChainPoint,
+  sign: (point: ChainPoint, root: Uint8Array) => Uint8Array,
+): { point: ChainPoint; signature: Uint8Array } {
+  randomFillSync(group, GROUP_SALT_AT, 16)
+  const { bytes, records, root } = GROUP.read(new ByteReader(group))
+  const point = { seq: from.seq + records, head: headAfter(from.head, group.subarray(0, bytes)) }
+  const signature = sign(point, root)
+  group.set(signature, bytes)
+  return { point, signature }
+}
 
 /**
  * Returns the seq of the first invalid record of a group, or 0. The record CRCs detect memory corruption between encoding and
@@ -74,7 +93,24 @@ export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRe
       from.skip(CRC_BYTES)
       if (seq >= from_seq) into.push({ seq, type, unix_ms, body })
     }
+    from.skip(TRAILER_BYTES)
   }
+}
+
+/** The groups of verified bytes that begin behind `start`, each with the point after it; bodies are views of `bytes`. */
+export function readGroups(bytes: Uint8Array, start: ChainPoint): StoredGroup[] {
+  const found: StoredGroup[] = []
+  let point = start
+  for (let at = 0; at < bytes.length; ) {
+    const { bytes: length, records: count, root } = GROUP.read(new ByteReader(bytes, at))
+    const end = at + length
+    const records: JournalRecord[] = []
+    readRecords(bytes.subarray(at, end + TRAILER_BYTES), 0, records)
+    point = { seq: point.seq + count, head: headAfter(point.head, bytes.subarray(at, end)) }
+    at = end + TRAILER_BYTES
+    found.push({ ...point, root, signature: bytes.slice(end, at), records })
+  }
+  return found
 }
 
 /**
@@ -88,10 +124,9 @@ const FRAME = struct({
   seq_first: uint,
   records: u32,
   groups: u32,
-  epoch: uint,
-  reserved: zeros(8),
+  reserved: zeros(16),
 })
-const MAGIC = 0x314a4154
+const MAGIC = 0x324a4154
 const FIELDS_AT = 8
 const TAG_AT = FIELDS_AT + FRAME.size!
 export const FRAME_HEADER_BYTES = TAG_AT + 16
@@ -174,7 +209,7 @@ export function unsealFrame(
 const chain = new Bun.CryptoHasher('sha256')
 
 /** Chain head after a group. */
-export function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
+function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
   return chain.update(head).update(group).digest()
 }
 
@@ -188,19 +223,19 @@ export function advance(
   from: ChainPoint,
   group_ends?: (point: ChainPoint) => void,
 ): ChainPoint | number {
-  let point: ChainPoint = { ...from, epoch: header.epoch }
+  let point: ChainPoint = from
   let at = 0
   for (let i = 0; i < header.groups; i++) {
     if (at + GROUP_HEADER_BYTES > plain.length) return point.seq + 1
     const { bytes, records } = GROUP.read(new ByteReader(plain, at))
     const end = at + bytes
-    if (end > plain.length || bytes < GROUP_HEADER_BYTES) return point.seq + 1
+    if (end + TRAILER_BYTES > plain.length || bytes < GROUP_HEADER_BYTES) return point.seq + 1
     const group = plain.subarray(at, end)
     const bad = firstBadRecord(group, point.seq + 1)
     if (bad !== 0) return bad
-    point = { seq: point.seq + records, head: headAfter(point.head, group), epoch: header.epoch }
+    point = { seq: point.seq + records, head: headAfter(point.head, group) }
     group_ends?.(point)
-    at = end
+    at = end + TRAILER_BYTES
   }
   return at === plain.length && point.seq === from.seq + header.records ? point : point.seq + 1
 }

@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
-import { type OpenRequest, type Reply, type Request, toFailure } from './contract'
+import { type Chunk, type OpenRequest, type Reply, type Request, toFailure } from './contract'
 import { readSegments, recover, type SegmentReader } from './read_segments'
 import { segmentName, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
@@ -44,12 +44,12 @@ function open(options: OpenRequest): void {
     writer,
     spare,
     segments,
-    (heads) => reply({ op: 'durable', heads }, [heads]),
+    (proofs) => reply({ op: 'durable', proofs }, [proofs]),
     (error) => reply({ op: 'failed', failure: toFailure(error) }),
   )
   opened = { options, segments, writer, spare, queue }
-  const { seq, head, epoch } = end ?? { seq: 0, head: new Uint8Array(32), epoch: 0 }
-  reply({ op: 'opened', seq, head: new Uint8Array(head), epoch, first_seq: (segments[0]?.seq ?? 0) + 1 })
+  const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }
+  reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
   spare.begin()
 }
 
@@ -67,19 +67,21 @@ function retire({ options, segments }: Opened, before_seq: number): void {
   reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
 }
 
+const nothing = (): Chunk => ({ groups: new Uint8Array(0), last: true, from: undefined })
+
 function read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
   const end = journal.writer.position
   const reader: SegmentReader =
     end === undefined
-      ? { next: () => ({ groups: new Uint8Array(0), last: true }), stop: () => undefined }
-      : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.head_before)
+      ? { next: () => nothing(), stop: () => undefined }
+      : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.expected)
   readers.set(request.reader, reader)
 }
 
 function readNext(id: number): void {
-  const { groups, last } = readers.get(id)?.next() ?? { groups: new Uint8Array(0), last: true }
-  if (last) readers.delete(id)
-  reply({ op: 'chunk', reader: id, groups, last }, [groups])
+  const chunk = readers.get(id)?.next() ?? nothing()
+  if (chunk.last) readers.delete(id)
+  reply({ op: 'chunk', reader: id, ...chunk }, [chunk.groups])
 }
 
 function readStop(id: number): void {
@@ -102,10 +104,10 @@ async function close(journal: Opened): Promise<void> {
 function handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
   switch (request.op) {
     case 'append':
-      journal.queue.push({ group: request.group })
+      journal.queue.push(request.group)
       break
-    case 'fence':
-      journal.queue.push({ epoch: request.epoch })
+    case 'sign_as':
+      journal.queue.signAs(request.signer)
       break
     case 'retire':
       retire(journal, request.before_seq)

@@ -1,10 +1,13 @@
 /** Opens the journal: locks its folder, starts its worker and posts requests to it. */
 
 import { LIMITS } from '../limits'
-import { groupBytesMax } from './commit_queue'
+import { groupBytesMax, PROOF_BYTES } from './commit_queue'
 import {
   type Appended,
+  type ChainPoint,
+  type Chunk,
   fromFailure,
+  type GroupSigner,
   type Journal,
   JournalClosed,
   type JournalOptions,
@@ -12,27 +15,30 @@ import {
   type NewRecord,
   type Reply,
   type Request,
+  type SignedGroup,
 } from './contract'
-import { encodeGroup, readRecords } from './frame'
+import { encodeGroup, readGroups, readRecords } from './frame'
 import { lockFolder } from './segment_files'
 import { SECTOR_BYTES } from './segment_header'
 
 /** Chunks requested ahead: the worker decrypts the next one while this one is replayed. */
 const CHUNKS_AHEAD = 2
+/** The root of a group without commands. */
+const NO_COMMANDS = new Uint8Array(32)
 type ReadReply = Extract<Reply, { op: 'chunk' | 'read_failed' }>
 
 type JournalReader = {
-  batches(): AsyncGenerator<JournalRecord[], void, undefined>
+  chunks(): AsyncGenerator<Chunk, void, undefined>
   receive(reply: ReadReply): void
   /** Fails the generator: the journal is closed. */
   abandon(error: Error): void
 }
 
-/** Requests chunks of one read from the worker and decodes their records. */
+/** Requests chunks of one read from the worker. */
 function journalReader(
   id: number,
   from_seq: number,
-  head_before: Uint8Array | undefined,
+  expected: ChainPoint[],
   post: (request: Request) => void,
   ended: () => void,
 ): JournalReader {
@@ -56,8 +62,8 @@ function journalReader(
     return item
   }
 
-  async function* batches(): AsyncGenerator<JournalRecord[], void, undefined> {
-    post({ op: 'read', reader: id, from_seq, head_before })
+  async function* chunks(): AsyncGenerator<Chunk, void, undefined> {
+    post({ op: 'read', reader: id, from_seq, expected })
     for (let i = 0; i < CHUNKS_AHEAD; i++) post({ op: 'read_next', reader: id })
     let done = false
     try {
@@ -66,9 +72,7 @@ function journalReader(
         if (reply.op !== 'chunk') continue
         done = reply.last
         if (!done) post({ op: 'read_next', reader: id })
-        const records: JournalRecord[] = []
-        readRecords(reply.groups, from_seq, records)
-        if (records.length > 0) yield records
+        if (reply.groups.length > 0) yield reply
       }
     } finally {
       if (!done) post({ op: 'read_stop', reader: id })
@@ -76,7 +80,7 @@ function journalReader(
     }
   }
 
-  return { batches, receive: deliver, abandon: deliver }
+  return { chunks, receive: deliver, abandon: deliver }
 }
 
 /**
@@ -124,7 +128,7 @@ class WorkerJournal implements Journal {
   private readonly group_bytes_max: number
   private durable: { seq: number; head: Uint8Array }
   private seq_next: number
-  private fenced_epoch: number
+  private signed = false
   private first_seq: number
   private waiting: Waiting[] = []
   private retiring: { resolve: () => void; reject: (error: Error) => void }[] = []
@@ -137,7 +141,7 @@ class WorkerJournal implements Journal {
   constructor(
     worker: Worker,
     stop: () => void,
-    opened: { seq: number; head: Uint8Array; epoch: number; first_seq: number },
+    opened: ChainPoint & { first_seq: number },
     group_bytes_max: number,
   ) {
     this.worker = worker
@@ -145,16 +149,16 @@ class WorkerJournal implements Journal {
     this.group_bytes_max = group_bytes_max
     this.durable = { seq: opened.seq, head: opened.head }
     this.seq_next = opened.seq + 1
-    this.fenced_epoch = opened.epoch
     this.first_seq = opened.first_seq
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
     worker.onerror = ({ message }) => this.fail(new JournalClosed(`the journal worker failed: ${message}`))
   }
 
-  append(records: readonly NewRecord[]): Promise<Appended> {
+  append(records: readonly NewRecord[], root = NO_COMMANDS): Promise<Appended> {
     if (this.closed !== undefined) return Promise.reject(this.closed)
+    if (!this.signed) throw new Error('no author signs the groups of the journal')
     if (records.length === 0) throw new RangeError('a group has at least one record')
-    const group = encodeGroup(records, this.seq_next)
+    const group = encodeGroup(records, this.seq_next, root)
     if (group.length > this.group_bytes_max)
       throw new RangeError(`a group has at most ${this.group_bytes_max} bytes`)
     if (this.waiting.length >= LIMITS.journal_pending_groups_max) {
@@ -162,38 +166,55 @@ class WorkerJournal implements Journal {
       return Promise.reject(this.closed)
     }
     this.seq_next += records.length
-    const appended = this.wait(this.seq_next - 1)
     this.post({ op: 'append', group }, [group.buffer])
-    return appended
+    const seq_last = this.seq_next - 1
+    return new Promise((resolve, reject) => this.waiting.push({ seq_last, resolve, reject }))
   }
 
-  async fence(epoch: number): Promise<void> {
-    if (!Number.isSafeInteger(epoch) || epoch < this.fenced_epoch)
-      throw new RangeError(`epoch ${this.fenced_epoch} already writes here`)
-    if (this.closed !== undefined) throw this.closed
-    const done = this.wait(this.seq_next - 1)
-    this.post({ op: 'fence', epoch })
-    this.fenced_epoch = epoch
-    await done
+  signAs(signer: GroupSigner): void {
+    if (this.waiting.length > 0) throw new Error('another author has groups pending')
+    this.post({ op: 'sign_as', signer })
+    this.signed = true
   }
 
   async *read(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord, void, undefined> {
     for await (const records of this.readBatches(from_seq, head_before)) yield* records
   }
 
-  readBatches(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord[], void, undefined> {
+  async *readBatches(
+    from_seq: number,
+    head_before?: Uint8Array,
+    passing: readonly ChainPoint[] = [],
+  ): AsyncGenerator<JournalRecord[], void> {
+    const before = head_before === undefined ? [] : [{ seq: from_seq - 1, head: head_before }]
+    const expected = [...before, ...passing.filter(({ seq }) => seq >= from_seq)]
+    for await (const { groups } of this.chunks(from_seq, expected)) {
+      const records: JournalRecord[] = []
+      readRecords(groups, from_seq, records)
+      if (records.length > 0) yield records
+    }
+  }
+
+  async *readGroups(from: ChainPoint): AsyncGenerator<SignedGroup[], void> {
+    for await (const chunk of this.chunks(from.seq + 1, [from])) {
+      const { point, author } = chunk.from!
+      const groups = readGroups(chunk.groups, point).filter(({ seq }) => seq > from.seq)
+      yield groups.map((group) => ({ ...group, author }))
+    }
+  }
+
+  private chunks(from_seq: number, expected: ChainPoint[]): AsyncGenerator<Chunk, void, undefined> {
     if (!Number.isSafeInteger(from_seq) || from_seq < 1) throw new RangeError('seq counts from 1')
     if (this.closed !== undefined) throw this.closed
     const id = ++this.readers_made
     const post = (request: Request) => this.post(request)
-    const reader = journalReader(id, from_seq, head_before, post, () => this.readers.delete(id))
+    const reader = journalReader(id, from_seq, expected, post, () => this.readers.delete(id))
     this.readers.set(id, reader)
-    return reader.batches()
+    return reader.chunks()
   }
 
   head = (): { seq: number; head: Uint8Array } => this.durable
   firstSeq = (): number => this.first_seq
-  epoch = (): number => this.fenced_epoch
   pending = (): number => this.waiting.length
 
   retire(before_seq: number): Promise<void> {
@@ -212,17 +233,13 @@ class WorkerJournal implements Journal {
     this.release(this.closed)
   }
 
-  private wait(seq_last: number): Promise<Appended> {
-    return new Promise((resolve, reject) => this.waiting.push({ seq_last, resolve, reject }))
-  }
-
   private post(request: Request, moved: ArrayBuffer[] = []): void {
     if (this.stopped) return
     this.worker.postMessage(request, moved)
   }
 
   private receive(reply: Reply): void {
-    if (reply.op === 'durable') this.settle(reply.heads)
+    if (reply.op === 'durable') this.settle(reply.proofs)
     else if (reply.op === 'failed') this.fail(new JournalClosed(reply.failure.message))
     else if (reply.op === 'closed') this.on_closed?.()
     else if (reply.op === 'chunk' || reply.op === 'read_failed')
@@ -233,13 +250,13 @@ class WorkerJournal implements Journal {
     }
   }
 
-  private settle(heads: Uint8Array): void {
-    const count = heads.length / 32
-    const settled = this.waiting.splice(0, count)
+  private settle(proofs: Uint8Array): void {
+    const settled = this.waiting.splice(0, proofs.length / PROOF_BYTES)
     settled.forEach(({ seq_last, resolve }, i) => {
-      const head = heads.subarray(i * 32, i * 32 + 32)
+      const proof = proofs.subarray(i * PROOF_BYTES, (i + 1) * PROOF_BYTES)
+      const head = proof.subarray(0, 32)
       this.durable = { seq: seq_last, head }
-      resolve({ seq_last, head })
+      resolve({ seq_last, head, signature: proof.subarray(32) })
     })
   }
 

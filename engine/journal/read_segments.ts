@@ -1,7 +1,7 @@
 /** Reads durable groups in order, verifies every byte, and finds where the journal ends. */
 
 import { releaseBytes } from '../memory/release_bytes'
-import { JournalDamaged } from './contract'
+import { type ChainPoint, type Chunk, JournalDamaged } from './contract'
 import { listSegments, loadSegment } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
@@ -11,7 +11,7 @@ const CHUNK_BYTES = 1024 * 1024
 
 export type SegmentReader = {
   /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
-  next(): { groups: Uint8Array; last: boolean }
+  next(): Chunk
   /** Releases the loaded segment when reading stops before the last chunk. */
   stop(): void
 }
@@ -20,6 +20,7 @@ export type SegmentReader = {
  * @param segments headers of all segments, as of now
  * @param end durable end, as of now; later bytes are not read. Without an `offset` the frame that contains `seq` is
  * the last: a thread that does not write the journal knows only the seq
+ * @param expected places between groups, ascending, that the chain must pass as far as it is read
  * @throws RangeError when the records from `from_seq` on are retired or do not exist yet
  */
 export function readSegments(
@@ -27,7 +28,7 @@ export function readSegments(
   segments: readonly SegmentHeader[],
   end: Pick<Position, 'seq'> & Partial<Pick<Position, 'offset'>>,
   from_seq: number,
-  head_before: Uint8Array | undefined,
+  expected: readonly ChainPoint[],
 ): SegmentReader {
   const first = segments[0] as SegmentHeader
   if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
@@ -36,7 +37,7 @@ export function readSegments(
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
   let at: Position = segmentStart(segments[index] as SegmentHeader)
-  const anchor = anchorCheck(from_seq, head_before)
+  const anchor = anchorCheck(expected)
   anchor.see(at)
 
   function stop(): void {
@@ -44,61 +45,68 @@ export function readSegments(
     segment = undefined
   }
 
-  function step(): Uint8Array | undefined {
-    for (;;) {
-      const successor = segments[index + 1]
-      if (
-        end.offset === undefined ? at.seq >= end.seq : successor === undefined && at.offset === end.offset
-      ) {
-        stop()
-        return undefined
-      }
-      segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
-      if (successor === undefined || at.frames < successor.previous_frames) {
-        const frame = readFrame(segment, at, anchor.see)
-        if (frame === undefined) throw lost(segment, at)
-        at = frame.next
-        anchor.passed(at.seq)
-        return frame.plain
-      }
-      checkSegmentEnd(segment, at, successor)
+  /** The next frame; `switched` at the end of a segment. */
+  function step(): Uint8Array | 'switched' | undefined {
+    const successor = segments[index + 1]
+    if (end.offset === undefined ? at.seq >= end.seq : successor === undefined && at.offset === end.offset) {
       stop()
-      index++
-      at = segmentStart(successor)
+      return undefined
     }
+    segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
+    if (successor === undefined || at.frames < successor.previous_frames) {
+      const frame = readFrame(segment, at, anchor.see)
+      if (frame === undefined) throw lost(segment, at)
+      at = frame.next
+      anchor.passed(at.seq)
+      return frame.plain
+    }
+    checkSegmentEnd(segment, at, successor)
+    stop()
+    index++
+    at = segmentStart(successor)
+    return 'switched'
   }
 
   return {
     next() {
       const parts: Uint8Array[] = []
       let bytes = 0
+      let from: Chunk['from']
       while (bytes < CHUNK_BYTES) {
+        const { seq, head } = at
         const plain = step()
-        if (plain === undefined) return { groups: concat(parts, bytes), last: true }
+        if (plain === undefined) return { groups: concat(parts, bytes), last: true, from }
+        if (plain === 'switched') {
+          if (bytes > 0) break
+          continue
+        }
         // A frame whose records all precede from_seq is verified and skipped.
         if (at.seq < from_seq) continue
+        from ??= { point: { seq, head }, author: (segments[index] as SegmentHeader).author }
         parts.push(plain)
         bytes += plain.length
       }
-      return { groups: concat(parts, bytes), last: false }
+      return { groups: concat(parts, bytes), last: false, from }
     },
     stop,
   }
 }
 
-/** Compares the head after record from_seq - 1, which exists because snapshots are taken at the end of a group. */
-function anchorCheck(from_seq: number, head_before: Uint8Array | undefined) {
-  let seen = head_before === undefined
-  const differs = () =>
-    new JournalDamaged(from_seq, 'chain', 0, 'the chain before it is not the one that was expected')
+/** Compares the heads at the expected places, which exist because they are ends of groups. */
+function anchorCheck(expected: readonly ChainPoint[]) {
+  const left = [...expected]
+  const differs = (seq: number) =>
+    new JournalDamaged(seq + 1, 'chain', 0, 'the chain before it is not the one that was expected')
   return {
-    see(point: { seq: number; head: Uint8Array }): void {
-      if (head_before === undefined || point.seq !== from_seq - 1) return
-      if (!Buffer.from(point.head).equals(head_before)) throw differs()
-      seen = true
+    see(point: ChainPoint): void {
+      const next = left[0]
+      if (next?.seq !== point.seq) return
+      if (!Buffer.from(point.head).equals(next.head)) throw differs(point.seq)
+      left.shift()
     },
     passed(seq: number): void {
-      if (!seen && seq >= from_seq - 1) throw differs()
+      const next = left[0]
+      if (next !== undefined && seq >= next.seq) throw differs(next.seq)
     },
   }
 }

@@ -6,31 +6,24 @@ import { constant, fixed, struct, tryDecode, uint, type ValueOf, zeros } from '.
 /** A disk writes a sector atomically: whole or not at all. */
 export const SECTOR_BYTES = 512
 
-/** State of the chain between two frames. */
-export type ChainPoint = {
-  /** seq of the last record so far, 0 for none. */
-  seq: number
-  head: Uint8Array
-  epoch: number
-}
-
 /**
  * A segment is written by one process only, under keys of a random salt. After a torn tail the next process continues
- * in a new segment, hence under new keys, so no nonce is used twice.
+ * in a new segment, hence under new keys, so no nonce is used twice. All its groups are signed by one author, whose
+ * certificate stands here: a tail can be judged without the state, also when the author's boot record is retired.
  *
  * The header states where the previous segment ends. Publishing it (one rename) therefore truncates a torn tail: bytes
  * behind that end are ignored even where they still exist.
  */
 const SIGNED = struct({
-  magic: constant(utf8('TACITJ01')),
+  magic: constant(utf8('TACITJ02')),
   number: uint,
   seq: uint,
-  epoch: uint,
   /** Valid frames of the previous segment, and the offset after the last of them; 0 in the first segment. */
   previous_frames: uint,
   previous_end: uint,
   head: fixed(32),
   salt: fixed(32),
+  author: struct({ epoch: uint, statement_key: fixed(32), certificate: fixed(64) }),
 })
 export type SegmentHeader = ValueOf<typeof SIGNED>
 /** `tag` is an HMAC-SHA-256. */
@@ -45,7 +38,7 @@ export type SegmentKeys = { frame: Uint8Array; header: Uint8Array }
 
 export function segmentKeys(key: Uint8Array, number: number, salt: Uint8Array): SegmentKeys {
   const derive = (purpose: string) =>
-    new Uint8Array(hkdfSync('sha256', key, salt, `tacit/journal/v1/${purpose}/${number}`, 32))
+    new Uint8Array(hkdfSync('sha256', key, salt, `tacit/journal/v2/${purpose}/${number}`, 32))
   return { frame: derive('frame'), header: derive('header') }
 }
 

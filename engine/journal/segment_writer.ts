@@ -14,11 +14,10 @@ import {
 } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { JournalFaults } from './contract'
+import type { ChainPoint, GroupAuthor, JournalFaults } from './contract'
 import { FRAME_HEADER_BYTES, frameBytes, sealFrame } from './frame'
 import { SPARE_NAME, segmentName, syncFolder, UNFINISHED_SPARE_NAME } from './segment_files'
 import {
-  type ChainPoint,
   encodeSegmentHeader,
   SECTOR_BYTES,
   type SegmentHeader,
@@ -102,6 +101,7 @@ export class SegmentWriter {
   private readonly options: WriterOptions
   private readonly buffer: Uint8Array
   private fd: number | undefined
+  private author: GroupAuthor | undefined
   private keys: SegmentKeys | undefined
   private last: { number: number; end: Position } | undefined
   private writes = 0
@@ -122,6 +122,12 @@ export class SegmentWriter {
     return this.last?.end
   }
 
+  /** The next write starts a segment of this author. */
+  signedBy(author: GroupAuthor): void {
+    this.author = author
+    this.close()
+  }
+
   /** Plaintext bytes that still fit into the current segment; negative when it is full or no segment is open. */
   get room(): number {
     if (this.fd === undefined || this.last === undefined) return -1
@@ -131,17 +137,18 @@ export class SegmentWriter {
   /** Makes the spare the next segment. The rename also fixes the end of the previous segment. */
   startSegment(): SegmentHeader {
     const { dir, key, salt } = this.options
-    const previous = this.last
+    const { author, last: previous } = this
+    if (author === undefined) throw new Error('no author signs the groups of the journal')
     const number = (previous?.number ?? 0) + 1
     const end = previous?.end
     const header: SegmentHeader = {
       number,
       seq: end?.seq ?? 0,
       head: end?.head ?? new Uint8Array(32),
-      epoch: end?.epoch ?? 0,
       previous_frames: end?.frames ?? 0,
       previous_end: end?.offset ?? 0,
       salt: salt(),
+      author,
     }
     const keys = segmentKeys(key, number, header.salt)
     const fd = openSync(join(dir, SPARE_NAME), 'r+')
@@ -172,11 +179,10 @@ export class SegmentWriter {
       seq_first: from.seq + 1,
       records: to.seq - from.seq,
       groups: groups.length,
-      epoch: to.epoch,
     }
     sealFrame(frame, header, groups, from.head, this.keys.frame)
     if (++this.writes === this.options.faults.write_fails_at) {
-      writeWhole(this.fd, frame, bytes >> 1, from.offset)
+      writeWhole(this.fd, frame, (bytes >> 1) & -SECTOR_BYTES, from.offset)
       throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
     }
     writeWhole(this.fd, frame, bytes, from.offset)

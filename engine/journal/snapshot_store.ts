@@ -1,37 +1,45 @@
 /** Stores snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
 
-import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { utf8 } from '../../protocol/bytes'
 import { constant, fixed, struct, uint, type ValueOf } from '../../protocol/codec'
-import { LIMITS } from '../limits'
 import { releaseBytes } from '../memory/release_bytes'
+import type { ChainPoint } from './contract'
 import { nonceOf } from './frame'
 import { readRange, syncFolder } from './segment_files'
 
-export type Snapshot = {
-  /** Journal seq of the state, and the chain head after that record. */
-  seq: number
-  head: Uint8Array
+/** At the place in the journal after whose records the state is. */
+export type Snapshot = ChainPoint & {
+  /** SHA-256 of the state's bytes. */
+  state_hash: Uint8Array
   /**
    * The bytes in blocks, each authenticated again as it is read and valid until the next one is requested.
    * @throws Error when the file changed since it was opened
    */
   blocks(): Generator<Uint8Array>
 }
+/** The hash that the journal states for a snapshot at this place, undefined for none: such a file does not count. */
+type JournaledHash = (point: ChainPoint) => Promise<Uint8Array | undefined>
 export interface SnapshotStore {
   /**
-   * Encrypts, writes, syncs and publishes by rename; keeps the newest two. Encryption is asynchronous, in pieces, so
-   * the blocks must not change until the promise resolves.
+   * Encrypts, writes, syncs and publishes by rename; resolves with the state's hash. Encryption is asynchronous, in pieces,
+   * so the blocks must not change until then.
    * @param blocks of any length; iterated twice, because their total length precedes them in the file
+   * @param kept seq of the snapshot that stays beside it, in case it is damaged; every other one is deleted
    */
-  writeSnapshot(seq: number, head: Uint8Array, blocks: () => Iterable<Uint8Array>): Promise<void>
-  /**
-   * The newest snapshot with seq <= `seq_max` that authenticates. `rejected` names the newer files that do not.
-   */
-  newestValid(seq_max?: number): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
+  writeSnapshot(
+    point: ChainPoint,
+    blocks: () => Iterable<Uint8Array>,
+    kept: number | undefined,
+  ): Promise<Uint8Array>
+  /** The newest snapshot with seq <= `seq_max` that has its journaled hash. `rejected` names the newer files. */
+  newestValid(
+    hashOf: JournaledHash,
+    seq_max?: number,
+  ): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
   /** Journal seqs of the stored snapshots, newest first. */
   seqs(): number[]
 }
@@ -65,26 +73,30 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       .sort()
       .reverse()
   return {
-    async writeSnapshot(seq, head, blocks) {
+    async writeSnapshot({ seq, head }, blocks, kept) {
       let bytes = 0
       for (const block of blocks()) bytes += block.length
       const header = { seq, bytes, head, salt: new Uint8Array(randomBytes(32)) }
       const unfinished = join(dir, UNFINISHED_NAME)
       const file = await open(unfinished, 'w', 0o600)
+      let state_hash: Uint8Array
       try {
-        await writePieces(file, header, key, inPieces(blocks()))
+        state_hash = await writePieces(file, header, key, inPieces(blocks()))
         await file.sync()
       } finally {
         await file.close()
       }
       await rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
       syncFolder(dir)
-      for (const name of names().slice(LIMITS.snapshots_kept)) await rm(join(dir, name))
+      for (const name of names()) if (![seq, kept].includes(seqOf(name))) await rm(join(dir, name))
+      return state_hash
     },
-    async newestValid(seq_max = Number.MAX_SAFE_INTEGER) {
+    async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
       for (const name of names().filter((one) => seqOf(one) <= seq_max)) {
-        const snapshot = readSnapshot(dir, name, key)
+        const header = readHeader(dir, name)
+        const state_hash = header && (await hashOf(header))
+        const snapshot = state_hash && openSnapshot(dir, name, key, header, state_hash)
         if (snapshot !== undefined) return { snapshot, rejected }
         rejected.push(name)
       }
@@ -123,25 +135,28 @@ function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuff
   yield piece.subarray(0, filled)
 }
 
-/** crypto.subtle encrypts off this thread; the event loop runs between pieces. */
+/** Returns the hash of the state. crypto.subtle encrypts off this thread; the event loop runs between pieces. */
 async function writePieces(
   file: FileHandle,
   header: Header,
   key: Uint8Array,
   pieces: Iterable<Uint8Array<ArrayBuffer>>,
-): Promise<void> {
+): Promise<Uint8Array> {
   const piece_key = await crypto.subtle.importKey('raw', pieceKey(key, header), 'AES-GCM', false, ['encrypt'])
   const additionalData = HEADER.encode(header)
   await file.writeFile(additionalData)
   let written = HEADER_BYTES
   let piece = 0
+  const hasher = createHash('sha256')
   for (const plain of pieces) {
+    hasher.update(plain)
     const how = { name: 'AES-GCM', iv: nonceOf(piece++), additionalData, tagLength: TAG_BYTES * 8 }
     const sealed = new Uint8Array(await crypto.subtle.encrypt(how, piece_key, plain))
     await file.writeFile(sealed)
     written += sealed.length
   }
   if (written !== fileBytes(header)) throw new Error('a state changed while its snapshot was written')
+  return new Uint8Array(hasher.digest())
 }
 
 function fileBytes({ bytes }: Header): number {
@@ -150,11 +165,18 @@ function fileBytes({ bytes }: Header): number {
 
 /**
  * Each piece is valid until the next is requested.
- * @throws Error when a piece is missing or does not authenticate
+ * @throws Error when a piece is missing or does not authenticate, and at the end when the state has another hash
  */
-function* readPieces(dir: string, name: string, key: Uint8Array, header: Header): Generator<Uint8Array> {
+function* readPieces(
+  dir: string,
+  name: string,
+  key: Uint8Array,
+  header: Header,
+  state_hash: Uint8Array,
+): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
   const associated = HEADER.encode(header)
+  const hasher = createHash('sha256')
   for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(header.bytes); piece++) {
     const length = Math.min(PIECE_BYTES, header.bytes - piece * PIECE_BYTES)
     const sealed = readRange(dir, name, at, length + TAG_BYTES)
@@ -165,19 +187,36 @@ function* readPieces(dir: string, name: string, key: Uint8Array, header: Header)
     opener.final()
     at += sealed.length
     releaseBytes(sealed)
+    hasher.update(plain)
+    if (piece === pieceCount(header.bytes) - 1 && !hasher.digest().equals(state_hash))
+      throw new Error('the snapshot is not the journaled one')
     yield plain
     releaseBytes(plain)
   }
 }
 
 /** Undefined for any error: a snapshot only shortens the replay, so an invalid one is not used. */
-function readSnapshot(dir: string, name: string, key: Uint8Array): Snapshot | undefined {
+function readHeader(dir: string, name: string): Header | undefined {
   try {
     const header = HEADER.decode(readRange(dir, name, 0, HEADER_BYTES))
-    if (statSync(join(dir, name)).size !== fileBytes(header)) return undefined
-    const blocks = () => readPieces(dir, name, key, header)
+    return statSync(join(dir, name)).size === fileBytes(header) ? header : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined for any error, as in `readHeader`. */
+function openSnapshot(
+  dir: string,
+  name: string,
+  key: Uint8Array,
+  header: Header,
+  state_hash: Uint8Array,
+): Snapshot | undefined {
+  const blocks = () => readPieces(dir, name, key, header, state_hash)
+  try {
     for (const _ of blocks());
-    return { seq: header.seq, head: header.head, blocks }
+    return { seq: header.seq, head: header.head, state_hash, blocks }
   } catch {
     return undefined
   }

@@ -1,9 +1,9 @@
 /** Classifies the next bytes of a segment: a frame, the end, a torn write, or damage. */
 
 import { isZeroRange } from '../../protocol/bytes'
-import { JournalDamaged } from './contract'
+import { type ChainPoint, JournalDamaged } from './contract'
 import { advance, decodeFrameHeader, FRAME_HEADER_BYTES, frameBytes, unsealFrame } from './frame'
-import { type ChainPoint, SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
+import { SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
 
 /** A segment in memory with its authenticated header. `name` is for messages. */
 export type LoadedSegment = { name: string; header: SegmentHeader; keys: SegmentKeys; bytes: Uint8Array }
@@ -13,7 +13,7 @@ export type Position = ChainPoint & { frames: number; offset: number }
 type Step = { plain: Uint8Array; next: Position }
 
 export function segmentStart(header: SegmentHeader): Position {
-  return { seq: header.seq, head: header.head, epoch: header.epoch, frames: 0, offset: SECTOR_BYTES }
+  return { seq: header.seq, head: header.head, frames: 0, offset: SECTOR_BYTES }
 }
 
 /**
@@ -40,7 +40,7 @@ export function readFrame(
   if (sector_end - at < FRAME_HEADER_BYTES) return undefined
   const header = decodeFrameHeader(bytes, at)
   if (header === undefined) throw damaged('the header of a group is not what was written')
-  if (header.frame !== from.frames || header.seq_first !== from.seq + 1 || header.epoch < from.epoch)
+  if (header.frame !== from.frames || header.seq_first !== from.seq + 1)
     throw damaged('a group is out of place')
   const end = at + frameBytes(header.plain_bytes)
   if (end > bytes.length) return undefined
@@ -64,7 +64,6 @@ export function checkSegmentEnd(segment: LoadedSegment, end: Position, successor
     end.frames === successor.previous_frames &&
     end.offset === successor.previous_end &&
     end.seq === successor.seq &&
-    end.epoch <= successor.epoch &&
     Buffer.from(end.head).equals(successor.head)
   if (matches) return
   throw new JournalDamaged(

@@ -4,51 +4,51 @@ import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
 
 export class Anchoring {
-  private seq_dirty = 0
-  private seq_anchored = 0
-  /** Newest dirty record of each time span, oldest first; only records that no finalized head covers. */
+  /** Newest dirty record of each time span, oldest first; only records that no confirmed position covers. */
   private marks: { seq: JournalSeq; at_ms: number }[] = []
   private timer: ReturnType<typeof setTimeout> | undefined
   private stopped = false
 
   constructor(
-    private readonly chain: ChainPort,
+    private readonly chain: Pick<ChainPort, 'anchor' | 'lease'>,
     private readonly head: () => { seq: JournalSeq; head: Uint8Array },
     private readonly monotonicMs: () => number,
+    /** Age of an uncovered record beyond which nothing more is acknowledged. */
+    private readonly max_ms: number,
   ) {}
 
   /** Schedules an anchor for the durable record `seq`, on which a client or the book depends. */
   dirty(seq: JournalSeq): void {
-    this.seq_dirty = seq
     const at_ms = this.monotonicMs()
     const last = this.marks.at(-1)
     if (last !== undefined && at_ms - last.at_ms < LIMITS.anchor_mark_ms) last.seq = seq
     else this.marks.push({ seq, at_ms })
-    this.arm(LIMITS.anchor_after_ms)
+    this.arm(this.begins_ms)
   }
 
   isDirty(): boolean {
-    return this.seq_dirty > this.seq_anchored
+    return this.oldest() !== undefined
   }
 
-  /** No finalized position covers a record of this age: a restored disk could lose more than is promised. */
+  /** No confirmed position covers a record of this age: a restored disk could lose more than is promised. */
   isOverdue(): boolean {
-    const [oldest] = this.marks
-    return oldest !== undefined && this.monotonicMs() - oldest.at_ms > LIMITS.anchor_overdue_ms
+    const oldest = this.oldest()
+    return oldest !== undefined && this.monotonicMs() - oldest.at_ms > this.max_ms
   }
 
-  /** Anchors now unless a settlement has stored a head that covers every dirty record. Rejects when the anchor fails. */
+  /** Anchors now unless a position has covered every dirty record. Rejects when the anchor fails. */
   async now(): Promise<void> {
-    if (this.isDirty()) await this.cover(this.seq_dirty)
+    if (this.isDirty()) await this.chain.anchor(this.marks.at(-1)!.seq, this.head())
   }
 
   /**
-   * Anchors if no settlement has covered a record for `LIMITS.anchor_after_ms`. While batches settle they carry the head, and
-   * an anchor between them would make the journal position of batches signed ahead regress.
+   * Anchors if no settlement has covered a record for a while. While batches settle they carry the head, and an anchor
+   * between them would make the journal position of batches signed ahead regress.
    */
   async due(): Promise<void> {
-    const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= LIMITS.anchor_after_ms)?.seq
-    if (seq !== undefined) await this.cover(seq)
+    this.oldest()
+    const seq = this.marks.findLast(({ at_ms }) => this.monotonicMs() - at_ms >= this.begins_ms)?.seq
+    if (seq !== undefined) await this.chain.anchor(seq, this.head())
   }
 
   stop(): void {
@@ -56,9 +56,15 @@ export class Anchoring {
     clearTimeout(this.timer)
   }
 
-  private async cover(seq_due: number): Promise<void> {
-    this.seq_anchored = await this.chain.anchor(seq_due, this.head())
-    this.marks = this.marks.filter((mark) => mark.seq > this.seq_anchored)
+  private get begins_ms(): number {
+    return this.max_ms * LIMITS.anchor_begins_at
+  }
+
+  /** Drops the covered marks. */
+  private oldest(): { seq: JournalSeq; at_ms: number } | undefined {
+    const { covered_seq } = this.chain.lease()
+    while (this.marks[0] !== undefined && this.marks[0].seq <= covered_seq) this.marks.shift()
+    return this.marks[0]
   }
 
   private arm(after_ms: number): void {
@@ -68,16 +74,11 @@ export class Anchoring {
   }
 
   private async fire(): Promise<void> {
-    let soonest_ms = 0
-    try {
-      await this.due()
-    } catch {
-      // The chain port reports its own health; the head stays dirty and is retried.
-      soonest_ms = LIMITS.anchor_retry_ms
-    }
+    // A failure is reported by the chain port; a landed anchor may show only later.
+    await this.due().catch(() => undefined)
     this.timer = undefined
-    const oldest = this.marks[0]
+    const oldest = this.oldest()
     if (oldest === undefined) return
-    this.arm(Math.max(soonest_ms, oldest.at_ms + LIMITS.anchor_after_ms - this.monotonicMs()))
+    this.arm(Math.max(LIMITS.anchor_retry_ms, oldest.at_ms + this.begins_ms - this.monotonicMs()))
   }
 }

@@ -3,24 +3,34 @@ import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import type { ChainPort, SettlementReason } from '../ports'
+import type { ChainPort } from '../ports'
 
 /** Meaning of each reason for readers of the status, with the next step. */
 const HALT_TEXT: Record<HaltReason, string> = {
   vault_frozen: 'the vault is frozen: funds leave by escape on chain',
   vault_paused: 'the vault is paused by its admin',
-  forked: 'another instance opened an epoch this journal does not know: stop all but one and restart it',
+  forked:
+    'another instance opened an epoch, or wrote to its journal, that this journal does not know: keep the instance that holds the epoch and stop this one; if its disk is lost, restore from the chain',
   rolled_back:
     'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
   root_mismatch: "the note tree on chain differs from the venue's: restore from the chain",
   program_error: 'the vault program rejected a settlement batch: inspect it before restarting',
 }
 
-/** Why this instance acknowledges no command, not even a cancel. */
+/** Why no command is acknowledged for a while, not even a cancel. */
+export type Barred = 'lease_lost' | 'commit_reorged' | 'unanchored'
+const BARRED_TEXT: Record<Barred, string> = {
+  lease_lost: 'the chain has not shown lately that this instance holds the epoch: look at its RPC providers',
+  commit_reorged: 'the chain rolled a decided commit back: it is sent until it is confirmed again',
+  unanchored: 'the journal position on chain is too old: look at the fee payer and the RPC providers',
+}
+
+/** Why this instance acknowledges no command until it is restarted, not even a cancel. */
 export type StopReason =
   | 'forked'
   | 'rolled_back'
   | 'chain_unknown'
+  | 'tail_unsigned'
   | 'restore_incomplete'
   | 'self_check'
   | 'journal_failed'
@@ -29,6 +39,8 @@ const STOP_TEXT: Record<StopReason, string> = {
   forked: HALT_TEXT.forked,
   rolled_back: HALT_TEXT.rolled_back,
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
+  tail_unsigned:
+    'records behind the position on chain are not signed by the instance that holds the epoch: put back the newest disk that this venue wrote, or restore from the chain',
   restore_incomplete:
     "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
   self_check: 'clients reject this machine, so it opens no epoch',
@@ -49,7 +61,11 @@ export class Availability {
 
   constructor(
     private readonly chain: ChainPort,
+    /** Age of the newest view of the own epoch beyond which another instance may hold the next one. */
+    private readonly lease_ms: number,
     private readonly isAnchorOverdue: () => boolean,
+    /** No slot has come for too long. */
+    private readonly isLate: () => boolean,
   ) {}
 
   serve(): void {
@@ -58,13 +74,17 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
+  /** No command is accepted from here on: the lease goes to the next instance. */
+  release(): void {
+    this.serving = false
+  }
   /** The durable halt of the state; `undefined` without one. */
   halt(reason: HaltReason | undefined): void {
     this.halted = reason
   }
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
-    this.stopped ??= [STOP_TEXT[reason], ...details].join(': ')
+    this.stopped ??= [reason, STOP_TEXT[reason], ...details].join(': ')
   }
   /** Trading continues without the read models; the next boot rebuilds them from the journal. */
   readsBroken(): void {
@@ -77,32 +97,42 @@ export class Availability {
     return this.draining
   }
 
-  /** Refuses `matching_unavailable` while no command may be acknowledged, cancels included. */
+  /** Why nothing durable may be released and nothing matched now; a boot, which serves nobody, is not barred. */
+  barred(): Barred | undefined {
+    if (!this.serving) return undefined
+    if (this.chain.lease().age_ms > this.lease_ms) return 'lease_lost'
+    if (this.chain.health().reasons.includes('commit_reorged')) return 'commit_reorged'
+    return this.isAnchorOverdue() ? 'unanchored' : undefined
+  }
+
+  /** Refuses while no command may be acknowledged, cancels included. */
   requireRunning(): void {
-    if (!this.serving || this.stopped !== undefined) {
-      throw new Refusal('matching_unavailable', { subsystem: 'matching' })
-    }
+    if (this.stopped !== undefined) throw new Refusal('matching_unavailable', { subsystem: 'matching' })
+    if (!this.serving) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
+    const barred = this.barred()
+    if (barred !== undefined) throw new Refusal(barred)
   }
 
   /** Code with which new orders, withdrawals and reshapes are refused now; cancels continue (protocol.md "Order of checks"). */
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
+    if (this.isLate()) return 'reopening'
     return this.draining ? 'draining' : undefined
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
     const { settlement, reasons, overdue } = this.chain.health()
-    const unanchored: SettlementReason[] = this.isAnchorOverdue() ? ['anchor_overdue'] : []
+    const barred = this.barred()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const all = [
-      ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
+      ...(this.serving || this.draining || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
       ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
-      ...unanchored,
+      ...(barred === undefined ? [] : [`${barred}: ${BARRED_TEXT[barred]}`]),
       ...reasons,
     ]
     const matching = this.matching()
@@ -111,7 +141,7 @@ export class Availability {
       settlement !== 'unwired' &&
       !stalled &&
       !overdue &&
-      unanchored.length === 0 &&
+      barred === undefined &&
       !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }

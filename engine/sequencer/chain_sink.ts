@@ -7,6 +7,7 @@ import type { Exit } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
 import type { ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
+import type { Closing } from './closing'
 import type { Sequencer } from './sequencer'
 
 export class ChainSink implements ChainSinkPort {
@@ -14,14 +15,16 @@ export class ChainSink implements ChainSinkPort {
     private readonly state: State,
     private readonly hash: HashPort,
     private readonly sequencer: Sequencer,
+    private readonly closing: Closing,
     private readonly availability: Availability,
     /** Stops this instance: another one holds the epoch, or the journal is not the newest. */
     private readonly disown: (reason: 'forked' | 'rolled_back') => void,
   ) {}
 
   slot(slot: SlotNumber): void {
-    if (slot <= this.state.slot || this.availability.isStopped()) return
-    this.unlessStopped(this.sequencer.submit({ kind: 'slot', slot }))
+    // Nothing is matched without the right to acknowledge: a later slot follows.
+    if (slot <= this.state.slot || this.availability.isStopped() || this.availability.barred()) return
+    this.unlessStopped(this.closing.slot(slot))
   }
 
   /** Appends to the mirrored tree first, which rejects a leaf that differs from its own. */

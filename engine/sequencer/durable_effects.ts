@@ -1,6 +1,8 @@
 /** Applies the effects of a durable record: read models, streams, relayer, status and anchoring. */
+import type { CommandKind } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
+import type { Journal } from '../journal/contract'
 import type { State } from '../machine/state/state'
 import type { Metrics } from '../reads/metrics'
 import type { PublicFacts } from '../reads/public_facts'
@@ -8,6 +10,7 @@ import type { FinalizedView, InstrumentReads } from '../reads/public_reads'
 import type { Hub } from '../streams/hub'
 import type { Anchoring } from './anchoring'
 import type { Availability } from './availability'
+import type { Closing } from './closing'
 import type { Outbox } from './outbox'
 import type { Entry } from './sequencer'
 
@@ -22,6 +25,8 @@ type DurableParts = {
   anchoring: Anchoring
   metrics: Metrics
   finalized: FinalizedView
+  closing: Closing
+  journal: Pick<Journal, 'head'>
 }
 
 export function applyDurable(parts: DurableParts, entry: Entry): void {
@@ -36,8 +41,14 @@ export function applyDurable(parts: DurableParts, entry: Entry): void {
   if (isWorthAnchoring(entry)) parts.anchoring.dirty(seq + records.length - 1)
 }
 
-function applyKind(parts: DurableParts, { command }: Entry): void {
+function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void {
   switch (command.kind) {
+    case 'closed':
+      parts.closing.closedDurable(seq, parts.journal.head())
+      break
+    case 'decided':
+      parts.closing.decidedDurable({ seq, outcome })
+      break
     case 'hashed':
       parts.outbox.hashedDurable(command.batch_id)
       break
@@ -63,8 +74,18 @@ function applyKind(parts: DurableParts, { command }: Entry): void {
   }
 }
 
-/** False for slots without events and for the relayer's own records, which would keep the head dirty permanently. */
+/** The venue's own records, which would keep the head dirty permanently. */
+const NOT_WORTH: readonly CommandKind[] = [
+  'slot',
+  'decided',
+  'batch_signed',
+  'batch_stage',
+  'payout_stage',
+  'queue_capacity',
+  'snapshot_taken',
+]
+
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
-  return !['slot', 'batch_signed', 'batch_stage', 'payout_stage', 'queue_capacity'].includes(command.kind)
+  return !NOT_WORTH.includes(command.kind)
 }

@@ -1,5 +1,4 @@
-/** Signs one receipt per group of records (engine.md "Receipts") and keeps recent receipts for resends. */
-import { encodeReceipt } from '../../protocol/bodies/receipt'
+/** Builds the receipts of a group of records (engine.md "Receipts") and keeps recent ones for resends. */
 import { concatBytes, copyBytes, toHex } from '../../protocol/bytes'
 import { receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import type { Receipt } from '../../protocol/wire/trading'
@@ -8,13 +7,6 @@ import { LIMITS } from '../limits'
 import { type HashSeed, IdTable } from '../memory/id_table'
 import { RowMemory } from '../memory/rows'
 
-export type ReceiptSigner = {
-  venue: Uint8Array
-  epoch: number
-  /** Ed25519 by the statement key over the 128 receipt bytes. */
-  sign: (body: Uint8Array) => Uint8Array
-}
-
 /** The compact form of one group's receipts, from which any of them can be rebuilt. */
 export type ReceiptGroup = {
   readonly common: Omit<Receipt, 'index' | 'path'>
@@ -22,20 +14,19 @@ export type ReceiptGroup = {
   readonly leaves: Uint8Array
 }
 
-/** One receipt per entry of `signed`, in order; each entry is a canonical body with its signature. */
-export function receiptsOf(
-  signer: ReceiptSigner,
-  appended: Appended,
-  signed: readonly Uint8Array[],
-): { group: ReceiptGroup; receipts: Receipt[] } | undefined {
-  if (signed.length === 0) return undefined
+/** Leaves and paths of a group's commands; each entry is a canonical body with its signature. */
+export function receiptTreeOf(signed: readonly Uint8Array[]) {
   const leaves = signed.map((one) => treeLeaf(one))
-  const { root, paths } = receiptTree(leaves)
-  const { seq_last: seq, head } = appended
-  const { venue, epoch } = signer
-  const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
-  const signature = toHex(signer.sign(body))
-  const common = { epoch, seq, head: toHex(head), root: toHex(root), signature }
+  return { ...receiptTree(leaves), leaves }
+}
+
+/** One receipt per command of the group, in order. */
+export function receiptsOf(
+  epoch: number,
+  { seq_last: seq, head, signature }: Appended,
+  { root, paths, leaves }: ReturnType<typeof receiptTreeOf>,
+): { group: ReceiptGroup; receipts: Receipt[] } {
+  const common = { epoch, seq, head: toHex(head), root: toHex(root), signature: toHex(signature) }
   return {
     group: { common, leaves: concatBytes(...leaves) },
     receipts: paths.map((path, index) => ({ ...common, index, path })),

@@ -20,7 +20,6 @@ export function auctionRecord(auction: AuctionRecord, unix_ms: number): NewRecor
     volume_lots: auction.volume_lots,
     fills: auction.fills.map(({ order_id, lots }) => [order_id, lots]),
     cancelled: auction.cancelled,
-    expired: auction.expired,
     result_hash: toHex(auction.result_hash),
   }
   return { type: AUCTION_RECORD, unix_ms, body: utf8(JSON.stringify(body)) }

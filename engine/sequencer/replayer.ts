@@ -6,7 +6,7 @@ import type { Command } from '../commands'
 import type { JournalRecord, NewRecord } from '../journal/contract'
 import { decodeReplayed } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
-import type { AccountEventOut, Env } from '../machine/state/outcome'
+import type { AccountEventOut } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
 
@@ -30,7 +30,6 @@ export class Replayer {
 
   constructor(
     private readonly state: State,
-    private readonly env: Env,
     /** Whether the events of a command are needed; building them costs more than applying the command. */
     private readonly wanted: (seq: JournalSeq, command: Command) => boolean = () => true,
   ) {}
@@ -48,7 +47,7 @@ export class Replayer {
     if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
     const command = decodeReplayed(record.body)
     const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
-    const outcome = execute(this.state, command, this.env, events)
+    const outcome = execute(this.state, command, {}, events)
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
     for (const auction of outcome.auctions) this.expected.push(auctionRecord(auction, command.unix_ms))
     return { command, events: outcome.events }

@@ -1,10 +1,10 @@
-/** Derives the secret tie-break seed of each auction (matching.md rule 5), live and in a replay. */
+/** Derives the secret tie-break seed of each batch (matching.md rule 5). */
 
 import { createHmac } from 'node:crypto'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { ascii, fixed, struct, uint } from '../../protocol/codec'
-import type { Env } from '../machine/state/outcome'
 import { type State, settingsOf } from '../machine/state/state'
+import type { ChainPort } from '../ports'
 
 const SEEDED = struct({ venue: fixed(32), epoch: uint, symbol: ascii(16), batch: uint })
 
@@ -20,17 +20,18 @@ export function batchSeed(
   return new Uint8Array(createHmac('sha256', key).update(message).digest())
 }
 
-/** Inputs of the seeds of one venue; plain bytes, so they can be sent to another thread. */
-export type SeedParts = {
-  tie_break_key: Uint8Array
-  genesis_hash: Uint8Array
-  program_id: Uint8Array
-  config_account: Uint8Array
-}
+export type BatchSeed = (symbol: string, batch: number, epoch: number) => Uint8Array
 
-/** Uses the journaled generation, so a replay derives the same seeds. */
-export function journaledSeeds(state: State, parts: SeedParts): Env['batchSeed'] {
-  const { tie_break_key, genesis_hash, program_id, config_account } = parts
+/** The seeds of one venue. */
+export function seedsOf(
+  state: State,
+  tie_break_key: Uint8Array,
+  {
+    genesis_hash,
+    program_id,
+    config_account,
+  }: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>,
+): BatchSeed {
   return (symbol, batch, epoch) => {
     const { generation } = settingsOf(state)
     const venue = venueId({ genesis_hash, program_id, config_account, generation })

@@ -3,19 +3,26 @@
  * durable. Memory may be ahead of the disk.
  */
 
-import { Refusal } from '../../protocol/refusals'
+import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type { JournalSeq } from '../../protocol/units'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Command, CommandBody } from '../commands'
-import type { Journal, NewRecord } from '../journal/contract'
+import type { Appended, GroupSigner, Journal, NewRecord } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { encodeCommand } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
 import type { Answer, Env, Outcome, RefusedOutcome } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { ClockPort } from '../ports'
-import { type ReceiptGroup, type ReceiptSigner, receiptsOf } from './receipts'
+import { type ReceiptGroup, receiptsOf, receiptTreeOf } from './receipts'
 import { auctionRecord, COMMAND_RECORD } from './records'
+
+/** An identical resend of a deferred command, by the command's number. */
+export class Resent extends Refusal {
+  constructor(readonly number: number) {
+    super('order_exists')
+  }
+}
 
 type Accepted = Extract<Outcome, { ok: true }>
 /** A command applied in memory and not yet durable. */
@@ -28,7 +35,7 @@ export type Entry = {
   body_and_signature: Uint8Array | undefined
   settle: { resolve: (done: Sequenced) => void; reject: (error: Error) => void }
 }
-/** `receipt` and `group` are present for a client's command once a signer is set. */
+/** `receipt` and `group` are present for a client's command. */
 type Sequenced = {
   answer: Answer
   seq: JournalSeq
@@ -36,11 +43,22 @@ type Sequenced = {
   group: ReceiptGroup | undefined
 }
 
+/** The command waits, in memory or on disk, for the right to be released; `later` settles as if this were not given. */
+export class OutcomeUnknown extends Refusal {
+  constructor(readonly later: Promise<Sequenced>) {
+    super('outcome_unknown')
+    // Most callers ask for nothing later.
+    later.catch(() => undefined)
+  }
+}
+
 type SequencerPorts = {
   state: State
   env: Env
-  journal: Pick<Journal, 'head' | 'append'>
+  journal: Pick<Journal, 'head' | 'append' | 'signAs'>
   clock: ClockPort
+  /** Why nothing may be acknowledged now; asked after the sync and before the release of each group. */
+  barred: () => RefusalCode | undefined
   /** Called with each durable entry, in seq order, before its answer is released. */
   durable: (entry: Entry) => void
   /** Called after a group was released; the next group waits for the promise. */
@@ -56,7 +74,9 @@ export class Sequencer {
   seq_durable: JournalSeq
   private queue: Entry[] = []
   private busy = false
-  private signer: ReceiptSigner | undefined
+  private epoch = 0
+  /** Why the group on disk is not released, once its clients were refused for it. */
+  private held: RefusalCode | undefined
   private failure: Error | undefined
   private readonly waiters = new Waiters()
 
@@ -65,15 +85,16 @@ export class Sequencer {
     this.seq_durable = this.seq_executed
   }
 
-  /** Signs receipts from now on: the epoch is open. */
-  useSigner(signer: ReceiptSigner): void {
-    this.signer = signer
+  /** Signs every group, and with it the receipts of its commands, from now on. */
+  signAs(signer: GroupSigner): void {
+    this.epoch = signer.epoch
+    this.ports.journal.signAs(signer)
   }
 
   /**
-   * Executes at once; resolves when the record is durable. A Refusal rejects once the state it depends on is durable.
+   * Executes at once; resolves when the record is durable and released. A Refusal rejects once the state it depends on is.
    * `body_and_signature` marks a client's command and becomes a leaf of its group's receipt; such a command is refused
-   * `matching_unavailable` while too many wait for the disk.
+   * `matching_unavailable` while too many wait for the disk, and rejects with OutcomeUnknown if its release has to wait.
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
@@ -92,11 +113,15 @@ export class Sequencer {
     return settle.promise
   }
 
-  /** Resolves when everything executed so far is durable; a read computed now may be released then. */
-  durable(): Promise<void> {
+  /**
+   * Resolves when everything executed so far is durable and released; a read computed now may be answered then. For a
+   * client it rejects with the reason when the release has to wait.
+   */
+  durable(client = false): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
     if (this.seq_durable >= this.seq_executed) return Promise.resolve()
-    return this.waiters.at(this.seq_executed)
+    if (client && this.held !== undefined) return Promise.reject(new Refusal(this.held))
+    return this.waiters.at(this.seq_executed, client)
   }
 
   /** Releases no further answer: every pending and later call rejects with `reason`. */
@@ -118,9 +143,9 @@ export class Sequencer {
     }
   }
 
-  private async refuse({ code, facts }: RefusedOutcome): Promise<never> {
-    await this.durable()
-    throw new Refusal(code, facts)
+  private async refuse({ code, facts, number }: RefusedOutcome): Promise<never> {
+    await this.durable(true)
+    throw number === undefined ? new Refusal(code, facts) : new Resent(number)
   }
 
   private enqueue(
@@ -148,13 +173,16 @@ export class Sequencer {
     const group = this.takeGroup()
     try {
       const records = group.flatMap((entry) => entry.records)
-      const appended = await this.ports.journal.append(records)
+      const commands = group.flatMap(({ body_and_signature: one }) => (one === undefined ? [] : [one]))
+      const tree = commands.length === 0 ? undefined : receiptTreeOf(commands)
+      const appended = await this.ports.journal.append(records, tree?.root)
+      if (this.ports.barred() !== undefined) await this.hold(group)
       if (this.failure !== undefined) throw this.failure
       const last = group[group.length - 1]!
       if (appended.seq_last !== last.seq + last.records.length - 1) {
         throw new Error('the journal numbers records differently')
       }
-      this.release(group, appended)
+      this.release(group, appended, tree)
       await this.ports.released()
     } catch (error) {
       this.fail(error as Error)
@@ -171,16 +199,33 @@ export class Sequencer {
       for (const record of entry.records) bytes += record.body.length
       if (count > 0 && bytes > LIMITS.group_bytes_max) break
       count++
+      // The head after a close is its commit.
+      if (entry.command.kind === 'closed') break
     }
     return this.queue.splice(0, count)
   }
 
-  private release(group: Entry[], appended: { seq_last: JournalSeq; head: Uint8Array }): void {
-    const leaves: Uint8Array[] = []
-    for (const { body_and_signature } of group) {
-      if (body_and_signature !== undefined) leaves.push(body_and_signature)
+  /** Waits until the durable group may be released; its clients are refused when that takes long. */
+  private async hold(group: readonly Entry[]): Promise<void> {
+    const { barred, clock } = this.ports
+    const refused_ms = clock.monotonicMs() + LIMITS.outcome_unknown_after_ms
+    for (let code = barred(); code !== undefined && this.failure === undefined; code = barred()) {
+      if (this.held === undefined && clock.monotonicMs() >= refused_ms) {
+        this.held = code
+        for (const entry of [...group, ...this.queue]) refuseUndecided(entry)
+        this.waiters.rejectClients(new Refusal(code))
+      }
+      await Bun.sleep(LIMITS.release_look_ms)
     }
-    const signed = this.signer === undefined ? undefined : receiptsOf(this.signer, appended, leaves)
+    this.held = undefined
+  }
+
+  private release(
+    group: Entry[],
+    appended: Appended,
+    tree: ReturnType<typeof receiptTreeOf> | undefined,
+  ): void {
+    const signed = tree && receiptsOf(this.epoch, appended, tree)
     this.seq_durable = appended.seq_last
     for (const entry of group) this.ports.durable(entry)
     let next = 0
@@ -198,16 +243,23 @@ export class Sequencer {
   }
 }
 
-type Waiter = { seq: JournalSeq; resolve: () => void; reject: (reason: Error) => void }
+function refuseUndecided(entry: Entry): void {
+  if (entry.body_and_signature === undefined) return
+  const later = Promise.withResolvers<Sequenced>()
+  entry.settle.reject(new OutcomeUnknown(later.promise))
+  entry.settle = later
+}
 
-/** Callers waiting for a journal seq to become durable, released in order. */
+type Waiter = { seq: JournalSeq; client: boolean; resolve: () => void; reject: (reason: Error) => void }
+
+/** Callers waiting for a journal seq to be durable and released, in order. */
 class Waiters {
   /** Ascending by seq: callers wait for the newest executed record, which only grows. */
   private waiting: Waiter[] = []
 
-  at(seq: JournalSeq): Promise<void> {
+  at(seq: JournalSeq, client: boolean): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ seq, resolve, reject })
+      this.waiting.push({ seq, client, resolve, reject })
     })
   }
 
@@ -215,6 +267,11 @@ class Waiters {
     const first_later = this.waiting.findIndex((waiter) => waiter.seq > seq)
     const ready = this.waiting.splice(0, first_later === -1 ? this.waiting.length : first_later)
     for (const waiter of ready) waiter.resolve()
+  }
+
+  rejectClients(reason: Error): void {
+    for (const { client, reject } of this.waiting) if (client) reject(reason)
+    this.waiting = this.waiting.filter(({ client }) => !client)
   }
 
   rejectAll(reason: Error): void {

@@ -14,12 +14,13 @@ import { SIGNATURES_INLINE, type Signatures, SignatureThread } from '../intake/s
 import type { Answer } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { ChainPort } from '../ports'
-import type { Venue } from '../venue'
+import type { Answers, Venue } from '../venue'
 import type { Availability } from './availability'
+import type { Closing } from './closing'
 import type { DisconnectGrace } from './disconnect_grace'
 import { randomHashSeed } from './hash_seed'
 import { ReceiptCache } from './receipts'
-import type { Sequencer } from './sequencer'
+import { OutcomeUnknown, Resent, type Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
 type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
@@ -32,6 +33,7 @@ type WriteParts = {
   availability: Availability
   grace: DisconnectGrace
   receipts: ReceiptCache
+  closing: Closing
 }
 
 type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape'
@@ -45,13 +47,14 @@ class Writes implements Pick<Venue, Write> {
     return this.submit('place', account_id, signed, ({ order_id }) => order_id)
   }
 
-  cancel(account_id: string, request: CancelFields) {
-    return this.submit('cancel', account_id, intakeCancel(this.parts.intake, account_id, request))
+  cancel(account_id: string, request: CancelFields, answers?: Answers) {
+    const signed = intakeCancel(this.parts.intake, account_id, request)
+    return this.submit('cancel', account_id, signed, undefined, answers)
   }
 
-  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string) {
+  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string, answers?: Answers) {
     const signed = intakeModify(this.parts.intake, account_id, request, origin)
-    return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id)
+    return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id, answers)
   }
 
   cancelAll(account_id: string, items: CancelAllFields[]) {
@@ -81,8 +84,8 @@ class Writes implements Pick<Venue, Write> {
   async disconnected(account_id: string, origin: string): Promise<void> {
     // Orders sent before the socket closed may still be in signature verification; they must be cancelled too.
     await this.parts.signatures.hold([])
+    if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
     this.require(account_id)
-    if (!this.parts.state.accounts.get(account_id)!.armed.has(origin)) return
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 
@@ -98,23 +101,45 @@ class Writes implements Pick<Venue, Write> {
     account_id: string,
     signed: Signed<C>,
     idOf?: (command: C) => Uint8Array,
+    answers: Answers = 'held',
   ): Promise<WithReceipt<K>> {
     const held = this.parts.signatures.hold(signed.claims)
     if (!(typeof held === 'boolean' ? held : await held)) throw new Refusal('signature_invalid')
     this.require(account_id)
     const command = signed.command()
     const created_id = idOf?.(command)
+    const { sequencer, receipts, closing } = this.parts
     try {
-      const { sequencer, receipts } = this.parts
       const { answer, receipt, group } = await sequencer.submit(command, signed.body_and_signature)
       if (answer.kind !== kind || !('result' in answer) || receipt === undefined || group === undefined) {
         throw new Error('a command was answered as another kind')
       }
       if (created_id !== undefined) receipts.set(created_id, group, receipt.index)
+      if ('number' in answer && answer.number !== undefined) {
+        const pending = { result: answer.result, receipt }
+        closing.defer(answer.number, pending)
+        return (await closing.answerTo(answer.number, answers, pending)) as WithReceipt<K>
+      }
       return { ...answer.result, receipt } as unknown as WithReceipt<K>
     } catch (error) {
+      if (error instanceof Resent) return (await closing.answerTo(error.number, answers)) as WithReceipt<K>
+      this.keepLater(error, created_id)
       throw created_id === undefined ? error : this.withReceipt(error, created_id)
     }
+  }
+
+  /** A command of unknown outcome may be released yet: its resend then finds the receipt, and a deferred one its answer. */
+  private keepLater(error: unknown, created_id: Uint8Array | undefined): void {
+    if (!(error instanceof OutcomeUnknown)) return
+    const { receipts, closing } = this.parts
+    error.later.then(
+      ({ answer, group, receipt }) => {
+        if (created_id !== undefined) receipts.set(created_id, group!, receipt!.index)
+        if ('number' in answer && answer.number !== undefined)
+          closing.defer(answer.number, { result: answer.result, receipt: receipt! })
+      },
+      () => undefined,
+    )
   }
 
   /** An identical resend returns the original result; adds the receipt while it is kept. */
@@ -140,7 +165,7 @@ export function openWrites(
   { genesis_hash, program_id, config_account }: ChainPort,
   generation: number,
   fatal: (error: Error) => void,
-  behind: Pick<WriteParts, 'sequencer' | 'availability' | 'grace'>,
+  behind: Pick<WriteParts, 'sequencer' | 'availability' | 'grace' | 'closing'>,
 ) {
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   const intake: Intake = intakeOf(venue, config.instruments, state)

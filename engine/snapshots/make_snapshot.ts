@@ -1,6 +1,6 @@
 /** Makes the next snapshot from the last one and the journal records since, and finds the segments it makes unneeded. */
 
-import type { JournalRecord } from '../journal/contract'
+import type { ChainPoint, JournalRecord } from '../journal/contract'
 import { readRecords } from '../journal/frame'
 import { readSegments } from '../journal/read_segments'
 import { listSegments } from '../journal/segment_files'
@@ -12,23 +12,22 @@ import { encodeBlocks } from '../machine/codec/encode_state'
 import { createState } from '../machine/state/state'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import { journaledSeeds } from '../sequencer/seeds'
 import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
 /**
  * Verified records from `from_seq` to `seq_last`, in chunks. Runs beside the thread that writes the journal, so bytes
  * after the frame of `seq_last` may still be in flight and are not read.
- * @param head_before chain head after record from_seq - 1
+ * @param expected places that the chain must pass
  * @throws JournalDamaged, RangeError as readSegments does
  */
 export function* durableRecords(
   where: { dir: string; key: Uint8Array },
   from_seq: number,
-  head_before: Uint8Array | undefined,
+  expected: readonly ChainPoint[],
   seq_last: number,
 ): Generator<JournalRecord[]> {
   const segments = listSegments(where.dir, where.key)
-  const reader = readSegments(where, segments, { seq: seq_last }, from_seq, head_before)
+  const reader = readSegments(where, segments, { seq: seq_last }, from_seq, expected)
   try {
     for (let last = false; !last; ) {
       const chunk = reader.next()
@@ -46,29 +45,32 @@ export function* durableRecords(
 const COLLECT_EVERY = 16
 
 /**
- * Makes the snapshot of `point` without the engine's state. Replays what a boot would replay, so each snapshot also
- * verifies that a boot reaches the same state.
+ * Makes the snapshot of `point` without the engine's state and returns its hash. Replays what a boot would replay, so each
+ * snapshot also verifies that a boot reaches the same state. The files may have changed since this process wrote them:
+ * only the snapshot of the journaled hash, and the records that lead to the head of `point`, are taken.
  * @throws ReplayDisagrees, JournalDamaged
  */
-export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<void> {
-  const { journal_dir, snapshots_dir, journal_key, seeds } = source
+export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<Uint8Array> {
+  const { journal_dir, snapshots_dir, journal_key } = source
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
-  const { snapshot } = await store.newestValid(point.seq)
-  if (snapshot?.seq === point.seq) return
+  const { newest } = point
+  const hashOf = async ({ seq }: ChainPoint) => (seq === newest?.seq ? newest.state_hash : undefined)
+  const { snapshot } = await store.newestValid(hashOf, point.seq)
   const orders = LIMITS.orders_live_max
   const seed = randomHashSeed()
   const state =
     snapshot === undefined
       ? createState(seed, orders)
       : decodeState(collecting(snapshot.blocks()), seed, orders)
-  const replayer = new Replayer(state, { batchSeed: journaledSeeds(state, seeds) }, () => false)
+  const replayer = new Replayer(state, () => false)
   const where = { dir: journal_dir, key: journal_key }
+  const passed = snapshot === undefined ? [point] : [snapshot, point]
   const from_seq = (snapshot?.seq ?? 0) + 1
-  for (const records of collecting(durableRecords(where, from_seq, snapshot?.head, point.seq))) {
+  for (const records of collecting(durableRecords(where, from_seq, passed, point.seq))) {
     for (const record of records) replayer.apply(record)
   }
   replayer.end(point.seq)
-  await store.writeSnapshot(point.seq, point.head, () => collecting(encodeBlocks(state)))
+  return store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
 }
 
 /**
@@ -83,20 +85,17 @@ function* collecting<T>(chunks: Iterable<T>): Generator<T, void, undefined> {
   }
 }
 
-/** A boot must be able to fall back to the second newest snapshot if the newest does not authenticate. */
-const SNAPSHOTS_NEEDED = 2
-
-/** Seq below which segments may be retired: older than the retention and before both needed snapshots. 0 for none. */
+/**
+ * Seq below which segments may be retired: older than the retention, and before the previous snapshot too, to which a boot
+ * falls back if the newest does not authenticate. 0 for none.
+ */
 export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): number {
-  const { journal_dir, snapshots_dir, journal_key, retention_ms } = source
-  const snapshots = openSnapshotStore({ dir: snapshots_dir, key: journal_key }).seqs()
-  const oldest_needed = snapshots[SNAPSHOTS_NEEDED - 1]
-  if (oldest_needed === undefined) return 0
+  const { journal_dir, journal_key, retention_ms } = source
   const where = { dir: journal_dir, key: journal_key }
   const segments = listSegments(journal_dir, journal_key)
   let before = 0
   for (const next of segments.slice(1)) {
-    if (next.seq > oldest_needed) break
+    if (next.seq > (point.newest?.seq ?? 0)) break
     // Times never decrease, so all records before this one are at least as old.
     if (!(firstTime(where, next, point) < point.unix_ms - retention_ms)) break
     before = next.seq + 1
@@ -111,6 +110,6 @@ function firstTime(
   point: SnapshotPoint,
 ): number {
   if (seq >= point.seq) return Number.POSITIVE_INFINITY
-  for (const [record] of durableRecords(where, seq + 1, undefined, point.seq)) return record!.unix_ms
+  for (const [record] of durableRecords(where, seq + 1, [], point.seq)) return record!.unix_ms
   return Number.POSITIVE_INFINITY
 }

@@ -1,22 +1,25 @@
 /** Opens the snapshot thread and declares its interface and messages. */
 
-import type { SeedParts } from '../sequencer/seeds'
+import type { ChainPoint } from '../journal/contract'
 
 /** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
 export type SnapshotSource = {
   journal_dir: string
   snapshots_dir: string
   journal_key: Uint8Array
-  seeds: SeedParts
   retention_ms: number
 }
-/** A durable position in the journal at which a group ends. */
-export type SnapshotPoint = { seq: number; head: Uint8Array; unix_ms: number }
+/** A durable place in the journal, and the newest snapshot that counts, from which the next one is made. */
+export type SnapshotPoint = ChainPoint & { unix_ms: number; newest: JournaledSnapshot | undefined }
+/** What the journal says of a snapshot. */
+export type JournaledSnapshot = { seq: number; state_hash: Uint8Array }
+/** Records below `retire_before` are needed neither for a boot nor for retention; 0 for none. */
+export type MadeSnapshot = { state_hash: Uint8Array; retire_before: number }
 
 export type Request = { op: 'open'; source: SnapshotSource } | { op: 'make'; point: SnapshotPoint }
 export type Reply =
-  /** Records below `retire_before` are needed neither for a boot nor for retention. */
-  { op: 'made'; retire_before: number } | { op: 'failed'; message: string; disagrees_at: number | undefined }
+  | ({ op: 'made' } & MadeSnapshot)
+  | { op: 'failed'; message: string; disagrees_at: number | undefined }
 
 /** The snapshot thread's replay differs from this process's decisions: the next boot would fail too. */
 export class SnapshotDisagrees extends Error {
@@ -25,15 +28,15 @@ export class SnapshotDisagrees extends Error {
 
 export type SnapshotMaker = {
   /**
-   * One call at a time. The read models must have reached `point`. Resolves once the snapshot is on disk, with the seq
-   * below which the journal may be retired (0: retire nothing).
+   * One call at a time. The read models must have reached `point`. Resolves once the snapshot is on disk; it counts when
+   * its hash is journaled.
    * Rejects with SnapshotDisagrees, or with an Error when the snapshot could not be written.
    */
-  make(point: SnapshotPoint): Promise<number>
+  make(point: SnapshotPoint): Promise<MadeSnapshot>
   close(): void
 }
 
-type Waiting = { resolve: (retire_before: number) => void; reject: (error: Error) => void }
+type Waiting = { resolve: (made: MadeSnapshot) => void; reject: (error: Error) => void }
 
 /** The thread starts with the first snapshot, so a venue that makes none does not pay for it. */
 export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
@@ -69,7 +72,7 @@ export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
 }
 
 function receive(reply: Reply, { resolve, reject }: Waiting): void {
-  if (reply.op === 'made') resolve(reply.retire_before)
+  if (reply.op === 'made') resolve(reply)
   else if (reply.disagrees_at === undefined) reject(new Error(reply.message))
   else reject(new SnapshotDisagrees(reply.message))
 }

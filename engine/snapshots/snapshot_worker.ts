@@ -14,8 +14,8 @@ let source: SnapshotSource | undefined
 
 async function answer(request: Extract<Request, { op: 'make' }>): Promise<Reply> {
   try {
-    await makeSnapshot(source!, request.point)
-    return { op: 'made', retire_before: retirableBefore(source!, request.point) }
+    const state_hash = await makeSnapshot(source!, request.point)
+    return { op: 'made', state_hash, retire_before: retirableBefore(source!, request.point) }
   } catch (error) {
     const disagrees_at = error instanceof ReplayDisagrees ? error.seq : undefined
     return { op: 'failed', message: error instanceof Error ? error.message : 'unknown', disagrees_at }

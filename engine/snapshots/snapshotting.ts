@@ -5,9 +5,15 @@ import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
 import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
-import type { ChainPort, ClockPort, KeysPort } from '../ports'
+import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
-import { openSnapshotMaker, SnapshotDisagrees, type SnapshotMaker } from './open_snapshot_maker'
+import type { Sequencer } from '../sequencer/sequencer'
+import {
+  type JournaledSnapshot,
+  openSnapshotMaker,
+  SnapshotDisagrees,
+  type SnapshotMaker,
+} from './open_snapshot_maker'
 
 /** A snapshot is due after `records` records, or after `every_ms` with fewer. */
 type SnapshotPace = {
@@ -25,15 +31,12 @@ type Parts = {
   facts: PublicFacts
   clock: ClockPort
   maker: SnapshotMaker
-  /** Seq up to which records are durable and recorded in the read models; a group ends there. */
-  seqDurable: () => number
+  sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
   /** Called when the replay disagrees: a boot would fail, so commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
 
 export class Snapshotting {
-  /** Seq of the newest snapshot. */
-  seq = 0
   /** Rounds that failed since the boot. */
   failures = 0
   private timer: ReturnType<typeof setInterval> | undefined
@@ -44,11 +47,10 @@ export class Snapshotting {
 
   constructor(
     private readonly parts: Parts,
-    /** Seq of the snapshot that the boot used, 0 for none. */
-    seq: number,
+    /** The newest snapshot that counts; at first the one that the boot used. */
+    public newest: JournaledSnapshot | undefined,
     private readonly pace: SnapshotPace = SNAPSHOT_PACE,
   ) {
-    this.seq = seq
     this.newest_ms = parts.clock.monotonicMs()
   }
 
@@ -80,10 +82,10 @@ export class Snapshotting {
   }
 
   private look(): void {
-    const { clock, seqDurable } = this.parts
+    const { clock, sequencer } = this.parts
     const now_ms = clock.monotonicMs()
     if (this.stopped || this.round !== undefined || now_ms < this.not_before_ms) return
-    const records = seqDurable() - this.seq
+    const records = sequencer.seq_durable - (this.newest?.seq ?? 0)
     const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
     if (due) void this.now()
   }
@@ -103,45 +105,41 @@ export class Snapshotting {
   }
 
   private async makeOne(): Promise<void> {
-    const { journal, history, facts, maker, clock, seqDurable } = this.parts
+    const { journal, history, facts, maker, clock, sequencer } = this.parts
     const { seq, head } = journal.head()
-    if (seq !== seqDurable() || seq === this.seq) return
+    if (seq !== sequencer.seq_durable || seq === this.newest?.seq) return
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
     await history.flush()
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
     facts.mark(seq)
-    const retire_before = await maker.make({ seq, head, unix_ms: clock.unixMs() })
-    this.seq = seq
+    const { newest } = this
+    const { state_hash, retire_before } = await maker.make({ seq, head, unix_ms: clock.unixMs(), newest })
+    await sequencer.submit({ kind: 'snapshot_taken', seq, state_hash })
+    this.newest = { seq, state_hash }
     this.newest_ms = clock.monotonicMs()
     if (retire_before > journal.firstSeq()) await journal.retire(retire_before)
   }
 }
 
+type Loaded = {
+  journal: Journal
+  history: History
+  facts: PublicFacts
+  snapshot: JournaledSnapshot | undefined
+}
+
 /** Opens the snapshot thread of a loaded engine; begin() starts the checks. */
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
-  { keys, chain, clock }: { keys: KeysPort; chain: ChainPort; clock: ClockPort },
-  {
-    journal,
-    history,
-    facts,
-    replayed,
-  }: {
-    journal: Journal
-    history: History
-    facts: PublicFacts
-    /** Records replayed after the newest snapshot. */
-    replayed: number
-  },
-  more: { seqDurable: () => number; fatal: (error: Error) => void },
+  { keys, clock }: { keys: KeysPort; clock: ClockPort },
+  { journal, history, facts, snapshot }: Loaded,
+  more: { sequencer: Sequencer; fatal: (error: Error) => void },
 ): Snapshotting {
-  const { genesis_hash, program_id, config_account } = chain
   const maker = openSnapshotMaker({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
     journal_key: keys.journal_key,
-    seeds: { tie_break_key: keys.tie_break_key, genesis_hash, program_id, config_account },
     retention_ms: retention_days * MS_PER_DAY,
   })
-  return new Snapshotting({ journal, history, facts, clock, maker, ...more }, journal.head().seq - replayed)
+  return new Snapshotting({ journal, history, facts, clock, maker, ...more }, snapshot)
 }

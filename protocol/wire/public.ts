@@ -38,7 +38,7 @@ export const TokenResponse = exact({
 })
 export type TokenResponse = Static<typeof TokenResponse>
 
-/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command; `unknown` goes with status 500 only. */
+/** RFC 9457 problem document; `code` is stable, `applied` speaks of the command: `unknown` for two codes only. */
 export const Problem = exact({
   type: t.String(),
   title: t.String(),
@@ -53,6 +53,7 @@ export const Problem = exact({
   retry_after_ms: t.Optional(t.Integer()),
   status_now: t.Optional(t.String()),
   subsystem: t.Optional(t.String()),
+  reopens_slot: t.Optional(t.Integer()),
   result: t.Optional(t.Unknown()),
 })
 export type Problem = Static<typeof Problem> & Record<string, unknown>

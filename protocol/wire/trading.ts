@@ -178,16 +178,27 @@ const placedFields = {
 }
 export const PlaceResult = exact(placedFields)
 export type PlaceResult = Static<typeof PlaceResult>
-export const CancelResult = exact({
-  order_id: OrderId,
-  status: t.Literal('cancelled'),
+/** A change of an order of a closed batch waits for the chain's decision; `batch` is that batch. */
+const pendingFields = { order_id: OrderId, batch: Count, seq: Seq, receipt: Receipt }
+export const CancelPending = exact({ ...pendingFields, status: t.Literal('cancel_pending') })
+const CancelDone = exact({ order_id: OrderId, status: t.Literal('cancelled'), seq: Seq, receipt: Receipt })
+export const CancelResult = CancelDone
+export type CancelResult = Static<typeof CancelDone> | Static<typeof CancelPending>
+/** `order_id` is the replacement. */
+const ReplacePending = exact({
+  old_order_id: OrderId,
+  ...pendingFields,
+  status: t.Literal('replace_pending'),
+})
+const ModifyDone = exact({ old_order_id: OrderId, ...placedFields })
+export const ModifyResult = t.Union([ModifyDone, ReplacePending])
+export type ModifyResult = Static<typeof ModifyResult>
+export const CancelAllResult = exact({
+  cancelled: t.Array(OrderId),
+  pending: t.Array(OrderId),
   seq: Seq,
   receipt: Receipt,
 })
-export type CancelResult = Static<typeof CancelResult>
-export const ModifyResult = exact({ old_order_id: OrderId, ...placedFields })
-export type ModifyResult = Static<typeof ModifyResult>
-export const CancelAllResult = exact({ cancelled: t.Array(OrderId), seq: Seq, receipt: Receipt })
 export type CancelAllResult = Static<typeof CancelAllResult>
 export const DeadManResult = exact({ expires_slot: nullable(Slot), seq: Seq, receipt: Receipt })
 export type DeadManResult = Static<typeof DeadManResult>
@@ -246,6 +257,9 @@ export const Order = exact({
   reason: t.Optional(CancelReason),
   replaces: t.Optional(OrderId),
   replaced_by: t.Optional(OrderId),
+  pending: t.Optional(oneOf(['cancel', 'replace'])),
+  code: t.Optional(t.String({ description: 'Of a refused cancel or replacement that had waited.' })),
+  replacement: t.Optional(OrderId),
   fills: t.Array(Fill),
   seq: Seq,
 })
@@ -322,6 +336,13 @@ const ExitEvent = exact({
   ...payoutFields,
 })
 export type ExitEvent = Static<typeof ExitEvent>
+/**
+ * Data of `order.cancel_refused` and `order.replace_refused` for an order that has ended; else the order with these fields.
+ * `replacement` is the order that was refused.
+ */
+const OrderRefused = exact({ order_id: OrderId, code: t.String(), replacement: t.Optional(OrderId) })
+/** Data of `batch.voided`: the batch holds no auction, and the account's orders in it rest. */
+const BatchVoided = exact({ symbol: SymbolName, batch: Count, close_slot: Slot })
 export const EventKind = oneOf([
   'order.accepted',
   'order.partially_filled',
@@ -329,6 +350,11 @@ export const EventKind = oneOf([
   'order.cancelled',
   'order.expired',
   'order.replaced',
+  'order.cancel_pending',
+  'order.replace_pending',
+  'order.cancel_refused',
+  'order.replace_refused',
+  'batch.voided',
   'fill.matched',
   'fill.submitted',
   'fill.confirmed',
@@ -360,7 +386,7 @@ export const AccountEvent = exact({
   kind: EventKind,
   slot: Slot,
   unix_ms: Milliseconds,
-  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent, ExitEvent]),
+  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent, ExitEvent, OrderRefused, BatchVoided]),
 })
 export type AccountEvent = Static<typeof AccountEvent>
 

@@ -8,7 +8,7 @@ export default endpoint(
     summary: 'Modify an order',
     description:
       'A cancel signature for the old order and a place signature for the new one, by the same trading key. ' +
-      'The replacement is a new order with its own id.',
+      'The replacement is a new order with its own id. An order of a closed batch is replaced after the decision of the batch.',
     tag: 'orders',
     bearer: true,
     cost: COST.modify,

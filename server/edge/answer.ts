@@ -180,6 +180,7 @@ function replyOf(contract: Contract, services: Services, route: string) {
     }
   }
   const textOf = answerTexts(answer.body, services, route)
+  const pendingOf = answer.pending && answerTexts(answer.pending, services, route)
   const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
   // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
   const unlimited = new Headers(template)
@@ -188,9 +189,14 @@ function replyOf(contract: Contract, services: Services, route: string) {
     const headers = limits === undefined ? unlimited : limited
     headers.set('x-request-id', request_id)
     for (const name in limits) headers.set(name, limits[name]!)
+    if (pendingOf !== undefined && isPending(value))
+      return new Response(pendingOf(value), { status: 202, headers })
     return new Response(textOf(value), { status: answer.status, headers })
   }
 }
+
+const isPending = (value: unknown): boolean =>
+  (value as { status?: string }).status?.endsWith('_pending') === true
 
 /**
  * Rejects an answer that does not fit its schema: a field added by mistake must not leave the venue. Texts from the engine

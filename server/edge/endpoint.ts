@@ -20,7 +20,8 @@ export { COST } from './rate'
 export type Text = { content_type: string; body: string; headers?: HeaderMap }
 type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
 type Answer =
-  | { readonly status: 200 | 202; readonly body: TSchema }
+  /** `pending`: the body of a 202 with which the endpoint answers while the effect of the command waits. */
+  | { readonly status: 200 | 202; readonly body: TSchema; readonly pending?: TSchema }
   /** Its content type, or all content types it can have. */
   | { readonly status: 200; readonly text: string | readonly string[] }
 
@@ -53,8 +54,9 @@ type Caller<C extends Contract> = C['bearer'] extends true
 /** Argument of a handler: the services, the caller, and the parsed parts of the request that its contract declares. */
 type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
 type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
-  ? Readonly<Static<S>> | Json<Static<S>>
+  ? Readonly<Static<S>> | Json<Static<S>> | Pending<C['answer']>
   : Text
+type Pending<A> = A extends { readonly pending: infer S extends TSchema } ? Readonly<Static<S>> : never
 
 export type Endpoint = {
   readonly kind: 'endpoint'

@@ -25,8 +25,7 @@ export function problemFields(refusal: Refusal): Record<string, unknown> {
   return {
     code: refusal.code,
     message: refusal.message,
-    // After an internal error the command may have been applied: the client reads it by its id.
-    applied: refusal.code === 'internal' ? 'unknown' : refusal.applied,
+    applied: refusal.applied,
     ...refusal.facts,
   }
 }
@@ -89,8 +88,11 @@ type Codes = readonly RefusalCode[]
 
 const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
 const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
-const COLLATERAL: Codes = ['note_unknown', 'note_not_owned', 'note_wrong_mint', 'note_spent', 'note_in_use']
-const UNAVAILABLE: Codes = ['matching_unavailable', 'settlement_unavailable', 'draining']
+const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'note_in_use']
+/** Nothing may be acknowledged, cancels included. */
+const SILENT: Codes = ['matching_unavailable', 'draining', 'lease_lost', 'commit_reorged', 'unanchored']
+const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
+const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',
@@ -105,10 +107,12 @@ export const CHECK_REFUSALS: Codes = [
   'min_fill_invalid',
   ...EXPIRY,
   'instrument_paused',
+  ...SILENT,
   ...UNAVAILABLE,
 ]
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
+  'outcome_unknown',
   ...OWNERSHIP,
   'account_suspended',
   'order_exists',
@@ -117,7 +121,7 @@ export const PLACE_REFUSALS: Codes = [
   ...COLLATERAL,
   'collateral_insufficient',
   'self_cross',
-  'order_limit',
+  'account_order_limit',
   'key_limit',
   'settlement_backlog',
 ]
@@ -128,22 +132,24 @@ export const CANCEL_REFUSALS: Codes = [
   'order_unknown',
   'order_final',
   'nonce_stale',
-  'matching_unavailable',
+  ...UNRELEASED,
   'key_limit',
+  'commit_undecided',
+  'order_exists',
 ]
 export const MODIFY_REFUSALS: Codes = [...PLACE_REFUSALS, ...CANCEL_REFUSALS]
 export const CANCEL_ALL_REFUSALS: Codes = [
   'instrument_unknown',
   ...OWNERSHIP,
   'nonce_stale',
-  'matching_unavailable',
+  ...UNRELEASED,
   'key_limit',
 ]
 export const DEAD_MAN_REFUSALS: Codes = [
   'timeout_out_of_range',
   ...OWNERSHIP,
   'nonce_stale',
-  'matching_unavailable',
+  ...UNRELEASED,
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
@@ -155,6 +161,7 @@ const NOTE_COMMAND: Codes = [
   'nonce_stale',
   ...EXPIRY,
   ...COLLATERAL,
+  ...UNRELEASED,
   ...UNAVAILABLE,
   'key_limit',
   'settlement_backlog',

@@ -109,7 +109,7 @@ function operationOf({ method, path, route }: MountedRoute): Operation {
     ...(bearer === undefined ? {} : { security: [{ bearer: [] }, ...(bearer === true ? [] : [{}])] }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content } }),
-    responses: { [answer.status]: success(answer), ...refusals },
+    responses: { ...successes(answer), ...refusals },
   }
 }
 
@@ -126,6 +126,12 @@ function parametersOf(place: 'path' | 'query', schema: TObject | undefined): Par
     ...(description === undefined ? {} : { description }),
     schema: fixSchema({ type, ...keywords }),
   }))
+}
+
+function successes(answer: Contract['answer']): Operation['responses'] {
+  const whole = { [answer.status]: success(answer) }
+  if ('text' in answer || answer.pending === undefined) return whole
+  return { ...whole, 202: success({ status: 202, body: answer.pending }) }
 }
 
 function success(answer: Contract['answer']): Operation['responses'][string] {

@@ -87,6 +87,10 @@ function configOf(read: Settings): Config {
       order_life_slots_max: read.TACIT_ORDER_LIFE_SLOTS_MAX,
       settlement_parts_max: read.TACIT_SETTLEMENT_PARTS_MAX,
       retention_days: read.TACIT_RETENTION_DAYS,
+      lease_ms: read.TACIT_LEASE_MS,
+      anchor_max_ms: read.TACIT_ANCHOR_MAX_MS,
+      commit_ms: read.TACIT_COMMIT_MS,
+      reopen_slots: read.TACIT_REOPEN_SLOTS,
       restore_from_chain: read.TACIT_RESTORE_FROM_CHAIN,
     },
   }

@@ -177,6 +177,27 @@ const ROWS = {
     fallback: String(LIMITS.retention_days),
     read: integer(1, LIMITS.retention_setting_days_max),
   },
+  TACIT_LEASE_MS: {
+    meaning: 'Milliseconds for which a view of the own epoch on chain gives the right to acknowledge.',
+    fallback: String(LIMITS.lease_ms),
+    read: integer(LIMITS.lease_min_ms, LIMITS.lease_max_ms),
+  },
+  TACIT_ANCHOR_MAX_MS: {
+    meaning:
+      'Age of an acknowledged record without a position on chain beyond which nothing is acknowledged.',
+    fallback: String(LIMITS.anchor_max_ms),
+    read: integer(LIMITS.anchor_max_min_ms, LIMITS.anchor_max_max_ms),
+  },
+  TACIT_COMMIT_MS: {
+    meaning: 'Milliseconds in which the close of a batch lands on chain, otherwise the batch is void.',
+    fallback: String(LIMITS.commit_ms),
+    read: integer(LIMITS.commit_min_ms, LIMITS.commit_max_ms),
+  },
+  TACIT_REOPEN_SLOTS: {
+    meaning: 'Slots without new orders after the chain stalled.',
+    fallback: String(LIMITS.reopen_slots),
+    read: integer(1, LIMITS.reopen_slots_max),
+  },
   TACIT_RESTORE_FROM_CHAIN: {
     meaning: '`on` lets an empty folder begin from the chain alone, once the admin has announced it there.',
     fallback: 'off',

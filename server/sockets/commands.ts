@@ -60,17 +60,20 @@ const refresh: Op = {
 /** The operations of every socket. */
 export const COMMON_OPS: Readonly<Record<string, Op>> = { ping, 'auth.refresh': refresh }
 
-/** The operations of `/ws/trading`: commands, schemas and costs are those of REST (api.md "Streams"). */
+/**
+ * The operations of `/ws/trading`: commands, schemas and costs are those of REST (api.md "Streams"). Replies keep the order of
+ * the commands, so a deferred one is answered at once; its effect follows as an event.
+ */
 export const TRADING_OPS: Readonly<Record<string, Op>> = {
   ...COMMON_OPS,
   'order.place': op(PlaceRequest, COST.place, ({ venue, socket }, params) =>
     venue.place(socket.account_id, params, socket.origin),
   ),
   'order.cancel': op(CancelParams, COST.cancel, ({ venue, socket }, params) =>
-    venue.cancel(socket.account_id, params),
+    venue.cancel(socket.account_id, params, 'at_once'),
   ),
   'order.modify': op(ModifyParams, COST.modify, ({ venue, socket }, params) =>
-    venue.modify(socket.account_id, params, socket.origin),
+    venue.modify(socket.account_id, params, socket.origin, 'at_once'),
   ),
   'order.cancel_all': op(CancelAllBody, COST.cancel, ({ venue, socket }, params) => {
     const bodies = Array.isArray(params) ? params : [params]

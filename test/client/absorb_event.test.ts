@@ -23,7 +23,7 @@ async function crossed(amounts: { buy?: bigint; sell?: bigint } = {}) {
   const { buyer, seller, money, goods } = await twoTraders(open)
   const buy = await buyer.place(money, { amount: amounts.buy ?? ONE })
   const sell = await seller.place(goods, { amount: amounts.sell ?? ONE })
-  open.chain.tick(2)
+  await open.chain.tick(2)
   await open.chain.settleNext()
   return { open, buyer, seller, money, goods, buy, sell }
 }
@@ -98,7 +98,7 @@ describe('fills', () => {
     const more = buyer.deposit('quote', 1_000_000_000n)
     await open.chain.finalizeLeaves(open.ledger.notes.leaf_count - 1)
     await buyer.place(more)
-    open.chain.tick(2)
+    await open.chain.tick(2)
     await open.chain.settleNext()
     await seller.sync()
     expect(change!.state).toBe('spent')

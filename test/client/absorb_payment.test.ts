@@ -27,7 +27,7 @@ async function withdrawn() {
   const to = { destination: encodeBase58(bytes(32)), amount: 5_000n, expiry_slot: trader.expiry_slot }
   const request = prepareWithdrawal(trader.wallet, trader.venue_id, money, to)
   await open.venue.withdraw('buyer', request)
-  open.chain.tick()
+  await open.chain.tick()
   await open.chain.settleNext()
   return { open, trader, money }
 }
@@ -94,7 +94,7 @@ test('a split spends its note and gives the amounts that were signed', async () 
   const amounts = [600_000_000n, 300_000_000n, 100_000_000n]
   const request = prepareReshape(trader.wallet, trader.venue_id, [money], { amounts, expiry_slot })
   await open.venue.reshape('buyer', request)
-  open.chain.tick()
+  await open.chain.tick()
   await open.chain.settleNext()
   for (const event of await trader.news()) {
     const { outputs = [] } = event.data as Reshape

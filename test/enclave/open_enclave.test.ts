@@ -11,6 +11,7 @@ import { decodeBinding, decodeStatement } from '../../protocol/bodies/binding'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
+import { publicKeyOf } from '../../protocol/sign'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
 import { APP_COMPOSE, type Machine, openMachine, openOn, VENUE } from './machine'
@@ -63,10 +64,9 @@ test('the binding chains from the settlement key to this TLS key, nonce, instanc
   })
 })
 
-test('the statement key signs receipts under the same certificate', async () => {
+test('the statement seed is that of the certified key', async () => {
   const { key, certificate, certificate_signature } = enclave.statement()
-  const body = utf8('tacit/receipt/v1 and the rest')
-  expect(verifySignature(enclave.signStatement(body), body, key)).toBe(true)
+  expect(publicKeyOf(enclave.statement_seed)).toEqual(key)
   expect(verifySignature(certificate_signature, certificate, enclave.identity.tee_pubkey)).toBe(true)
 })
 

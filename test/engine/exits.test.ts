@@ -1,5 +1,6 @@
 /** Exit requests on the real chain with the venue on: each ends right by itself, whatever its note is doing. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { settlementsOf } from '../kit/chain/settlements'
 import { fundedWallet } from '../kit/chain/transfer'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
@@ -38,15 +39,14 @@ test('a note in an unlanded batch is refused once that has landed, and again whe
   const goods = await world.deposited(world.bob, JTO, 3_000_000_000n)
   const destination = await world.payee(USDC)
   const payer = await fundedWallet(site.chain)
-  const allowed = new Set<string>()
-  site.chain.faults.drop = (signature) => !allowed.has(signature)
+  const isSettlement = settlementsOf(site.chain)
+  site.chain.faults.drop = isSettlement
   const expiry_slot = world.alice.site.ledger.slot + 5_000
   const buy = world.alice.place(money, { expiry_slot })
   await site.venue.place('alice', buy)
   await site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))
   await world.until('alice', ({ kind }) => kind === 'fill.matched')
-  const sending = (signature: string) => void allowed.add(signature)
-  const { account } = await requestExit(site, world.alice, money, destination, { payer, sending })
+  const { account } = await requestExit(site, world.alice, money, destination, { payer })
   await world.untilAccount(account, true)
   expect((await world.events('alice')).some(({ kind }) => kind === 'fill.confirmed')).toBe(false)
   site.chain.faults.drop = undefined

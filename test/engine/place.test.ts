@@ -148,7 +148,7 @@ test('cancel-all and the dead-man timer take orders out', async () => {
   await open.venue.place('alice', third!)
   const timer = await open.venue.deadMan('alice', trader.deadMan(3))
   expect(timer.expires_slot).toBeGreaterThan(open.ledger.slot - 1)
-  open.chain.tick(4)
+  await open.chain.tick(4)
   await open.engine.sequencer.durable()
   expect(await open.venue.order('alice', third!.order_id)).toMatchObject({
     status: 'cancelled',

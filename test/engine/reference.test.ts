@@ -102,15 +102,15 @@ describe('an auction of an oracle instrument', () => {
   test('is skipped without a price and with an old one, and held with a fresh one', async () => {
     const open = await site.openOracle()
     const { buy } = await site.placeBoth({}, { price_limit: '100000000' })
-    open.chain.tick(2)
+    await open.chain.tick(2)
     expect(await auctions(open)).toEqual([])
     await post(site.price(101_000_000n))
     site.now_ms += MAX_AGE_MS + 1
-    open.chain.tick(2)
+    await open.chain.tick(2)
     expect(await auctions(open)).toEqual([])
     await post(site.price(100_500_000n))
     site.now_ms += MAX_AGE_MS
-    open.chain.tick(2)
+    await open.chain.tick(2)
     await open.engine.pump.idle()
     expect(await auctions(open)).toMatchObject([{ reference_ticks: 10_050, volume_lots: 1000 }])
     expect((await open.venue.order(buy.account_id, buy.order_id)).status).toBe('filled')
@@ -120,14 +120,14 @@ describe('an auction of an oracle instrument', () => {
     const open = await site.openOracle({ collar_bps: 100 })
     await site.placeBoth({ price_limit: '103000000' }, { price_limit: '103000000' })
     await post(site.price(100_000_000n))
-    open.chain.tick(2)
+    await open.chain.tick(2)
     expect(await auctions(open)).toMatchObject([{ reference_ticks: 10_000, price_ticks: null }])
     site.now_ms += 1
     await post(site.price(102_500_000n))
-    open.chain.tick(2)
+    await open.chain.tick(2)
     expect((await auctions(open)).at(-1)).toMatchObject({ reference_ticks: 10_250, price_ticks: 10_300 })
     await site.placeBoth({}, { price_limit: '102000000' })
-    open.chain.tick(2)
+    await open.chain.tick(2)
     expect((await auctions(open)).at(-1)).toMatchObject({ reference_ticks: 10_250, volume_lots: 0 })
   })
 
@@ -147,7 +147,7 @@ describe('an auction of an oracle instrument', () => {
       const open = await site.openOracle({ price_rule: 'ref', volume_tolerance_bps })
       await books()
       await post(site.price(102_500_000n))
-      open.chain.tick(2)
+      await open.chain.tick(2)
       expect(await auctions(open)).toMatchObject([{ reference_ticks: 10_250, price_ticks, volume_lots }])
     })
   }
@@ -159,12 +159,14 @@ describe('after a restart', () => {
     await site.placeBoth({}, {})
     const known = site.price(100_000_000n)
     await post(known)
-    first.chain.tick(2)
+    await first.chain.tick(2)
     await first.engine.pump.idle()
     const state = toHex(encodeState(first.engine.state))
     await first.close()
     const ports = { keys: site.keys, chain: first.chain }
-    const loaded = await loadState(first.config, ports, { segment_bytes: 2 * 1024 * 1024 })
+    const loaded = await loadState(first.config, ports, await first.chain.readConfig(), {
+      segment_bytes: 2 * 1024 * 1024,
+    })
     expect(toHex(encodeState(loaded.state))).toBe(state)
     await loaded.journal.close()
     await loaded.history.close()
@@ -182,11 +184,11 @@ describe('after a restart', () => {
     const [rule] = reference_sources!
     const sources = [{ ...rule!.sources[0]!, source: 'feed-2' }]
     site.venue = await site.open({ instruments, reference_sources: [{ ...rule!, sources }] })
-    site.venue.chain.tick(4)
+    await site.venue.chain.tick(4)
     expect(await auctions(site.venue)).toEqual([])
     site.now_ms += 1
     await post(site.price(100_000_000n, { source: 'feed-2' }))
-    site.venue.chain.tick(2)
+    await site.venue.chain.tick(2)
     expect(await auctions(site.venue)).toMatchObject([{ volume_lots: 1000 }])
   })
 })

@@ -1,9 +1,11 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
 import { afterEach, expect, test } from 'bun:test'
-import { restoreSpent } from '../../engine/boot/restore'
+import { mkdtempSync } from 'node:fs'
+import { join } from 'node:path'
+import { missingPast } from '../../engine/boot/restore'
 import type { CommandBody } from '../../engine/commands'
+import { openHashing } from '../../engine/hashing/open_hashing'
 import { openPayouts } from '../../engine/machine/settlement/payload'
-import type { Sequencer } from '../../engine/sequencer/sequencer'
 import { fromHex } from '../../protocol/bytes'
 import { spentLogLeaf, spentRootFromPath } from '../../protocol/notes/spent_log'
 import { World } from '../kit/venue/machine_world'
@@ -34,7 +36,7 @@ async function cross(open: TestVenue) {
 test('crossing orders fill at a close, settle, and their fills reach finality', async () => {
   const open = await site.open()
   const { buy, sell } = await cross(open)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   const payload = await open.chain.settleNext()
   expect(payload.nullifiers).toHaveLength(2)
   const order = await open.venue.order('alice', buy.order_id)
@@ -52,7 +54,7 @@ test('crossing orders fill at a close, settle, and their fills reach finality', 
 test('every output of a settled batch stands in the finalized tree under a verifiable path', async () => {
   const open = await site.open()
   await cross(open)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   const payload = await open.chain.settleNext()
   const { root, leaf_count } = open.venue.treeRoot()
   expect(leaf_count).toBe(2 + payload.outputs.length)
@@ -71,7 +73,7 @@ test('a withdrawal pays out through a batch and reports its stages', async () =>
   await open.chain.finalizeLeaves()
   const accepted = await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
   expect(accepted).toMatchObject({ status: 'accepted', amount: '2000000', fee: '100' })
-  open.chain.tick(1)
+  await open.chain.tick(1)
   const payload = await open.chain.settleNext()
   expect(payload.payouts.map(({ amount }) => amount)).toEqual([2_000_000n])
   const withdrawal = await open.venue.withdrawal('alice', accepted.withdrawal_id)
@@ -87,7 +89,7 @@ test('a batch is proved spent under every root the chain had since, and not befo
   const spent: Uint8Array[] = []
   for (const deposit of deposits) {
     await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
-    open.chain.tick(1)
+    await open.chain.tick(1)
     const { nullifiers } = await open.chain.settleNext()
     spent.push(nullifiers[0]!)
     roots.push(open.ledger.config.spent_root)
@@ -115,13 +117,21 @@ test('a venue restored from chain goes on with the numbers of the queue and pays
   const deposit = alice.deposit('base', 5_000_000n)
   await open.chain.finalizeLeaves()
   await open.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
-  open.chain.tick(1)
+  await open.chain.tick(1)
   await open.chain.settleNext(false)
   const [entry] = open.ledger.config.queue.entries
   const restored = new World()
-  const submit = async (command: CommandBody) => void restored.must(command)
-  const sequencer = { submit } as unknown as Sequencer
-  await restoreSpent(open.chain, await open.chain.readConfig(), restored.state, sequencer)
+  const dir = mkdtempSync(join(site.dir, 'restored-'))
+  const hash = await openHashing({ dir, key: new Uint8Array(32) })
+  const parts = { chain: open.chain, hash, state: restored.state }
+  const vault = await open.chain.readConfig()
+  const commands = (await missingPast(parts, vault)) as CommandBody[]
+  for (const command of commands) restored.must(command)
+  // A boot that dies before its epoch is open journals the queue once more.
+  restored.must(commands.at(-1)!)
+  expect(await missingPast(parts, vault)).toEqual(commands.slice(-1))
+  expect(await missingPast(parts, { ...vault, spent_root: new Uint8Array(32) })).toBe('incomplete')
+  await hash.close()
   const { number, mint, destination, amount } = entry!
   expect(openPayouts(restored.state)).toEqual([{ number, mint, destination, amount, batch_id: 0 }])
   expect(restored.state.settlement).toMatchObject({ next_payout: 2, payouts_open: 1, last_batch: 1 })
@@ -134,7 +144,7 @@ test('a reshape splits a note into the amounts it names', async () => {
   await open.chain.finalizeLeaves()
   const accepted = await open.venue.reshape('alice', alice.reshape([deposit], [2_000_000n, 3_000_000n]))
   expect(accepted.status).toBe('accepted')
-  open.chain.tick(1)
+  await open.chain.tick(1)
   await open.chain.settleNext()
   const reshape = await open.venue.reshapeOf('alice', accepted.reshape_id)
   expect(reshape.status).toBe('finalized')

@@ -1,5 +1,6 @@
 /** Streams: durable events in order, resumed without a gap, ended with their token. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { journaledHash } from '../../engine/boot/check_chain'
 import type { EventSink, Session } from '../../engine/venue'
 import type * as wire from '../../protocol/wire/trading'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
@@ -161,10 +162,20 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   await open.venue.subscribe(session, undefined, last.sink, noGap)
   await open.venue.drain()
   expect(last.ends).toEqual(['bye upgrade'])
-  const { seq } = open.engine.loaded.journal.head()
-  expect(site.ledger.anchors.at(-1)).toEqual(open.engine.loaded.journal.head())
-  expect((await open.engine.loaded.snapshots.newestValid()).snapshot?.seq).toBe(seq)
-  expect(open.venue.status()).toMatchObject({ ready: false, draining: true })
+  const { journal, snapshots } = open.engine.loaded
+  const [anchored] = site.ledger.anchors.slice(-1)
+  const { snapshot } = await snapshots.newestValid((point) => journaledHash(journal, point))
+  expect(snapshot).toMatchObject(anchored!)
+  // Behind it follow only its hash and the release of the lease.
+  expect(journal.head().seq).toBe(anchored!.seq + 2)
+  expect(open.venue.status()).toMatchObject({
+    ready: false,
+    draining: true,
+    reasons: ['draining for a restart'],
+  })
+  // The lease is given back, so not even a cancel is taken.
+  const late = [alice.cancelAll()]
+  expect((await refusalOf(open.venue.cancelAll('alice', late))).code).toBe('draining')
 })
 
 test('a cursor ahead of the log is refused on lists as on streams, and so is an unknown instrument', async () => {
@@ -179,6 +190,7 @@ test('a cursor ahead of the log is refused on lists as on streams, and so is an 
 
 test('a log that cannot be read is told as a goodbye, not as silence', async () => {
   const told = collector()
+  await open.engine.loaded.history.flush()
   const subscription = await open.venue.subscribe(session, 0, told.sink, noGap)
   await open.engine.loaded.history.close()
   expect(told.ends).toEqual(['bye restart'])

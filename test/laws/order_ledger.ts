@@ -20,6 +20,8 @@ type Kept = {
 
 export class OrderLedger {
   readonly #live = new Map<string, Kept>()
+  /** Replacements that wait for a decision, by number. */
+  readonly #waiting = new Map<number, Modify>()
   fills = 0
   auctions = 0
   ended = 0
@@ -27,8 +29,13 @@ export class OrderLedger {
   /** @throws Error naming the order or auction that does not add up */
   seen(command: Command, outcome: Accepted): void {
     if (command.kind === 'place') this.#add(command.account_id, command)
-    if (command.kind === 'modify') this.#add(command.account_id, command.replacement)
+    if (command.kind === 'modify') this.#modified(command, outcome)
     for (const auction of outcome.auctions) this.#auction(auction)
+    for (const [number, effect] of outcome.effects) {
+      const waited = this.#waiting.get(number)
+      this.#waiting.delete(number)
+      if (waited !== undefined && 'kind' in effect) this.#add(waited.account_id, waited.replacement)
+    }
     for (const { event } of outcome.events) {
       const { order_id, filled_amount, remaining_amount, status } = event.data as WireOrder
       if (!['order.cancelled', 'order.expired', 'order.replaced', 'order.filled'].includes(event.kind))
@@ -44,6 +51,13 @@ export class OrderLedger {
       this.#live.delete(order_id)
       this.ended += 1
     }
+  }
+
+  /** The replacement of a member is an order after the decision, unless it is refused then. */
+  #modified(command: Modify, { answer }: Accepted): void {
+    const number = answer.kind === 'modify' ? answer.number : undefined
+    if (number === undefined) this.#add(command.account_id, command.replacement)
+    else this.#waiting.set(number, command)
   }
 
   /** Every live order rests with exactly what no auction gave it. */
@@ -92,4 +106,5 @@ export class OrderLedger {
   }
 }
 
-type Replacement = Extract<Command, { kind: 'modify' }>['replacement']
+type Modify = Extract<Command, { kind: 'modify' }>
+type Replacement = Modify['replacement']

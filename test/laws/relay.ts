@@ -26,6 +26,7 @@ export const DEATHS = [
   'confirmed',
   'leaves_told',
   'finalized',
+  'closed',
   'slot_applied',
   'hashing',
 ] as const
@@ -40,9 +41,17 @@ export type Weather = {
   dropped: boolean
   /** They arrive twice, under two signatures. */
   doubled: boolean
+  /** What the chain decides of a closed batch; undefined leaves it undecided. */
+  decides: 'committed' | 'void' | undefined
   death: Death | undefined
 }
-export const FAIR: Weather = { silent: false, dropped: false, doubled: false, death: undefined }
+export const FAIR: Weather = {
+  silent: false,
+  dropped: false,
+  doubled: false,
+  decides: 'committed',
+  death: undefined,
+}
 
 /** One process's life: everything here is lost with it. */
 export class Relay {
@@ -78,7 +87,9 @@ export class Relay {
     const events = chain.advance()
     this.#mayDie('landed', () => events.some(({ kind }) => kind === 'settled'))
     this.learn()
-    venue.must({ kind: 'slot', slot: chain.tip })
+    venue.advance(chain.tip)
+    this.#mayDie('closed', () => venue.state.closed !== undefined)
+    if (weather.decides !== undefined) venue.decide(weather.decides)
     this.#mayDie('slot_applied', () => venue.state.settlement.last_batch > venue.state.settlement.last_hashed)
     venue.hashAll(() => this.#mayDie('hashing'))
     return events

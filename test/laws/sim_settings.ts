@@ -20,9 +20,9 @@ export const INSTRUMENTS: readonly SimInstrument[] = [
   { symbol: 'SOL-JTO', base: SOL, quote: JTO, oracle: true },
 ]
 const TERMS = [
-  { batch_slots: 2, price_rule: 'std4' as const, volume_tolerance_bps: 0 },
-  { batch_slots: 3, price_rule: 'ref' as const, volume_tolerance_bps: 500 },
-  { batch_slots: 5, price_rule: 'std4' as const, volume_tolerance_bps: 0 },
+  { price_rule: 'std4' as const, volume_tolerance_bps: 0 },
+  { price_rule: 'ref' as const, volume_tolerance_bps: 500 },
+  { price_rule: 'std4' as const, volume_tolerance_bps: 0 },
 ]
 
 /** The holder of `fee_key` trades too, so what was charged trades again. */
@@ -36,6 +36,7 @@ export function simSettings(fee_key: Uint8Array): Settings {
     instruments: INSTRUMENTS.map(({ symbol, base, quote, oracle }, at) => ({
       ...instrument!,
       ...TERMS[at]!,
+      batch_slots: 2,
       symbol,
       base_mint: base,
       quote_mint: quote,

@@ -8,11 +8,12 @@ import { encodeState, stateHash } from '../../engine/machine/codec/encode_state'
 import { execute } from '../../engine/machine/rules/execute'
 import { nextHashJob } from '../../engine/machine/settlement/payload'
 import { spentBatches } from '../../engine/machine/state/batch'
-import type { Env, Outcome } from '../../engine/machine/state/outcome'
+import { nextClose } from '../../engine/machine/state/instrument'
+import type { Outcome } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
-import { FIXED_HASH_SEED, seeded } from '../kit/venue/machine_world'
+import { closeCommand, decision, FIXED_HASH_SEED } from '../kit/venue/machine_world'
 
 /** Commands after which the next snapshot is due. */
 const SNAPSHOT_EVERY = 20_000
@@ -33,7 +34,6 @@ export class SimVenue {
   /** The newest snapshot and every command since. */
   #snapshot = encodeState(this.state)
   #journal: Uint8Array[] = []
-  readonly #env: Env = { batchSeed: (symbol, batch, epoch) => seeded(`seed ${symbol} ${batch} ${epoch}`) }
 
   get unix_ms(): number {
     return this.#unix_ms
@@ -42,7 +42,7 @@ export class SimVenue {
   run(body: CommandBody): Outcome {
     this.#unix_ms += 1
     const command = { ...body, unix_ms: this.#unix_ms } as Command
-    const outcome = execute(this.state, command, this.#env)
+    const outcome = execute(this.state, command, {})
     if (!outcome.ok) {
       this.refused += 1
       return outcome
@@ -60,6 +60,20 @@ export class SimVenue {
   must(body: CommandBody): void {
     const outcome = this.run(body)
     if (!outcome.ok) throw new Error(`refused: ${outcome.code}`)
+  }
+
+  /** A slot passes; a batch closes where one is due. */
+  advance(slot: number): void {
+    const before = this.state.slot
+    this.must({ kind: 'slot', slot, reopens_slot: 0 })
+    if (slot <= before || nextClose(this.state, before) > slot) return
+    const closed = closeCommand(this.state, this.seq + 1)
+    if (closed.due.length > 0) this.must(closed)
+  }
+
+  /** What the chain decides of the closed batch, if there is one. */
+  decide(outcome: 'committed' | 'void'): void {
+    if (this.state.closed !== undefined) this.must(decision(this.state, outcome))
   }
 
   /** Time passes on the venue's clock. */
@@ -117,7 +131,7 @@ export class SimVenue {
   #replay(): State {
     const state = decodeState(this.#snapshot, FIXED_HASH_SEED)
     for (const bytes of this.#journal) {
-      if (!execute(state, decodeCommand(bytes), this.#env).ok) throw new Error('a replay refused a command')
+      if (!execute(state, decodeCommand(bytes), {}).ok) throw new Error('a replay refused a command')
       this.replayed += 1
     }
     return state

@@ -78,7 +78,7 @@ export class Simulation {
       this.laws.check(this.venue.state)
     }
     this.venue.must({ kind: 'configure', settings: simSettings(this.traders[0]!.key) })
-    this.venue.must({ kind: 'slot', slot: chain.tip })
+    this.venue.must({ kind: 'slot', reopens_slot: 0, slot: chain.tip })
     for (const { account_id } of this.traders) {
       const record = new Uint8Array()
       const terms = { version: 1, status: 'active' as const, orders_live_max: 1_000, keys_max: 10, record }
@@ -125,7 +125,8 @@ export class Simulation {
 
   #weather(): Weather {
     const { random } = this
-    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03) }
+    const decides = random.chance(0.4) ? undefined : random.chance(0.1) ? 'void' : 'committed'
+    return { ...FAIR, dropped: random.chance(0.2), doubled: random.chance(0.03), decides }
   }
 
   /** Ticks until nothing is under way and the newest leaf is final. */

@@ -111,4 +111,4 @@ export const ATTESTATION: wire.Attestation = {
 export const TIME = { slot: 1, unix_ms: 2, slot_ms: 401.5 }
 export const TOKENS = { access_token: 't', token_type: 'Bearer', expires_in: 900, account_id: 'acct-1' }
 export const CREDENTIALS = { api_key: 'k', api_secret: 's', passphrase: 'p' }
-export const MASS = { cancelled: [ORDER_ID], seq: 1, receipt: RECEIPT }
+export const MASS = { cancelled: [ORDER_ID], pending: [], seq: 1, receipt: RECEIPT }

@@ -53,7 +53,8 @@ for (const row of FITTING) {
             detail: entry.message,
             message: entry.message,
             request_id: headers.get('x-request-id'),
-            applied: code === 'order_exists' ? 'yes' : 'no',
+            applied:
+              ({ order_exists: 'yes', outcome_unknown: 'unknown' } as Record<string, string>)[code] ?? 'no',
           })
           expect(harness.lines).toEqual([])
           const retry = status === 429 || status === 503 ? '2' : null

@@ -58,9 +58,30 @@ const CASES: [code: RefusalCode, status: number, attempt: () => Promise<Answered
     },
   ],
   [
-    'draining',
+    'lease_lost',
     503,
     () => {
+      open.chain.lease_age_ms = open.config.lease_ms + 1
+      return check().finally(() => {
+        open.chain.lease_age_ms = 0
+      })
+    },
+  ],
+  [
+    'unanchored',
+    503,
+    () => {
+      site.later_ms += open.config.anchor_max_ms
+      return check().finally(() => open.engine.anchoring.now())
+    },
+  ],
+  [
+    'draining',
+    503,
+    async () => {
+      // A slot that comes late begins a reopening, which ends before the drain.
+      await open.chain.tick(1)
+      await open.chain.tick(open.config.reopen_slots)
       open.engine.availability.drain()
       return check()
     },

@@ -209,6 +209,6 @@ test('a venue that lost its journal serves, and says at its start why it does no
   venue.child.kill('SIGTERM')
   expect(await venue.child.exited).toBe(0)
   const said = await new Response(venue.child.stdout).text()
-  expect(said).toContain('"level":"warn","event":"not_trading","reason":"the chain is ahead')
-  expect(said).toContain('It does not trade: the chain is ahead')
+  expect(said).toContain('"level":"warn","event":"not_trading","reason":"rolled_back: the chain is ahead')
+  expect(said).toContain('It does not trade: rolled_back: the chain is ahead')
 }, 30_000)

@@ -8,6 +8,7 @@ import { openJournal } from '../../engine/journal/open_journal'
 import { AUCTION_RECORD } from '../../engine/sequencer/records'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { recomputeBatch } from '../../tools/audit/recompute_batch'
+import { SIGNER } from '../engine/journal/folder'
 import { TestSite } from '../kit/venue/open_test_venue'
 import { Trader } from '../kit/venue/trader'
 
@@ -29,7 +30,7 @@ async function tradedBatch(): Promise<void> {
   await open.chain.finalizeLeaves()
   await open.venue.place('alice', buy)
   await open.venue.place('bob', sell)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   await open.engine.pump.idle()
   await open.close()
 }
@@ -41,6 +42,7 @@ async function forgedCopy(): Promise<string> {
   const key = site.keys.journal_key
   const journal = await openJournal({ dir: join(site.dir, 'journal'), key })
   const forged = await openJournal({ dir: join(dir, 'journal'), key })
+  forged.signAs(SIGNER)
   for await (const { type, unix_ms, body } of journal.read(1)) {
     const record: NewRecord = { type, unix_ms, body: body.slice() }
     if (type === AUCTION_RECORD) {
@@ -56,7 +58,7 @@ async function forgedCopy(): Promise<string> {
 
 test('a batch recomputed from the journal has the hash that was recorded', async () => {
   await tradedBatch()
-  const audit = await recomputeBatch({ dir: site.dir, ...site.keys, symbol: 'SOL-USDC', batch: 1 })
+  const audit = await recomputeBatch({ dir: site.dir, ...site.keys, symbol: 'SOL-USDC', batch: 2 })
   expect(audit.agrees).toBe(true)
   expect(audit.recorded).toMatchObject({ price_ticks: 10_000, volume_lots: 1_000 })
   expect(toHex(audit.recomputed!.result_hash)).toBe(audit.recorded.result_hash)
@@ -65,7 +67,7 @@ test('a batch recomputed from the journal has the hash that was recorded', async
 test('a record that is not what was decided does not agree', async () => {
   await tradedBatch()
   const dir = await forgedCopy()
-  const audit = await recomputeBatch({ dir, ...site.keys, symbol: 'SOL-USDC', batch: 1 })
+  const audit = await recomputeBatch({ dir, ...site.keys, symbol: 'SOL-USDC', batch: 2 })
   expect(audit.agrees).toBe(false)
   expect(audit.recomputed?.volume_lots).toBe(1_000)
 })
@@ -77,11 +79,11 @@ test('the command prints both hashes and ends with 0 only when they agree', asyn
   const command = new URL('../../tools/audit/main.ts', import.meta.url).pathname
   const run = (dir: string, ...batch: string[]) =>
     Bun.spawnSync([process.execPath, command, ...batch, '--dir', dir, '--key', key])
-  const good = run(site.dir, 'SOL-USDC', '1')
+  const good = run(site.dir, 'SOL-USDC', '2')
   const printed = JSON.parse(good.stdout.toString())
   expect([good.exitCode, printed.agrees]).toEqual([0, true])
   expect(printed.recomputed_hash).toBe(printed.recorded_hash)
-  expect(run(await forgedCopy(), 'SOL-USDC', '1').exitCode).toBe(1)
+  expect(run(await forgedCopy(), 'SOL-USDC', '2').exitCode).toBe(1)
   const absent = run(site.dir, 'SOL-USDC', '99')
   expect([absent.exitCode, absent.stderr.toString()]).toEqual([
     1,

@@ -14,7 +14,6 @@ import type { checkExpiry } from '../../engine/machine/rules/checks'
 import type { tradeAt } from '../../engine/machine/settlement/add_fill'
 import type {
   baseOf,
-  InstrumentState,
   InstrumentTerms,
   lotsOf,
   nextClose,
@@ -65,7 +64,7 @@ swap<Book['recenter'], [Ticks], [Lots]>()
 swap<typeof collarAround, [Ticks, number], [Price, number]>()
 swap<typeof tradeAt, [InstrumentTerms, Ticks, number], [InstrumentTerms, Lots, number]>()
 
-swap<typeof nextClose, [InstrumentState, SlotNumber], [InstrumentState, JournalSeq]>()
+swap<typeof nextClose, [State, SlotNumber], [State, JournalSeq]>()
 swap<typeof checkExpiry, [State, SlotNumber, SlotNumber], [State, EventSeq, SlotNumber]>()
 type Anchored<Seq> = [Seq, { seq: JournalSeq; head: Uint8Array }]
 swap<ChainPort['anchor'], Anchored<JournalSeq>, Anchored<SlotNumber>>()

@@ -1,12 +1,13 @@
 /** Recomputes one auction from the journal alone and compares it with the result recorded when it was held. */
 
+import { journaledHash } from '../../engine/boot/check_chain'
 import { type Journal, JournalDamaged } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../engine/journal/snapshot_store'
 import { decodeCommand } from '../../engine/machine/codec/command_codec'
 import { decodeState } from '../../engine/machine/codec/decode_state'
 import { execute } from '../../engine/machine/rules/execute'
-import type { AuctionRecord, Env } from '../../engine/machine/state/outcome'
+import type { AuctionRecord } from '../../engine/machine/state/outcome'
 import { createState, type State } from '../../engine/machine/state/state'
 import { randomHashSeed } from '../../engine/sequencer/hash_seed'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from '../../engine/sequencer/records'
@@ -24,7 +25,6 @@ type RecordedAuction = {
   volume_lots: number
   fills: [order_id: string, lots: number][]
   cancelled: string[]
-  expired: string[]
   result_hash: string
 }
 export type BatchAudit = {
@@ -43,7 +43,7 @@ export type BatchAudit = {
 
 /**
  * Everything is decided again from the start of the journal, or from the newest snapshot before the auction; every auction
- * on the way is compared too. Seeds are taken as recorded: whether they are honest is another question (`batchSeed`).
+ * on the way is compared too. Seeds are journaled with each close: whether they are honest is another question (`batchSeed`).
  * `dir` holds `journal` and, optionally, `snapshots`; opening ends a torn last write, so hand in a copy.
  * @throws ReplayDisagrees for an earlier auction, JournalDamaged, or RangeError when there is no such auction or its past is
  * no longer kept
@@ -57,16 +57,16 @@ export async function recomputeBatch(args: {
   const { dir, journal_key: key, symbol, batch } = args
   const journal = await openJournal({ dir: `${dir}/journal`, key })
   try {
-    const { target, seeds } = await findAuction(journal, symbol, batch)
+    const target = await findAuction(journal, symbol, batch)
     const { snapshot } = await openSnapshotStore({ dir: `${dir}/snapshots`, key }).newestValid(
+      (point) => journaledHash(journal, point),
       target.command_seq - 1,
     )
     if (snapshot === undefined && journal.firstSeq() > 1)
       throw new RangeError('the journal no longer reaches back before this batch, and no snapshot does')
     const hash_seed = randomHashSeed()
     const state = snapshot === undefined ? createState(hash_seed) : decodeState(snapshot.blocks(), hash_seed)
-    const env: Env = { batchSeed: (of, number) => seeds.get(`${of}/${number}`) ?? new Uint8Array(32) }
-    const held = await replayUpTo(journal, state, env, target.command_seq, snapshot)
+    const held = await replayUpTo(journal, state, target.command_seq, snapshot)
     const recomputed = held.find((auction) => auction.symbol === symbol && auction.batch === batch)
     const bytes = recomputed && auctionRecord(recomputed, 0).body
     return {
@@ -82,9 +82,8 @@ export async function recomputeBatch(args: {
   }
 }
 
-/** The auction's position, the command that ran it, and the seeds of all auctions up to it. */
+/** The auction's position, and the command that ran it. */
 async function findAuction(journal: Journal, symbol: string, batch: number) {
-  const seeds = new Map<string, Uint8Array>()
   const decoder = new TextDecoder()
   let command_seq = 0
   for await (const records of journal.readBatches(journal.firstSeq())) {
@@ -92,9 +91,8 @@ async function findAuction(journal: Journal, symbol: string, batch: number) {
       if (type === COMMAND_RECORD) command_seq = seq
       if (type !== AUCTION_RECORD) continue
       const recorded = JSON.parse(decoder.decode(body)) as RecordedAuction
-      seeds.set(`${recorded.symbol}/${recorded.batch}`, Uint8Array.fromHex(recorded.seed))
       if (recorded.symbol === symbol && recorded.batch === batch)
-        return { seeds, target: { seq, command_seq, recorded, body: body.slice() } }
+        return { seq, command_seq, recorded, body: body.slice() }
     }
   }
   throw new RangeError(`the journal holds no batch ${batch} of ${symbol}`)
@@ -104,11 +102,10 @@ async function findAuction(journal: Journal, symbol: string, batch: number) {
 async function replayUpTo(
   journal: Journal,
   state: State,
-  env: Env,
   command_seq: number,
   from: { seq: number; head: Uint8Array } | undefined,
 ): Promise<AuctionRecord[]> {
-  const replayer = new Replayer(state, env, () => false)
+  const replayer = new Replayer(state, () => false)
   for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
     for (const record of records) {
       if (record.seq < command_seq) {
@@ -116,7 +113,7 @@ async function replayUpTo(
         continue
       }
       replayer.end(record.seq)
-      const outcome = execute(state, decodeCommand(record.body), env)
+      const outcome = execute(state, decodeCommand(record.body), {})
       if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
       return outcome.auctions
     }

@@ -24,6 +24,7 @@ const FAULTS: Record<NonNullable<BackupVerdict['fault']>, string> = {
   rolled_back: 'the chain is ahead of this backup: a newer one is needed, or a restore from the chain',
   forked: 'another instance has opened an epoch that this journal does not know',
   chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
+  tail_unsigned: 'records behind the position on chain are not signed by the instance that holds the epoch',
 }
 
 const TEXTS = ['verify', 'laptop', 'rpc', 'program', 'socket'] as const

@@ -22,11 +22,12 @@ export async function openEpoch(
   args: Parameters<ChainPort['openEpoch']>[0],
   record: Parameters<ChainPort['openEpoch']>[1],
 ): Promise<Landing> {
-  let newest: Landing = { slot: 0, signature: new Uint8Array(64) }
+  const { monotonicMs } = client.view.options
+  let newest: Landing = { slot: 0, signature: new Uint8Array(64), confirmed_ms: 0 }
   const prepare = async () => {
     const { config, tree, ring, slot } = await readAgreedVault(client)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
-      newest = { ...newest, slot: config.epoch_slot || slot }
+      newest = { ...newest, slot: config.epoch_slot || slot, confirmed_ms: monotonicMs() }
       return undefined
     }
     if (config.epoch !== args.epoch - 1) throw new EpochTaken(`the chain is at epoch ${config.epoch}`)
@@ -56,24 +57,24 @@ export async function openEpoch(
     prepare,
     retried: OUTDATED,
     record: async (signature, transaction) => {
-      newest = { slot: 0, signature }
+      newest = { ...newest, signature }
       await record(signature, transaction)
     },
   }).catch(asEpochTaken)
   return landing ?? newest
 }
 
-/** While the other epoch is not finalized yet, only the program's error reports it. */
+/** Another epoch or position landed meanwhile; while it is not finalized yet, only the program's error reports it. */
+const OVERTAKEN: readonly string[] = ['epoch_out_of_sequence', 'journal_regressed', 'journal_conflict']
+
 function asEpochTaken(error: unknown): never {
-  if (error instanceof ChainProgramError && error.failure.name === 'epoch_out_of_sequence') {
-    throw new EpochTaken('the chain is already past this epoch')
-  }
-  throw error
+  const name = error instanceof ChainProgramError ? error.failure.name : undefined
+  if (name === undefined || !OVERTAKEN.includes(name)) throw error
+  throw new EpochTaken('the chain is already past this epoch')
 }
 
 /**
- * Stores `own` on chain unless the position there covers record `seq` already. Resolves with the finalized position, at or
- * after `seq`.
+ * Stores `own` on chain unless the position there covers record `seq` already. Resolves once one that does is finalized.
  * @throws ChainProgramError, ChainUnavailable
  */
 export async function anchor(
@@ -81,18 +82,15 @@ export async function anchor(
   epoch: number,
   seq: number,
   own: { seq: number; head: Uint8Array },
-): Promise<number> {
-  let covered = 0
+): Promise<void> {
   const prepare = async () => {
-    covered = await readPosition(client, own)
-    if (covered >= seq) return undefined
+    if ((await readPosition(client, own)) >= seq) return undefined
     const { program } = client.vault
     const limits = { not_after_slot: 0, not_after_s: 0 }
     const position = { epoch, journal_seq: own.seq, journal_head: own.head, ...limits }
     return anchorInstruction({ program, settlement_signer: client.signer_key, ...position })
   }
-  const landing = await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_max_ms })
-  return landing ? own.seq : covered
+  await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_landing_max_ms })
 }
 
 /** The finalized journal position that a quorum of providers shows; one that is not of the own journal does not count. */

@@ -6,13 +6,11 @@ import { LIMITS } from '../../limits'
 import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { backoffMs, ChainUnavailable, isPermanent, type RpcPool } from './rpc_pool'
-import { signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
+import { COMPUTE_UNITS, signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
 import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } from './transaction_status'
 
-export type Landing = { slot: number; signature: Uint8Array }
-
-/** Compute limit of every instruction landed here, which use at most 17 thousand (`program/README.md`). */
-const INSTRUCTION_UNITS = 60_000
+/** `confirmed_ms` is the monotonic time at which a quorum was first seen to show it. */
+export type Landing = { slot: number; signature: Uint8Array; confirmed_ms: number }
 
 type LandingPlan = {
   /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
@@ -38,28 +36,29 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const instruction = await plan.prepare()
     if (!instruction) return undefined
     const terms = await Terms.read(client, attempt)
-    const limits = { compute_units: INSTRUCTION_UNITS, waited_ms: monotonicMs() - start_ms }
+    const limits = { compute_units: COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
     const built = await signVaultInstruction(client, instruction, terms, limits)
     if ('failure' in built) throw new RangeError('the instruction fits no transaction')
     const { signed } = built
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
-    const slot = await untilFinalized(client, signed, end_ms).catch((error: unknown) => {
+    const landed = await untilFinalized(client, signed, end_ms).catch((error: unknown) => {
       const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
       if (!rejected || !plan.retried?.includes(rejected)) throw error
     })
-    if (slot !== undefined) return { slot, signature }
+    if (landed !== undefined) return { ...landed, signature }
   }
   throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')
 }
 
-/** The slot at which it is finalized; undefined when it can no longer land. */
+/** The slot in which it landed, once that is finalized; undefined when it can no longer land. */
 async function untilFinalized(
   client: ChainClient,
   signed: SignedTransaction,
   end_ms: number,
-): Promise<number | undefined> {
+): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
+  let confirmed_ms: number | undefined
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
     // Read after the height: a signature unknown past its last valid height can no longer land.
@@ -69,7 +68,9 @@ async function untilFinalized(
       if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
       if (status.failure.kind === 'transient') return undefined
     }
-    if (status.kind === 'executed' && status.final) return status.slot
+    // Not seen any more, it was confirmed on a fork.
+    confirmed_ms = status.kind === 'executed' ? (confirmed_ms ?? view.options.monotonicMs()) : undefined
+    if (status.kind === 'executed' && status.final) return { slot: status.slot, confirmed_ms: confirmed_ms! }
     const { slot, slot_ms } = view.now()
     const open = status.kind === 'unknown' || status.kind === 'undecided'
     if (open && height > signed.last_valid_block_height) return undefined

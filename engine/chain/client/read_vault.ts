@@ -25,6 +25,10 @@ import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool } from '
 /** What reads of accounts need: a provider or the pool, and the vault's addresses. */
 export type VaultReader = { rpc: Reader; address: ChainClient['address'] }
 
+/** The sysvar of the cluster's time: slot, epoch and its start, leader schedule, unix seconds. */
+const CLOCK = 'SysvarC1ock11111111111111111111111111111111' as Address
+const CLOCK_BYTES = 40
+const CLOCK_UNIX_AT = 32
 /** Offset of the amount in an SPL token account (same in Token-2022). */
 const TOKEN_AMOUNT_AT = 64
 
@@ -48,6 +52,22 @@ function decodeVault(data: readonly Uint8Array[]): Omit<VaultSnapshot, 'slot'> {
   const [config, tree, ring] = [decodeConfig(data[0]!), decodeTree(data[1]!), decodeRing(data[2]!)]
   if (!config || !tree || !ring) throw new VaultUnreadable('the vault has an unknown layout')
   return { config, tree, ring }
+}
+
+/** Config and the chain's clock (unix seconds), of one slot. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfigAndClock(
+  { rpc, address }: VaultReader,
+  commitment: Commitment,
+): Promise<{ slot: number; config: ConfigAccount; unix_s: number }> {
+  const { context, value } = await rpc.read((endpoint, abortSignal) =>
+    endpoint
+      .getMultipleAccounts([address.config, CLOCK], { commitment, encoding: 'base64' })
+      .send({ abortSignal }),
+  )
+  const [config, clock] = value.map((account) => account && bytesOf(account.data[0]))
+  const decoded = config && value[0]!.owner === address.program ? decodeConfig(config) : undefined
+  if (!decoded || clock?.length !== CLOCK_BYTES) throw new VaultUnreadable('the vault has an unknown layout')
+  return { slot: Number(context.slot), config: decoded, unix_s: Number(readU64Le(clock, CLOCK_UNIX_AT)) }
 }
 
 /** The payout queue of one slot. @throws VaultUnreadable, ChainUnavailable */

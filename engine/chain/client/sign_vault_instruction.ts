@@ -21,6 +21,9 @@ import type { ChainClient } from './chain_client'
 import { ChainUnavailable } from './rpc_pool'
 import type { TransactionFailure } from './transaction_status'
 
+/** Compute limit of every instruction but `settle` and `pay`, which use at most 17 thousand (`program/README.md`). */
+export const COMPUTE_UNITS = 60_000
+
 /** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
 export class Terms {
   private readonly prices = new Map<string, Promise<bigint>>()

@@ -1,4 +1,4 @@
-/** Keeps the slot and block height that a quorum of providers shows, and the slot time; all monotone. */
+/** Keeps the slot, block height and clock that a quorum of providers shows, monotone, and the slot time. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
 import type { Answer, RpcPool } from './rpc_pool'
@@ -21,6 +21,8 @@ export class SlotView {
   /** What a quorum shows absurdly far ahead. */
   private readonly absurd = new Set<Level | 'height'>()
   private advanced_ms: number
+  /** The agreed second, and when it was first shown. */
+  private clock = { unix_s: 0, at_ms: 0 }
 
   constructor(
     readonly rpc: RpcPool,
@@ -39,9 +41,21 @@ export class SlotView {
     await Promise.all(this.rpc.hosts.map((_, at) => this.poll(at)))
   }
 
-  now(): { slot: number; lag_ms: number; slot_ms: number } {
+  now(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number } {
     const lag_ms = this.options.monotonicMs() - this.advanced_ms
-    return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs() }
+    return { slot: this.agreed_numbers.confirmed, lag_ms, slot_ms: this.slotMs(), unix_ms: this.unixMs() }
+  }
+
+  /** The chain's clock, continued by elapsed time; 0 before a quorum has shown one. */
+  private unixMs(): number {
+    const { unix_s, at_ms } = this.clock
+    return unix_s === 0 ? 0 : Math.floor(1_000 * unix_s + this.options.monotonicMs() - at_ms)
+  }
+
+  /** @param shown_s the chain's clock at confirmed that each provider showed last, 0 for none */
+  showClock(shown_s: readonly number[]): void {
+    const unix_s = this.rpc.reached(shown_s)!
+    if (unix_s > this.clock.unix_s) this.clock = { unix_s, at_ms: this.options.monotonicMs() }
   }
 
   /** Slot at a level, or the confirmed block height. */

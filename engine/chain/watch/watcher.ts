@@ -4,6 +4,7 @@ import type { ConfigAccount } from '../../../protocol/vault/accounts'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
+import type { Commits } from '../client/commit'
 import { supervise } from '../client/health'
 import { readVaults, type VaultSnapshot } from '../client/read_vault'
 import { type Answer, ChainUnavailable } from '../client/rpc_pool'
@@ -18,9 +19,7 @@ export class Watcher {
 
   constructor(
     readonly client: ChainClient,
-    readonly verdicts: Verdicts,
-    readonly leaves: LeafWatch,
-    readonly exits: ExitWatch,
+    readonly parts: { verdicts: Verdicts; leaves: LeafWatch; exits: ExitWatch; commits: Commits },
     /** The newest finalized batch of this run. */
     readonly newestFinal: () => { signature: Uint8Array; slot: number } | undefined,
   ) {}
@@ -30,24 +29,27 @@ export class Watcher {
     return supervise(this.client, async () => {
       await this.poll()
       await this.client.rpc.sleep(this.client.view.slotMs())
-      return !this.verdicts.isDisowned()
+      return !this.parts.verdicts.isDisowned()
     })
   }
 
   private async poll(): Promise<void> {
-    const { client, verdicts } = this
-    verdicts.atConfirmed(await this.read('confirmed'))
+    const { client } = this
+    const { verdicts, leaves, exits, commits } = this.parts
+    const confirmed = await this.read('confirmed')
+    verdicts.atConfirmed(confirmed)
     const finalized = await this.read('finalized')
+    await commits.guard(confirmed, finalized)
     verdicts.atFinalized(finalized)
     if (finalized.length >= client.rpc.quorum) {
-      const reproduced = await this.leaves.follow(finalized)
+      const reproduced = await leaves.follow(finalized)
       if (reproduced !== undefined) verdicts.standing('root_mismatch', !reproduced)
     }
     const { slot } = client.view.now()
     if (slot - this.exits_slot < LIMITS.exits_look_slots) return
     this.exits_slot = slot
     const batches = client.rpc.reached(finalized.map(({ value }) => value.config.last_batch))
-    if (batches !== undefined) await this.exits.follow(batches)
+    if (batches !== undefined) await exits.follow(batches)
     await this.audit()
   }
 

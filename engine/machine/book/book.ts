@@ -7,6 +7,8 @@ import { BITMAP_STEP, TickBitmap } from './tick_bitmap'
 export const TICK_MAX = 2 ** 31
 /** Highest sum of lots of one side: beyond it sums would be rounded. */
 export const SIDE_LOTS_MAX = Number.MAX_SAFE_INTEGER
+/** `closed_batch` of a book without a closed batch. */
+const NO_BATCH = Number.MAX_SAFE_INTEGER
 
 /**
  * One side of a book: linked lists of orders per limit price. Ticks inside a window have a dense level each. Orders outside
@@ -22,6 +24,10 @@ export class BookSide {
   /** First orders of the lists below and above the window. */
   below = NO_ORDER
   above = NO_ORDER
+  /** First order that arrived after the close: on no level, so no auction sees it. */
+  later = NO_ORDER
+  /** Newest batch whose orders are on the levels. */
+  closed_batch = NO_BATCH
   /** Sum of the resting lots of the side. */
   total = 0
 
@@ -40,7 +46,10 @@ export class BookSide {
     this.total += lots
     const at = pool.tick[handle]! - this.base
     let first: number
-    if (at < 0) {
+    if (this.isLater(handle)) {
+      first = this.later
+      this.later = handle
+    } else if (at < 0) {
       first = this.below
       this.below = handle
     } else if (at >= this.window) {
@@ -68,7 +77,8 @@ export class BookSide {
       return
     }
     const at = pool.tick[handle]! - this.base
-    if (at < 0) this.below = after
+    if (this.isLater(handle)) this.later = after
+    else if (at < 0) this.below = after
     else if (at >= this.window) this.above = after
     else {
       this.head[at] = after
@@ -81,7 +91,24 @@ export class BookSide {
     this.total -= lots
     this.pool.remaining[handle]! -= lots
     const at = this.pool.tick[handle]! - this.base
-    if (at >= 0 && at < this.window) this.level_lots[at]! -= lots
+    if (at >= 0 && at < this.window && !this.isLater(handle)) this.level_lots[at]! -= lots
+  }
+
+  /** Whether an order arrived after the close of the undecided batch. */
+  isLater(handle: number): boolean {
+    return this.pool.arrival_batch[handle]! > this.closed_batch
+  }
+
+  /** Puts later orders on their levels and returns them: the closed batch is decided. */
+  open(): number[] {
+    const later = [...this.handles(this.later)]
+    this.closed_batch = NO_BATCH
+    this.later = NO_ORDER
+    for (const handle of later) {
+      this.total -= this.pool.remaining[handle]!
+      this.add(handle)
+    }
+    return later
   }
 
   inWindow(tick: number): boolean {
@@ -184,17 +211,35 @@ export class Book {
     const handle = pool.take(order)
     side.add(handle)
     if (pool.isConditional(handle)) this.conditional_orders++
-    if (order.kind !== LIMIT) this.linkImmediate(handle)
+    if (order.kind !== LIMIT && !side.isLater(handle)) this.linkImmediate(handle)
     return handle
+  }
+
+  /** Fixes the membership of batch `batch`: orders that arrive later wait outside the levels until `open`. */
+  close(batch: number): void {
+    this.buys.closed_batch = this.sells.closed_batch = batch
+  }
+
+  open(): void {
+    for (const handle of [...this.buys.open(), ...this.sells.open()]) {
+      if (this.pool.kind(handle) !== LIMIT) this.linkImmediate(handle)
+    }
+  }
+
+  /** Whether an order that arrived for batch `arrival_batch` is a member of the closed, undecided batch. */
+  isMember(arrival_batch: number): boolean {
+    const { closed_batch } = this.buys
+    return closed_batch !== NO_BATCH && arrival_batch <= closed_batch
   }
 
   /** Removes an order (cancel, expiry) and frees its handle. */
   remove(handle: number): void {
     const { pool } = this
     if (!pool.alive(handle)) throw new RangeError('no such order')
-    this.side(pool.side(handle)).remove(handle)
+    const side = this.side(pool.side(handle))
+    side.remove(handle)
     if (pool.isConditional(handle)) this.conditional_orders--
-    if (pool.kind(handle) !== LIMIT) this.unlinkImmediate(handle)
+    if (pool.kind(handle) !== LIMIT && !side.isLater(handle)) this.unlinkImmediate(handle)
     pool.give(handle)
   }
 

@@ -23,10 +23,15 @@ const b16 = fixed(16)
 const b32 = fixed(32)
 const b64 = fixed(64)
 const NO_SIGNATURE = new Uint8Array(0)
-const skipped = codec<Uint8Array>(64, b64.write, (from) => {
-  from.skip(64)
-  return NO_SIGNATURE
-})
+const BLANK = new Uint8Array(64)
+const skipped = codec<Uint8Array>(
+  64,
+  (to) => to.fixed(BLANK, 64),
+  (from) => {
+    from.skip(64)
+    return NO_SIGNATURE
+  },
+)
 
 export const HALT_REASONS = [
   'vault_frozen',
@@ -84,7 +89,7 @@ export const EXIT_TERMS = {
   request_account: b32,
   refund_inner: b32,
 }
-const exit_request = struct({
+export const exit_request = struct({
   nullifier: b32,
   commitment: b32,
   ...EXIT_TERMS,
@@ -164,7 +169,7 @@ const LAYOUTS = {
   }),
   arm_disconnect: struct({ ...who, origin: text, armed: bool }),
   disconnected: struct({ ...who, origin: text }),
-  slot: struct({ ...stamp, slot: uint }),
+  slot: struct({ ...stamp, slot: uint, reopens_slot: uint }),
   leaves: struct({ ...stamp, first_index: uint, leaves: list(b32), slot: uint }),
   hashed: struct({ ...stamp, batch_id: uint, result: hash_result }),
   batch_signed: struct({ ...stamp, signed: signed_batch }),
@@ -190,6 +195,22 @@ const LAYOUTS = {
   payout_stage: struct({ ...stamp, stage: payout_stage }),
   queue_capacity: struct({ ...stamp, capacity: uint }),
   queue_restored: struct({ ...stamp, next_payout: uint, payouts: list(struct(PAYOUT_TERMS)) }),
+  closed: struct({
+    ...stamp,
+    seq: uint,
+    capacity: uint,
+    due: list(struct({ symbol: text, batch: uint, reference_ticks: uint, seed: b32 })),
+  }),
+  decided: struct({
+    ...stamp,
+    seq: uint,
+    outcome: word(['committed', 'void']),
+    slot: uint,
+    epoch: uint,
+    commit_seq: uint,
+  }),
+  snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32 }),
+  released: struct(stamp),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 
@@ -197,6 +218,9 @@ const command: Codec<commands.Command> = union('kind', LAYOUTS)
 /** The byte of the kind, `unix_ms`, the fields. */
 export const { encode: encodeCommand, decode: decodeCommand } = command
 
-/** For a replay, which verifies nothing again: signatures of orders and their cancels are not read, but empty. */
+/**
+ * For a replay, which verifies nothing again: signatures of orders and their cancels are not read, but empty. Written, they
+ * are zeros, so that a state with deferred commands is the same after a replay.
+ */
 const replayed: Codec<commands.Command> = union('kind', { ...LAYOUTS, ...layoutsOfOrders(skipped) })
-export const { decode: decodeReplayed } = replayed
+export const { encode: encodeDeferred, decode: decodeReplayed } = replayed

@@ -1,7 +1,8 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { ByteReader, CodecError } from '../../../protocol/byte_stream'
-import { list, uint, type ValueOf } from '../../../protocol/codec'
+import { list, option, uint, type ValueOf } from '../../../protocol/codec'
+import type { CommandOf } from '../../commands'
 import { addToBucket } from '../../memory/buckets'
 import { newList } from '../../memory/handle_list'
 import type { HashSeed } from '../../memory/id_table'
@@ -11,14 +12,17 @@ import { addKey } from '../rules/checks'
 import { restOrder } from '../rules/order_life'
 import { newAccount, type TradingKey } from '../state/account'
 import type { Exit, Reshape, RestoredPayout, Settlement, Withdrawal } from '../state/batch'
+import { ClosedBatch } from '../state/closed'
 import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
 import { createState, keyBytes, type State, setSettings } from '../state/state'
+import { decodeReplayed } from './command_codec'
 import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
   batch_row,
+  closed_row,
   exit_row,
   fill_row,
   heading,
@@ -52,6 +56,7 @@ export function decodeState(
   const { noteAt, settle } = readNotes(state, from)
   const fills = readFills(state, from, noteAt)
   const known = { keys, instruments: state.instrument_list, noteAt, fills }
+  state.closed = readClosed(state, from, keys, noteAt)
   const orders_live = from.uint()
   state.orders.reserve(orders_live)
   for (let count = orders_live; count > 0; count--) restOrder(state, readOrder(from, known))
@@ -138,6 +143,30 @@ function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[]
     }))
 }
 
+/** Before the orders: the book separates members from later orders by the batch that is closed. */
+function readClosed(
+  state: State,
+  from: ByteReader,
+  keys: TradingKey[],
+  noteAt: NoteAt,
+): ClosedBatch | undefined {
+  const row = option(closed_row).read(from)
+  if (row === undefined) return undefined
+  const due = row.due.map((one) => ({ ...one, instrument: state.instrument_list[one.instrument]! }))
+  const closed = new ClosedBatch(row.seq, row.slot, row.capacity, due)
+  const withKey = <T extends { key: number }>(one: T) => ({ ...one, key: keys[one.key]! })
+  for (const one of row.waiting) {
+    if (one.kind === 'exit') closed.waiting.push(one)
+    else if (one.kind === 'cancel') closed.defer(withKey(one))
+    else {
+      const command = decodeReplayed(one.command) as CommandOf<'modify'>
+      closed.defer({ ...withKey(one), command, note: maybe(noteAt, one.note) })
+    }
+  }
+  closed.endings.push(...row.endings.map((one) => ({ ...withKey(one), kind: 'cancel' as const })))
+  return closed
+}
+
 function readSpentOwners(state: State, from: ByteReader): void {
   const count = from.uint()
   if (count === 0) return
@@ -211,8 +240,11 @@ function maybe(noteAt: NoteAt, place: number | undefined): Note | undefined {
 }
 
 /** Restores the holds of batches, payments and exits; orders hold their notes when they are added. */
-function holdSettling({ notes, settlement }: State): void {
+function holdSettling({ notes, settlement, closed }: State): void {
   for (const batch of settlement.batches.values()) holdAll(notes, notesOfBatch(batch))
   for (const payment of settlement.payments.values()) holdAll(notes, notesOfPayment(payment))
   for (const { note } of settlement.exits.values()) if (note !== undefined) notes.hold(note)
+  for (const one of closed?.waiting ?? []) {
+    if (one.kind === 'modify' && one.note !== undefined) notes.hold(one.note)
+  }
 }

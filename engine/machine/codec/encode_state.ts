@@ -1,14 +1,17 @@
 /** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
 
 import { ByteWriter } from '../../../protocol/byte_stream'
-import { type Codec, list, uint } from '../../../protocol/codec'
+import { type Codec, list, option, uint } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
 import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
+import type { ClosedBatch, WaitingCancel } from '../state/closed'
 import { ROW_BYTES } from '../state/final_orders'
 import type { State } from '../state/state'
+import { encodeDeferred } from './command_codec'
 import {
   account_row,
   batch_row,
+  closed_row,
   exit_row,
   fill_row,
   heading,
@@ -24,7 +27,7 @@ import {
 import { type Tables, tablesOf } from './snapshot_tables'
 
 /** Layout version, the first byte of a snapshot. */
-export const STATE_LAYOUT = 3
+export const STATE_LAYOUT = 4
 /** Approximate length of a block. */
 const BLOCK_BYTES = 1024 * 1024
 
@@ -79,6 +82,7 @@ function* write(to: ByteWriter, state: State): Generator<void> {
       change: tables.notes.maybe(fill.change),
     })),
   )
+  option(closed_row).write(to, state.closed && closedRow(state.closed, tables))
   to.uint(state.orders.size)
   for (const order of state.orders.values()) yield writeOrder(to, order, tables)
   yield* state.finals.encode(to)
@@ -87,6 +91,23 @@ function* write(to: ByteWriter, state: State): Generator<void> {
   list(uint).write(to, state.nullifier_ends)
   list(uint).write(to, trimmed(state.spent_owners))
   encodeSettlement(to, state.settlement, tables)
+}
+
+function closedRow({ seq, slot, capacity, due, waiting, endings }: ClosedBatch, tables: Tables) {
+  const cancelRow = (one: WaitingCancel) => ({ ...one, key: one.key.index })
+  return {
+    seq,
+    slot,
+    capacity,
+    due: due.map((one) => ({ ...one, instrument: one.instrument.index })),
+    waiting: waiting.map((one) => {
+      if (one.kind === 'exit') return one
+      if (one.kind === 'cancel') return cancelRow(one)
+      const { key, command, note } = one
+      return { ...one, key: key.index, command: encodeDeferred(command), note: tables.notes.maybe(note) }
+    }),
+    endings: endings.map(cancelRow),
+  }
 }
 
 /** A slight overestimate: reserved memory that is not written costs nothing, growing the buffer does. */

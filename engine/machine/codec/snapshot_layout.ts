@@ -14,11 +14,13 @@ import {
   text,
   u64,
   uint,
+  union,
   word,
 } from '../../../protocol/codec'
 import type { Settings } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { TradingKey } from '../state/account'
+import { REASONS } from '../state/final_orders'
 import type { InstrumentState } from '../state/instrument'
 import { NOTE_STATUSES, type Note } from '../state/note'
 import * as row from '../state/note_row'
@@ -27,6 +29,7 @@ import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } f
 import { keyBytes, type State } from '../state/state'
 import {
   EXIT_TERMS,
+  exit_request,
   HALT_REASONS,
   hash_result,
   PAYOUT_STAGES,
@@ -55,6 +58,7 @@ const INSTRUMENT_STATUSES = ['active', 'paused', 'closed'] as const
 export const heading = struct({
   settings: option(json<Settings>()),
   slot: uint,
+  reopens_slot: uint,
   unix_ms: uint,
   epoch: uint,
   epochs: list(
@@ -98,6 +102,29 @@ export const instrument_row = struct({
   reference_unix_ms: uint,
   reference_source: text,
   next_batch: uint,
+})
+
+const waiting_cancel = struct({
+  number: uint,
+  key: uint,
+  cancel_nonce: u64,
+  order_id: fixed(16),
+  reason: word(REASONS),
+})
+/** The closed batch; `due[].instrument` is an index, `command` the bytes of a modify command. */
+export const closed_row = struct({
+  seq: uint,
+  slot: uint,
+  capacity: uint,
+  due: list(struct({ instrument: uint, batch: uint, reference_ticks: uint, seed: b32 })),
+  waiting: list(
+    union('kind', {
+      cancel: waiting_cancel,
+      modify: struct({ number: uint, key: uint, command: blob, note: option(uint) }),
+      exit: struct({ request: exit_request }),
+    }),
+  ),
+  endings: list(waiting_cancel),
 })
 
 export const account_row = struct({

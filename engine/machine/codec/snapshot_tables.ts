@@ -74,6 +74,9 @@ export function tablesOf(state: State): Tables {
   }
   for (const account of state.accounts.values()) tables.accounts.add(account)
   state.notes.eachHandle((handle) => tables.notes.addAt(handle))
+  for (const one of state.closed?.waiting ?? []) {
+    if (one.kind === 'modify' && one.note !== undefined) tables.notes.add(one.note)
+  }
   state.orders.eachHolding((collateral, fills) => {
     tables.notes.addAt(collateral)
     for (const fill of fills) addFill(tables, fill)

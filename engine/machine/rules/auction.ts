@@ -3,21 +3,22 @@
 import { ByteWriter } from '../../../protocol/byte_stream'
 import { ascii, domain, fixed, hex, list, struct, uint } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
-import type { Ticks } from '../../../protocol/units'
+import type { SlotNumber, Ticks } from '../../../protocol/units'
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
 import { tradeAt } from '../settlement/add_fill'
 import { type Fills, type Packer, packFills } from '../settlement/pack'
+import type { ClosedBatch } from '../state/closed'
 import type { InstrumentState } from '../state/instrument'
 import type { Order } from '../state/order'
-import type { AuctionRecord, Effects, Env } from '../state/outcome'
+import type { AuctionRecord, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
 import { endOrder } from './order_life'
 
 /** What an auction did: ids ascending, prices in ticks, quantities in lots. */
 const RESULT = struct({
-  domain: domain('tacit/auction/v1'),
+  domain: domain('tacit/auction/v2'),
   symbol: ascii(16),
   batch: uint,
   slot: uint,
@@ -28,35 +29,19 @@ const RESULT = struct({
   volume_lots: uint,
   fills: list(struct({ order_id: hex(16), lots: uint })),
   cancelled: list(hex(16)),
-  expired: list(hex(16)),
 })
 const HEAD_BYTES = 128
 const FILL_BYTES = 24
 
-/** The reference that an auction may use now; if undefined, the auction is skipped and orders rest. */
-export function usableReference(state: State, instrument: InstrumentState): Ticks | undefined {
-  const { reference_policy, symbol } = instrument.terms
-  if (reference_policy === 'last') return instrument.reference_ticks
-  const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
-  if (rule === undefined) return undefined
-  // The price may be from a source that has been removed from the settings.
-  if (!rule.sources.some(({ source }) => source === instrument.reference_source)) return undefined
-  const age_ms = state.unix_ms - instrument.reference_unix_ms
-  return age_ms <= rule.max_age_ms ? instrument.reference_ticks : undefined
-}
-
+/** Only members are on the levels of the book. */
 export function holdAuction(
   state: State,
   fx: Effects,
-  env: Env,
   packer: Packer,
-  instrument: InstrumentState,
-  reference_ticks: Ticks,
-  expired: string[],
+  { slot, due }: { slot: SlotNumber; due: ClosedBatch['due'][number] },
 ): void {
+  const { instrument, batch, reference_ticks, seed } = due
   const { terms, book } = instrument
-  const batch = instrument.next_batch
-  const seed = env.batchSeed(terms.symbol, batch, state.epoch)
   const result = cross(book, {
     reference: reference_ticks,
     collar_bps: terms.collar_bps,
@@ -64,7 +49,6 @@ export function holdAuction(
     volume_tolerance_bps: terms.volume_tolerance_bps,
     seed,
   })
-  instrument.next_batch += 1
   const buys = fillsOf(state, result.buys)
   const sells = fillsOf(state, result.sells)
   const remainders = result.remainders.map((handle) => state.orders.at(handle))
@@ -87,14 +71,13 @@ export function holdAuction(
   const record: Omit<AuctionRecord, 'result_hash'> = {
     symbol: terms.symbol,
     batch,
-    slot: state.slot,
+    slot,
     reference_ticks,
     seed,
     price_ticks: result.price,
     volume_lots: result.volume,
     fills: fills.sort((a, b) => (a.order_id < b.order_id ? -1 : 1)),
     cancelled: cancelled.sort(),
-    expired: [...expired].sort(),
   }
   fx.auctions.push({ ...record, result_hash: auctionHash(record) })
 }
@@ -123,8 +106,8 @@ function moveReference(instrument: InstrumentState, ticks: Ticks | null): void {
 
 /** The journal stores the SHA-256 of these bytes, so a replay with another result is detected. */
 function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
-  const { fills, cancelled, expired } = record
-  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length + expired.length))
+  const { fills, cancelled } = record
+  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length))
   RESULT.write(to, { ...record, price_ticks: record.price_ticks ?? 0 })
   return sha256(to.whole())
 }

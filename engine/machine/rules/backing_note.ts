@@ -32,13 +32,13 @@ type Wanted = {
 }
 
 /**
- * Refuses, in this order, `note_unknown`, `note_not_owned`, `note_wrong_mint`, `note_spent` and `note_in_use`
- * (protocol.md "Order of checks").
+ * Refuses, in this order, `note_unknown`, `note_wrong_mint`, `note_spent` and `note_in_use` (protocol.md "Order of
+ * checks"). A note of another key is unknown, whether or not the venue knows it.
  */
 export function checkNote(state: State, wanted: Wanted): NoteFound | RefusedOutcome {
   const known = state.notes.find(wanted.commitment)
   if (known === undefined) return checkForgotten(state, wanted) ?? checkOpening(state, wanted)
-  if (!equalBytes(known.owner, wanted.owner)) return refuse('note_not_owned')
+  if (!equalBytes(known.owner, wanted.owner)) return refuse('note_unknown')
   if (wanted.mint !== undefined && known.mint !== wanted.mint) return refuse('note_wrong_mint')
   if (known.status === 'spent') return refuse('note_spent')
   if (known.status !== 'free' && !known.is(wanted.released)) return refuse('note_in_use')
@@ -50,7 +50,7 @@ function checkForgotten(state: State, wanted: Wanted): RefusedOutcome | undefine
   const leaf_index = state.leaves.indexOf(wanted.commitment)
   const owner = leaf_index === undefined ? 0 : (state.spent_owners[leaf_index] ?? 0)
   if (owner === 0) return undefined
-  return refuse(keyOf(state, wanted.owner)?.index === owner - 1 ? 'note_spent' : 'note_not_owned')
+  return refuse(keyOf(state, wanted.owner)?.index === owner - 1 ? 'note_spent' : 'note_unknown')
 }
 
 function checkOpening(state: State, wanted: Wanted): NoteFound | RefusedOutcome {

@@ -1,19 +1,43 @@
 /** Decides and applies the commands that cancel orders: cancel, cancel-all, dead-man timer, cancel-on-disconnect. */
-import type { CancelAllFields, CancelFields, CommandOf } from '../../commands'
+import type { CancelReason } from '../../../protocol/wire/trading'
+import type { CancelFields, CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import { addToBucket, dueSlots, removeFromBucket } from '../../memory/buckets'
+import type { TradingKey } from '../state/account'
+import { isMember } from '../state/closed'
 import type { Order } from '../state/order'
 import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
-import { accountOf, bindKey, checkKeyLimit, checkNonce, checkSigner, type Signer } from './checks'
+import { orderView } from '../state/views'
+import {
+  accountOf,
+  bindKey,
+  checkKeyLimit,
+  checkNonce,
+  checkSigner,
+  checkWaiting,
+  type Signer,
+} from './checks'
 import { cancelOrders, endOrder } from './order_life'
 
-type CancelPlan = { ok: true; signer: Signer; order: Order }
+/** With `created` the cancel is of the order that a deferred modify will put in the place of `order`. */
+type CancelPlan = { ok: true; order: Order; created: boolean }
 
+/** An identical cancel that already waits for the decision of the batch gets its answer. */
 export function decideCancel(state: State, command: CommandOf<'cancel'>): CancelPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
-  return findCancellable(state, command, signer)
+  const { closed } = state
+  const { order_id, cancel_nonce } = command
+  const known = closed?.cancelsOf(order_id).find((one) => one.cancel_nonce === cancel_nonce)
+  if (known !== undefined && known.key === signer.key)
+    return { ...refuse('order_exists'), number: known.number }
+  const creating = closed?.creating(order_id)
+  const body = creating === undefined ? command : { ...command, order_id: creating.command.cancel.order_id }
+  const found = findCancellable(state, body, signer)
+  if (!found.ok) return found
+  const refused = isMember(found.order) ? checkWaiting(state, signer.account) : undefined
+  return refused ?? { ...found, created: creating !== undefined }
 }
 
 /** Refuses `order_unknown`, `not_owner`, `order_final` with its status, `nonce_stale`, in this order; shared with modify. */
@@ -21,7 +45,7 @@ export function findCancellable(
   state: State,
   body: CancelFields,
   signer: Signer,
-): CancelPlan | RefusedOutcome {
+): { ok: true; order: Order } | RefusedOutcome {
   const order = state.orders.find(body.order_id)
   const final = order === undefined ? state.finals.find(body.order_id) : undefined
   const owner = order?.key.text ?? final?.trading_key
@@ -29,15 +53,10 @@ export function findCancellable(
   if (owner !== signer.text) return refuse('not_owner')
   if (final !== undefined) return refuse('order_final', { status_now: final.status })
   const stale = checkNonce(signer.key, 'cancel_nonce', body.cancel_nonce)
-  return stale ?? { ok: true, signer, order: order! }
+  return stale ?? { ok: true, order: order! }
 }
 
-type CancelAllPlan = {
-  ok: true
-  signers: { signer: Signer; cancel_nonce: bigint }[]
-  /** Without repeats; item by item, each in the order of arrival. */
-  orders: Order[]
-}
+type CancelAllPlan = { ok: true; signers: Signer[] }
 
 /** All items take effect together or none does. The nonce of an item must also exceed those of items before it. */
 export function decideCancelAll(
@@ -45,35 +64,23 @@ export function decideCancelAll(
   command: CommandOf<'cancel_all'>,
 ): CancelAllPlan | RefusedOutcome {
   const account = accountOf(state, command.account_id)
-  const signers: CancelAllPlan['signers'] = []
+  const signers: Signer[] = []
   for (const item of command.items) {
     const signer = checkSigner(state, account.account_id, item.trading_key)
     if (!signer.ok) return signer
-    signers.push({ signer, cancel_nonce: item.cancel_nonce })
+    signers.push(signer)
   }
   const last = new Map<string, bigint>()
   const fresh = new Set<string>()
-  for (const { signer, cancel_nonce } of signers) {
+  for (const [at, signer] of signers.entries()) {
+    const { cancel_nonce } = command.items[at]!
     const nonce_last = last.get(signer.text) ?? signer.key?.cancel_nonce ?? 0n
     if (cancel_nonce <= nonce_last) return refuse('nonce_stale', { nonce_last: nonce_last.toString() })
     last.set(signer.text, cancel_nonce)
     if (signer.key === undefined) fresh.add(signer.text)
   }
-  const unbound = signers.find(({ signer }) => signer.key === undefined)
-  const limit = unbound === undefined ? undefined : checkKeyLimit(unbound.signer, fresh.size)
-  if (limit !== undefined) return limit
-  return { ok: true, signers, orders: ordersOf(state, signers, command.items) }
-}
-
-function ordersOf(state: State, signers: CancelAllPlan['signers'], items: CancelAllFields[]): Order[] {
-  const orders = new Map<number, Order>()
-  signers.forEach(({ signer }, at) => {
-    const { symbol } = items[at]!
-    for (const order of signer.key === undefined ? [] : state.orders.of(signer.key)) {
-      if (symbol === undefined || order.instrument.terms.symbol === symbol) orders.set(order.handle, order)
-    }
-  })
-  return [...orders.values()]
+  const unbound = signers.find(({ key }) => key === undefined)
+  return (unbound && checkKeyLimit(unbound, fresh.size)) ?? { ok: true, signers }
 }
 
 type DeadManPlan = { ok: true; signer: Signer }
@@ -85,28 +92,81 @@ export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): Dea
   return refused ?? { ok: true, signer }
 }
 
+/** A member of a closed batch is cancelled after its decision, and so is an order that does not exist yet. */
 export function applyCancel(
   state: State,
   fx: Effects,
   command: CommandOf<'cancel'>,
-  plan: CancelPlan,
+  { order, created }: CancelPlan,
 ): Answer {
-  const { order } = plan
-  const order_id = command.order_id.toHex()
-  order.key.cancel_nonce = command.cancel_nonce
-  const seq = endOrder(state, fx, order, { status: 'cancelled', reason: 'by_owner' })
-  return { kind: 'cancel', result: { order_id, status: 'cancelled', seq } }
+  const { order_id: id, cancel_nonce } = command
+  const order_id = id.toHex()
+  order.key.cancel_nonce = cancel_nonce
+  if (!isMember(order)) {
+    const seq = endOrder(state, fx, order, { status: 'cancelled', reason: 'by_owner' })
+    return { kind: 'cancel', result: { order_id, status: 'cancelled', seq } }
+  }
+  const { key } = order
+  const batch = order.instrument.next_batch - 1
+  const seq = created ? key.account.seq : announceWaiting(fx, order, 'cancel')
+  const number = state.closed!.nextNumber()
+  state.closed!.defer({ kind: 'cancel', number, key, cancel_nonce, order_id: id, reason: 'by_owner' })
+  return { kind: 'cancel', number, result: { order_id, status: 'cancel_pending', batch, seq } }
 }
 
+export function announceWaiting(fx: Effects, order: Order, pending: 'cancel' | 'replace') {
+  const { status } = order
+  return fx.emit(order.key.account, `order.${pending}_pending`, (seq) =>
+    orderView(order, { seq, status, pending }),
+  )
+}
+
+/** Ids item by item, each in the order of arrival, without repeats. */
 export function applyCancelAll(
   state: State,
   fx: Effects,
   command: CommandOf<'cancel_all'>,
-  plan: CancelAllPlan,
+  { signers }: CancelAllPlan,
 ): Answer {
-  for (const { signer, cancel_nonce } of plan.signers) bindKey(state, signer).cancel_nonce = cancel_nonce
-  const cancelled = cancelOrders(state, fx, plan.orders, 'cancel_all')
-  return { kind: 'cancel_all', result: { cancelled, seq: accountOf(state, command.account_id).seq } }
+  const cancelled: string[] = []
+  const pending: string[] = []
+  const reason = 'cancel_all' as const
+  for (const [at, signer] of signers.entries()) {
+    const { cancel_nonce, symbol } = command.items[at]!
+    const key = bindKey(state, signer)
+    key.cancel_nonce = cancel_nonce
+    for (const order of state.orders.of(key)) {
+      const { id, order_id } = order
+      if (symbol !== undefined && order.instrument.terms.symbol !== symbol) continue
+      if (!isMember(order)) {
+        cancelled.push(order_id)
+        endOrder(state, fx, order, { status: 'cancelled', reason })
+      } else if (!deferCancel(state, key, id, reason)) continue
+      else {
+        pending.push(order_id)
+        announceWaiting(fx, order, 'cancel')
+      }
+    }
+    for (const { command: modify } of state.closed?.modifiesOf(key) ?? []) {
+      const { order_id: id, symbol: of } = modify.replacement
+      if (symbol !== undefined && of !== symbol) continue
+      if (deferCancel(state, key, id, reason)) pending.push(id.toHex())
+    }
+  }
+  const { seq } = accountOf(state, command.account_id)
+  return { kind: 'cancel_all', result: { cancelled, pending, seq } }
+}
+
+/** False when a cancel of this order waits already. */
+function deferCancel(
+  { closed }: State,
+  key: TradingKey,
+  order_id: Uint8Array,
+  reason: CancelReason,
+): boolean {
+  if (closed!.cancelsOf(order_id).length > 0) return false
+  closed!.defer({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
+  return true
 }
 
 export function applyDeadMan(state: State, command: CommandOf<'dead_man'>, plan: DeadManPlan): Answer {
@@ -125,9 +185,24 @@ export function fireTimers(state: State, fx: Effects): void {
   for (const slot of dueSlots(state.timers, 0, state.slot)) {
     for (const key of [...state.timers.get(slot)!].sort((a, b) => a.index - b.index)) {
       key.dead_man_slot = 0
-      cancelOrders(state, fx, state.orders.of(key), 'deadman')
+      endOrders(state, fx, key, 'deadman')
     }
     state.timers.delete(slot)
+  }
+}
+
+/** Cancels the orders of a key, or those with `origin`; members, and orders that modifies will create, at the decision. */
+function endOrders(state: State, fx: Effects, key: TradingKey, reason: CancelReason, origin?: string): void {
+  cancelOrders(
+    state,
+    fx,
+    state.orders.of(key).filter((order) => origin === undefined || order.origin === origin),
+    reason,
+  )
+  for (const { command } of state.closed?.modifiesOf(key) ?? []) {
+    if (origin !== undefined && command.origin !== origin) continue
+    const { order_id } = command.replacement
+    state.closed!.endings.push({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
   }
 }
 
@@ -144,9 +219,6 @@ export function applyArmDisconnect(state: State, command: CommandOf<'arm_disconn
 export function applyDisconnected(state: State, fx: Effects, command: CommandOf<'disconnected'>): Answer {
   const account = accountOf(state, command.account_id)
   if (!account.armed.delete(command.origin)) return { kind: 'done' }
-  for (const key of account.keys) {
-    const orders = state.orders.of(key).filter((order) => order.origin === command.origin)
-    cancelOrders(state, fx, orders, 'disconnect')
-  }
+  for (const key of account.keys) endOrders(state, fx, key, 'disconnect', command.origin)
   return { kind: 'done' }
 }

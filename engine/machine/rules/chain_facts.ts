@@ -61,6 +61,8 @@ export function applyQueueCapacity(state: State, command: CommandOf<'queue_capac
 export function applyQueueRestored(state: State, command: CommandOf<'queue_restored'>): Answer {
   const { settlement } = state
   if (settlement.batches.size > 0) throw new Error('the restored payout queue comes before any batch')
+  // A boot that died before its epoch was open may have journaled an earlier queue.
+  settlement.queued.clear()
   settlement.next_payout = command.next_payout
   settlement.payouts_open = command.payouts.length
   for (const { number, mint, destination, amount } of command.payouts)

@@ -93,11 +93,23 @@ export function checkSubsystems(state: State, env: Env): RefusedOutcome | undefi
   return refuse(env.unavailable, subsystem === undefined ? {} : { subsystem })
 }
 
-/** Refuses `order_limit`; the command itself removes `released` orders. */
-export function checkOrderLimit(state: State, signer: Signer, released: number): RefusedOutcome | undefined {
-  if (state.orders.size - released >= LIMITS.orders_live_max) return refuse('order_limit')
-  if (signer.account.live - released >= signer.account.orders_live_max) return refuse('order_limit')
-  return undefined
+/** Refuses `reopening` while the venue takes no new orders after a stall of the chain. */
+export function checkReopened({ slot, reopens_slot }: State): RefusedOutcome | undefined {
+  return slot < reopens_slot ? refuse('reopening', { reopens_slot }) : undefined
+}
+
+/**
+ * Refuses `account_order_limit`; the command itself removes `released` orders. The bounds of all accounts add up to at most
+ * the venue's, so no refusal depends on the orders of others.
+ */
+export function checkOrderLimit({ account }: Signer, released: number): RefusedOutcome | undefined {
+  return account.live - released >= account.orders_live_max ? refuse('account_order_limit') : undefined
+}
+
+/** Refuses `commit_undecided` when as many commands of the account wait for the decision as it may have live orders. */
+export function checkWaiting({ closed }: State, account: Account): RefusedOutcome | undefined {
+  const full = closed !== undefined && closed.countOf(account) >= account.orders_live_max
+  return full ? refuse('commit_undecided') : undefined
 }
 
 /** Refuses `key_limit` if the key is not bound yet and the account has no room for `fresh` more keys. */

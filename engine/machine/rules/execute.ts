@@ -24,6 +24,7 @@ import {
   applySpentRestored,
 } from './chain_facts'
 import { applyConfigure } from './configure'
+import { applyClosed, applyDecided } from './decide_batch'
 import { applyExit } from './exit'
 import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
 import { applyHashed } from './hashed'
@@ -64,8 +65,8 @@ function begin(state: State, command: Command, events: 'kept' | 'skipped'): Effe
   return new Effects(slot, command.unix_ms, events === 'kept')
 }
 
-function outcomeOf(answer: Answer, { events, auctions }: Effects): Outcome {
-  return { ok: true, answer, events, auctions }
+function outcomeOf(answer: Answer, { events, auctions, effects }: Effects): Outcome {
+  return { ok: true, answer, events, auctions, effects }
 }
 
 type Accepted = { ok: true; apply: (fx: Effects) => Answer }
@@ -92,7 +93,7 @@ function decide(
     case 'account_record':
       return when(decideAccountRecord(state, command), () => applyAccountRecord(state, command))
     default:
-      return { ok: true, apply: (fx) => applyFact(state, fx, command, env) }
+      return { ok: true, apply: (fx) => applyFact(state, fx, command) }
   }
 }
 
@@ -114,15 +115,14 @@ type ClientKind =
   | 'account_record'
 
 /** Facts from the chain, the clock and the operator are never refused. */
-function applyFact(
-  state: State,
-  fx: Effects,
-  command: Exclude<Command, { kind: ClientKind }>,
-  env: Env,
-): Answer {
+function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: ClientKind }>): Answer {
   switch (command.kind) {
     case 'slot':
-      return applySlot(state, fx, command, env)
+      return applySlot(state, fx, command)
+    case 'closed':
+      return applyClosed(state, command)
+    case 'decided':
+      return applyDecided(state, fx, command)
     case 'leaves':
       return applyLeaves(state, command)
     case 'hashed':
@@ -159,5 +159,9 @@ function applyFact(
       return applySpentRestored(state, command)
     case 'queue_restored':
       return applyQueueRestored(state, command)
+    // The boot reads them; no decision does.
+    case 'snapshot_taken':
+    case 'released':
+      return { kind: 'done' }
   }
 }

@@ -8,6 +8,7 @@ import type { ExitRequest } from '../../ports'
 import { unpackExit } from '../settlement/unpack'
 import { keyOf } from '../state/account'
 import { type Exit, UNPAID } from '../state/batch'
+import { isMember } from '../state/closed'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
@@ -24,6 +25,10 @@ import { voidPayment } from './payment'
 export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
   const { request } = command
   const { exits, waiting } = state.settlement
+  if (waitsForDecision(state, request)) {
+    state.closed!.waiting.push({ kind: 'exit', request })
+    return { kind: 'done' }
+  }
   const known = exits.get(request.nullifier.toHex())
   if (request.stage === 'vanished') {
     if (known !== undefined) dropExit(state, known)
@@ -36,6 +41,19 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
   const served = exit.settlement_batch > 0 || waiting.includes(exit)
   if (request.stage === 'finalized' && !served) waiting.push(exit)
   return { kind: 'done' }
+}
+
+/** Whether the note backs a member of the closed batch, or an earlier stage of the request waits. */
+function waitsForDecision(state: State, request: ExitRequest): boolean {
+  const { closed } = state
+  if (closed === undefined) return false
+  const waits = closed.waiting.some(
+    (one) => one.kind === 'exit' && equalBytes(one.request.nullifier, request.nullifier),
+  )
+  const note = noteOfRequest(state, request)
+  const key = note && keyOf(state, note.owner)
+  const orders = key === undefined ? [] : state.orders.of(key)
+  return waits || orders.some((order) => isMember(order) && order.collateral.is(note))
 }
 
 /** Undefined for a note that a packed batch already spends. */

@@ -4,6 +4,7 @@ import { instrumentOf } from '../state/instrument'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { fillView } from '../state/views'
+import { endBatch } from './decide_batch'
 import { cancelOrders } from './order_life'
 import { voidPayment } from './payment'
 
@@ -15,6 +16,7 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
   if (state.halted === 'vault_frozen') return { kind: 'done' }
   state.halted = command.reason
   if (command.reason !== 'vault_frozen') return { kind: 'done' }
+  if (state.closed !== undefined) endBatch(state, fx, 'void')
   cancelOrders(state, fx, state.orders.values(), 'vault_frozen')
   for (const payment of [...state.settlement.waiting]) {
     if (payment.kind !== 'exit') voidPayment(state, fx, payment)

@@ -3,6 +3,7 @@ import type { EventSeq } from '../../../protocol/units'
 import type { CancelReason, EventKind } from '../../../protocol/wire/trading'
 import type { PlaceFields } from '../../commands'
 import { BUY, FOK, IOC, type Kind, LIMIT, SELL } from '../book/order_pool'
+import { isMember } from '../state/closed'
 import { addExposure, removeExposure } from '../state/exposure'
 import type { FinalOrder } from '../state/final_orders'
 import type { Order, OrderFacts } from '../state/order'
@@ -26,7 +27,8 @@ export function openOrder(
 ): Order {
   const { instrument } = plan
   const key = bindKey(state, plan.signer)
-  key.place_nonce = body.nonce
+  // A deferred modify opens its order after later commands of the key.
+  if (body.nonce > key.place_nonce) key.place_nonce = body.nonce
   const order = restOrder(state, {
     order_id: body.order_id,
     key,
@@ -115,17 +117,11 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   return seq
 }
 
-/** Cancels several orders for one reason. */
-export function cancelOrders(
-  state: State,
-  fx: Effects,
-  orders: Iterable<Order>,
-  reason: CancelReason,
-): string[] {
-  const cancelled: string[] = []
+/** Cancels several orders for one reason: members of a closed batch after its decision. */
+export function cancelOrders(state: State, fx: Effects, orders: Iterable<Order>, reason: CancelReason): void {
   for (const order of [...orders]) {
-    cancelled.push(order.order_id)
-    endOrder(state, fx, order, { status: 'cancelled', reason })
+    const { key, id: order_id } = order
+    if (!isMember(order)) endOrder(state, fx, order, { status: 'cancelled', reason })
+    else state.closed!.endings.push({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
   }
-  return cancelled
 }

@@ -13,6 +13,7 @@ import {
   checkExpiry,
   checkKeyLimit,
   checkNonce,
+  checkReopened,
   checkSigner,
   checkSubsystems,
   type Signer,
@@ -87,7 +88,8 @@ export function decideReshape(
   const wanted = command.amounts.reduce((sum, amount) => sum + amount, 0n)
   if (inside < wanted) return refuse('collateral_insufficient')
   if (inside > wanted) return refuse('reshape_invalid', { field: 'amounts' })
-  const busy = checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
+  const busy =
+    checkReopened(state) ?? checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, notes }
 }
 

@@ -3,6 +3,7 @@ import { equalBytes } from '../../../protocol/bytes'
 import { feeUpTo, type Lots, plus, type Ticks } from '../../../protocol/units'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
+import { isMember, type WaitingModify } from '../state/closed'
 import { crossesOwn } from '../state/exposure'
 import type { FinalOrder } from '../state/final_orders'
 import {
@@ -18,16 +19,18 @@ import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 import { placeAnswer } from '../state/views'
-import { checkNote, type NoteFound } from './backing_note'
-import { findCancellable } from './cancel'
+import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
+import { announceWaiting, findCancellable } from './cancel'
 import {
   checkBacklog,
   checkExpiry,
   checkKeyLimit,
   checkNonce,
   checkOrderLimit,
+  checkReopened,
   checkSigner,
   checkSubsystems,
+  checkWaiting,
   type Signer,
 } from './checks'
 import { endOrder, openOrder } from './order_life'
@@ -64,6 +67,11 @@ function checkResend(
   { order_id, digest }: PlaceFields,
   resultOf: (known: Order | FinalOrder) => object,
 ): RefusedOutcome | undefined {
+  const creating = state.closed?.creating(order_id)
+  if (creating !== undefined) {
+    const same = equalBytes(creating.command.replacement.digest, digest)
+    return same ? { ...refuse('order_exists'), number: creating.number } : refuse('order_id_taken')
+  }
   const known = state.orders.find(order_id) ?? state.finals.find(order_id)
   if (known === undefined) return undefined
   if (!equalBytes(known.digest, digest)) return refuse('order_id_taken')
@@ -82,7 +90,7 @@ function decideOrder(
   const { terms } = instrument
   const ticks = ticksOf(terms, body.price_limit)
   const lots = lotsOf(terms, body.amount)
-  const expiry = checkExpiry(state, body.expiry_slot, nextClose(instrument, state.slot))
+  const expiry = checkExpiry(state, body.expiry_slot, nextClose(state, state.slot))
   if (expiry !== undefined) return expiry
   const note = checkNote(state, {
     commitment: body.collateral_commitment,
@@ -98,8 +106,9 @@ function decideOrder(
   if (crossesOwn(signer.account, instrument, body.side, ticks, old)) return refuse('self_cross')
   const refused =
     checkInstrumentOpen(instrument) ??
+    checkReopened(state) ??
     checkSubsystems(state, env) ??
-    checkOrderLimit(state, signer, old === undefined ? 0 : 1) ??
+    checkOrderLimit(signer, old === undefined ? 0 : 1) ??
     checkKeyLimit(signer) ??
     checkBacklog(state)
   if (refused !== undefined) return refused
@@ -120,7 +129,7 @@ type ModifyPlan = {
   keeps_age: boolean
 }
 
-/** Cancels the old order and places the new one, both or neither. */
+/** Cancels the old order and places the new one, both or neither; for a member of a closed batch after its decision. */
 export function decideModify(
   state: State,
   command: CommandOf<'modify'>,
@@ -138,8 +147,19 @@ export function decideModify(
   const found = findCancellable(state, cancel, signer)
   if (!found.ok) return found
   const { order: old } = found
-  const stale = checkNonce(signer.key, 'place_nonce', replacement.nonce)
-  if (stale !== undefined) return stale
+  const refused =
+    checkNonce(signer.key, 'place_nonce', replacement.nonce) ??
+    (isMember(old) ? checkWaiting(state, signer.account) : undefined)
+  return refused ?? decideReplacement(state, replacement, signer, env, old)
+}
+
+function decideReplacement(
+  state: State,
+  replacement: PlaceFields,
+  signer: Signer,
+  env: Env,
+  old: Order,
+): ModifyPlan | RefusedOutcome {
   const place = decideOrder(state, replacement, signer, env, old)
   if (!place.ok) return place
   return { ok: true, old, place, keeps_age: isReduction(old, place, replacement) }
@@ -171,11 +191,48 @@ export function applyModify(
   command: CommandOf<'modify'>,
   plan: ModifyPlan,
 ): Answer {
+  const { old } = plan
+  const { key } = old
+  key.cancel_nonce = command.cancel.cancel_nonce
+  if (!isMember(old)) return replace(state, fx, command, plan)
+  key.place_nonce = command.replacement.nonce
+  const { note: found } = plan.place
+  const reserves = found.fresh || !found.note.is(old.collateral)
+  const note = reserves ? lockNote(state, found) : undefined
+  if (note !== undefined) state.notes.hold(note)
+  const batch = old.instrument.next_batch - 1
+  const seq = announceWaiting(fx, old, 'replace')
+  const number = state.closed!.nextNumber()
+  state.closed!.defer({ kind: 'modify', number, key, command, note })
+  const order_id = command.replacement.order_id.toHex()
+  const result = { old_order_id: old.order_id, order_id, status: 'replace_pending' as const, batch, seq }
+  return { kind: 'modify', number, result }
+}
+
+/** The effect of a deferred modify on what the match left of the old order, or the code of its refusal. */
+export function applyWaitingModify(
+  state: State,
+  fx: Effects,
+  { key, command, note }: WaitingModify,
+): Answer | RefusedOutcome {
+  if (note !== undefined) {
+    releaseNote(note)
+    state.notes.drop(note)
+  }
+  const { cancel, replacement } = command
+  const signer: Signer = { ok: true, account: key.account, text: key.text, bytes: key.bytes, key }
+  // The nonces were used when the command arrived.
+  const found = findCancellable(state, { ...cancel, cancel_nonce: key.cancel_nonce + 1n }, signer)
+  if (!found.ok) return found
+  const plan = decideReplacement(state, replacement, signer, {}, found.order)
+  return plan.ok ? replace(state, fx, command, plan) : plan
+}
+
+function replace(state: State, fx: Effects, command: CommandOf<'modify'>, plan: ModifyPlan): Answer {
   const { old, place, keeps_age } = plan
   const { replacement, origin } = command
   const { order_id: replaces } = command.cancel
   const arrival_batch = keeps_age ? old.arrival_batch : undefined
-  old.key.cancel_nonce = command.cancel.cancel_nonce
   endOrder(state, fx, old, {
     status: 'cancelled',
     reason: 'replaced',

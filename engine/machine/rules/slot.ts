@@ -1,30 +1,23 @@
-/** Applies a newer slot: expiry, timers, due auctions, settlement packing, retention. */
+/** Applies a newer slot: expiry, timers, settlement packing, retention. */
 import type { CommandOf } from '../../commands'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import { issueFees, Packer, packPayments } from '../settlement/pack'
-import { closesWithin, type InstrumentState } from '../state/instrument'
+import { isMember } from '../state/closed'
 import { dropAll, notesOfPayment } from '../state/note'
-import type { Answer, Effects, Env } from '../state/outcome'
+import type { Answer, Effects } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'
-import { holdAuction, usableReference } from './auction'
 import { fireTimers } from './cancel'
 import { endOrder } from './order_life'
 
-/** Ignores a slot that is not newer. If the chain view jumps, each due instrument holds one auction. */
-export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>, env: Env): Answer {
-  const before = state.slot
-  if (command.slot <= before) return { kind: 'done' }
+/** Ignores a slot that is not newer. A close at this slot is a command of its own. */
+export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>): Answer {
+  if (command.slot <= state.slot) return { kind: 'done' }
   state.slot = command.slot
-  const expired = expireOrders(state, fx)
+  state.reopens_slot = Math.max(state.reopens_slot, command.reopens_slot)
+  expireOrders(state, fx)
   fireTimers(state, fx)
   if (state.halted === undefined) {
-    const packer = new Packer(state)
-    for (const instrument of state.instruments.values()) {
-      if (!closesWithin(instrument, before, state.slot) || !mayMatch(state, instrument)) continue
-      const reference = usableReference(state, instrument)
-      if (reference === undefined) continue
-      holdAuction(state, fx, env, packer, instrument, reference, expired.get(instrument) ?? [])
-    }
+    const packer = new Packer(state, settingsOf(state).settlement_parts_max)
     issueFees(state, packer)
     packPayments(state, packer)
   }
@@ -32,27 +25,16 @@ export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>,
   return { kind: 'done' }
 }
 
-/** An auction needs orders; it is postponed while too many fills are not on chain. */
-function mayMatch(state: State, instrument: InstrumentState): boolean {
-  const { unlanded } = state.settlement
-  return instrument.status === 'active' && instrument.live > 0 && unlanded <= LIMITS.unlanded_auction_max
-}
-
-/** Expires orders after their expiry slot, by slot and id, so that the result does not depend on the order of arrival. */
-function expireOrders(state: State, fx: Effects): Map<InstrumentState, string[]> {
-  const expired = new Map<InstrumentState, string[]>()
+/**
+ * Expires orders after their expiry slot, by slot and id, so that the result does not depend on the order of arrival.
+ * Members of a closed batch wait for its decision.
+ */
+export function expireOrders(state: State, fx: Effects): void {
   for (const due of state.orders.dueUpTo(state.slot - 1)) {
-    const orders = due.map((order) => ({ order, order_id: order.order_id }))
+    const orders = due.filter((order) => !isMember(order))
     orders.sort((a, b) => (a.order_id < b.order_id ? -1 : 1))
-    for (const { order, order_id } of orders) {
-      const { instrument } = order
-      endOrder(state, fx, order, { status: 'expired' })
-      const ids = expired.get(instrument)
-      if (ids === undefined) expired.set(instrument, [order_id])
-      else ids.push(order_id)
-    }
+    for (const order of orders) endOrder(state, fx, order, { status: 'expired' })
   }
-  return expired
 }
 
 /**

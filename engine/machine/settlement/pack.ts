@@ -21,11 +21,12 @@ import { addFill, type Trade } from './add_fill'
 export class Packer {
   /** The open batch. */
   batch: SettlementBatch | undefined
-  private readonly capacity: number
 
-  constructor(private readonly state: State) {
-    this.capacity = settingsOf(state).settlement_parts_max
-  }
+  /** @param capacity in parts */
+  constructor(
+    private readonly state: State,
+    private readonly capacity: number,
+  ) {}
 
   /** Free parts of the open batch; 0 when none is open. */
   get room(): number {

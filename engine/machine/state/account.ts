@@ -1,6 +1,7 @@
 /** Defines accounts and the trading keys bound to them, and applies the operator-signed records that create and change them. */
 import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
+import { LIMITS } from '../../limits'
 import type { HandleList } from '../../memory/handle_list'
 import type { InstrumentState } from './instrument'
 import { type Answer, type RefusedOutcome, refuse } from './outcome'
@@ -70,13 +71,22 @@ export function keyOf(
   return place === undefined ? undefined : key_list[place]
 }
 
-/** Refuses `record_stale` unless the version is above the known one. */
+/**
+ * Refuses `record_stale` unless the version is above the known one, and `order_limit` when the accounts could have more live
+ * orders than the venue: then the refusal of one account would reveal the orders of others.
+ */
 export function decideAccountRecord(
   state: State,
   command: CommandOf<'account_record'>,
 ): { ok: true } | RefusedOutcome {
   const version = state.accounts.get(command.account_id)?.version ?? 0
-  return command.version > version ? { ok: true } : refuse('record_stale')
+  if (command.version <= version) return refuse('record_stale')
+  let orders = command.orders_live_max
+  for (const { account_id, orders_live_max, live } of state.accounts.values()) {
+    if (account_id !== command.account_id) orders += Math.max(orders_live_max, live)
+    else if (live > command.orders_live_max) orders += live - command.orders_live_max
+  }
+  return orders > LIMITS.orders_live_max ? refuse('order_limit') : { ok: true }
 }
 
 export function applyAccountRecord(state: State, command: CommandOf<'account_record'>): Answer {

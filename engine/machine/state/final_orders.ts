@@ -28,7 +28,7 @@ export type FinalOrder = {
 /** A row has the same layout in memory and in a snapshot: little-endian, unused bytes zero. */
 export const ROW_BYTES = 104
 const STATUSES = ['filled', 'cancelled', 'expired'] as const
-const REASONS = [
+export const REASONS = [
   'by_owner',
   'cancel_all',
   'disconnect',

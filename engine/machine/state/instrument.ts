@@ -2,7 +2,7 @@
 import type { BaseUnits, Lots, Price, QuoteUnits, SlotNumber, Ticks } from '../../../protocol/units'
 import type { Instrument, InstrumentStatus, PriceRule, ReferencePolicy } from '../../../protocol/wire/trading'
 import { type Book, TICK_MAX } from '../book/book'
-import type { State } from './state'
+import { type State, settingsOf } from './state'
 
 /** The configured terms of an instrument. */
 export type InstrumentTerms = {
@@ -25,7 +25,7 @@ export type InstrumentTerms = {
 }
 
 export type InstrumentState = {
-  /** Position in the configuration: staggers the closes. */
+  /** Position in the configuration. */
   readonly index: number
   terms: InstrumentTerms
   status: InstrumentStatus
@@ -35,7 +35,7 @@ export type InstrumentState = {
   reference_unix_ms: number
   /** Name of the oracle source; empty under policy `last`. */
   reference_source: string
-  /** Number of the next auction to be held. */
+  /** Number of the next batch to close. */
   next_batch: number
   /** Orders live in `book`. */
   live: number
@@ -48,17 +48,14 @@ export function addInstrument(state: State, instrument: InstrumentState): void {
   state.instrument_list.push(instrument)
 }
 
-/** The first slot after `slot` at which this instrument closes: instrument k closes at slots = k mod batch_slots. */
-export function nextClose(instrument: InstrumentState, slot: SlotNumber): SlotNumber {
-  const { batch_slots } = instrument.terms
-  const phase = instrument.index % batch_slots
-  const past = (((slot - phase) % batch_slots) + batch_slots) % batch_slots
-  return slot + batch_slots - past
-}
-
-/** Whether a close lies in `(from, to]`. */
-export function closesWithin(instrument: InstrumentState, from: SlotNumber, to: SlotNumber): boolean {
-  return nextClose(instrument, from) <= to
+/**
+ * The first slot after `slot` at which a close is scheduled, for all instruments alike: a multiple of `batch_slots`, after
+ * the time without new orders that follows a stall.
+ */
+export function nextClose(state: State, slot: SlotNumber): SlotNumber {
+  const { batch_slots } = settingsOf(state).instruments[0]!
+  const after = Math.max(slot, state.reopens_slot)
+  return after + batch_slots - (after % batch_slots)
 }
 
 export function termsOf(

@@ -4,18 +4,21 @@ import type { EventSeq, Lots, SlotNumber, Ticks } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
 
-type WithoutReceipt<T> = Omit<T, 'receipt'>
+type WithoutReceipt<T> = T extends unknown ? Omit<T, 'receipt'> : never
 export type PlaceAnswer = WithoutReceipt<wire.PlaceResult>
 type CancelAnswer = WithoutReceipt<wire.CancelResult>
 type ModifyAnswer = WithoutReceipt<wire.ModifyResult>
 type CancelAllAnswer = WithoutReceipt<wire.CancelAllResult>
 type DeadManAnswer = WithoutReceipt<wire.DeadManResult>
 
-/** The answer by command kind; `done` for commands without a result. */
+/**
+ * The answer by command kind; `done` for commands without a result. `number` is that of a deferred command, whose effect
+ * follows the decision.
+ */
 export type Answer =
   | { kind: 'place'; result: PlaceAnswer }
-  | { kind: 'cancel'; result: CancelAnswer }
-  | { kind: 'modify'; result: ModifyAnswer }
+  | { kind: 'cancel'; result: CancelAnswer; number?: number }
+  | { kind: 'modify'; result: ModifyAnswer; number?: number }
   | { kind: 'cancel_all'; result: CancelAllAnswer }
   | { kind: 'dead_man'; result: DeadManAnswer }
   | { kind: 'withdraw'; result: wire.Withdrawal }
@@ -29,6 +32,7 @@ export type AuctionRecord = {
   symbol: string
   /** Counts per instrument from 1. */
   batch: number
+  /** Of the close. */
   slot: SlotNumber
   /** The reference used by the collar and the price rule. */
   reference_ticks: Ticks
@@ -40,15 +44,21 @@ export type AuctionRecord = {
   fills: { order_id: string; lots: Lots }[]
   /** Remainders of ioc and fok orders, ascending ids. */
   cancelled: string[]
-  /** Orders of this instrument that expired at this slot before the auction, ascending ids. */
-  expired: string[]
   /** SHA-256 of the fixed encoding in engine/machine/rules/auction.ts. */
   result_hash: Uint8Array
 }
 
 export type Outcome =
-  | { ok: true; answer: Answer; events: AccountEventOut[]; auctions: AuctionRecord[] }
-  | { ok: false; code: RefusalCode; facts: RefusalFacts }
+  | {
+      ok: true
+      answer: Answer
+      events: AccountEventOut[]
+      auctions: AuctionRecord[]
+      /** Results of deferred commands by their number; only a decision has any. */
+      effects: ReadonlyMap<number, Answer | RefusedOutcome>
+    }
+  /** `number`: an identical resend of this deferred command, whose answer it gets. */
+  | { ok: false; code: RefusalCode; facts: RefusalFacts; number?: number }
 
 export type RefusedOutcome = Extract<Outcome, { ok: false }>
 
@@ -56,24 +66,17 @@ export function refuse(code: RefusalCode, facts: RefusalFacts = {}): RefusedOutc
   return { ok: false, code, facts }
 }
 
-/** The inputs of a decision besides state and command; a replay must supply the same values. */
-export type Env = {
-  /**
-   * 32-byte seed of an auction's tie break (matching.md rule 5). `epoch` is the epoch that is open at this point of the
-   * journal, so that a replay under a later epoch derives the same seed.
-   */
-  batchSeed(symbol: string, batch: number, epoch: number): Uint8Array
-  /**
-   * The 503 code with which new orders, withdrawals and reshapes are rejected at present. Rejections write nothing, so a
-   * replay omits it.
-   */
-  unavailable?: RefusalCode | undefined
-}
+/**
+ * The 503 code with which new orders, withdrawals and reshapes are rejected at present. Rejections write nothing, so a
+ * replay omits it.
+ */
+export type Env = { unavailable?: RefusalCode | undefined }
 
-/** Collects the account events and auction records of a command. */
+/** Collects the account events, auction records and results of deferred commands of a command. */
 export class Effects {
   readonly events: AccountEventOut[] = []
   readonly auctions: AuctionRecord[] = []
+  readonly effects = new Map<number, Answer | RefusedOutcome>()
 
   constructor(
     /** Slot and time of all events. */

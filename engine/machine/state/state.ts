@@ -9,6 +9,7 @@ import type { HashSeed } from '../../memory/id_table'
 import { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'
 import type { Settlement } from './batch'
+import type { ClosedBatch } from './closed'
 import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
 import { LiveOrders } from './live_orders'
@@ -39,7 +40,9 @@ export type State = {
   fee_anchor: Uint8Array
   /** Newest confirmed slot. */
   slot: SlotNumber
-  /** Time of the newest command. */
+  /** Orders are accepted again from this slot on; a stall of the chain sets it. */
+  reopens_slot: SlotNumber
+  /** Chain time of the newest command. */
   unix_ms: number
   /** The open epoch; 0 before the first. */
   epoch: number
@@ -55,6 +58,8 @@ export type State = {
   readonly instruments: Map<string, InstrumentState>
   /** The same instruments by their index. */
   readonly instrument_list: InstrumentState[]
+  /** The batch that waits for the chain's decision; at most one. */
+  closed: ClosedBatch | undefined
   readonly pool: OrderPool
   readonly orders: LiveOrders
   /** In the order in which they closed. */
@@ -90,6 +95,7 @@ export function createState(seed: HashSeed, orders?: number): State {
     fee_key: new Uint8Array(32),
     fee_anchor: new Uint8Array(32),
     slot: 0,
+    reopens_slot: 0,
     unix_ms: 0,
     epoch: 0,
     epochs: [],
@@ -100,6 +106,7 @@ export function createState(seed: HashSeed, orders?: number): State {
     key_list,
     instruments: new Map(),
     instrument_list,
+    closed: undefined,
     pool,
     orders: new LiveOrders({ keys: key_list, instruments: instrument_list, notes, pool }, seed),
     finals: new FinalOrders(key_list, seed),

@@ -16,6 +16,9 @@ type OrderVersion = {
   status: wire.OrderStatus
   reason?: wire.CancelReason | undefined
   replaced_by?: string | undefined
+  pending?: wire.Order['pending']
+  code?: wire.Order['code']
+  replacement?: string | undefined
 }
 
 /** A complete order. Its fills are those with known commitments; later ones follow as separate events. */
@@ -43,6 +46,9 @@ export function orderView(order: Order, version: OrderVersion): wire.Order {
   if (version.reason !== undefined) view.reason = version.reason
   if (order.replaces !== undefined) view.replaces = order.replaces
   if (version.replaced_by !== undefined) view.replaced_by = version.replaced_by
+  if (version.pending !== undefined) view.pending = version.pending
+  if (version.code !== undefined) view.code = version.code
+  if (version.replacement !== undefined) view.replacement = version.replacement
   return view
 }
 

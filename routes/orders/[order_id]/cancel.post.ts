@@ -1,4 +1,4 @@
-import { CancelRequest, CancelResult, OrderPath } from '../../../protocol/wire/trading'
+import { CancelPending, CancelRequest, CancelResult, OrderPath } from '../../../protocol/wire/trading'
 import { COST, endpoint } from '../../../server/edge/endpoint'
 import { CANCEL_REFUSALS } from '../../../server/edge/problem'
 
@@ -11,7 +11,7 @@ export default endpoint(
     cost: COST.cancel,
     params: OrderPath,
     body: CancelRequest,
-    answer: { status: 200, body: CancelResult },
+    answer: { status: 200, body: CancelResult, pending: CancelPending },
     refuses: CANCEL_REFUSALS,
   },
   ({ venue, account_id, params, body }) => venue.cancel(account_id, { ...params, ...body }),

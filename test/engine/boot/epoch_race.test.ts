@@ -121,3 +121,23 @@ test('an epoch that the journal never intended is waited for too, and then means
   await waitFor(() => venue.status().matching === 'stopped')
   expect(venue.status().reasons.join()).toMatch(/another instance|ahead of this journal/)
 }, 20_000)
+
+test('a position that lands while the epoch is sent shows that the journal is not the newest', async () => {
+  await site.openVenue(join(site.dir, 'first'))
+  const { port, venue: first } = site
+  open.push(first)
+  const clone = copyOf(join(site.dir, 'first'), 'clone')
+  let anchored = false
+  endpoint.lies = {
+    async sendTransaction() {
+      if (anchored) return undefined
+      anchored = true
+      await port.anchor(1_000, { seq: 1_000, head: new Uint8Array(32).fill(1) })
+      return undefined
+    },
+  }
+  const venue = await site.openVenue(clone)
+  open.push(venue)
+  expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(venue.status().reasons.join()).toContain('rolled_back')
+}, 60_000)

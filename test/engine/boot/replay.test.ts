@@ -1,10 +1,14 @@
 /** A build that decides otherwise than the journal says must not start. */
 import { afterEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { loadState } from '../../../engine/boot/load_state'
+import { openJournal } from '../../../engine/journal/open_journal'
 import { AUCTION_RECORD } from '../../../engine/sequencer/records'
 import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
-import { TestSite, type TestVenue, testKeys } from '../../kit/venue/open_test_venue'
+import { utf8 } from '../../../protocol/bytes'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
+import { SIGNER } from '../journal/folder'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -21,7 +25,7 @@ async function auction(): Promise<TestVenue> {
   await open.chain.finalizeLeaves()
   await open.venue.place('alice', buy)
   await open.venue.place('bob', sell)
-  open.chain.tick(2)
+  await open.chain.tick(2)
   await open.engine.pump.idle()
   return open
 }
@@ -39,12 +43,30 @@ test('the result of every auction stands in the journal behind the command that 
   expect(traded[0].fills).toHaveLength(2)
 })
 
+/** A copy of the journal in which every auction has a volume that this build does not compute. */
+async function falsified(from: string): Promise<string> {
+  const dir = join(from, 'falsified')
+  const { journal_key: key } = site.keys
+  const source = await openJournal({ dir: join(from, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
+  const copy = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
+  copy.signAs(SIGNER)
+  for await (const { type, unix_ms, body } of source.read(1)) {
+    const text = new TextDecoder().decode(body)
+    const changed = text.replace('"volume_lots":1000', '"volume_lots":1001')
+    await copy.append([{ type, unix_ms, body: type === AUCTION_RECORD ? utf8(changed) : body.slice() }])
+  }
+  await source.close()
+  await copy.close()
+  return dir
+}
+
 test('a replay that reaches another result refuses to start and names the record', async () => {
   const open = await auction()
   await open.close()
-  // Another tie-break key stands for a build that computes auctions differently: its seeds differ.
-  const keys = { ...site.keys, tie_break_key: testKeys('another').tie_break_key }
-  const loading = loadState(open.config, { keys, chain: open.chain }, { segment_bytes: 2 * 1024 * 1024 })
+  const dir = await falsified(open.config.data_dir)
+  const config = { ...open.config, data_dir: dir }
+  const ports = { keys: site.keys, chain: open.chain }
+  const loading = loadState(config, ports, await open.chain.readConfig(), { segment_bytes: 2 * 1024 * 1024 })
   const error = await loading.then(
     () => undefined,
     (reason: unknown) => reason,

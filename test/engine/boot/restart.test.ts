@@ -18,8 +18,10 @@ afterEach(async () => {
 /** What a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
 async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number): Promise<string> {
   const ports = { keys: site.keys, chain }
-  const loaded = await loadState(config, ports, { segment_bytes: 2 * 1024 * 1024 })
-  expect((await loaded.snapshots.newestValid()).snapshot?.seq).toBe(snapshot_seq)
+  const loaded = await loadState(config, ports, await chain.readConfig(), {
+    segment_bytes: 2 * 1024 * 1024,
+  })
+  expect(loaded.snapshot?.seq).toBe(snapshot_seq)
   const state = toHex(encodeState(loaded.state))
   await loaded.journal.close()
   await loaded.history.close()
@@ -66,7 +68,8 @@ test('a restart from a snapshot equals a restart from the journal', async () => 
   const { seq } = first.engine.loaded.journal.head()
   await first.close()
 
-  expect(await stateOnDisk(first, seq)).toBe(expected)
+  // Behind the snapshot follow its hash and the release of the lease.
+  expect(await stateOnDisk(first, seq - 2)).toBe(expected)
 })
 
 test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {
@@ -79,7 +82,7 @@ test('a batch that was matched and not hashed before the stop is hashed and sett
   await first.venue.place('alice', buy)
   await first.venue.place('bob', sell)
   first.engine.pump.stop()
-  first.chain.tick(2)
+  await first.chain.tick(2)
   await first.engine.sequencer.durable()
   expect(first.engine.state.settlement).toMatchObject({ last_batch: 1, last_hashed: 0 })
   await first.close()
@@ -95,7 +98,7 @@ test('lost tree caches are rebuilt from the journal', async () => {
   const deposit = alice.deposit('base', 5_000_000n)
   await first.chain.finalizeLeaves()
   await first.venue.withdraw('alice', alice.withdrawal(deposit, 2_000_000n))
-  first.chain.tick(1)
+  await first.chain.tick(1)
   await first.chain.settleNext()
   const root = first.venue.treeRoot()
   const spent = first.engine.hash.spent()

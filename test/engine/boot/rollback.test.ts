@@ -2,9 +2,11 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { openJournal } from '../../../engine/journal/open_journal'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
+import { MutedRpc } from '../../kit/chain/muted_rpc'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 import { isAtRest } from '../../kit/venue/is_at_rest'
 import type { JsonVenue } from '../../kit/venue/json_venue'
@@ -43,6 +45,13 @@ async function solvent(): Promise<void> {
   for (const { balance, liabilities } of await world.site.port.readMints()) expect(balance).toBe(liabilities)
 }
 
+/** A commit that was sent before the endpoint fell silent has landed, and is on disk as decided. */
+async function untilNoCommitLands(): Promise<void> {
+  const { machine } = world.site.chain
+  const { tip } = machine
+  while (machine.tip < tip + 5) await soon()
+}
+
 test('a folder older than the last anchor refuses to trade; the newest one put back goes on', async () => {
   const { site, alice } = world
   await stop()
@@ -66,11 +75,18 @@ test('a folder older than the last anchor refuses to trade; the newest one put b
   await solvent()
 }, 30_000)
 
-test('inside the anchor window an older folder trades, and a receipt proves what it lost', async () => {
+test('while no commit lands an older folder trades, and a receipt proves what it lost', async () => {
   const { site } = world
+  await stop()
+  const rpc = new MutedRpc(site.chain.url)
+  site.rpc_urls = [rpc.url]
+  await site.openVenue()
+  rpc.muted = true
+  await untilNoCommitLands()
   const old = copyTo('old')
   const { order_id, receipt } = await world.cross()
   await site.venue.close()
+  site.rpc_urls = undefined
   putBack(old)
   await site.openVenue()
   expect(site.venue.status()).toMatchObject({ ready: true })
@@ -92,6 +108,7 @@ test('inside the anchor window an older folder trades, and a receipt proves what
   expect(now).toBe(epoch + 1)
   expect(journal_seq).toBeLessThan(seq)
   await solvent()
+  await rpc.stop()
 }, 30_000)
 
 test('a clone of a journal that the venue has left behind cannot open an epoch', async () => {
@@ -111,7 +128,12 @@ test('a clone of a journal that the venue has left behind cannot open an epoch',
 test('a clone that opens the next epoch fences the venue it was copied from, and neither loses funds', async () => {
   const { site } = world
   await stop()
+  const rpc = new MutedRpc(site.chain.url)
+  site.rpc_urls = [rpc.url]
   await site.openVenue()
+  rpc.muted = true
+  await untilNoCommitLands()
+  site.rpc_urls = undefined
   const copy = copyTo('clone')
   const running = site.venue
   const before = site.port
@@ -122,10 +144,15 @@ test('a clone that opens the next epoch fences the venue it was copied from, and
   const { order_id } = await world.cross(clone)
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect(await clone.order('alice', order_id)).toMatchObject({ status: 'filled' })
+  // The one that was copied comes back once the clone's position is ahead of its journal, as a commit at each close makes it.
   await running.close()
-  // The one that was copied comes back: the chain has a story its journal lacks.
+  const journal = await openJournal({ dir: join(site.dir, 'journal'), key: site.keys.journal_key })
+  const { seq } = journal.head()
+  await journal.close()
+  while ((await site.port.readConfig()).journal_seq <= seq) await soon()
   const again = await site.openVenue()
   await stopped(again, 'ahead of this journal')
   await solvent()
   await clone.close()
+  await rpc.stop()
 }, 30_000)

@@ -407,7 +407,7 @@ test('an anchor is sent although the only provider shows a position far ahead', 
   await withLiar(1, async (world, liar) => {
     liar.lies = lies.advancedHead()
     const { seq, head } = world.outbox.head()
-    expect(await world.port.anchor(seq, { seq, head })).toBe(seq)
+    await world.port.anchor(seq, { seq, head })
     const honest = await readDeployment([world.chain.url], world.program)
     expect(honest.config.journal_seq).toBe(seq)
   })

@@ -117,7 +117,7 @@ const capacity: Case[] = [
   ],
   [
     'a bound on here.live orders',
-    'order_limit',
+    'account_order_limit',
     async () => {
       const carol = await Trader.provisioned(here.open, 'carol', { orders_live_max: 0 })
       const deposit = carol.deposit('quote', 200_000_000n)

@@ -1,9 +1,27 @@
 /** Groups come back as they were appended, across segments and reopening. */
 import { expect, test } from 'bun:test'
-import { JournalClosed, JournalDamaged, JournalLocked } from '../../../engine/journal/contract'
+import {
+  JournalClosed,
+  JournalDamaged,
+  JournalLocked,
+  type SignedGroup,
+} from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { LIMITS } from '../../../engine/limits'
-import { all, failure, KEY, open, records, SEGMENT_BYTES, segmentFiles, withFolder, write } from './folder'
+import { encodeReceipt } from '../../../protocol/bodies/receipt'
+import { verifySignature } from '../../../protocol/ed25519'
+import {
+  all,
+  failure,
+  KEY,
+  open,
+  records,
+  SEGMENT_BYTES,
+  SIGNER,
+  segmentFiles,
+  withFolder,
+  write,
+} from './folder'
 
 test('what was appended is read back in order, also after a restart', async () => {
   await withFolder(async (dir) => {
@@ -102,7 +120,7 @@ test('an empty or oversized group is refused and harms nothing', async () => {
     const journal = await open(dir)
     expect(() => journal.append([])).toThrow(RangeError)
     expect(() => journal.append(records(1, 1, SEGMENT_BYTES))).toThrow(RangeError)
-    const largest = SEGMENT_BYTES - 512 - 64 - 24 - 28
+    const largest = SEGMENT_BYTES - 512 - 64 - 56 - 28 - 64
     expect((await journal.append(records(1, 1, largest))).seq_last).toBe(1)
     expect(() => journal.append(records(1, 1, largest + 1))).toThrow(RangeError)
     await journal.close()
@@ -112,7 +130,7 @@ test('an empty or oversized group is refused and harms nothing', async () => {
 test('the largest group a write takes is written and read', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir, 8 * 1024 * 1024)
-    const body = LIMITS.journal_write_bytes_max - 24 - 28
+    const body = LIMITS.journal_write_bytes_max - 56 - 28 - 64
     const ends = await Promise.all([journal.append(records(1, 1, body)), journal.append(records(2, 1, 10))])
     expect(ends.map(({ seq_last }) => seq_last)).toEqual([1, 2])
     expect((await all(journal)).map((record) => record.body.length)).toEqual([body, 10])
@@ -120,19 +138,65 @@ test('the largest group a write takes is written and read', async () => {
   })
 })
 
-test('a fence is durable, may be repeated, and lets no lower epoch write', async () => {
+test('every group is stored with the signature of its author, whose certificate begins each segment', async () => {
   await withFolder(async (dir) => {
-    let journal = await open(dir)
-    expect(journal.epoch()).toBe(0)
-    await journal.append(records(1))
-    await Promise.all([journal.fence(4), journal.append(records(2))])
-    expect(await failure(journal.fence(3))).toBeInstanceOf(RangeError)
-    await journal.fence(4)
+    const root = new Uint8Array(32).fill(9)
+    let journal = await open(dir, 4 * 1024)
+    const ends = [await journal.append(records(1, 2)), await journal.append(records(2), root)]
+    for (let i = 3; i < 12; i++) ends.push(await journal.append(records(i, 2, 300)))
     await journal.close()
-    journal = await open(dir)
-    expect(journal.epoch()).toBe(4)
-    expect((await all(journal)).length).toBe(2)
-    expect(await failure(journal.fence(3))).toBeInstanceOf(RangeError)
+    journal = await open(dir, 4 * 1024)
+    const later = { ...SIGNER, epoch: 5, certificate: new Uint8Array(64).fill(6) }
+    journal.signAs(later)
+    ends.push(await journal.append(records(12)))
+    const stored: SignedGroup[] = []
+    for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) }))
+      stored.push(...groups)
+    await journal.close()
+    expect(segmentFiles(dir).length).toBeGreaterThan(3)
+    expect(stored.map(({ seq, head, signature }) => ({ seq_last: seq, head, signature }))).toEqual(ends)
+    stored.forEach(({ seq, head, root: stated, signature, author }, at) => {
+      const { epoch, certificate } = at === stored.length - 1 ? later : SIGNER
+      expect(author).toEqual({ epoch, statement_key: SIGNER.statement_key, certificate })
+      expect(stated).toEqual(at === 1 ? root : new Uint8Array(32))
+      const body = encodeReceipt({
+        venue: SIGNER.venue,
+        epoch: BigInt(epoch),
+        seq: BigInt(seq),
+        head,
+        root: stated,
+      })
+      expect(verifySignature(signature, body, SIGNER.statement_key)).toBe(true)
+    })
+  })
+})
+
+test('groups may be read from any of their ends on, and from no other place', async () => {
+  await withFolder(async (dir) => {
+    const ends = await write(dir, [records(1, 2), records(2, 2), records(3, 2)])
+    const journal = await open(dir)
+    const read = async (seq: number, head: Uint8Array) => {
+      const found: number[] = []
+      for await (const groups of journal.readGroups({ seq, head }))
+        found.push(...groups.map((one) => one.seq))
+      return found
+    }
+    expect(await read(2, ends[0]!.head)).toEqual([4, 6])
+    expect(await read(6, ends[2]!.head)).toEqual([])
+    expect(await failure(read(2, ends[1]!.head))).toBeInstanceOf(JournalDamaged)
+    expect(await failure(read(3, ends[0]!.head))).toBeInstanceOf(JournalDamaged)
+    await journal.close()
+  })
+})
+
+test('without an author nothing is appended, and none is replaced while a group is pending', async () => {
+  await withFolder(async (dir) => {
+    const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES })
+    expect(() => journal.append(records(1))).toThrow('no author')
+    journal.signAs(SIGNER)
+    const pending = journal.append(records(1))
+    expect(() => journal.signAs(SIGNER)).toThrow('pending')
+    await pending
     await journal.close()
   })
 })
@@ -185,7 +249,6 @@ test('a closed journal takes nothing, and close waits for what was appended', as
     await journal.close()
     expect((await last).seq_last).toBe(3)
     expect(await failure(journal.append(records(2)))).toBeInstanceOf(JournalClosed)
-    expect(await failure(journal.fence(9))).toBeInstanceOf(JournalClosed)
     await journal.close()
   })
 })

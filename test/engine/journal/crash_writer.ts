@@ -3,9 +3,11 @@ import { writeSync } from 'node:fs'
 import type { NewRecord } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { CRASH_KEY, CRASH_SEGMENT_BYTES, encodeMark } from './crash_marks'
+import { SIGNER } from './folder'
 
 const [dir, seed] = [process.argv[2] as string, Number(process.argv[3])]
 const journal = await openJournal({ dir, key: CRASH_KEY, segment_bytes: CRASH_SEGMENT_BYTES })
+journal.signAs(SIGNER)
 
 /** Small linear generator: a round is repeated by its seed. */
 let state = seed

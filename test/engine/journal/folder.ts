@@ -4,13 +4,30 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Appended, Journal, JournalRecord, NewRecord } from '../../../engine/journal/contract'
+import type {
+  Appended,
+  GroupSigner,
+  Journal,
+  JournalFaults,
+  JournalRecord,
+  NewRecord,
+} from '../../../engine/journal/contract'
 import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
+import { publicKeyOf } from '../../../protocol/sign'
 
 export const KEY = new Uint8Array(32).fill(7)
 export const SEGMENT_BYTES = 16 * 1024
+const SEED = new Uint8Array(32).fill(3)
+/** The author of every group; the journal itself does not verify certificates. */
+export const SIGNER: GroupSigner = {
+  venue: new Uint8Array(32).fill(1),
+  epoch: 4,
+  seed: SEED,
+  statement_key: publicKeyOf(SEED),
+  certificate: new Uint8Array(64).fill(2),
+}
 
 /** Runs `body` with an empty folder that is removed afterwards. */
 export async function withFolder(body: (dir: string) => Promise<void>): Promise<void> {
@@ -22,8 +39,15 @@ export async function withFolder(body: (dir: string) => Promise<void>): Promise<
   }
 }
 
-export const open = (dir: string, segment_bytes = SEGMENT_BYTES): Promise<Journal> =>
-  openJournal({ dir, key: KEY, segment_bytes })
+export async function open(
+  dir: string,
+  segment_bytes = SEGMENT_BYTES,
+  faults: JournalFaults = {},
+): Promise<Journal> {
+  const journal = await openJournal({ dir, key: KEY, segment_bytes, faults })
+  journal.signAs(SIGNER)
+  return journal
+}
 
 /** `count` records whose bodies differ by `mark` and index. */
 export function records(mark: number, count = 1, body_bytes = 40): NewRecord[] {
@@ -58,7 +82,7 @@ export function readFolder(dir: string): { seq: number; head: Uint8Array; record
   const found: JournalRecord[] = []
   if (end === undefined) return { seq: 0, head: new Uint8Array(32), records: found }
   const first = segments[0]?.seq ?? 0
-  const reader = readSegments({ dir, key: KEY }, segments, end, first + 1, undefined)
+  const reader = readSegments({ dir, key: KEY }, segments, end, first + 1, [])
   for (let last = false; !last; ) {
     const chunk = reader.next()
     readRecords(chunk.groups, first + 1, found)

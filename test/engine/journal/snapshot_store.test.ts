@@ -2,8 +2,9 @@
 import { expect, test } from 'bun:test'
 import { readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
-import { concatBytes } from '../../../protocol/bytes'
+import { openSnapshotStore as openStore } from '../../../engine/journal/snapshot_store'
+import { concatBytes, toHex } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
 import { failure, KEY, load, save, withFolder } from './folder'
 
 const MIB = 1024 * 1024
@@ -11,6 +12,18 @@ const head = (fill: number) => new Uint8Array(32).fill(fill)
 const whole = (bytes: Uint8Array) => () => [bytes]
 const joined = (blocks: Iterable<Uint8Array>) =>
   concatBytes(...Array.from(blocks, (block) => new Uint8Array(block)))
+/** What a journal would hold: the hash of each snapshot by its head. */
+const journaled = new Map<string, Uint8Array>()
+function openSnapshotStore(where: Parameters<typeof openStore>[0]) {
+  const store = openStore(where)
+  return {
+    seqs: store.seqs,
+    async writeSnapshot(...args: Parameters<typeof store.writeSnapshot>) {
+      journaled.set(toHex(args[0].head), await store.writeSnapshot(...args))
+    },
+    newestValid: () => store.newestValid(async (point) => journaled.get(toHex(point.head))),
+  }
+}
 const names = (dir: string) => readdirSync(dir).sort()
 
 function state(bytes: number): Uint8Array {
@@ -26,10 +39,11 @@ test('the newest snapshot comes back as it was written, whatever its size', asyn
     let seq = 10
     for (const bytes of [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 5]) {
       const written = { seq: ++seq, head: head(seq), bytes: state(bytes) }
-      await store.writeSnapshot(written.seq, written.head, whole(written.bytes))
+      await store.writeSnapshot(written, whole(written.bytes), undefined)
       const { snapshot, rejected } = await store.newestValid()
       const { blocks, ...position } = snapshot!
-      expect({ ...position, bytes: joined(blocks()) }).toEqual(written)
+      const state_hash = sha256(written.bytes)
+      expect({ ...position, bytes: joined(blocks()) }).toEqual({ ...written, state_hash })
       expect(rejected).toEqual([])
     }
   })
@@ -43,7 +57,7 @@ test('blocks of any length make the same snapshot', async () => {
       const cut = function* () {
         for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length)
       }
-      await store.writeSnapshot(seq, head(seq), cut)
+      await store.writeSnapshot({ seq, head: head(seq) }, cut, undefined)
       const { snapshot } = await store.newestValid()
       expect(Buffer.from(joined(snapshot!.blocks())).equals(bytes)).toBe(true)
     }
@@ -55,7 +69,9 @@ test('what changes while it is written is no snapshot', async () => {
     const store = openSnapshotStore({ dir, key: KEY })
     let length = 10
     const changing = () => [state(length++)]
-    expect(await failure(store.writeSnapshot(1, head(1), changing))).toBeInstanceOf(Error)
+    expect(await failure(store.writeSnapshot({ seq: 1, head: head(1) }, changing, undefined))).toBeInstanceOf(
+      Error,
+    )
     expect(store.seqs()).toEqual([])
   })
 })
@@ -63,7 +79,7 @@ test('what changes while it is written is no snapshot', async () => {
 test('a file that changes between the check and the reading is noticed', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    await store.writeSnapshot(1, head(1), whole(state(2 * MIB)))
+    await store.writeSnapshot({ seq: 1, head: head(1) }, whole(state(2 * MIB)), undefined)
     const { snapshot } = await store.newestValid()
     const blocks = snapshot!.blocks()
     blocks.next()
@@ -78,7 +94,8 @@ test('a file that changes between the check and the reading is noticed', async (
 test('two snapshots are kept, newest by seq', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    for (const seq of [9, 10, 11]) await store.writeSnapshot(seq, head(seq), whole(state(100)))
+    for (const seq of [9, 10, 11])
+      await store.writeSnapshot({ seq, head: head(seq) }, whole(state(100)), seq - 1)
     expect(names(dir)).toEqual(['0000000000000010.snapshot', '0000000000000011.snapshot'])
   })
 })
@@ -86,8 +103,8 @@ test('two snapshots are kept, newest by seq', async () => {
 test('a damaged snapshot is passed over for the one before, at whichever byte', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    await store.writeSnapshot(1, head(1), whole(state(50)))
-    await store.writeSnapshot(2, head(2), whole(state(60)))
+    await store.writeSnapshot({ seq: 1, head: head(1) }, whole(state(50)), undefined)
+    await store.writeSnapshot({ seq: 2, head: head(2) }, whole(state(60)), 1)
     const path = join(dir, '0000000000000002.snapshot')
     const sound = load(path)
     for (let offset = 0; offset < sound.length; offset++) {
@@ -108,7 +125,7 @@ test('a damaged snapshot is passed over for the one before, at whichever byte', 
 test('pieces cannot be swapped, nor a snapshot be given another place', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    await store.writeSnapshot(5, head(5), whole(state(2 * MIB)))
+    await store.writeSnapshot({ seq: 5, head: head(5) }, whole(state(2 * MIB)), undefined)
     const path = join(dir, '0000000000000005.snapshot')
     const sound = load(path)
     const piece = MIB + 16
@@ -127,17 +144,31 @@ test('pieces cannot be swapped, nor a snapshot be given another place', async ()
 test('a snapshot under another key or an unfinished one does not count', async () => {
   await withFolder(async (dir) => {
     await openSnapshotStore({ dir, key: new Uint8Array(32).fill(1) }).writeSnapshot(
-      3,
-      head(3),
+      { seq: 3, head: head(3) },
       whole(state(10)),
+      undefined,
     )
     const store = openSnapshotStore({ dir, key: KEY })
     expect((await store.newestValid()).rejected).toEqual(['0000000000000003.snapshot'])
     save(join(dir, 'snapshot.unfinished'), state(500))
-    await store.writeSnapshot(4, head(4), whole(state(10)))
+    await store.writeSnapshot({ seq: 4, head: head(4) }, whole(state(10)), undefined)
     expect((await store.newestValid()).snapshot?.seq).toBe(4)
-    expect(await failure(store.writeSnapshot(5, new Uint8Array(31), whole(state(1))))).toBeInstanceOf(
-      RangeError,
-    )
+    expect(
+      await failure(store.writeSnapshot({ seq: 5, head: new Uint8Array(31) }, whole(state(1)), undefined)),
+    ).toBeInstanceOf(RangeError)
+  })
+})
+
+test('a snapshot that the journal does not name, or names with another hash, does not count', async () => {
+  await withFolder(async (dir) => {
+    const store = openStore({ dir, key: KEY })
+    const point = { seq: 7, head: head(7) }
+    const state_hash = await store.writeSnapshot(point, whole(state(MIB + 9)), undefined)
+    expect(state_hash).toEqual(sha256(state(MIB + 9)))
+    const found = async (hash: Uint8Array | undefined) =>
+      (await store.newestValid(async () => hash)).snapshot?.seq
+    expect(await found(state_hash)).toBe(7)
+    expect(await found(undefined)).toBeUndefined()
+    expect(await found(sha256(state(MIB + 8)))).toBeUndefined()
   })
 })

@@ -59,7 +59,7 @@ test('every written sector holds something other than zeros, whatever was writte
     await write(dir, [zeros, zeros, [{ type: 0, unix_ms: 0, body: new Uint8Array(0) }], zeros])
     const bytes = load(segmentFiles(dir)[0] as string)
     const used = lastUsedSector(bytes) + SECTOR_BYTES
-    // Header, three groups of 7 sectors (64 + 24 + 28 + 3000 bytes) and one of a single sector.
+    // Header, three groups of 7 sectors (64 + 56 + 28 + 3000 + 64 bytes) and one of a single sector.
     expect(used).toBe(SECTOR_BYTES * (1 + 3 * 7 + 1))
     for (let at = 0; at < used; at += SECTOR_BYTES)
       expect(bytes.subarray(at, at + SECTOR_BYTES).some((byte) => byte !== 0)).toBe(true)

@@ -1,20 +1,18 @@
 /** A failed write closes the journal for ever. */
 import { expect, test } from 'bun:test'
 import { JournalClosed, type JournalFaults } from '../../../engine/journal/contract'
-import { openJournal } from '../../../engine/journal/open_journal'
-import { all, failure, KEY, open, records, SEGMENT_BYTES, withFolder } from './folder'
+import { all, failure, open, records, SEGMENT_BYTES, withFolder } from './folder'
 
 /** Appends three good groups, then two at once of which the fault takes the first write. */
 async function failing(dir: string, faults: JournalFaults): Promise<void> {
-  const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES, faults })
+  const journal = await open(dir, SEGMENT_BYTES, faults)
   for (let i = 1; i <= 3; i++) await journal.append(records(i, 2, 600))
   const lost = [journal.append(records(4, 2, 600)), journal.append(records(5, 2, 600))]
   for (const refusal of await Promise.all(lost.map(failure))) expect(refusal).toBeInstanceOf(JournalClosed)
   expect(journal.head().seq).toBe(6)
   expect(await failure(journal.append(records(6)))).toBeInstanceOf(JournalClosed)
-  expect(await failure(journal.fence(1))).toBeInstanceOf(JournalClosed)
   expect(await failure(journal.retire(1))).toBeInstanceOf(JournalClosed)
-  expect(() => journal.readBatches(1)).toThrow(JournalClosed)
+  expect(await failure(all(journal))).toBeInstanceOf(JournalClosed)
   await journal.close()
 }
 
@@ -43,12 +41,7 @@ test('a failed sync closes the journal for ever; the group is then wholly there 
 
 test('the failure of the very first write leaves an empty journal', async () => {
   await withFolder(async (dir) => {
-    const journal = await openJournal({
-      dir,
-      key: KEY,
-      segment_bytes: SEGMENT_BYTES,
-      faults: { write_fails_at: 1 },
-    })
+    const journal = await open(dir, SEGMENT_BYTES, { write_fails_at: 1 })
     const refusal = await failure(journal.append(records(1, 3, 800)))
     expect(refusal).toBeInstanceOf(JournalClosed)
     expect((refusal as Error).message).toContain('ENOSPC')

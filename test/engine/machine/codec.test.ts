@@ -103,7 +103,16 @@ const COMMANDS: CommandBody[] = [
   },
   { kind: 'arm_disconnect', account_id, origin: 's', armed: true },
   { kind: 'disconnected', account_id, origin: 's' },
-  { kind: 'slot', slot: Number.MAX_SAFE_INTEGER },
+  { kind: 'slot', reopens_slot: 0, slot: Number.MAX_SAFE_INTEGER },
+  { kind: 'closed', seq: 9, capacity: 4, due: [] },
+  {
+    kind: 'closed',
+    seq: 9,
+    capacity: 28,
+    due: [{ symbol: 'SOL-USDC', batch: 7, reference_ticks: 100, seed: seeded('s') }],
+  },
+  { kind: 'decided', seq: 9, outcome: 'committed', slot: 12, epoch: 3, commit_seq: 9 },
+  { kind: 'decided', seq: 9, outcome: 'void', slot: 12, epoch: 4, commit_seq: 0 },
   { kind: 'leaves', first_index: 4, leaves: [seeded('1')], slot: 5 },
   { kind: 'hashed', batch_id: 3, result },
   { kind: 'batch_signed', signed },
@@ -139,6 +148,8 @@ const COMMANDS: CommandBody[] = [
     kind: 'spent_restored',
     batches: [{ batch_id: 1, nullifiers: [seeded('n')], signature: SIGNATURE, slot: 7 }],
   },
+  { kind: 'snapshot_taken', seq: 9, state_hash: seeded('h') },
+  { kind: 'released' },
 ]
 
 test('every kind of command has a case here', () => {
@@ -159,7 +170,8 @@ test('type bytes stand for ever in the order of their first publication', () => 
   expect(KINDS.join(' ')).toBe(
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
-      'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored',
+      'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
+      'closed decided snapshot_taken released',
   )
 })
 

@@ -43,7 +43,7 @@ const report = (world: World, request: Omit<ExitRequest, 'stage'>, stage: ExitRe
   world.must({ kind: 'exit_requested', request: { ...request, stage } })
 
 function pack(world: World): void {
-  world.must({ kind: 'slot', slot: world.state.slot + 25 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 25 })
   world.hashAll()
 }
 
@@ -109,7 +109,7 @@ test('an exit whose batch is not hashed or has landed stays, whatever is reporte
   expect(world.state.settlement.exits.size).toBe(1)
   const later = requestOf({ nullifier: seeded('n2'), commitment: seeded('c2') })
   report(world, later, 'finalized')
-  world.must({ kind: 'slot', slot: world.state.slot + 25 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 25 })
   report(world, later, 'vanished')
   expect(world.state.settlement.batches.get(world.state.settlement.last_batch)!.payouts).toHaveLength(1)
 })

@@ -14,11 +14,13 @@ import { steps } from './random_commands'
 
 /** How many hold each note, counted from the holders. */
 function holders(state: State): Map<number, number> {
-  const { settlement } = state
+  const { settlement, closed } = state
   const held = [...state.orders.values()].flatMap((order) => [order.collateral, ...notesOfFills(order.fills)])
   for (const batch of settlement.batches.values()) held.push(...notesOfBatch(batch))
   for (const payment of settlement.payments.values()) held.push(...notesOfPayment(payment))
   for (const { note } of settlement.exits.values()) if (note !== undefined) held.push(note)
+  for (const one of closed?.waiting ?? [])
+    if (one.kind === 'modify' && one.note !== undefined) held.push(one.note)
   const counts = new Map<number, number>()
   for (const { handle } of held) counts.set(handle, (counts.get(handle) ?? 0) + 1)
   return counts

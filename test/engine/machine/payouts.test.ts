@@ -50,7 +50,7 @@ function venue(): World {
 }
 
 const pack = (world: World) => {
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
 }
 const land = (world: World, batch_id: number) => {

@@ -40,11 +40,9 @@ export function cancelling(
 }
 
 /** Runs a command that must be refused and must leave no trace. */
-export function refused(world: World, command: CommandBody, env: Partial<Env> = {}) {
+export function refused(world: World, command: CommandBody, env: Env = {}) {
   const before = stateHash(world.state)
-  world.env.unavailable = env.unavailable
-  const outcome = world.run(command)
-  world.env.unavailable = undefined
+  const outcome = world.run(command, env)
   if (outcome.ok) throw new Error('accepted')
   expect(stateHash(world.state)).toEqual(before)
   return outcome

@@ -1,7 +1,8 @@
 /** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
 import fc from 'fast-check'
-import type { CommandOf, NoteFact } from '../../../engine/commands'
+import type { CommandBody, CommandOf, NoteFact } from '../../../engine/commands'
 import { keyOf } from '../../../engine/machine/state/account'
+import { nextClose } from '../../../engine/machine/state/instrument'
 import type { Note } from '../../../engine/machine/state/note'
 import {
   BASE,
@@ -27,6 +28,8 @@ export type Step = {
     | 'withdraw'
     | 'reshape'
     | 'slot'
+    | 'decide'
+    | 'disconnect'
     | 'hash'
     | 'land'
     | 'payout'
@@ -51,6 +54,8 @@ const weighted: [number, Step['op']][] = [
   [1, 'withdraw'],
   [1, 'reshape'],
   [3, 'slot'],
+  [3, 'decide'],
+  [1, 'disconnect'],
   [2, 'hash'],
   [1, 'land'],
   [1, 'payout'],
@@ -103,7 +108,16 @@ export function play(world: World, step: Step, serial: number): void {
       pay(world, step, serial)
       return
     case 'slot':
-      world.run({ kind: 'slot', slot: world.state.slot + 1 + (step.pick % 9) })
+      advance(world, 1 + (step.pick % 9), step.pick % 50 === 0)
+      return
+    case 'decide':
+      if (world.state.closed !== undefined) world.decide(step.pick % 4 === 0 ? 'void' : 'committed')
+      return
+    case 'disconnect':
+      for (const armed of [true, false]) {
+        const kind = armed ? 'arm_disconnect' : 'disconnected'
+        world.must({ kind, account_id, origin: 's', armed } as CommandBody)
+      }
       return
     case 'hash':
       world.hashAll()
@@ -118,6 +132,14 @@ export function play(world: World, step: Step, serial: number): void {
     case 'fork':
       fork(world)
   }
+}
+
+/** Slots pass; a batch closes where one is scheduled. */
+function advance(world: World, slots: number, stalls: boolean): void {
+  const before = world.state.slot
+  const slot = before + slots
+  world.must({ kind: 'slot', slot, reopens_slot: stalls ? slot + 3 : 0 })
+  if (nextClose(world.state, before) <= slot) world.closeOnly()
 }
 
 /** Cancels or modifies a live order in the name of its owner. */

@@ -52,7 +52,7 @@ function refundedOnChain() {
   world.account('alice')
   const deposit = world.deposit(key('a'), BASE, DEPOSITED)
   world.must(withdrawing('first', 1n, { commitment: deposit.commitment, opening: deposit }, REFUNDED))
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
   // The program's note, by the opening its owner learns from chain: in deposit form, at the leaf of its deposit.
   const note = world.deposit(key('a'), BASE, REFUNDED)
@@ -96,7 +96,7 @@ for (const use of ['a withdrawal', 'a reshape']) {
     const { world, note, finalize } = refundedOnChain()
     world.must(USES[use]!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
     for (let step = 0; step < 30 && !world.state.settlement.batches.has(2); step++) {
-      world.must({ kind: 'slot', slot: world.state.slot + 1 })
+      world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
     }
     world.hashAll()
     const { nullifiers, payouts } = payloadOf(world.state, 2)!
@@ -126,7 +126,8 @@ test('a refund note that is spent, settled and forgotten before its payout is fi
   const { world, note, finalize } = refundedOnChain()
   const withdrawal = [...world.state.settlement.payments.values()].find((one) => one.kind === 'withdrawal')!
   world.must(USES['a reshape']!(world, 'second', 2n, { commitment: note.commitment, opening: note }))
-  for (let step = 0; step < 30; step++) world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  for (let step = 0; step < 30; step++)
+    world.must({ kind: 'slot', slot: world.state.slot + 1, reopens_slot: 0 })
   world.hashAll()
   world.landBatches()
   expect(world.state.notes.find(note.commitment)).toBeUndefined()

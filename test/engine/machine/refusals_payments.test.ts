@@ -63,7 +63,7 @@ const WITHDRAWALS: [RefusalCode, (given: Given) => WithdrawChange][] = [
   ['expiry_too_soon', () => ({ expiry_slot: 999 })],
   ['expiry_too_far', () => ({ expiry_slot: 2_001 })],
   ['note_unknown', () => ({})],
-  ['note_not_owned', ({ bobs }) => ({ commitment: bobs })],
+  ['note_unknown', ({ bobs }) => ({ commitment: bobs })],
   ['note_in_use', ({ live }) => ({ commitment: live.collateral_commitment, amount: 10n ** 12n })],
   ['collateral_insufficient', ({ note }) => ({ ...opened(note), amount: 98n })],
   ['withdraw_below_minimum', ({ note }) => ({ ...opened(note), amount: 9n })],
@@ -91,7 +91,7 @@ const RESHAPES: [RefusalCode, (given: Given) => ReshapeChange][] = [
   ['expiry_too_soon', () => ({ expiry_slot: 999 })],
   ['expiry_too_far', () => ({ expiry_slot: 2_001 })],
   ['note_unknown', () => ({})],
-  ['note_not_owned', ({ bobs }) => ({ inputs: [bobs] })],
+  ['note_unknown', ({ bobs }) => ({ inputs: [bobs] })],
   [
     'note_wrong_mint',
     ({ note, other }) => ({
@@ -129,7 +129,7 @@ test('a withdrawal locks its note, pays in a batch, gives the change back, and a
   expect(
     refused(world, withdrawing({ ...opened(note), nonce: 13n, withdrawal_id: idOf('second') })).code,
   ).toBe('note_in_use')
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
   expect(payloadOf(world.state, 1)!.payouts).toMatchObject([
     { kind: 'withdrawal', mint: BASE, destination: DESTINATION, amount: 50n },
@@ -154,7 +154,7 @@ test('a withdrawal locks its note, pays in a batch, gives the change back, and a
 test('a payout the chain refused comes back as a note that can be used', () => {
   const { world, note } = context()
   world.must(withdrawing({ ...opened(note), amount: 97n }))
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
   const refund_commitment = seeded('refund note')
   const refund = {
@@ -179,7 +179,7 @@ test('a reshape keeps the sum, its outputs are known once it is hashed, and a re
   const from = world.events.length
   const command = reshaping({ inputs: [note.commitment], openings: [note] })
   const { answer } = world.must(command)
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
   world.landAll()
   expect(kindsOf(world, from)).toEqual([

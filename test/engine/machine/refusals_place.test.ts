@@ -58,7 +58,7 @@ const PLACE: PlaceCase[] = [
     change: ({ note }) => ({ ...LATE, ...later, ...used(note), opening: { ...note, leaf_index: 1_000_000 } }),
   },
   {
-    code: 'note_not_owned',
+    code: 'note_unknown',
     change: ({ world }) => ({ ...LATE, ...later, collateral_commitment: bobs(world) }),
   },
   { code: 'note_wrong_mint', change: ({ quote_note }) => ({ ...LATE, ...later, ...used(quote_note) }) },
@@ -150,7 +150,7 @@ test('bounds answer in the order orders, keys, settlement', () => {
   const placing = () => world.placing('alice', key('a2'), { price_limit: 50n * TICK, nonce: 1n })
   world.account('alice', { version: 2, orders_live_max: 1, keys_max: 1 })
   world.state.settlement.unlanded = LIMITS.unlanded_place_max + 1
-  expect(refused(world, placing()).code).toBe('order_limit')
+  expect(refused(world, placing()).code).toBe('account_order_limit')
   world.account('alice', { version: 3, orders_live_max: 2, keys_max: 1 })
   expect(refused(world, placing()).code).toBe('key_limit')
   world.account('alice', { version: 4, keys_max: 2 })

@@ -21,7 +21,7 @@ test('a replay that skips events and signatures gives the same state and auction
       const world = played(stream)
       const state = createState(FIXED_HASH_SEED)
       const auctions = world.journal.flatMap((bytes) => {
-        const outcome = execute(state, decodeReplayed(bytes), world.env, 'skipped')
+        const outcome = execute(state, decodeReplayed(bytes), {}, 'skipped')
         if (!outcome.ok) throw new Error(outcome.code)
         expect(outcome.events).toEqual([])
         return outcome.auctions
@@ -43,9 +43,9 @@ test('replaying the encoded commands gives the same state hash, from the start a
       world.journal.forEach((bytes, at) => {
         if (at === split) restored = decodeState(encodeBlocks(from_start, 1 + (cut % 700)), FIXED_HASH_SEED)
         const command = decodeCommand(bytes)
-        const outcome = execute(from_start, command, world.env)
+        const outcome = execute(from_start, command, {})
         expect(outcome.ok).toBe(true)
-        if (at >= split) expect(execute(restored, command, world.env)).toEqual(outcome)
+        if (at >= split) expect(execute(restored, command, {})).toEqual(outcome)
       })
       expect(stateHash(from_start)).toEqual(stateHash(world.state))
       expect(stateHash(restored)).toEqual(stateHash(world.state))

@@ -1,6 +1,7 @@
-/** What a newer slot does: expiry, staggered auctions, skipped ones, references, forgetting. */
+/** What a newer slot does: expiry, closes, skipped auctions, references, forgetting. */
 import { expect, test } from 'bun:test'
 import { LIMITS } from '../../../engine/limits'
+import { nextClose } from '../../../engine/machine/state/instrument'
 import { key, LOT, SYMBOL, settings, TICK, World } from '../../kit/venue/machine_world'
 import { cancelling, idOf, refused } from './prepared'
 
@@ -16,28 +17,33 @@ const orderKinds = (world: World) =>
 test('an order lives through its expiry slot and takes part in an auction there', () => {
   const world = twoSides()
   world.place('alice', key('a'), { expiry_slot: 1_005 })
-  world.must({ kind: 'slot', slot: 1_004 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_004 })
   world.place('bob', key('b'), sell)
-  expect(world.must({ kind: 'slot', slot: 1_005 }).auctions).toMatchObject([{ price_ticks: 100 }])
+  expect(world.close(1_005).auctions).toMatchObject([{ price_ticks: 100 }])
 })
 
 test('when the chain jumps, what expired on the way goes first and each due instrument holds one auction', () => {
   const world = twoSides()
   const gone = world.place('alice', key('a'), { expiry_slot: 1_029 })
   world.place('bob', key('b'), sell)
-  const { auctions, events } = world.must({ kind: 'slot', slot: 1_030 })
+  const { auctions, events } = world.close(1_030)
   expect(events[0]!.event).toMatchObject({ kind: 'order.expired', data: { order_id: gone } })
-  expect(auctions).toMatchObject([{ slot: 1_030, batch: 1, price_ticks: null, expired: [gone] }])
+  expect(auctions).toMatchObject([{ slot: 1_030, batch: 1, price_ticks: null }])
 })
 
-test('instruments close at slots of their own, and a slot that is not newer changes nothing', () => {
+test('all instruments close at the same slots, with or without orders, and a slot that is not newer changes nothing', () => {
   const world = twoSides()
+  const scheduled = [1_000, 1_004, 1_005].map((slot) => nextClose(world.state, slot))
+  expect(scheduled).toEqual([1_005, 1_005, 1_010])
   world.place('alice', key('a'))
-  world.place('bob', key('b'), { symbol: 'OTH-USDC', nonce: 1n, expiry_slot: 1_900 })
-  const held = [1_001, 1_002, 1_003, 1_004, 1_005, 1_006, 1_006, 1_004].map((slot) =>
-    world.must({ kind: 'slot', slot }).auctions.map((auction) => auction.symbol),
-  )
-  expect(held).toEqual([['OTH-USDC'], [], [], [], [SYMBOL], ['OTH-USDC'], [], []])
+  world.close()
+  const batches = () => [...world.state.instruments.values()].map(({ next_batch }) => next_batch)
+  expect(batches()).toEqual([2, 2])
+  world.close()
+  expect(batches()).toEqual([3, 3])
+  const { slot } = world.state
+  world.must({ kind: 'slot', reopens_slot: 9_000, slot: slot - 1 })
+  expect([world.state.slot, world.state.reopens_slot]).toEqual([slot, 0])
 })
 
 test('an order may not expire before the next close of its instrument', () => {
@@ -45,7 +51,8 @@ test('an order may not expire before the next close of its instrument', () => {
   const soon = world.placing('alice', key('a'), { expiry_slot: 1_004 })
   expect(refused(world, soon).code).toBe('expiry_too_soon')
   world.must({ ...soon, expiry_slot: 1_005 })
-  world.must(world.placing('bob', key('b'), { symbol: 'OTH-USDC', expiry_slot: 1_001 }))
+  const other = world.placing('bob', key('b'), { symbol: 'OTH-USDC', expiry_slot: 1_004 })
+  expect(refused(world, other).code).toBe('expiry_too_soon')
 })
 
 test('ioc and fok remainders end with their one auction, and wait through a skipped one', () => {
@@ -68,7 +75,7 @@ test('expiry runs while matching is halted, and nothing else does', () => {
   world.place('alice', key('a'), { expiry_slot: 1_010 })
   world.place('bob', key('b'), sell)
   world.must({ kind: 'halted', reason: 'root_mismatch' })
-  world.must({ kind: 'slot', slot: 1_011 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_011 })
   expect(orderKinds(world)).toEqual(['order.accepted', 'order.accepted', 'order.expired'])
   expect(world.auctions).toEqual([])
 })
@@ -124,11 +131,11 @@ test('a final order is told apart for its retention and forgotten after it', () 
   const command = world.placing('alice', key('a'), { order_id: idOf('old'), expiry_slot: 1_100 })
   world.must(command)
   world.must(cancelling('alice', key('a'), 'old', 1n))
-  world.must({ kind: 'slot', slot: 1_101 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_101 })
   expect(refused(world, command).code).toBe('order_exists')
   expect(refused(world, cancelling('alice', key('a'), 'old', 2n)).code).toBe('order_final')
   world.unix_ms += 86_400_000
-  world.must({ kind: 'slot', slot: 1_102 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_102 })
   expect(refused(world, cancelling('alice', key('a'), 'old', 2n)).code).toBe('order_unknown')
   expect(refused(world, { ...command, nonce: 99n }).code).toBe('expiry_too_soon')
 })

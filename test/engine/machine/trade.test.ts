@@ -20,7 +20,7 @@ const kinds = (world: World, account_id: string) =>
 test('orders that cross trade at one price, and each account sees a gapless run of events', () => {
   const { world } = trade()
   expect(world.auctions).toMatchObject([
-    { symbol: SYMBOL, batch: 1, price_ticks: 101, volume_lots: 4, cancelled: [], expired: [] },
+    { symbol: SYMBOL, batch: 1, price_ticks: 101, volume_lots: 4, cancelled: [] },
   ])
   world.hashAll()
   world.landAll()
@@ -99,7 +99,7 @@ test('what a trade created can be used by its owner before it lands, and by nobo
   const proceeds = Uint8Array.fromHex(fill.proceeds_commitment)
   const change = { side: 'sell', amount: 4n * LOT, collateral_commitment: proceeds } as const
   const foreign = world.run(world.placing('bob', key('b'), { ...change, price_limit: 200n * TICK }))
-  expect(foreign).toMatchObject({ ok: false, code: 'note_not_owned' })
+  expect(foreign).toMatchObject({ ok: false, code: 'note_unknown' })
   world.place('alice', key('a'), { ...change, price_limit: 200n * TICK })
   const again = world.run(world.placing('alice', key('a'), { ...change, price_limit: 200n * TICK }))
   expect(again).toMatchObject({ ok: false, code: 'note_in_use' })
@@ -125,7 +125,7 @@ test('a note stays spent when its batch is final and forgotten', () => {
     expect(mine).toMatchObject({ ok: false, code: 'note_spent' })
   }
   const foreign = world.run(world.placing('alice', key('a'), { ...reuse, price_limit: 200n * TICK }))
-  expect(foreign).toMatchObject({ ok: false, code: 'note_not_owned' })
+  expect(foreign).toMatchObject({ ok: false, code: 'note_unknown' })
 })
 
 test('a fork takes fills back to submitted and counts them as unlanded again', () => {

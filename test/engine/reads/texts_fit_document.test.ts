@@ -35,7 +35,8 @@ test('every event, order, fill, withdrawal and reshape of a trading day fits the
   const withdrawn = await venue.withdraw('alice', alice.withdrawal(kept, 2_000_000n))
   const reshaped = await venue.reshape('alice', alice.reshape([split], [2_000_000n, 3_000_000n]))
   await venue.cancel('alice', rest.order_id, alice.cancel(rest.order_id))
-  open.chain.tick(2)
+  await open.chain.tick(2)
+  await open.chain.settleNext()
   await open.chain.settleNext()
 
   const { own } = venue

@@ -63,7 +63,7 @@ test('the payout queue shows its length and oldest entry, open exits come by dea
   exitOf('late', 30)
   exitOf('early', 20)
   world.must({ kind: 'exit_requested', request: { ...exitOf('served', 10), stage: 'finalized' } })
-  world.must({ kind: 'slot', slot: world.state.slot + 1 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   const first = { config: await chain.readConfig(), mints: await chain.readMints() }
   const exits = () => world.state.settlement.exits.values()
   const shown = await new TransparencyReads({ settings: config, chain, clock, facts, exits }, first).read()

@@ -1,9 +1,8 @@
 /** The journal head on chain: what makes an older disk recognisable. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { LIMITS } from '../../../engine/limits'
-import type { ChainPort } from '../../../engine/ports'
 import { Anchoring } from '../../../engine/sequencer/anchoring'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
 
 const site = new TestSite()
@@ -26,7 +25,7 @@ test('a head that clients depend on is dirty until it is anchored', async () => 
 
 test('slots alone do not make it dirty again, an order does', async () => {
   const { anchoring, sequencer } = open.engine
-  open.chain.tick(3)
+  await open.chain.tick(3)
   await sequencer.durable()
   expect(anchoring.isDirty()).toBe(false)
   const request = trader.place(trader.deposit('quote', 200_000_000n))
@@ -57,8 +56,9 @@ test('a settlement that carried the head needs no anchor besides', async () => {
   expect(anchoring.isDirty()).toBe(false)
 })
 
-test('while settlements carry the head nothing is anchored besides; what they leave for 20 s is', async () => {
+test('while settlements carry the head nothing is anchored besides; what they leave for 18 s is', async () => {
   const { ledger } = site
+  const { config } = ledger
   const { head } = open.engine.loaded.journal.head()
   const seq = 1_000
   let now_ms = 0
@@ -66,6 +66,7 @@ test('while settlements carry the head nothing is anchored besides; what they le
     open.chain,
     () => ({ seq, head }),
     () => now_ms,
+    30_000,
   )
   const { length } = ledger.anchors
   const settled = (journal_seq: number) => {
@@ -81,29 +82,29 @@ test('while settlements carry the head nothing is anchored besides; what they le
   }
   expect(ledger.anchors).toHaveLength(length)
 
-  // The last one is carried by none: it is anchored at 20 s, not before.
-  now_ms = 79_000
+  // The last one is carried by none: it is anchored at 18 s, not before.
+  now_ms = 77_000
   settled(seq - 40)
   await anchoring.due()
   expect(ledger.anchors).toHaveLength(length)
-  now_ms = 80_000
+  now_ms = 78_000
   await anchoring.due()
   expect(ledger.anchors).toHaveLength(length + 1)
   expect(anchoring.isDirty()).toBe(false)
   anchoring.stop()
+  ledger.config = config
 })
 
 test('a position that is shown once and disproved later covers nothing for long', async () => {
   let [shown, sent, now_ms] = [500, 0, 0]
   const chain = {
-    anchor: async (seq: number, own: { seq: number }) => {
-      if (shown >= seq) return shown
+    lease: () => ({ age_ms: 0, covered_seq: shown }),
+    anchor: async () => {
       sent += 1
-      return own.seq
     },
   }
   const head = () => ({ seq: 500, head: new Uint8Array(32) })
-  const anchoring = new Anchoring(chain as unknown as ChainPort, head, () => now_ms)
+  const anchoring = new Anchoring(chain, head, () => now_ms, 30_000)
   anchoring.dirty(500)
   now_ms += 60_000
   await anchoring.due()
@@ -116,16 +117,18 @@ test('a position that is shown once and disproved later covers nothing for long'
   anchoring.stop()
 })
 
-test('a record that nothing covers makes the venue not ready, with the reason', async () => {
+test('a record that nothing covers ends acknowledgements, with the reason, until an anchor lands', async () => {
   const { anchoring } = open.engine
   await anchoring.now()
   const ready = () => open.venue.status()
-  expect(ready().reasons).not.toContain('anchor_overdue')
+  expect(ready().reasons.join()).not.toContain('unanchored')
   await open.venue.deadMan('alice', trader.deadMan(0))
   expect(ready()).toMatchObject({ ready: true })
-  site.later_ms += LIMITS.anchor_overdue_ms
+  site.later_ms += open.config.anchor_max_ms
   expect(ready()).toMatchObject({ ready: false })
-  expect(ready().reasons).toContain('anchor_overdue')
+  expect(ready().reasons.join()).toContain('unanchored: the journal position on chain is too old')
+  const refused = await refusalOf(open.venue.deadMan('alice', trader.deadMan(0)))
+  expect([refused.code, refused.status, refused.applied]).toEqual(['unanchored', 503, 'no'])
   await anchoring.now()
   expect(ready()).toMatchObject({ ready: true })
 })

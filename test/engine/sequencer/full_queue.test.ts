@@ -1,6 +1,5 @@
 /** What happens when the disk hangs: clients are turned away at the bound, and nothing of the venue's own is lost. */
 import { expect, test } from 'bun:test'
-import { createHmac } from 'node:crypto'
 import type { CommandBody } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import { createState } from '../../../engine/machine/state/state'
@@ -14,8 +13,13 @@ function hangingSequencer() {
   const fatal: Error[] = []
   const sequencer = new Sequencer({
     state,
-    env: { batchSeed: (symbol, batch) => createHmac('sha256', 'seed').update(`${symbol}${batch}`).digest() },
-    journal: { head: () => ({ seq: 0, head: new Uint8Array(32) }), append: () => new Promise(() => {}) },
+    env: {},
+    journal: {
+      head: () => ({ seq: 0, head: new Uint8Array(32) }),
+      append: () => new Promise(() => {}),
+      signAs: () => undefined,
+    },
+    barred: () => undefined,
     clock: { unixMs: () => 1, monotonicMs: () => 1 },
     durable: () => {},
     released: () => undefined,
@@ -27,7 +31,8 @@ function hangingSequencer() {
 
 test('a client is refused when too many commands wait for the disk; slots, halts and disconnects still enter', async () => {
   const { sequencer, state, fatal } = hangingSequencer()
-  for (let slot = 1; slot <= LIMITS.queue_commands_max; slot++) void sequencer.submit({ kind: 'slot', slot })
+  for (let slot = 1; slot <= LIMITS.queue_commands_max; slot++)
+    void sequencer.submit({ kind: 'slot', reopens_slot: 0, slot })
   const account = { kind: 'account_record', account_id: 'alice', version: 1, status: 'active' } as const
   const record: CommandBody = { ...account, orders_live_max: 10, keys_max: 10, record: new Uint8Array() }
   const refused = await refusalOf(sequencer.submit(record, new Uint8Array(64)))
@@ -35,7 +40,7 @@ test('a client is refused when too many commands wait for the disk; slots, halts
   expect(state.accounts.size).toBe(0)
 
   void sequencer.submit(record)
-  void sequencer.submit({ kind: 'slot', slot: LIMITS.queue_commands_max + 1 })
+  void sequencer.submit({ kind: 'slot', reopens_slot: 0, slot: LIMITS.queue_commands_max + 1 })
   void sequencer.submit({ kind: 'halted', reason: 'vault_frozen' })
   expect([state.accounts.size, state.slot, state.halted]).toEqual([
     1,

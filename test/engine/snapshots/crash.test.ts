@@ -7,6 +7,8 @@ import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import type { ChainPort } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
+import { Ledger } from '../../kit/venue/memory_chain'
 import { testConfig, testKeys } from '../../kit/venue/open_test_venue'
 
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 4)
@@ -44,12 +46,16 @@ async function trade(dir: string, snapshots: number, delay_ms: number): Promise<
 async function boot(dir: string, lines: string[][]) {
   const [genesis_hash, program_id, config_account] = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
   const chain = { genesis_hash, program_id, config_account } as ChainPort
-  const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain })
+  const { settlement_seed } = testKeys()
+  // The chain died with the process, and covered nothing.
+  const vault = { ...new Ledger([], publicKeyOf(settlement_seed)).config, epoch: 1 }
+  const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
+  expect(loaded.verdict.fault).toBeUndefined()
   const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
   const orders = new Set([...loaded.state.orders.keys(), ...ended])
   const found = {
     state: toHex(encodeState(loaded.state)),
-    from_seq: loaded.journal.head().seq - loaded.replayed,
+    from_seq: loaded.snapshot?.seq ?? 0,
     orders,
     live: new Set(loaded.state.orders.keys()),
   }

@@ -4,11 +4,18 @@ import { expect, test } from 'bun:test'
 import type { History } from '../../../engine/history/contract'
 import type { Journal } from '../../../engine/journal/contract'
 import type { PublicFacts } from '../../../engine/reads/public_facts'
-import { SnapshotDisagrees, type SnapshotPoint } from '../../../engine/snapshots/open_snapshot_maker'
+import type { Sequencer } from '../../../engine/sequencer/sequencer'
+import {
+  type MadeSnapshot,
+  SnapshotDisagrees,
+  type SnapshotPoint,
+} from '../../../engine/snapshots/open_snapshot_maker'
 import { Snapshotting } from '../../../engine/snapshots/snapshotting'
 
 /** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
-function site(outcome: () => Promise<number> = async () => 0) {
+function site(
+  outcome: () => Promise<MadeSnapshot> = async () => ({ state_hash: new Uint8Array(32), retire_before: 0 }),
+) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
   const fatal: Error[] = []
@@ -31,11 +38,16 @@ function site(outcome: () => Promise<number> = async () => 0) {
       },
       close: () => undefined,
     },
-    seqDurable: () => now.seq,
+    sequencer: {
+      get seq_durable() {
+        return now.seq
+      },
+      submit: async () => ({}) as Awaited<ReturnType<Sequencer['submit']>>,
+    },
     fatal: (error: Error) => void fatal.push(error),
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
-  const snapshotting = new Snapshotting(parts, 0, pace)
+  const snapshotting = new Snapshotting(parts, undefined, pace)
   /** One look at the clock, and everything that follows from it. */
   const look = async () => {
     snapshotting.begin()
@@ -83,16 +95,16 @@ test('a failure is counted and tried again, and the journal keeps everything mea
   let fails = true
   const { now, made, retired, look, snapshotting } = site(async () => {
     if (fails) throw new Error('disk full')
-    return 50
+    return { state_hash: new Uint8Array(32), retire_before: 50 }
   })
   now.seq = 100
   await look()
-  expect(snapshotting).toMatchObject({ failures: 1, seq: 0 })
+  expect(snapshotting).toMatchObject({ failures: 1, newest: undefined })
   expect(retired).toEqual([])
   fails = false
   await look()
   expect(made).toHaveLength(2)
-  expect(snapshotting).toMatchObject({ failures: 1, seq: 100 })
+  expect(snapshotting).toMatchObject({ failures: 1, newest: { seq: 100 } })
   expect(retired).toEqual([50])
   await snapshotting.close()
 })

@@ -36,10 +36,10 @@ await open.chain.finalizeLeaves()
 /** Slots go on, so that auctions are held and their records are part of what is replayed. */
 async function snapshots(): Promise<never> {
   for (;;) {
-    open.chain.tick(1)
+    await open.chain.tick(1)
     await open.engine.snapshotting.now()
     if (open.engine.snapshotting.failures > 0) throw new Error('a snapshot failed')
-    say(`snapshot ${open.engine.snapshotting.seq}`)
+    say(`snapshot ${open.engine.snapshotting.newest!.seq}`)
   }
 }
 await Promise.all([snapshots(), ...lanes.map((lane) => lane())])

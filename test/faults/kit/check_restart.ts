@@ -73,7 +73,7 @@ export function checkRefused(index: EventIndex, sent: readonly Command[]): strin
 export function checkOpen(events: readonly AccountEvent[], open: readonly Order[]): string[] {
   const newest = new Map<string, Order>()
   for (const { kind, data } of events) {
-    if (kind.startsWith('order.')) newest.set((data as Order).order_id, data as Order)
+    if (kind.startsWith('order.') && 'status' in data) newest.set((data as Order).order_id, data as Order)
   }
   const live = [...newest.values()].filter(
     ({ status }) => status === 'accepted' || status === 'partially_filled',

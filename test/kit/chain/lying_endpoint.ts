@@ -71,13 +71,13 @@ export class LyingEndpoint {
     this.asked.add(call.method)
     const lie = this.#lies[call.method]
     // A send that is lied about reaches nobody.
-    const invented = call.method === 'sendTransaction' ? lie?.(undefined, call) : undefined
+    const invented = call.method === 'sendTransaction' ? await lie?.(undefined, call) : undefined
     if (invented !== undefined) return Response.json({ jsonrpc: '2.0', id: call.id, result: invented })
     const headers = { 'content-type': 'application/json' }
     const reply = await fetch(this.truth_url, { method: 'POST', headers, body: text }).catch(() => undefined)
     if (reply === undefined || reply.status !== 200) return new Response('', { status: 502 })
     const told = (await reply.json()) as { result?: unknown }
-    const changed = told.result === undefined ? undefined : lie?.(structuredClone(told.result), call)
+    const changed = told.result === undefined ? undefined : await lie?.(structuredClone(told.result), call)
     if (changed !== undefined) this.lied += 1
     return Response.json(changed === undefined ? told : { ...told, result: changed })
   }

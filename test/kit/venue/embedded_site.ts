@@ -75,7 +75,8 @@ export class EmbeddedSite {
       slot_ms: SLOT_MS,
     })
     this.port = port
-    const template = { ...testConfig(data_dir), settlement_parts_max: 28 }
+    // Chain, providers and venues share one thread here: a short lease would be lost to a busy machine.
+    const template = { ...testConfig(data_dir), settlement_parts_max: 28, lease_ms: 2_000 }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
     const venue = await openVenue({

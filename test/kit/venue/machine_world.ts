@@ -2,10 +2,11 @@
 
 import type { Command, CommandBody, CommandOf, NoteFact, Settings } from '../../../engine/commands'
 import { encodeCommand } from '../../../engine/machine/codec/command_codec'
+import { dueInstruments } from '../../../engine/machine/rules/decide_batch'
 import { execute } from '../../../engine/machine/rules/execute'
 import { nextHashJob } from '../../../engine/machine/settlement/payload'
 import type { AccountEventOut, AuctionRecord, Env, Outcome } from '../../../engine/machine/state/outcome'
-import { createState } from '../../../engine/machine/state/state'
+import { createState, type State, settingsOf } from '../../../engine/machine/state/state'
 import type { HashSeed } from '../../../engine/memory/id_table'
 import type { HashJob, HashResult, PayoutStage } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
@@ -96,19 +97,16 @@ export class World {
   readonly auctions: AuctionRecord[] = []
   unix_ms = 1_700_000_000_000
   private serial = 0
-  readonly env: Env = {
-    batchSeed: (symbol, batch, epoch) => seeded(`seed ${symbol} ${batch} ${epoch}`),
-  }
 
   constructor(change: Partial<Settings> = {}) {
     this.must({ kind: 'configure', settings: settings(change) })
-    this.must({ kind: 'slot', slot: 1_000 })
+    this.must({ kind: 'slot', reopens_slot: 0, slot: 1_000 })
   }
 
-  run(body: CommandBody): Outcome {
+  run(body: CommandBody, env: Env = {}): Outcome {
     this.unix_ms += 1
     const command = { ...body, unix_ms: this.unix_ms } as Command
-    const outcome = execute(this.state, command, this.env)
+    const outcome = execute(this.state, command, env)
     if (!outcome.ok) return outcome
     this.journal.push(encodeCommand(command))
     this.events.push(...outcome.events)
@@ -189,9 +187,23 @@ export class World {
     return outcome.answer.result.order_id
   }
 
-  /** Moves the chain to the close of the first instrument (index 0) that comes next. */
-  close(): Extract<Outcome, { ok: true }> {
-    return this.must({ kind: 'slot', slot: this.state.slot + 5 - (this.state.slot % 5) })
+  /** Moves the chain to `slot`, closes a batch there if one may be, and commits it: one outcome of all of it. */
+  close(slot = this.state.slot + 5 - (this.state.slot % 5)): Extract<Outcome, { ok: true }> {
+    const passed = this.must({ kind: 'slot', reopens_slot: 0, slot })
+    if (!this.closeOnly()) return passed
+    const decided = this.decide('committed')
+    return { ...decided, events: [...passed.events, ...decided.events] }
+  }
+
+  /** Closes a batch at this slot, undecided; false when nothing is due. */
+  closeOnly(): boolean {
+    const closed = closeCommand(this.state, this.journal.length + 1)
+    if (closed.due.length > 0) this.must(closed)
+    return closed.due.length > 0
+  }
+
+  decide(outcome: 'committed' | 'void'): Extract<Outcome, { ok: true }> {
+    return this.must(decision(this.state, outcome))
   }
 
   hashAll(): void {
@@ -233,6 +245,21 @@ export class World {
     this.landBatches()
     for (const number of [...this.state.settlement.queued.keys()]) this.payout(number, 'finalized')
   }
+}
+
+/** What a close now journals, with seeds that need no key. */
+export function closeCommand(state: State, seq: number): Extract<CommandBody, { kind: 'closed' }> {
+  const due = dueInstruments(state).map((one) => {
+    return { ...one, seed: seeded(`seed ${one.symbol} ${one.batch} ${state.epoch}`) }
+  })
+  return { kind: 'closed', seq, capacity: settingsOf(state).settlement_parts_max, due }
+}
+
+/** The chain's decision of the closed batch, as a quorum would show it. */
+export function decision(state: State, outcome: 'committed' | 'void'): CommandBody {
+  const { slot, epoch, closed } = state
+  const { seq } = closed!
+  return { kind: 'decided', seq, outcome, slot, epoch, commit_seq: outcome === 'committed' ? seq : 0 }
 }
 
 /** A trading key that never signs: signatures are checked before commands reach the state. */

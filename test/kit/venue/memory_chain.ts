@@ -3,14 +3,17 @@
  * epoch, liabilities, the payout queue; it computes both roots on its own trees.
  */
 import { expect } from 'bun:test'
-import type {
-  BatchStage,
-  ChainPort,
-  ChainSinkPort,
-  OutboxPort,
-  SettlementPayload,
-  SignedBatch,
-  VaultConfig,
+import {
+  type BatchDecision,
+  type BatchStage,
+  type ChainPort,
+  type ChainSinkPort,
+  type ClosePosition,
+  EpochTaken,
+  type OutboxPort,
+  type SettlementPayload,
+  type SignedBatch,
+  type VaultConfig,
 } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
@@ -23,6 +26,12 @@ type Mint = { mint: Uint8Array; decimals: number }
 /** What survives a restart of the venue: the ledger itself. */
 export class Ledger {
   slot = 100
+  /** The chain's clock; a test may move it. */
+  unixMs = (): number => Date.now()
+  /** Commits land at once; `withheld` ones when a test lands them or decides otherwise. */
+  withheld = false
+  /** Monotonic time at which epochs count as confirmed. */
+  confirmed_ms = Number.NEGATIVE_INFINITY
   readonly notes = new MerkleTree()
   readonly spent = new SpentLog()
   readonly settled: SettlementPayload[] = []
@@ -53,7 +62,12 @@ export class Ledger {
   readonly program_id = bytes(32)
   readonly config_account = bytes(32)
 
-  constructor(readonly mints: Mint[]) {}
+  constructor(
+    readonly mints: Mint[],
+    settlement_signer: Uint8Array,
+  ) {
+    this.config = { ...this.config, settlement_signer }
+  }
 
   /** Appends a deposit's leaf as the program does. */
   deposit(note: { owner: Uint8Array; mint: Uint8Array; amount: bigint; blinding: Uint8Array }): {
@@ -84,6 +98,8 @@ export class MemoryChain implements ChainPort {
   private args: StartArgs | undefined
   health_now: ReturnType<ChainPort['health']> = { settlement: 'wired', reasons: [], overdue: false }
   lag_ms = 0
+  /** Age of the newest view of the own epoch; beyond `lease_ms` the lease is lost. */
+  lease_age_ms = 0
   /** Set to make the next calls of `anchor` fail. */
   anchor_fails = false
 
@@ -125,7 +141,10 @@ export class MemoryChain implements ChainPort {
     }))
   }
   view() {
-    return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400 }
+    return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400, unix_ms: this.ledger.unixMs() }
+  }
+  lease() {
+    return { age_ms: this.lease_age_ms, covered_seq: this.ledger.config.journal_seq }
   }
   health() {
     return this.health_now
@@ -137,25 +156,55 @@ export class MemoryChain implements ChainPort {
   ) {
     const signature = bytes(64)
     await record(signature, bytes(200))
-    if (args.epoch !== this.ledger.config.epoch + 1) throw new Error('epoch out of sequence')
+    if (args.epoch !== this.ledger.config.epoch + 1) throw new EpochTaken('epoch out of sequence')
     const { epoch, boot_nonce, seq, head } = args
     this.ledger.config = { ...this.ledger.config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
-    return { slot: this.ledger.slot, signature }
+    // Final at once, and long ago: only the tests of leases wait for the end of one.
+    return { slot: this.ledger.slot, signature, confirmed_ms: this.ledger.confirmed_ms }
   }
 
   start(args: StartArgs): void {
     this.args = args
   }
-  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<number> {
+  async anchor(seq: number, own: { seq: number; head: Uint8Array }): Promise<void> {
     if (this.anchor_fails) throw new Error('the cluster does not answer')
     const { config, anchors } = this.ledger
-    if (config.journal_seq >= seq) return config.journal_seq
+    if (config.journal_seq >= seq) return
     anchors.push(own)
     this.ledger.config = { ...config, journal_seq: own.seq, journal_head: own.head }
-    return own.seq
   }
   async close(): Promise<void> {
     this.args = undefined
+  }
+
+  /** The newest commit that was sent, and what resolves it. */
+  sent: { close: ClosePosition; decide: (decision: BatchDecision) => void } | undefined
+
+  commit(close: ClosePosition): Promise<BatchDecision> {
+    return new Promise((decide) => {
+      this.sent = { close, decide }
+      if (!this.ledger.withheld) this.landCommit()
+    })
+  }
+  matched(): void {}
+
+  landCommit(): void {
+    const { close, decide } = this.sent!
+    const { seq, head } = close
+    const { config, slot } = this.ledger
+    this.ledger.config = {
+      ...config,
+      commit_seq: seq,
+      commit_head: head,
+      journal_seq: seq,
+      journal_head: head,
+    }
+    decide({ outcome: 'committed', slot, epoch: config.epoch, commit_seq: seq })
+  }
+
+  voidCommit(): void {
+    const { config, slot } = this.ledger
+    this.sent!.decide({ outcome: 'void', slot, epoch: config.epoch, commit_seq: config.commit_seq })
   }
 
   get sink(): ChainSinkPort {
@@ -165,10 +214,14 @@ export class MemoryChain implements ChainPort {
     return this.started().outbox
   }
 
-  /** One more confirmed slot. */
-  tick(slots = 1): void {
+  /** Resolves when no batch is undecided and everything is durable. */
+  decided = async (): Promise<void> => {}
+
+  /** Confirmed slots, each reported; resolves when a batch that closed is decided, unless commits are withheld. */
+  async tick(slots = 1): Promise<void> {
     this.ledger.slot += slots
     this.sink.slot(this.ledger.slot)
+    if (!this.ledger.withheld) await this.decided()
   }
 
   /** Reports every leaf as finalized. */

@@ -15,7 +15,7 @@ import { venueOf } from '../../../engine/venue_methods'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
-import { publicKeyOf, sign } from '../../../protocol/sign'
+import { publicKeyOf } from '../../../protocol/sign'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
 import { testAccounts } from './test_accounts'
@@ -34,7 +34,7 @@ export function testKeys(
     tie_break_key: key('tie'),
     credential_key: key('credential'),
     settlement_seed: key('settlement'),
-    signStatement: (body) => sign(seed, body),
+    statement_seed: seed,
     statement_key: publicKeyOf(seed),
   }
 }
@@ -85,6 +85,10 @@ export function testConfig(data_dir: string): EngineConfig {
     order_life_slots_max: 10_000,
     settlement_parts_max: 28,
     retention_days: 30,
+    lease_ms: 400,
+    anchor_max_ms: 30_000,
+    commit_ms: 6_400,
+    reopen_slots: 2,
   }
 }
 
@@ -104,14 +108,17 @@ export type TestVenue = {
 /** A folder and a ledger that outlive restarts of the venue in it. */
 export class TestSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-engine-'))
-  readonly ledger = new Ledger([
-    { mint: BASE_MINT, decimals: 9 },
-    { mint: QUOTE_MINT, decimals: 6 },
-  ])
   readonly keys = testKeys()
+  readonly ledger = new Ledger(
+    [
+      { mint: BASE_MINT, decimals: 9 },
+      { mint: QUOTE_MINT, decimals: 6 },
+    ],
+    publicKeyOf(this.keys.settlement_seed),
+  )
   /** How far a test has moved the monotonic clock. */
   later_ms = 0
-  /** The venue's wall clock; a test may move it. */
+  /** The chain's clock; a test may move it. */
   unixMs = (): number => Date.now()
   private running: TestVenue | undefined
 
@@ -122,15 +129,22 @@ export class TestSite {
     faults: JournalFaults = {},
   ): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
+    this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    const clock = { unixMs: () => this.unixMs(), monotonicMs: () => performance.now() + this.later_ms }
+    // The host's wall clock is years off, which nothing may notice.
+    const clock = { unixMs: () => 7, monotonicMs: () => performance.now() + this.later_ms }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports, { segment_bytes: SEGMENT_BYTES, faults })
+    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, faults })
     const accounts = testAccounts()
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
+    chain.decided = async () => {
+      await engine.sequencer.durable()
+      while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
+      await engine.sequencer.durable()
+    }
     restoreAccounts(engine, accounts)
     await start(engine, vault)
     const venue = jsonVenue(venueOf(engine, accounts))

@@ -1,0 +1,154 @@
+/** Judges a journal by the chain: position, author of the tail, state (settlement.md "Nothing is believed because it decrypts"). */
+
+import { encodeStatement } from '../../protocol/bodies/binding'
+import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { venueId } from '../../protocol/bodies/venue_id'
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+import type { SlotNumber } from '../../protocol/units'
+import type { CommandBody } from '../commands'
+import {
+  type ChainPoint,
+  type GroupAuthor,
+  type Journal,
+  JournalDamaged,
+  type SignedGroup,
+} from '../journal/contract'
+import { decodeCommand } from '../machine/codec/command_codec'
+import type { State } from '../machine/state/state'
+import type { ChainPort, VaultConfig } from '../ports'
+import type { StopReason } from '../sequencer/availability'
+import { COMMAND_RECORD } from '../sequencer/records'
+
+/** Why this journal must not trade on this chain. */
+export type ChainFault = Exclude<
+  StopReason,
+  'journal_failed' | 'exits_disproved' | 'restore_incomplete' | 'self_check'
+>
+type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>
+
+/** The place in the journal that the chain states. */
+export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig): ChainPoint => ({
+  seq,
+  head,
+})
+
+/**
+ * Judges what the files hold before any of it is used: heads up to the position on chain, and behind it that every group is
+ * signed by the instance whose epoch the chain shows, but for boot records, which change nothing. `released` tells that
+ * this instance ended with a release of its lease.
+ * @throws JournalDamaged
+ */
+export async function judgeJournal(
+  config: VaultConfig,
+  { genesis_hash, program_id, config_account }: Deployment,
+  journal: Journal,
+): Promise<{ fault: ChainFault | undefined; released: boolean }> {
+  const position = positionOf(config)
+  if (position.seq > journal.head().seq) return { fault: 'rolled_back', released: false }
+  const { generation } = config
+  const venue = venueId({ genesis_hash, program_id, config_account, generation })
+  const isSigned = groupCheck(venue, config.settlement_signer)
+  let released = false
+  try {
+    for await (const groups of journal.readGroups(position)) {
+      for (const group of groups) {
+        const { author } = group
+        const kind = kindOfSingle(group)
+        if (kind === 'epoch_intended') continue
+        // A later epoch that is in use was final once.
+        if (author.epoch > config.epoch && isSigned(group)) return { fault: 'chain_unknown', released: false }
+        if (author.epoch !== config.epoch || !isSigned(group))
+          return { fault: 'tail_unsigned', released: false }
+        released = lastKind(group) === 'released'
+      }
+    }
+  } catch (error) {
+    if (error instanceof JournalDamaged && error.file === 'chain') return { fault: 'forked', released: false }
+    // The position is older than every record that is kept, so the tail cannot be judged.
+    if (error instanceof RangeError) return { fault: 'tail_unsigned', released: false }
+    throw error
+  }
+  return { fault: undefined, released }
+}
+
+/** Verifies each certificate once. */
+function groupCheck(venue: Uint8Array, settlement_signer: Uint8Array) {
+  const certified = new Map<string, boolean>()
+  const isCertified = ({ epoch, statement_key, certificate }: GroupAuthor): boolean => {
+    const name = `${epoch} ${toHex(statement_key)} ${toHex(certificate)}`
+    const body = encodeStatement({ venue, statement_key, epoch: BigInt(epoch) })
+    const holds = certified.get(name) ?? verifySignature(certificate, body, settlement_signer)
+    certified.set(name, holds)
+    return holds
+  }
+  return ({ author, seq, head, root, signature }: SignedGroup): boolean => {
+    const body = encodeReceipt({ venue, epoch: BigInt(author.epoch), seq: BigInt(seq), head, root })
+    return isCertified(author) && verifySignature(signature, body, author.statement_key)
+  }
+}
+
+const kindOfSingle = (group: SignedGroup) => (group.records.length === 1 ? lastKind(group) : undefined)
+
+function lastKind({ records }: SignedGroup) {
+  const last = records.at(-1)
+  return last?.type === COMMAND_RECORD ? decodeCommand(last.body).kind : undefined
+}
+
+/** The hash that the journal states for a snapshot at `point`; undefined without one, or when `point` is not in it. */
+export async function journaledHash(journal: Journal, point: ChainPoint): Promise<Uint8Array | undefined> {
+  try {
+    for await (const records of journal.readBatches(point.seq + 1, point.head)) {
+      for (const { type, body } of records) {
+        const command = type === COMMAND_RECORD ? decodeCommand(body) : undefined
+        if (command?.kind === 'snapshot_taken' && command.seq === point.seq) return command.state_hash
+      }
+    }
+    return undefined
+  } catch (error) {
+    if (error instanceof RangeError || (error instanceof JournalDamaged && error.file === 'chain'))
+      return undefined
+    throw error
+  }
+}
+
+/** Undefined when the state that the journal leads to may trade on this chain. */
+export function checkState(config: VaultConfig, state: State): ChainFault | undefined {
+  const newest = Math.max(0, ...state.epochs.filter(({ slot }) => slot > 0).map(({ epoch }) => epoch))
+  if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0))
+    return 'chain_unknown'
+  const is_own = state.epochs.some(({ boot_nonce }) => equalBytes(boot_nonce, config.boot_nonce))
+  // An empty journal against a used vault is a lost disk, not a second instance.
+  if (config.epoch > 0 && !is_own) return state.epochs.length === 0 ? 'rolled_back' : 'forked'
+  // Before its first epoch a journal may lack batches: a restore from the chain died before they were journaled.
+  return newest > 0 && config.last_batch > state.settlement.last_hashed ? 'rolled_back' : undefined
+}
+
+/**
+ * The decision of a batch that an earlier run closed. `config` is finalized and of the epoch of this run, which fences the
+ * earlier one: its commit is stored by now or never will be.
+ */
+export async function decideClosed(
+  config: VaultConfig,
+  slot: SlotNumber,
+  { closed }: State,
+  journal: Journal,
+): Promise<CommandBody | ChainFault | undefined> {
+  if (closed === undefined) return undefined
+  const { commit_seq, commit_head, epoch } = config
+  if (commit_seq > closed.seq) return 'rolled_back'
+  const { seq } = closed
+  if (commit_seq < seq) return { kind: 'decided', seq, outcome: 'void', slot, epoch, commit_seq }
+  if (!(await wasHead(journal, { seq, head: commit_head }))) return 'forked'
+  return { kind: 'decided', seq, outcome: 'committed', slot, epoch, commit_seq }
+}
+
+async function wasHead(journal: Journal, { seq, head }: ChainPoint): Promise<boolean> {
+  try {
+    for await (const _ of journal.readBatches(seq + 1, head)) break
+    return true
+  } catch (error) {
+    if (error instanceof JournalDamaged && error.file === 'chain') return false
+    throw error
+  }
+}

@@ -1,0 +1,149 @@
+/** Closes a batch, and applies the chain's decision: its auctions or none, then the commands that waited for it. */
+import type { RefusalCode } from '../../../protocol/refusals'
+import type { Ticks } from '../../../protocol/units'
+import type { CommandOf } from '../../commands'
+import { LIMITS } from '../../limits'
+import { Packer, packPayments } from '../settlement/pack'
+import type { Account } from '../state/account'
+import { ClosedBatch, type WaitingCancel, type WaitingModify } from '../state/closed'
+import { type InstrumentState, instrumentOf } from '../state/instrument'
+import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
+import type { State } from '../state/state'
+import { orderView } from '../state/views'
+import { holdAuction } from './auction'
+import { applyExit } from './exit'
+import { cancelOrders, endOrder } from './order_life'
+import { applyWaitingModify } from './place'
+import { expireOrders } from './slot'
+
+/** The reference that a batch may use now; undefined if its instrument closes none, and its orders rest. */
+function usableReference(state: State, instrument: InstrumentState): Ticks | undefined {
+  const { reference_policy, symbol } = instrument.terms
+  if (reference_policy === 'last') return instrument.reference_ticks
+  const rule = state.settings?.reference_sources?.find((one) => one.symbol === symbol)
+  if (rule === undefined) return undefined
+  // The price may be from a source that has been removed from the settings.
+  if (!rule.sources.some(({ source }) => source === instrument.reference_source)) return undefined
+  const age_ms = state.unix_ms - instrument.reference_unix_ms
+  return age_ms <= rule.max_age_ms ? instrument.reference_ticks : undefined
+}
+
+/**
+ * The instruments of a close now; empty while none may be. No order changes it: an empty book closes like a full one.
+ * A close is postponed while too many fills are not on chain.
+ */
+export function dueInstruments(state: State): { symbol: string; batch: number; reference_ticks: Ticks }[] {
+  const { unlanded } = state.settlement
+  const busy = state.closed !== undefined || unlanded > LIMITS.unlanded_auction_max
+  if (busy || state.halted !== undefined) return []
+  return [...state.instruments.values()].flatMap((instrument) => {
+    const reference_ticks = usableReference(state, instrument)
+    if (instrument.status !== 'active' || reference_ticks === undefined) return []
+    return [{ symbol: instrument.terms.symbol, batch: instrument.next_batch, reference_ticks }]
+  })
+}
+
+/** Fixes members, references, seeds and capacity. @throws Error when this state would close another batch */
+export function applyClosed(state: State, command: CommandOf<'closed'>): Answer {
+  const due = dueInstruments(state)
+  const agrees =
+    due.length > 0 &&
+    due.length === command.due.length &&
+    due.every((one, at) => {
+      const { symbol, batch, reference_ticks } = command.due[at]!
+      return one.symbol === symbol && one.batch === batch && one.reference_ticks === reference_ticks
+    })
+  if (!agrees) throw new Error('the journal closes another batch than this state')
+  const rows = command.due.map(({ symbol, batch, reference_ticks, seed }) => {
+    const instrument = instrumentOf(state, symbol)
+    instrument.next_batch = batch + 1
+    return { instrument, batch, reference_ticks, seed }
+  })
+  state.closed = new ClosedBatch(command.seq, state.slot, command.capacity, rows)
+  return { kind: 'done' }
+}
+
+/** @throws Error when the decision is about another batch */
+export function applyDecided(state: State, fx: Effects, command: CommandOf<'decided'>): Answer {
+  if (state.closed?.seq !== command.seq) throw new Error('the chain decided another batch')
+  endBatch(state, fx, command.outcome)
+  return { kind: 'done' }
+}
+
+/** Matches or voids the closed batch; then act, in this order: deferred commands, expiries, timers and closed sockets. */
+export function endBatch(state: State, fx: Effects, outcome: 'committed' | 'void'): void {
+  const closed = state.closed!
+  const packer = new Packer(state, closed.capacity)
+  if (outcome === 'committed') {
+    for (const due of closed.due) {
+      if (due.instrument.live > 0) holdAuction(state, fx, packer, { slot: closed.slot, due })
+    }
+  } else announceVoid(state, fx, closed)
+  for (const { instrument } of closed.due) instrument.book.open()
+  state.closed = undefined
+  for (const one of closed.waiting) {
+    if (one.kind === 'exit')
+      applyExit(state, fx, { kind: 'exit_requested', unix_ms: state.unix_ms, request: one.request })
+    else actOn(state, fx, one)
+  }
+  expireOrders(state, fx)
+  for (const { order_id, reason } of closed.endings) {
+    const order = state.orders.find(order_id)
+    if (order !== undefined) cancelOrders(state, fx, [order], reason)
+  }
+  if (state.halted === undefined) packPayments(state, packer)
+}
+
+/** One event per account and instrument with members, in the order of the members' arrival. */
+function announceVoid(state: State, fx: Effects, { due, slot: close_slot }: ClosedBatch): void {
+  const told = new Map<InstrumentState, Set<Account>>(due.map(({ instrument }) => [instrument, new Set()]))
+  for (const order of state.orders.values()) {
+    const { instrument, key, arrival_batch } = order
+    if (instrument.book.isMember(arrival_batch)) told.get(instrument)!.add(key.account)
+  }
+  for (const [{ terms, next_batch }, accounts] of told) {
+    const data = { symbol: terms.symbol, batch: next_batch - 1, close_slot }
+    for (const account of accounts) fx.emit(account, 'batch.voided', () => data)
+  }
+}
+
+function actOn(state: State, fx: Effects, waiting: WaitingCancel | WaitingModify): void {
+  const result =
+    waiting.kind === 'cancel' ? cancelNow(state, fx, waiting) : applyWaitingModify(state, fx, waiting)
+  if ('code' in result) announceRefusal(state, fx, waiting, result.code)
+  if (waiting.number > 0) fx.effects.set(waiting.number, result)
+}
+
+function cancelNow(state: State, fx: Effects, { order_id, reason }: WaitingCancel): Answer | RefusedOutcome {
+  const order = state.orders.find(order_id)
+  if (order === undefined) {
+    const final = state.finals.find(order_id)
+    return final === undefined ? refuse('order_unknown') : refuse('order_final', { status_now: final.status })
+  }
+  const seq = endOrder(state, fx, order, { status: 'cancelled', reason })
+  return { kind: 'cancel', result: { order_id: order_id.toHex(), status: 'cancelled', seq } }
+}
+
+/** With the whole order while it lives, so that readers see that nothing is pending any more. */
+function announceRefusal(
+  state: State,
+  fx: Effects,
+  waiting: WaitingCancel | WaitingModify,
+  code: RefusalCode,
+): void {
+  const { account } = waiting.key
+  const order_id = waiting.kind === 'cancel' ? waiting.order_id : waiting.command.cancel.order_id
+  const order = state.orders.find(order_id)
+  const [kind, refused] =
+    waiting.kind === 'cancel'
+      ? (['order.cancel_refused', { code }] as const)
+      : ([
+          'order.replace_refused',
+          { code, replacement: waiting.command.replacement.order_id.toHex() },
+        ] as const)
+  fx.emit(account, kind, (seq) =>
+    order === undefined
+      ? { order_id: order_id.toHex(), ...refused }
+      : orderView(order, { seq, status: order.status, ...refused }),
+  )
+}

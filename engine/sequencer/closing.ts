@@ -1,0 +1,164 @@
+/** Closes a batch at its slot, has the chain decide it, journals the decision, and completes the answers that wait for it. */
+import { Refusal } from '../../protocol/refusals'
+import type { JournalSeq, SlotNumber } from '../../protocol/units'
+import type { Receipt } from '../../protocol/wire/trading'
+import type { EngineConfig } from '../config'
+import { LIMITS } from '../limits'
+import { dueInstruments } from '../machine/rules/decide_batch'
+import { nextClose } from '../machine/state/instrument'
+import type { Answer, RefusedOutcome } from '../machine/state/outcome'
+import { type State, settingsOf } from '../machine/state/state'
+import type { BatchDecision, ChainPort, ClockPort } from '../ports'
+import type { Answers } from '../venue'
+import type { BatchSeed } from './seeds'
+import type { Entry, Sequencer } from './sequencer'
+
+type Parts = {
+  state: State
+  sequencer: Sequencer
+  chain: ChainPort
+  clock: ClockPort
+  seedOf: BatchSeed
+  config: Pick<EngineConfig, 'commit_ms' | 'reopen_slots'>
+  /** Why nothing may be matched now. */
+  barred: () => unknown
+  /** Stops this instance: the chain holds a newer commit, of another instance if of a later epoch. */
+  disown: (reason: 'forked' | 'rolled_back') => void
+  fatal: (error: Error) => void
+}
+
+/** The answer of a deferred command until its effect, with the receipt of its group. */
+type Pending = { result: object; receipt: Receipt }
+
+export class Closing {
+  /** When the newest slot came; undefined before the first. */
+  private slot_ms: number | undefined
+  private draining = false
+  private stopped = false
+  private readonly pending = new Map<number, Pending>()
+  /** Of the batch decided last. */
+  private effects: ReadonlyMap<number, Answer | RefusedOutcome> = new Map()
+  private waiting: (() => void)[] = []
+
+  constructor(private readonly parts: Parts) {}
+
+  /** Applies a newer slot and closes the batch that is due then. */
+  slot(slot: SlotNumber): Promise<unknown> {
+    const { state, sequencer, config } = this.parts
+    const before = state.slot
+    const reopens_slot = this.isStalled(slot) ? slot + config.reopen_slots : 0
+    const applied = sequencer.submit({ kind: 'slot', slot, reopens_slot })
+    if (state.slot === slot && nextClose(state, before) <= slot && !this.draining) this.close()
+    return applied
+  }
+
+  /** Whether no slot has come for too long: orders that are accepted now would meet a book that others may have seen age. */
+  isLate(): boolean {
+    const { chain, clock } = this.parts
+    if (this.slot_ms === undefined) return false
+    return clock.monotonicMs() - this.slot_ms > stallMs(LIMITS.stall_slots, chain.view().slot_ms)
+  }
+
+  /** The record of the close is durable and the last of its group, so the journal's head is the commit. */
+  closedDurable(seq: JournalSeq, head: { seq: JournalSeq; head: Uint8Array }): void {
+    if (head.seq !== seq) throw new Error('records follow a close in its group')
+    const { closed } = this.parts.state
+    // A freeze may have voided it already.
+    if (closed?.seq === seq) void this.decide({ ...head, slot: closed.slot })
+  }
+
+  decidedDurable({ seq, outcome }: Pick<Entry, 'seq' | 'outcome'>): void {
+    this.effects = outcome.effects
+    this.parts.chain.matched(seq)
+    for (const wake of this.waiting.splice(0)) wake()
+    this.pending.clear()
+  }
+
+  /** Keeps the answer of a deferred command; call it when the command is durable. */
+  defer(number: number, pending: Pending): void {
+    if (!this.effects.has(number)) this.pending.set(number, pending)
+  }
+
+  /**
+   * The answer to a deferred command, or to its resend: its effect if that follows soon, else that it is pending.
+   * @throws Refusal with which the effect was refused
+   */
+  async answerTo(number: number, answers: Answers, known = this.pending.get(number)): Promise<object> {
+    if (known === undefined) throw new Refusal('order_exists')
+    if (answers === 'held' && !this.effects.has(number)) await this.nextDecision(LIMITS.deferred_answer_ms)
+    const effect = this.effects.get(number)
+    if (effect === undefined) return { ...known.result, receipt: known.receipt }
+    if ('code' in effect) throw new Refusal(effect.code, effect.facts)
+    return { ...('result' in effect ? effect.result : {}), receipt: known.receipt }
+  }
+
+  /** Closes no more batches; resolves when the closed one is decided, or after `ms`. */
+  async drain(ms: number): Promise<void> {
+    this.draining = true
+    if (this.parts.state.closed !== undefined) await this.nextDecision(ms)
+  }
+
+  /** Matches nothing more either. */
+  stop(): void {
+    this.draining = true
+    this.stopped = true
+  }
+
+  private isStalled(slot: SlotNumber): boolean {
+    const { state, chain, clock } = this.parts
+    const late = this.isLate()
+    this.slot_ms = clock.monotonicMs()
+    const { slot_ms } = chain.view()
+    return (
+      late || (state.slot > 0 && (slot - state.slot) * slot_ms > stallMs(LIMITS.stall_jump_slots, slot_ms))
+    )
+  }
+
+  private close(): void {
+    const { state, sequencer, seedOf } = this.parts
+    const due = dueInstruments(state).map((one) => ({
+      ...one,
+      seed: seedOf(one.symbol, one.batch, state.epoch),
+    }))
+    if (due.length === 0) return
+    const capacity = settingsOf(state).settlement_parts_max
+    sequencer
+      .submit({ kind: 'closed', seq: sequencer.seq_executed + 1, capacity, due })
+      .catch(() => undefined)
+  }
+
+  private async decide(close: Parameters<ChainPort['commit']>[0]): Promise<void> {
+    const { state, chain, config, disown, fatal } = this.parts
+    try {
+      const decision = await chain.commit(close, config.commit_ms)
+      if (decision?.outcome === 'rolled_back') disown(decision.epoch > state.epoch ? 'forked' : 'rolled_back')
+      else if (decision !== undefined) await this.journal(close.seq, decision)
+    } catch (error) {
+      // A stopped sequencer has reported its error.
+      if (!this.stopped) fatal(error as Error)
+    }
+  }
+
+  /** Once the instance may match. A freeze may have voided the batch meanwhile. */
+  private async journal(seq: JournalSeq, { outcome, slot, epoch, commit_seq }: BatchDecision): Promise<void> {
+    const { state, sequencer, barred } = this.parts
+    while (barred() !== undefined && !this.stopped) await Bun.sleep(LIMITS.release_look_ms)
+    if (this.stopped || state.closed?.seq !== seq || outcome === 'rolled_back') return
+    await sequencer.submit({ kind: 'decided', seq, outcome, slot, epoch, commit_seq })
+  }
+
+  private nextDecision(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.waiting.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+}
+
+/** Slots as time; very short slots, of a sandbox, do not make every pause of the process a stall. */
+function stallMs(slots: number, slot_ms: number): number {
+  return Math.max(LIMITS.stall_min_ms, slots * slot_ms)
+}

@@ -1,0 +1,191 @@
+/**
+ * A process that dies at any step of its boot, of its service or of its close, again and again: the next one never refuses
+ * its own journal, and has everything that was acknowledged. Epochs of dead processes may land later, or never.
+ */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Engine } from '../../../engine/boot/assemble'
+import { checkState, journaledHash, judgeJournal } from '../../../engine/boot/check_chain'
+import { takeEpoch } from '../../../engine/boot/open_epoch'
+import type { Journal, JournalFaults } from '../../../engine/journal/contract'
+import { openJournal } from '../../../engine/journal/open_journal'
+import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { decodeState } from '../../../engine/machine/codec/decode_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { createState } from '../../../engine/machine/state/state'
+import { type ChainPort, EpochTaken } from '../../../engine/ports'
+import { Replayer } from '../../../engine/sequencer/replayer'
+import { Sequencer } from '../../../engine/sequencer/sequencer'
+import { venueId } from '../../../protocol/bodies/venue_id'
+import { publicKeyOf } from '../../../protocol/sign'
+import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
+import { Ledger } from '../../kit/venue/memory_chain'
+import { testKeys } from '../../kit/venue/open_test_venue'
+import { Random } from '../../laws/random'
+
+const ROUNDS = Number(process.env['TACIT_BOOT_ROUNDS'] ?? 60)
+const SEED = Number(process.env['TACIT_BOOT_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+
+class Died extends Error {}
+const below = (random: Random, count: number) => random.between(0, count - 1)
+
+/** The vault, and transactions of dead processes that may still land. */
+class Vault {
+  readonly keys = testKeys()
+  readonly ledger = new Ledger([], publicKeyOf(this.keys.settlement_seed))
+  private pending: (() => void)[] = []
+
+  constructor(readonly random: Random) {}
+
+  /** The chain as one process sees it, which dies at one of its steps, or at none. */
+  port(dies_at: number): ChainPort {
+    const { ledger } = this
+    let step = 0
+    const mayDie = () => {
+      if (++step === dies_at) throw new Died()
+    }
+    const { genesis_hash, program_id, config_account } = ledger
+    const chain: Partial<ChainPort> = {
+      genesis_hash,
+      program_id,
+      config_account,
+      readConfig: async () => ({ ...ledger.config }),
+      view: () => ({ slot: ledger.slot, lag_ms: 0, slot_ms: 0, unix_ms: 1 }),
+      openEpoch: async ({ epoch, boot_nonce, seq, head }, record) => {
+        mayDie()
+        const land = () => {
+          const { config } = ledger
+          if (epoch !== config.epoch + 1 || seq < config.journal_seq) return
+          ledger.config = { ...config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
+        }
+        if (ledger.config.epoch !== epoch - 1) throw new EpochTaken()
+        await record(new Uint8Array(64), new Uint8Array(9))
+        this.pending.push(land)
+        mayDie()
+        // Expired, and signed again: the record is there already.
+        await record(new Uint8Array(64), new Uint8Array(9))
+        this.landSome()
+        mayDie()
+        land()
+        mayDie()
+        if (ledger.config.boot_nonce !== boot_nonce) throw new EpochTaken()
+        return { slot: ++ledger.slot, signature: new Uint8Array(64), confirmed_ms: 0 }
+      },
+    }
+    return chain as ChainPort
+  }
+
+  landSome(): void {
+    const { random } = this
+    for (const land of this.pending.splice(0, below(random, this.pending.length + 1))) land()
+  }
+
+  anchor({ seq, head }: { seq: number; head: Uint8Array }): void {
+    const { config } = this.ledger
+    if (seq > config.journal_seq) this.ledger.config = { ...config, journal_seq: seq, journal_head: head }
+  }
+}
+
+/** What was promised to clients, and by which epoch. */
+type Promised = { capacity: number; served: number; releasing: number; released: number; opened: number }
+
+/** Commands that are promised as soon as they resolve; now and then a position lands. */
+async function serve(
+  vault: Vault,
+  sequencer: Sequencer,
+  journal: Journal,
+  promised: Promised,
+): Promise<void> {
+  const { random } = vault
+  for (let left = below(random, 5); left > 0; left--) {
+    const capacity = promised.capacity + 1
+    await sequencer.submit({ kind: 'queue_capacity', capacity })
+    promised.capacity = capacity
+    promised.served++
+    if (below(random, 3) === 0) vault.anchor(journal.head())
+  }
+}
+
+/** One life: boot, service, close, with a death on the way unless it reaches the end. */
+async function live(dir: string, vault: Vault, promised: Promised): Promise<void> {
+  const { random, keys } = vault
+  const fault = below(random, 3)
+  const at = 1 + below(random, 14)
+  const faults: JournalFaults =
+    fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
+  const chain = vault.port(fault === 2 ? 1 + below(random, 6) : 0)
+  const { journal_key: key } = keys
+  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 16_384, faults })
+  try {
+    const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key })
+    vault.landSome()
+    const vault_config = await chain.readConfig()
+    const verdict = await judgeJournal(vault_config, chain, journal)
+    expect(verdict.fault).toBeUndefined()
+    // What a failed sync left may be there or not.
+    const { epoch: held } = vault_config
+    if (held > 0 && promised.released === held) expect(verdict.released).toBe(true)
+    if (verdict.released) expect(promised.releasing).toBe(held)
+    const { snapshot } = await store.newestValid((point) => journaledHash(journal, point))
+    const state =
+      snapshot === undefined
+        ? createState(FIXED_HASH_SEED)
+        : decodeState(snapshot.blocks(), FIXED_HASH_SEED, 1_000)
+    const replayer = new Replayer(state)
+    for await (const records of journal.readBatches((snapshot?.seq ?? 0) + 1, snapshot?.head))
+      for (const record of records) replayer.apply(record)
+    expect(checkState(vault_config, state)).toBeUndefined()
+    expect(state.settlement.queue_capacity).toBeGreaterThanOrEqual(promised.capacity)
+    const sequencer = new Sequencer({
+      state,
+      env: {},
+      journal,
+      clock: { unixMs: () => 1, monotonicMs: () => 1 },
+      barred: () => undefined,
+      durable: () => undefined,
+      released: () => undefined,
+      fatal: () => undefined,
+    })
+    const { genesis_hash, program_id, config_account } = vault.ledger
+    const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
+    const config = { compose_hash: '00'.repeat(32) }
+    const engine = { chain, state, loaded: { journal, verdict }, sequencer, keys, intake: { venue }, config }
+    const opened = await takeEpoch(engine as unknown as Engine, vault_config, false)
+    if (typeof opened === 'string') throw new Error(`refused its own journal: ${opened}`)
+    if (state.settings === undefined) await sequencer.submit({ kind: 'configure', settings: settings() })
+    const { epoch, slot, signature } = opened
+    await sequencer.submit({ kind: 'epoch_opened', epoch, slot, signature })
+    promised.opened++
+    await serve(vault, sequencer, journal, promised)
+    if (below(random, 2) === 0) return
+    const point = journal.head()
+    const state_hash = await store.writeSnapshot(point, () => [encodeState(state)], snapshot?.seq)
+    if (below(random, 4) === 0) return
+    void sequencer.submit({ kind: 'snapshot_taken', seq: point.seq, state_hash }).catch(() => undefined)
+    promised.releasing = epoch
+    await sequencer.submit({ kind: 'released' })
+    promised.released = epoch
+  } catch (error) {
+    // A failed disk or a death is what this is about.
+    const name = (error as Error).name
+    if (!(error instanceof Died) && name !== 'JournalClosed' && name !== 'Refusal') throw error
+  } finally {
+    await journal.close()
+  }
+}
+
+test(`${ROUNDS} lives that end anywhere never leave a journal that the next one refuses (seed ${SEED})`, async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'tacit-boot-'))
+  const vault = new Vault(new Random(SEED))
+  const promised: Promised = { capacity: 60, served: 0, releasing: 0, released: 0, opened: 0 }
+  try {
+    for (let round = 0; round < ROUNDS; round++) await live(dir, vault, promised)
+    expect(promised.opened).toBeGreaterThan(ROUNDS / 10)
+    expect(promised.served).toBeGreaterThan(ROUNDS / 10)
+    console.log(JSON.stringify(promised))
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}, 3_600_000)

@@ -1,0 +1,176 @@
+/** Files that decrypt and authenticate are believed only as far as the chain and the epoch's own signature reach. */
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { cpSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CommandBody } from '../../../engine/commands'
+import type { GroupSigner, NewRecord } from '../../../engine/journal/contract'
+import { openJournal } from '../../../engine/journal/open_journal'
+import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { encodeCommand } from '../../../engine/machine/codec/command_codec'
+import { encodeState, stateHash } from '../../../engine/machine/codec/encode_state'
+import { COMMAND_RECORD } from '../../../engine/sequencer/records'
+import { encodeStatement } from '../../../protocol/bodies/binding'
+import { venueId } from '../../../protocol/bodies/venue_id'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import { isAtRest } from '../../kit/venue/is_at_rest'
+import { Ledger } from '../../kit/venue/memory_chain'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
+
+setDefaultTimeout(60_000)
+
+let site: TestSite
+let first: TestVenue
+let trader: Trader
+let resting: string
+/** A venue with a resting order, anchored, and a record behind the anchor. */
+beforeEach(async () => {
+  site = new TestSite()
+  first = await site.open()
+  trader = await Trader.provisioned(first, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await first.chain.finalizeLeaves()
+  resting = (await first.venue.place('alice', request)).order_id
+  await first.engine.anchoring.now()
+  await first.venue.deadMan('alice', trader.deadMan(0))
+})
+afterEach(() => site.remove())
+
+const SEGMENT_BYTES = 2 * 1024 * 1024
+/** What the owner of the KMS has: every key but the statement key of the boot, and the settlement key not either. */
+const stranger = new Uint8Array(32).fill(66)
+function signerBy(settlement_seed: Uint8Array, epoch: number, seed: Uint8Array = stranger): GroupSigner {
+  const { genesis_hash, program_id, config_account } = first.chain
+  const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
+  const statement_key = publicKeyOf(seed)
+  const certificate = sign(settlement_seed, encodeStatement({ venue, statement_key, epoch: BigInt(epoch) }))
+  return { venue, epoch, seed, statement_key, certificate }
+}
+const recordOf = (body: CommandBody): NewRecord => {
+  return { type: COMMAND_RECORD, unix_ms: 1, body: encodeCommand({ ...body, unix_ms: 1 }) }
+}
+/** Appends records to the journal in `dir` as somebody who has the journal key. */
+async function forge(signer: GroupSigner, groups: CommandBody[][], dir = site.dir): Promise<void> {
+  const { journal_key: key } = site.keys
+  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: SEGMENT_BYTES })
+  journal.signAs(signer)
+  for (const group of groups) await journal.append(group.map(recordOf))
+  await journal.close()
+}
+const PARTS = ['journal', 'snapshots', 'history', 'facts', 'trees']
+function copyTo(name: string, from = site.dir): string {
+  const to = join(site.dir, name)
+  for (const part of PARTS) {
+    cpSync(join(from, part), join(to, part), { recursive: true, filter: isAtRest })
+  }
+  return to
+}
+async function refused(dir: string, because: RegExp): Promise<void> {
+  const { epoch } = site.ledger.config
+  const open = await site.open({}, dir)
+  expect(open.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(open.venue.status().reasons.join()).toMatch(because)
+  expect(site.ledger.config.epoch).toBe(epoch)
+  await open.close()
+}
+async function trades(dir = site.dir): Promise<void> {
+  const open = await site.open({}, dir)
+  expect(open.venue.status()).toMatchObject({ ready: true })
+  expect((await open.venue.order('alice', resting)).status).toBe('accepted')
+  await open.close()
+}
+const FREEZE: CommandBody = { kind: 'halted', reason: 'vault_frozen' }
+
+test('a tail that another key signed is refused with what to do, whatever it claims to be', async () => {
+  await first.close()
+  const { settlement_seed } = site.keys
+  const boot = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, signature: new Uint8Array(64) }
+  const intended: CommandBody = { kind: 'epoch_intended', epoch: 2, ...boot, transaction: new Uint8Array(3) }
+  const forgeries: [string, GroupSigner, CommandBody[][]][] = [
+    ['no certificate', signerBy(stranger, 1), [[FREEZE]]],
+    ['a certificate for another epoch', { ...signerBy(settlement_seed, 7), epoch: 1 }, [[FREEZE]]],
+    ['an earlier epoch', signerBy(settlement_seed, 0), [[FREEZE]]],
+    ['behind a boot record', signerBy(stranger, 1), [[intended], [FREEZE]]],
+    ['in the group of a boot record', signerBy(stranger, 1), [[intended, FREEZE]]],
+    ['as a release', signerBy(stranger, 1), [[{ kind: 'released' }]]],
+  ]
+  for (const [name, signer, groups] of forgeries) {
+    const dir = copyTo(name)
+    await forge(signer, groups, dir)
+    await refused(dir, /tail_unsigned: .*put back the newest disk/)
+  }
+  // The statement key of the boot itself, with a certificate that is not the settlement key's.
+  const dir = copyTo('own key')
+  await forge(signerBy(stranger, 1, site.keys.statement_seed), [[FREEZE]], dir)
+  await refused(dir, /tail_unsigned/)
+  await trades()
+})
+
+test('boot records alone are accepted in any number, and bring nothing with them', async () => {
+  await first.close()
+  const intended = (epoch: number): CommandBody => ({
+    kind: 'epoch_intended',
+    epoch,
+    boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
+    generation: 0,
+    signature: new Uint8Array(64),
+    transaction: new Uint8Array(3),
+  })
+  for (let epoch = 2; epoch < 8; epoch++) await forge(signerBy(stranger, epoch), [[intended(epoch)]])
+  await trades()
+})
+
+test('a later epoch in use means another chain; a shorter journal and another history are told apart', async () => {
+  await first.close()
+  const old = copyTo('old')
+  const config = { ...site.ledger.config }
+  const second = await site.open()
+  await second.venue.cancel('alice', resting, trader.cancel(resting))
+  await second.engine.anchoring.now()
+  await second.close()
+  await refused(old, /rolled_back/)
+  site.ledger.config = config
+  await refused(site.dir, /chain_unknown/)
+  site.ledger.config = { ...config, journal_head: new Uint8Array(32).fill(1) }
+  await refused(old, /forked/)
+  const { settlement_signer } = config
+  site.ledger.config = { ...new Ledger([], settlement_signer).config }
+  await refused(site.dir, /chain_unknown/)
+})
+
+test('a snapshot that the journal does not name is no start, nor one that a forged tail names', async () => {
+  const { state, loaded } = first.engine
+  const point = { ...loaded.journal.head() }
+  await first.close()
+  const whole = stateHash(state)
+  // A state without the resting order, as a snapshot of the newest record under the venue's own key.
+  const other = new TestSite()
+  const robbed = (await other.open()).engine.state
+  const store = openSnapshotStore({ dir: join(site.dir, 'snapshots'), key: site.keys.journal_key })
+  const state_hash = await store.writeSnapshot(point, () => [encodeState(robbed)], undefined)
+  await other.remove()
+  expect(state_hash).not.toEqual(whole)
+  const named = copyTo('named')
+  await forge(signerBy(stranger, 1), [[{ kind: 'snapshot_taken', seq: point.seq, state_hash }]], named)
+  await refused(named, /tail_unsigned/)
+  await trades()
+})
+
+test('older snapshots start no older state, alone or with older files', async () => {
+  await first.engine.snapshotting.now()
+  const older = copyTo('older')
+  await first.venue.deadMan('alice', trader.deadMan(0))
+  await first.venue.drain()
+  await first.close()
+  const newest = copyTo('newest')
+  // The older snapshot beside the newest journal: the replay is longer, the state the same.
+  rmSync(join(newest, 'snapshots'), { recursive: true })
+  cpSync(join(older, 'snapshots'), join(newest, 'snapshots'), { recursive: true })
+  expect(readdirSync(join(newest, 'snapshots')).length).toBeGreaterThan(0)
+  await trades(newest)
+  // The newest snapshot beside the older journal, and the older of both: the chain is ahead of them.
+  const mixed = copyTo('mixed', older)
+  cpSync(join(site.dir, 'snapshots'), join(mixed, 'snapshots'), { recursive: true })
+  await refused(mixed, /rolled_back/)
+  await refused(older, /rolled_back/)
+})

@@ -1,0 +1,212 @@
+/**
+ * Commits on the real program: whatever the host withholds, delays, restarts or claims, the decision is what the chain holds.
+ * TACIT_LAST_LOOK_ROUNDS sets the number of rounds, TACIT_LAST_LOOK_SEED replays them.
+ */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decideClosed } from '../../../engine/boot/check_chain'
+import type { Journal } from '../../../engine/journal/contract'
+import type { State } from '../../../engine/machine/state/state'
+import type { BatchDecision, ClosePosition } from '../../../engine/ports'
+import { equalBytes } from '../../../protocol/bytes'
+import { farSlot } from '../../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { VaultWorld } from '../../kit/chain/vault_world'
+import { Random } from '../../laws/random'
+import * as folder from '../journal/folder'
+
+const ROUNDS = Number(process.env['TACIT_LAST_LOOK_ROUNDS'] ?? 25)
+const SEED = Number(process.env['TACIT_LAST_LOOK_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
+/** About 40 slots of the embedded chain. */
+const COMMIT_MS = 400
+const LONG_MS = 20_000
+
+let world: VaultWorld
+let dir: string
+let journal: Journal
+let closes = 0
+async function open(finalized_depth: number): Promise<void> {
+  world = await VaultWorld.open({}, finalized_depth)
+  dir = mkdtempSync(join(tmpdir(), 'tacit-commit-'))
+  journal = await folder.open(dir)
+  world.outbox.head = () => journal.head()
+  await world.boot()
+}
+async function close(): Promise<void> {
+  await world.close()
+  await journal.close()
+  rmSync(dir, { recursive: true })
+}
+beforeEach(() => open(4), 30_000)
+afterEach(close)
+
+/** The close of another batch; its group is the newest of the journal. */
+async function nextClose(): Promise<ClosePosition> {
+  closes += 1
+  await journal.append(folder.records(closes, 10))
+  return { ...journal.head(), slot: world.port.view().slot }
+}
+
+/** The commit that the chain holds for good. */
+async function finalCommit() {
+  const { slot } = world.port.view()
+  while ((await world.port.readConfig()).epoch < world.epoch || world.port.view().slot < slot + 6)
+    await Bun.sleep(5)
+  const { commit_seq, commit_head } = await world.port.readConfig()
+  return { commit_seq, commit_head }
+}
+
+/** What a boot from this disk decides, once its own epoch is open. */
+async function decidedAtBoot(close: ClosePosition): Promise<BatchDecision['outcome']> {
+  await world.port.close()
+  await world.boot()
+  const config = await world.port.readConfig()
+  const state = { closed: { seq: close.seq } } as unknown as State
+  const decision = await decideClosed(config, config.epoch, state, journal)
+  if (typeof decision === 'string' || decision?.kind !== 'decided')
+    throw new Error(`no decision: ${decision}`)
+  return decision.outcome
+}
+
+test(`a host that withholds commits for any time, with and without restarts, has no last look: ${ROUNDS} rounds`, async () => {
+  console.log(`TACIT_LAST_LOOK_SEED=${SEED} TACIT_LAST_LOOK_ROUNDS=${ROUNDS}`)
+  const random = new Random(SEED)
+  const counts = { committed: 0, void: 0, rolled_back: 0, restarts: 0 }
+  for (let round = 0; round < ROUNDS; round++) {
+    const close = await nextClose()
+    const until_ms = performance.now() + random.between(0, 2 * COMMIT_MS)
+    world.chain.faults.landing_delay_slots = random.chance(0.3) ? random.between(1, 20) : 0
+    if (random.chance(0.7)) world.chain.faults.drop = () => performance.now() < until_ms
+    const deciding = world.port.commit(close, COMMIT_MS)
+    let outcome: BatchDecision['outcome']
+    if (random.chance(0.25)) {
+      await Bun.sleep(random.between(0, COMMIT_MS))
+      world.chain.faults.drop = undefined
+      counts.restarts += 1
+      outcome = await decidedAtBoot(close)
+    } else outcome = (await deciding)!.outcome
+    world.chain.faults.drop = undefined
+    counts[outcome] += 1
+    const { commit_seq, commit_head } = await finalCommit()
+    expect(outcome).toBe(commit_seq === close.seq ? 'committed' : 'void')
+    if (outcome === 'committed') expect(equalBytes(commit_head, close.head)).toBe(true)
+  }
+  console.log(JSON.stringify(counts))
+  expect(counts.committed).toBeGreaterThan(ROUNDS / 5)
+  expect(counts.rolled_back).toBe(0)
+}, 3_600_000)
+
+test('a void batch never lands: its commit, sent again after the decision, stores nothing', async () => {
+  world.chain.faults.drop = () => true
+  const close = await nextClose()
+  expect(await world.port.commit(close, COMMIT_MS)).toMatchObject({ outcome: 'void', commit_seq: 0 })
+  world.chain.faults.drop = undefined
+  expect((await finalCommit()).commit_seq).toBe(0)
+  const next = await nextClose()
+  expect(await world.port.commit(next, COMMIT_MS)).toMatchObject({
+    outcome: 'committed',
+    commit_seq: next.seq,
+  })
+}, 60_000)
+
+test('after a halt of the cluster longer than the clock allows, a commit that was held back is void', async () => {
+  world.chain.faults.drop = () => true
+  const close = await nextClose()
+  const deciding = world.port.commit(close, COMMIT_MS)
+  await Bun.sleep(50)
+  world.chain.stall(true)
+  world.chain.warpTime(3_600)
+  world.chain.faults.drop = undefined
+  await Bun.sleep(200)
+  world.chain.stall(false)
+  expect(await deciding).toMatchObject({ outcome: 'void' })
+  expect((await finalCommit()).commit_seq).toBe(0)
+}, 60_000)
+
+test('one provider of three that claims to be a billion slots ahead, or that repeats old answers, decides nothing', async () => {
+  const liar = new LyingEndpoint(world.chain.url)
+  const honest = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [world.chain.url, honest.url, liar.url] } })
+  liar.lies = farSlot()
+  world.chain.faults.landing_delay_slots = 15
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  world.chain.faults.landing_delay_slots = 0
+  const frozen = new Map<string, unknown>()
+  liar.lies = {
+    getMultipleAccounts: (result, { params }) => {
+      const name = JSON.stringify(params)
+      if (!frozen.has(name)) frozen.set(name, structuredClone(result))
+      return frozen.get(name)
+    },
+  }
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  await Promise.all([liar.stop(), honest.stop()])
+}, 60_000)
+
+test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
+  await close()
+  await open(32)
+  const { machine } = world.chain
+  const sent: string[] = []
+  world.chain.faults.drop = (signature) => {
+    sent.push(signature)
+    return false
+  }
+  const landedSlots = () => sent.flatMap((one) => machine.store.transaction(one)?.slot ?? [])
+  // A commit that is final before its decision is known here cannot be dropped: the next one is.
+  let commit: ClosePosition
+  do {
+    sent.length = 0
+    commit = await nextClose()
+    expect(await world.port.commit(commit, 60_000)).toMatchObject({ outcome: 'committed' })
+  } while (Math.min(...landedSlots()) <= machine.slotAt('finalized'))
+  world.port.matched(commit.seq + 1)
+  world.chain.faults.drop = () => true
+  // The block of its blockhash stays, so the same bytes land again.
+  world.chain.fork(machine.tip - Math.min(...landedSlots()) + 1)
+  const reorged = () => world.port.health().reasons.includes('commit_reorged')
+  while (!reorged()) await Bun.sleep(5)
+  expect(world.port.health().overdue).toBe(true)
+  world.chain.faults.drop = undefined
+  while (reorged()) await Bun.sleep(5)
+  while ((await world.port.readConfig()).commit_seq !== commit.seq) await Bun.sleep(20)
+}, 60_000)
+
+test('an answer that was under way while a commit was decided is no reorganization', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const held = Promise.withResolvers<void>()
+  const decided = Promise.withResolvers<void>()
+  let looks = 0
+  const later: string[][] = []
+  endpoint.lies = {
+    async getMultipleAccounts(_, { params }) {
+      const [addresses, { commitment }] = params as [string[], { commitment: string }]
+      // Config, tree and known states at confirmed are asked for by the watcher alone while nothing is being decided.
+      if (addresses.length !== 3 || commitment !== 'confirmed') return undefined
+      looks += 1
+      if (looks > 1) return void later.push(world.port.health().reasons)
+      held.resolve()
+      return void (await decided.promise)
+    },
+  }
+  await held.promise
+  const commit = await nextClose()
+  expect(await world.port.commit(commit, LONG_MS)).toMatchObject({ outcome: 'committed' })
+  world.port.matched(commit.seq + 1)
+  later.length = 0
+  decided.resolve()
+  while (later.length < 2) await Bun.sleep(5)
+  expect(later.flat()).not.toContain('commit_reorged')
+  await endpoint.stop()
+}, 60_000)
+
+test('a commit that is newer than the close is of another journal', async () => {
+  const close = await nextClose()
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  expect(await world.port.commit(close, COMMIT_MS)).toMatchObject({ outcome: 'rolled_back' })
+}, 60_000)

@@ -1,0 +1,134 @@
+/** The right to acknowledge: without a fresh view of the own epoch nothing is answered, matched or shown. */
+import { afterEach, expect, test } from 'bun:test'
+import { loadState } from '../../../engine/boot/load_state'
+import { LIMITS } from '../../../engine/limits'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
+import { Trader } from '../../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+async function trading(): Promise<{ open: TestVenue; alice: Trader }> {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  return { open, alice }
+}
+async function funded(open: TestVenue, trader: Trader) {
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  return request
+}
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+const lose = ({ chain, config }: TestVenue) => {
+  chain.lease_age_ms = config.lease_ms + 1
+}
+const regain = ({ chain }: TestVenue) => {
+  chain.lease_age_ms = 0
+}
+/** Everything is on disk and not released. */
+async function held({ chain, engine: { loaded, sequencer } }: TestVenue): Promise<void> {
+  while (chain.lease_age_ms === 0 || loaded.journal.head().seq < sequencer.seq_executed) await turn()
+}
+/** Places and loses the lease before the record is on disk. */
+async function placedWithoutLease(open: TestVenue, request: ReturnType<Trader['place']>) {
+  const { sequencer } = open.engine
+  const executed = sequencer.seq_executed
+  const answer = open.venue.place('alice', request).then(
+    (result) => ({ result, refusal: undefined }),
+    (refusal) => ({ result: undefined, refusal }),
+  )
+  while (sequencer.seq_executed === executed) await turn()
+  lose(open)
+  return answer
+}
+
+test('without a lease every command is refused with the reason, reads go on, and nothing is matched', async () => {
+  const { open, alice } = await trading()
+  const resting = await funded(open, alice)
+  await open.venue.place('alice', resting)
+  lose(open)
+  const attempts = [
+    () => open.venue.place('alice', alice.place(alice.deposit('quote', 200_000_000n))),
+    () => open.venue.cancel('alice', resting.order_id, alice.cancel(resting.order_id)),
+    () => open.venue.deadMan('alice', alice.deadMan(0)),
+  ]
+  for (const attempt of attempts) {
+    const { code, status, applied } = await refusalOf(attempt())
+    expect([code, status, applied]).toEqual(['lease_lost', 503, 'no'])
+  }
+  expect(open.venue.status()).toMatchObject({ ready: false })
+  expect(open.venue.status().reasons.join()).toContain('lease_lost')
+  expect((await open.venue.order('alice', resting.order_id)).status).toBe('accepted')
+  const { slot } = open.engine.state
+  open.chain.tick(5)
+  await turn()
+  expect(open.engine.state.slot).toBe(slot)
+  regain(open)
+  expect(open.venue.status()).toMatchObject({ ready: true, reasons: [] })
+  open.chain.tick(1)
+  expect(open.engine.state.slot).toBe(slot + 6)
+})
+
+test('a command that is durable and lost its right to be released waits, is answered as unknown, and its resend finds it', async () => {
+  const { open, alice } = await trading()
+  const request = await funded(open, alice)
+  const answer = placedWithoutLease(open, request)
+  await held(open)
+  await Bun.sleep(3 * LIMITS.release_look_ms)
+  const nonces = refusalOf(open.venue.nonces('alice', alice.trading_key) as Promise<unknown>)
+  site.later_ms += LIMITS.outcome_unknown_after_ms
+  const { refusal } = (await answer) as { refusal: Awaited<ReturnType<typeof refusalOf>> }
+  expect([refusal.code, refusal.status, refusal.applied]).toEqual(['outcome_unknown', 503, 'unknown'])
+  // What depends on it is not shown either.
+  expect((await nonces).code).toBe('lease_lost')
+  expect((await refusalOf(open.venue.order('alice', request.order_id))).code).toBe('order_unknown')
+  regain(open)
+  await open.engine.sequencer.durable()
+  expect((await open.venue.order('alice', request.order_id)).status).toBe('accepted')
+  const resent = await refusalOf(open.venue.place('alice', request))
+  expect(resent.code).toBe('order_exists')
+  expect(resent.facts.result).toMatchObject({ order_id: request.order_id, receipt: { epoch: 1, index: 0 } })
+})
+
+test('a lease that returns in time releases the answer', async () => {
+  const { open, alice } = await trading()
+  const answer = placedWithoutLease(open, await funded(open, alice))
+  await held(open)
+  regain(open)
+  expect((await answer).result).toMatchObject({ status: 'accepted' })
+})
+
+test('an epoch that is lost meanwhile answers at once, and the next boot has the command', async () => {
+  const { open, alice } = await trading()
+  const request = await funded(open, alice)
+  const answer = placedWithoutLease(open, request)
+  await held(open)
+  open.chain.sink.halted('forked')
+  const { refusal } = (await answer) as { refusal: Awaited<ReturnType<typeof refusalOf>> }
+  expect([refusal.code, refusal.applied]).toEqual(['outcome_unknown', 'unknown'])
+  await open.close()
+  const loaded = await loadState(open.config, { keys: site.keys, chain: open.chain }, site.ledger.config)
+  expect(loaded.verdict.fault).toBeUndefined()
+  expect(loaded.state.orders.size).toBe(1)
+  await loaded.journal.close()
+  await loaded.history.close()
+  loaded.facts.close()
+})
+
+test('a new epoch serves when the lease of the one before is over, and at once when that was released', async () => {
+  const lease_ms = 400
+  await (await site.open({ lease_ms })).close()
+  // It counts from the confirmation of the new epoch.
+  site.ledger.confirmed_ms = performance.now()
+  const second = await site.open({ lease_ms })
+  expect(performance.now() - site.ledger.confirmed_ms).toBeGreaterThanOrEqual(lease_ms * LIMITS.lease_wait)
+  await second.venue.drain()
+  await second.close()
+  site.ledger.confirmed_ms = Number.MAX_SAFE_INTEGER
+  const third = await site.open({ lease_ms })
+  expect(third.venue.status()).toMatchObject({ ready: true })
+})
