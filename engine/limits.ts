@@ -106,6 +106,8 @@ export const LIMITS = {
   journal_write_bytes_max: 4 * 1024 * 1024,
   /** Groups appended to the journal and not yet durable; one more closes it. */
   journal_pending_groups_max: 65_536,
+  /** Interval at which a write that found the disk full is tried again. */
+  disk_retry_ms: 500,
 
   // History
 

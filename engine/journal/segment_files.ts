@@ -1,9 +1,10 @@
 /** Names, locks, loads and syncs the journal's files. */
 
 import { Database } from 'bun:sqlite'
-import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { JournalDamaged, JournalLocked } from './contract'
+import { disk } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
@@ -19,7 +20,8 @@ export const segmentName = (number: number): string => `${String(number).padStar
  * @throws JournalDamaged
  */
 export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
-  const numbers = readdirSync(dir)
+  const numbers = disk
+    .list(dir)
     .map((name) => SEGMENT_NAME.exec(name)?.[1])
     .filter((digits) => digits !== undefined)
     .map(Number)
@@ -53,28 +55,29 @@ export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array)
 
 /** Reads up to `bytes_max` bytes, fewer at the end of the file. */
 export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
-  const fd = openSync(join(dir, name), 'r')
+  const path = join(dir, name)
+  const fd = disk.openSync(path, 'r')
   try {
-    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, fstatSync(fd).size - from)))
+    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
     let filled = 0
     while (filled < bytes.length) {
-      const got = readSync(fd, bytes, filled, bytes.length - filled, from + filled)
+      const got = disk.read(fd, bytes, filled, bytes.length - filled, from + filled)
       if (got === 0) return bytes.subarray(0, filled)
       filled += got
     }
     return bytes
   } finally {
-    closeSync(fd)
+    disk.closeSync(fd)
   }
 }
 
 /** Makes created, renamed and deleted names durable. */
 export function syncFolder(dir: string): void {
-  const fd = openSync(dir, 'r')
+  const fd = disk.openSync(dir, 'r')
   try {
-    fsyncSync(fd)
+    disk.sync(fd)
   } finally {
-    closeSync(fd)
+    disk.closeSync(fd)
   }
 }
 
@@ -87,6 +90,8 @@ export function syncFolder(dir: string): void {
  */
 export function lockFolder(dir: string): () => void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
+  // The folder's own name must be durable before anything in it is.
+  syncFolder(dirname(dir))
   const lock = new Database(join(dir, 'journal.lock'), { create: true })
   try {
     lock.run('PRAGMA busy_timeout = 0')

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Engine } from '../../../engine/boot/assemble'
 import { checkState, journaledHash, judgeJournal } from '../../../engine/boot/check_chain'
 import { takeEpoch } from '../../../engine/boot/open_epoch'
-import type { Journal, JournalFaults } from '../../../engine/journal/contract'
+import type { Journal } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
@@ -23,6 +23,7 @@ import { publicKeyOf } from '../../../protocol/sign'
 import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { Ledger } from '../../kit/venue/memory_chain'
 import { testKeys } from '../../kit/venue/open_test_venue'
+import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { Random } from '../../laws/random'
 
 const ROUNDS = Number(process.env['TACIT_BOOT_ROUNDS'] ?? 60)
@@ -113,11 +114,11 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
   const { random, keys } = vault
   const fault = below(random, 3)
   const at = 1 + below(random, 14)
-  const faults: JournalFaults =
+  const faults: DiskFaults =
     fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
   const chain = vault.port(fault === 2 ? 1 + below(random, 6) : 0)
   const { journal_key: key } = keys
-  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 16_384, faults })
+  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 16_384, ...failing(faults) })
   try {
     const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key })
     vault.landSome()

@@ -1,6 +1,6 @@
 /** A journal that cannot write ends the venue: nothing is served from a memory that may be ahead of the disk. */
 import { afterEach, expect, test } from 'bun:test'
-import type { JournalFaults } from '../../../engine/journal/contract'
+import type { DiskFaults } from '../../kit/venue/failing_disk'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
@@ -12,7 +12,7 @@ afterEach(async () => {
 })
 
 /** A venue with two orders ready to be placed, on a journal with injected faults. */
-async function failing(faults: JournalFaults) {
+async function failing(faults: DiskFaults) {
   const open = await site.open({}, site.dir, faults)
   const alice = await Trader.provisioned(open, 'alice')
   const requests = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))

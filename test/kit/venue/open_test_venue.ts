@@ -8,7 +8,6 @@ import { loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
-import type { JournalFaults } from '../../../engine/journal/contract'
 import { restoreAccounts } from '../../../engine/operator'
 import type { KeysPort } from '../../../engine/ports'
 import { venueOf } from '../../../engine/venue_methods'
@@ -16,6 +15,7 @@ import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
 import { publicKeyOf } from '../../../protocol/sign'
+import { type DiskFaults, failing } from './failing_disk'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
 import { testAccounts } from './test_accounts'
@@ -126,7 +126,7 @@ export class TestSite {
   async open(
     change: Partial<EngineConfig> = {},
     dir = this.dir,
-    faults: JournalFaults = {},
+    faults?: DiskFaults,
   ): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
     this.ledger.unixMs = () => this.unixMs()
@@ -137,7 +137,7 @@ export class TestSite {
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, faults })
+    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
     const accounts = testAccounts()
     const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
     chain.decided = async () => {

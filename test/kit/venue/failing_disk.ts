@@ -1,0 +1,18 @@
+/** Starts a journal's thread whose disk fails once. */
+
+import type { JournalOptions } from '../../../engine/journal/contract'
+
+/** Writes of frames and their syncs are counted from the start of the thread, 1 = the first. */
+export type DiskFaults = {
+  /** This write fails with ENOSPC after half of its sectors. */
+  write_fails_at?: number
+  /** This sync fails with EIO. */
+  sync_fails_at?: number
+}
+
+/** Options of the journal; none without faults. */
+export function failing(faults?: DiskFaults): Pick<JournalOptions, 'thread'> {
+  if (faults === undefined) return {}
+  const url = new URL('./failing_journal_worker.ts', import.meta.url)
+  return { thread: () => new Worker(url, { argv: [JSON.stringify(faults)] }) }
+}

@@ -1,0 +1,32 @@
+/** Runs the journal's thread on a disk that fails where the last argument says. */
+
+import { disk } from '../../../engine/journal/disk'
+import { serveJournal } from '../../../engine/journal/serve_journal'
+import type { DiskFaults } from './failing_disk'
+
+declare const self: Worker
+
+const { write_fails_at, sync_fails_at } = JSON.parse(process.argv.at(-1)!) as DiskFaults
+const { write, datasync } = disk
+let writes = 0
+let syncs = 0
+
+disk.write = (fd, bytes, from, length, at) => {
+  // At 0 is the header of a segment.
+  if (at === 0 || ++writes !== write_fails_at) return write(fd, bytes, from, length, at)
+  write(fd, bytes, from, (length >> 1) & -512, at)
+  throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+}
+disk.datasync = (fd) => {
+  if (++syncs === sync_fails_at)
+    throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+  datasync(fd)
+}
+
+const serve = serveJournal((message, moved = []) =>
+  self.postMessage(
+    message,
+    moved.map((bytes) => bytes.buffer as ArrayBuffer),
+  ),
+)
+self.onmessage = ({ data }) => serve(data)
