@@ -1,7 +1,7 @@
 /** Names the calls by which journal and snapshots reach the disk: a test puts a simulated disk in their place. */
 
 import * as fs from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm, statfs } from 'node:fs/promises'
 
 /** What the callers use of an open file. */
 export type DiskFile = {
@@ -27,6 +27,8 @@ export type Disk = {
   create(path: string): Promise<DiskFile>
   rename(from: string, to: string): Promise<void>
   rm(path: string): Promise<void>
+  /** Bytes that this process may still allocate on the volume of a folder. */
+  freeBytes(dir: string): Promise<number>
 }
 
 export const disk: Disk = {
@@ -44,7 +46,11 @@ export const disk: Disk = {
   rmSync: (path) => fs.rmSync(path, { force: true }),
   create: (path) => open(path, 'w', 0o600),
   rename,
-  rm,
+  rm: (path) => rm(path, { force: true }),
+  freeBytes: async (dir) => {
+    const { bavail, bsize } = await statfs(dir)
+    return bavail * bsize
+  },
 }
 
 /** Writes the first `length` bytes. @throws Error when the disk takes none */

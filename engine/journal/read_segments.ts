@@ -184,3 +184,23 @@ function walkTail(
     releaseBytes(segment.bytes)
   }
 }
+
+/**
+ * Verifies every byte that counts of a segment behind which another one begins.
+ * @throws JournalDamaged
+ */
+export function checkSegment({ dir, key }: { dir: string; key: Uint8Array }, number: number): void {
+  const [header, successor] = listSegments(dir, key, (one) => one === number || one === number + 1)
+  const segment = loadSegment(dir, header!, key)
+  try {
+    let at = segmentStart(header!)
+    while (at.frames < successor!.previous_frames) {
+      const step = readFrame(segment, at)
+      if (step === undefined) throw lost(segment, at)
+      at = step.next
+    }
+    checkSegmentEnd(segment, at, successor!)
+  } finally {
+    releaseBytes(segment.bytes)
+  }
+}

@@ -15,16 +15,25 @@ export const UNFINISHED_SPARE_NAME = 'spare.unfinished'
 
 export const segmentName = (number: number): string => `${String(number).padStart(10, '0')}.segment`
 
+export function segmentNumber(name: string): number | undefined {
+  const digits = SEGMENT_NAME.exec(name)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
 /**
- * Headers of all segments in order: authentic, numbered without a gap, with seqs that never decrease.
+ * Headers of the wanted segments in order: authentic, numbered without a gap, with seqs that never decrease.
  * @throws JournalDamaged
  */
-export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
+export function listSegments(
+  dir: string,
+  key: Uint8Array,
+  wanted: (number: number) => boolean = () => true,
+): SegmentHeader[] {
   const numbers = disk
     .list(dir)
-    .map((name) => SEGMENT_NAME.exec(name)?.[1])
-    .filter((digits) => digits !== undefined)
-    .map(Number)
+    .map(segmentNumber)
+    .filter((number) => number !== undefined)
+    .filter(wanted)
     .sort((a, b) => a - b)
   const headers: SegmentHeader[] = []
   for (const number of numbers) {

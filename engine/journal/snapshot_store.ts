@@ -42,6 +42,8 @@ export interface SnapshotStore {
   ): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
   /** Journal seqs of the stored snapshots, newest first. */
   seqs(): number[]
+  /** Authenticates every piece, whatever hash the journal states. @throws Error for a damaged snapshot */
+  verify(seq: number): void
 }
 
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
@@ -85,10 +87,14 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       try {
         state_hash = await writePieces(file, header, key, inPieces(blocks()))
         await file.sync()
+      } catch (error) {
+        // It holds space that a full disk lacks.
+        await disk.rm(unfinished)
+        throw error
       } finally {
         await file.close()
       }
-      await disk.rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
+      await disk.rename(unfinished, join(dir, snapshotName(seq)))
       syncFolder(dir)
       for (const name of names()) if (![seq, kept].includes(seqOf(name))) await disk.rm(join(dir, name))
       return state_hash
@@ -105,9 +111,16 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       return { snapshot: undefined, rejected }
     },
     seqs: () => names().map(seqOf),
+    verify(seq) {
+      const name = snapshotName(seq)
+      const header = readHeader(dir, name)
+      if (header === undefined) throw new Error('the snapshot has no valid header')
+      for (const _ of readPieces(dir, name, key, header, undefined));
+    },
   }
 }
 
+export const snapshotName = (seq: number): string => `${String(seq).padStart(16, '0')}.snapshot`
 const seqOf = (name: string): number => Number(SNAPSHOT_NAME.exec(name)![1])
 
 /** The salt gives each file its own key, so the piece number is a nonce used once; the header fixes the piece count. */
@@ -174,7 +187,7 @@ function* readPieces(
   name: string,
   key: Uint8Array,
   header: Header,
-  state_hash: Uint8Array,
+  state_hash: Uint8Array | undefined,
 ): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
   const associated = HEADER.encode(header)
@@ -190,7 +203,8 @@ function* readPieces(
     at += sealed.length
     releaseBytes(sealed)
     hasher.update(plain)
-    if (piece === pieceCount(header.bytes) - 1 && !hasher.digest().equals(state_hash))
+    const is_last = piece === pieceCount(header.bytes) - 1
+    if (is_last && state_hash !== undefined && !hasher.digest().equals(state_hash))
       throw new Error('the snapshot is not the journaled one')
     yield plain
     releaseBytes(plain)

@@ -25,7 +25,6 @@ export class Hub {
   constructor(
     private readonly history: History,
     /** Called when the log cannot be read. */
-    private readonly broken: () => void,
   ) {}
 
   /**
@@ -145,7 +144,6 @@ export class Hub {
       read()
     } catch (error) {
       if (!(error instanceof HistoryBroken)) throw error
-      this.broken()
       this.remove(stream)
       stream.sink.bye('restart', LIMITS.restart_retry_after_ms)
     }

@@ -92,7 +92,7 @@ const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'not
 /** Nothing may be acknowledged, cancels included. */
 const SILENT: Codes = ['matching_unavailable', 'lease_lost', 'commit_reorged', 'unanchored']
 const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
-const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining']
+const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining', 'disk_full']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',

@@ -54,11 +54,27 @@ export class SimulatedDisk {
     const mood = this.below(4)
     const keeps = () => mood === 0 || (mood !== 1 && this.below(2) === 0)
     const inodes = new Set([...this.names.values(), ...this.durable_names.values()])
-    for (const change of this.unsynced) for (const [, inode] of change) if (inode !== undefined) inodes.add(inode)
+    for (const change of this.unsynced)
+      for (const [, inode] of change) if (inode !== undefined) inodes.add(inode)
     for (const inode of inodes) this.settle(inode, keeps)
     for (const change of this.unsynced) if (keeps()) apply(this.durable_names, change)
     this.unsynced = []
     this.names = new Map(this.durable_names)
+  }
+
+  /** What a host copies: the files as they are, cache and all. */
+  copy(): ReadonlyMap<string, Uint8Array> {
+    return new Map([...this.names].map(([path, { cached }]) => [path, cached.slice()]))
+  }
+
+  putBack(files: ReadonlyMap<string, Uint8Array>): void {
+    const inodes = [...files].map(([path, bytes]): [string, Inode] => [
+      path,
+      { durable: bytes.slice(), cached: bytes.slice(), versions: new Map() },
+    ])
+    this.names = new Map(inodes)
+    this.durable_names = new Map(inodes)
+    this.unsynced = []
   }
 
   private settle(inode: Inode, keeps: () => boolean): void {
@@ -75,9 +91,9 @@ export class SimulatedDisk {
     versions.clear()
   }
 
-  private change(path: NameChange): void {
-    apply(this.names, path)
-    this.unsynced.push(path)
+  private change(names: NameChange): void {
+    apply(this.names, names)
+    this.unsynced.push(names)
   }
 
   /** Counts a call; returns the trouble that it meets. */
@@ -99,7 +115,8 @@ export class SimulatedDisk {
 
   private writeTo(inode: Inode, bytes: Uint8Array, at: number): number {
     const kind = this.step()
-    const length = kind === undefined ? bytes.length : (this.below(bytes.length + SECTOR) & -SECTOR) % (bytes.length + 1)
+    const length =
+      kind === undefined ? bytes.length : (this.below(bytes.length + SECTOR) & -SECTOR) % (bytes.length + 1)
     this.put(inode, bytes.subarray(0, length), at)
     if (kind === 'ends') this.ended = true
     if (kind === 'ends') throw new Ended()
@@ -152,7 +169,12 @@ export class SimulatedDisk {
 
   private rename(from: string, to: string): void {
     const inode = this.inode(from)
-    this.mutate(() => this.change([[to, inode], [from, undefined]]))
+    this.mutate(() =>
+      this.change([
+        [to, inode],
+        [from, undefined],
+      ]),
+    )
   }
 
   private remove(path: string): void {
@@ -160,7 +182,11 @@ export class SimulatedDisk {
     if (this.names.has(path)) this.mutate(() => this.change([[path, undefined]]))
   }
 
-  private readonly folder: Inode = { durable: new Uint8Array(), cached: new Uint8Array(), versions: new Map() }
+  private readonly folder: Inode = {
+    durable: new Uint8Array(),
+    cached: new Uint8Array(),
+    versions: new Map(),
+  }
 
   private syncFolder(): void {
     const kind = this.step()
@@ -187,7 +213,8 @@ export class SimulatedDisk {
       into.set(part, from)
       return part.length
     },
-    write: (fd, bytes, from, length, at) => this.writeTo(this.file(fd), bytes.subarray(from, from + length), at),
+    write: (fd, bytes, from, length, at) =>
+      this.writeTo(this.file(fd), bytes.subarray(from, from + length), at),
     sync: (fd) => {
       const inode = this.file(fd)
       if (inode === this.folder) this.syncFolder()
@@ -198,7 +225,8 @@ export class SimulatedDisk {
       this.mutate(() => {
         const inode = this.inode(path)
         inode.cached = resized(inode.cached, bytes)
-        for (const sector of inode.versions.keys()) if (sector * SECTOR >= bytes) inode.versions.delete(sector)
+        for (const sector of inode.versions.keys())
+          if (sector * SECTOR >= bytes) inode.versions.delete(sector)
       }),
     renameSync: (from, to) => this.rename(from, to),
     rmSync: (path) => this.remove(path),
@@ -216,6 +244,7 @@ export class SimulatedDisk {
     },
     rename: async (from, to) => this.rename(from, to),
     rm: async (path) => this.remove(path),
+    freeBytes: async () => 2 ** 40,
   }
 }
 

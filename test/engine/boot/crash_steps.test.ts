@@ -20,10 +20,10 @@ import { Replayer } from '../../../engine/sequencer/replayer'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { publicKeyOf } from '../../../protocol/sign'
+import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { Ledger } from '../../kit/venue/memory_chain'
 import { testKeys } from '../../kit/venue/open_test_venue'
-import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { Random } from '../../laws/random'
 
 const ROUNDS = Number(process.env['TACIT_BOOT_ROUNDS'] ?? 60)
@@ -114,11 +114,15 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
   const { random, keys } = vault
   const fault = below(random, 3)
   const at = 1 + below(random, 14)
-  const faults: DiskFaults =
-    fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
+  const faults: DiskFaults = fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
   const chain = vault.port(fault === 2 ? 1 + below(random, 6) : 0)
   const { journal_key: key } = keys
-  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 16_384, ...failing(faults) })
+  const journal = await openJournal({
+    dir: join(dir, 'journal'),
+    key,
+    segment_bytes: 16_384,
+    ...failing(faults),
+  })
   try {
     const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key })
     vault.landSome()

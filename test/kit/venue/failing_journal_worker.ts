@@ -18,8 +18,7 @@ disk.write = (fd, bytes, from, length, at) => {
   throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
 }
 disk.datasync = (fd) => {
-  if (++syncs === sync_fails_at)
-    throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+  if (++syncs === sync_fails_at) throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
   datasync(fd)
 }
 

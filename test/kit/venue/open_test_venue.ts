@@ -123,11 +123,7 @@ export class TestSite {
   private running: TestVenue | undefined
 
   /** `faults` counts the journal's writes from this opening. */
-  async open(
-    change: Partial<EngineConfig> = {},
-    dir = this.dir,
-    faults?: DiskFaults,
-  ): Promise<TestVenue> {
+  async open(change: Partial<EngineConfig> = {}, dir = this.dir, faults?: DiskFaults): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
     this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
