@@ -46,23 +46,13 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     unixMs: () => chain.view().unix_ms,
     monotonicMs: () => ports.clock.monotonicMs(),
   }
-  const scrub = new Scrub({
-    journal_dir: join(config.data_dir, 'journal'),
-    snapshots_dir: join(config.data_dir, 'snapshots'),
-    key: ports.keys.journal_key,
-  })
-  const disk_gauge = new DiskGauge(config.data_dir)
+  const files = openFiles(config, ports.keys, loaded)
   const availability = new Availability(
     chain,
     config.lease_ms,
     () => anchoring.isOverdue(),
     () => closing.isLate(),
-    {
-      isFull: () => disk_gauge.isFull(),
-      isHistoryBroken: history.isBroken,
-      isHistoryStalled: history.isStalled,
-      damage: () => scrub.damaged,
-    },
+    files.health,
   )
   availability.halt(state.halted)
   const views = openViews(config, loaded)
@@ -97,8 +87,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     loaded,
     state,
     availability,
-    disk_gauge,
-    scrub,
+    ...files,
     ...views,
     ...writer,
     halt,
@@ -115,6 +104,23 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     }),
     ...openReads(config, { chain, hash, clock }, loaded, views, first),
   }
+}
+
+/** What watches the files while the venue runs. */
+function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history }: Loaded) {
+  const disk_gauge = new DiskGauge(data_dir)
+  const scrub = new Scrub({
+    journal_dir: join(data_dir, 'journal'),
+    snapshots_dir: join(data_dir, 'snapshots'),
+    key: journal_key,
+  })
+  const health = {
+    isFull: () => disk_gauge.isFull(),
+    isHistoryBroken: history.isBroken,
+    isHistoryStalled: history.isStalled,
+    damage: () => scrub.damaged,
+  }
+  return { disk_gauge, scrub, health }
 }
 
 /** The views that durable records update. */

@@ -41,7 +41,10 @@ export async function drain(engine: Engine): Promise<void> {
   sequencer.stop(new Refusal('draining'))
 }
 
-/** Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the disk took none. */
+/**
+ * Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the
+ * disk took none.
+ */
 async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()

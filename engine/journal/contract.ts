@@ -70,7 +70,7 @@ export type JournalOptions = {
   key: Uint8Array
   /** Size of a segment file, a multiple of 512; default 64 MiB. */
   segment_bytes?: number
-  /** Runs `serveJournal`; a test starts one whose disk fails. */
+  /** Runs a `JournalServer`; a test starts one whose disk fails. */
   thread?: () => Worker
 }
 

@@ -2,12 +2,12 @@
 
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { Request } from './contract'
-import { serveJournal } from './serve_journal'
+import { JournalServer } from './journal_server'
 
 declare const self: Worker
 
 const worked = collectWhenQuiet()
-const serve = serveJournal((message, moved = []) =>
+const server = new JournalServer((message, moved = []) =>
   self.postMessage(
     message,
     moved.map((bytes) => bytes.buffer as ArrayBuffer),
@@ -16,5 +16,5 @@ const serve = serveJournal((message, moved = []) =>
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   worked()
-  serve(data)
+  server.receive(data)
 }

@@ -92,7 +92,7 @@ const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'not
 /** Nothing may be acknowledged, cancels included. */
 const SILENT: Codes = ['matching_unavailable', 'lease_lost', 'commit_reorged', 'unanchored']
 const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
-const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining', 'disk_full']
+const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',
@@ -109,6 +109,7 @@ export const CHECK_REFUSALS: Codes = [
   'instrument_paused',
   ...SILENT,
   ...UNAVAILABLE,
+  'disk_full',
 ]
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
@@ -171,4 +172,9 @@ export const WITHDRAWAL_REFUSALS: Codes = [
   'collateral_insufficient',
   'withdraw_below_minimum',
 ]
-export const RESHAPE_REFUSALS: Codes = [...NOTE_COMMAND, 'reshape_invalid', 'collateral_insufficient']
+export const RESHAPE_REFUSALS: Codes = [
+  ...NOTE_COMMAND,
+  'reshape_invalid',
+  'collateral_insufficient',
+  'disk_full',
+]

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import type { Reply, Request } from '../../../engine/journal/contract'
 import { type Disk, disk } from '../../../engine/journal/disk'
 import { encodeGroup } from '../../../engine/journal/frame'
-import { serveJournal } from '../../../engine/journal/serve_journal'
+import { JournalServer } from '../../../engine/journal/journal_server'
 import { SimulatedDisk } from '../../kit/simulated_disk'
 import { KEY, records, SIGNER } from './folder'
 
@@ -18,7 +18,8 @@ function opened() {
   simulated.start()
   Object.assign(disk, simulated.disk)
   const replies: Reply[] = []
-  const serve: (request: Request) => void = serveJournal((reply) => void replies.push(reply))
+  const server = new JournalServer((reply) => void replies.push(reply))
+  const serve = (request: Request) => server.receive(request)
   const open = () => serve({ op: 'open', dir: '/journal', key: KEY, segment_bytes: 4_096 })
   let seq = 0
   const append = () =>

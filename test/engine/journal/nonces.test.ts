@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { disk } from '../../../engine/journal/disk'
 import { encodeGroup } from '../../../engine/journal/frame'
-import { serveJournal } from '../../../engine/journal/serve_journal'
+import { JournalServer } from '../../../engine/journal/journal_server'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { SimulatedDisk } from '../../kit/simulated_disk'
 import { Random } from '../../laws/random'
@@ -67,15 +67,15 @@ test(`no sector of a journal is sealed twice under one key (seed ${SEED})`, asyn
     const kind = random.pick(['ends', 'EIO'] as const)!
     simulated.start({ at: random.between(4, 40), kind })
     let seq = 0
-    const serve = serveJournal((reply) => {
+    const server = new JournalServer((reply) => {
       if (reply.op === 'opened') seq = reply.seq
       if (reply.op === 'refused' && reply.failure.damage !== undefined) throw new Error(reply.failure.message)
     })
-    serve({ op: 'open', dir: '/journal', key: KEY, segment_bytes: 8_192 })
-    serve({ op: 'sign_as', signer: { ...SIGNER, epoch: random.between(4, 5) } })
+    server.receive({ op: 'open', dir: '/journal', key: KEY, segment_bytes: 8_192 })
+    server.receive({ op: 'sign_as', signer: { ...SIGNER, epoch: random.between(4, 5) } })
     for (let step = 0; step < 6; step++) {
       // The same record at the same place again, as after an old disk was put back.
-      serve({ op: 'append', group: encodeGroup(records(step, 1, 700), ++seq, new Uint8Array(32)) })
+      server.receive({ op: 'append', group: encodeGroup(records(step, 1, 700), ++seq, new Uint8Array(32)) })
       await turns(random.between(0, 3))
     }
     await turns(4)

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { NewRecord, Reply, Request } from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
 import { encodeGroup, readRecords } from '../../../engine/journal/frame'
-import { serveJournal } from '../../../engine/journal/serve_journal'
+import { JournalServer } from '../../../engine/journal/journal_server'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { SimulatedDisk } from '../../kit/simulated_disk'
 import { Random } from '../../laws/random'
@@ -33,10 +33,10 @@ const turns = async (count: number) => {
 /** One process: requests in, replies out. */
 function process_() {
   const replies: Reply[] = []
-  const serve = serveJournal((reply) => void replies.push(reply))
+  const server = new JournalServer((reply) => void replies.push(reply))
   const of = <O extends Reply['op']>(op: O) =>
     replies.filter((reply): reply is Extract<Reply, { op: O }> => reply.op === op)
-  return { serve: (request: Request) => serve(request), replies, of }
+  return { serve: (request: Request) => server.receive(request), replies, of }
 }
 type Process = ReturnType<typeof process_>
 

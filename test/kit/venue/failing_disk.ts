@@ -13,6 +13,6 @@ export type DiskFaults = {
 /** Options of the journal; none without faults. */
 export function failing(faults?: DiskFaults): Pick<JournalOptions, 'thread'> {
   if (faults === undefined) return {}
-  const url = new URL('./failing_journal_worker.ts', import.meta.url)
-  return { thread: () => new Worker(url, { argv: [JSON.stringify(faults)] }) }
+  const argv = [JSON.stringify(faults)]
+  return { thread: () => new Worker(new URL('./failing_journal_worker.ts', import.meta.url), { argv }) }
 }

@@ -1,7 +1,7 @@
 /** Runs the journal's thread on a disk that fails where the last argument says. */
 
 import { disk } from '../../../engine/journal/disk'
-import { serveJournal } from '../../../engine/journal/serve_journal'
+import { JournalServer } from '../../../engine/journal/journal_server'
 import type { DiskFaults } from './failing_disk'
 
 declare const self: Worker
@@ -22,10 +22,10 @@ disk.datasync = (fd) => {
   datasync(fd)
 }
 
-const serve = serveJournal((message, moved = []) =>
+const server = new JournalServer((message, moved = []) =>
   self.postMessage(
     message,
     moved.map((bytes) => bytes.buffer as ArrayBuffer),
   ),
 )
-self.onmessage = ({ data }) => serve(data)
+self.onmessage = ({ data }) => server.receive(data)

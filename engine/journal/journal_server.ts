@@ -17,17 +17,15 @@ type Opened = {
   spare: SpareSegment
   queue: CommitQueue
 }
-/**
- * Returns the handler of requests; the first one opens the journal.
- * @param reply the bytes of `moved` belong to the receiver afterwards
- */
-export function serveJournal(
-  reply: (message: Reply, moved?: Uint8Array[]) => void,
-): (request: Request) => void {
-  let opened: Opened | undefined
-  const readers = new Map<number, SegmentReader>()
+/** The first request opens the journal. */
+export class JournalServer {
+  private opened: Opened | undefined
+  private readonly readers = new Map<number, SegmentReader>()
 
-  function open(options: OpenRequest): void {
+  /** @param reply the bytes of `moved` belong to the receiver afterwards */
+  constructor(private readonly reply: (message: Reply, moved?: Uint8Array[]) => void) {}
+
+  private open(options: OpenRequest): void {
     const { dir, key, segment_bytes } = options
     const { segments, end } = openTail(dir, key)
     const last = segments.at(-1)
@@ -41,17 +39,17 @@ export function serveJournal(
       writer,
       spare,
       segments,
-      (proofs) => reply({ op: 'durable', proofs }, [proofs]),
-      (error) => reply({ op: 'failed', failure: toFailure(error) }),
+      (proofs) => this.reply({ op: 'durable', proofs }, [proofs]),
+      (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
     )
-    opened = { options, segments, writer, spare, queue }
+    this.opened = { options, segments, writer, spare, queue }
     const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }
-    reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
+    this.reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
     spare.begin()
   }
 
   /** Oldest first, each deletion durable before the next, so that no crash leaves a gap. */
-  function retire({ options, segments }: Opened, before_seq: number): void {
+  private retire({ options, segments }: Opened, before_seq: number): void {
     for (;;) {
       const [first, second] = segments
       if (first === undefined || second === undefined || second.seq >= before_seq) break
@@ -59,41 +57,41 @@ export function serveJournal(
       syncFolder(options.dir)
       segments.shift()
     }
-    reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
+    this.reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
   }
 
-  function read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
+  private read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
     const end = journal.writer.position
     const reader: SegmentReader =
       end === undefined
         ? { next: () => nothing(), stop: () => undefined }
         : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.expected)
-    readers.set(request.reader, reader)
+    this.readers.set(request.reader, reader)
   }
 
-  function readNext(id: number): void {
-    const chunk = readers.get(id)?.next() ?? nothing()
-    if (chunk.last) readers.delete(id)
-    reply({ op: 'chunk', reader: id, ...chunk }, [chunk.groups])
+  private readNext(id: number): void {
+    const chunk = this.readers.get(id)?.next() ?? nothing()
+    if (chunk.last) this.readers.delete(id)
+    this.reply({ op: 'chunk', reader: id, ...chunk }, [chunk.groups])
   }
 
-  function readStop(id: number): void {
-    readers.get(id)?.stop()
-    readers.delete(id)
+  private readStop(id: number): void {
+    this.readers.get(id)?.stop()
+    this.readers.delete(id)
   }
 
-  function readFailed(reader: number, error: unknown): void {
-    readStop(reader)
-    reply({ op: 'read_failed', reader, failure: toFailure(error) })
+  private readFailed(reader: number, error: unknown): void {
+    this.readStop(reader)
+    this.reply({ op: 'read_failed', reader, failure: toFailure(error) })
   }
 
-  async function close(journal: Opened): Promise<void> {
+  private async close(journal: Opened): Promise<void> {
     await journal.spare.stop(journal.queue.drained())
     journal.writer.close()
-    reply({ op: 'closed' })
+    this.reply({ op: 'closed' })
   }
 
-  function handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
+  private handle(request: Exclude<Request, OpenRequest>, journal: Opened): void {
     switch (request.op) {
       case 'append':
         journal.queue.push(request.group)
@@ -102,30 +100,30 @@ export function serveJournal(
         journal.queue.signAs(request.signer)
         break
       case 'retire':
-        retire(journal, request.before_seq)
+        this.retire(journal, request.before_seq)
         break
       case 'read':
-        read(journal, request)
+        this.read(journal, request)
         break
       case 'read_next':
-        readNext(request.reader)
+        this.readNext(request.reader)
         break
       case 'read_stop':
-        readStop(request.reader)
+        this.readStop(request.reader)
         break
       case 'close':
-        void close(journal)
+        void this.close(journal)
     }
   }
 
-  return (request) => {
+  receive(request: Request): void {
     try {
-      if (request.op === 'open') open(request)
-      else handle(request, opened as Opened)
+      if (request.op === 'open') this.open(request)
+      else this.handle(request, this.opened as Opened)
     } catch (error) {
-      if (request.op === 'open') reply({ op: 'refused', failure: toFailure(error) })
-      else if (request.op === 'read' || request.op === 'read_next') readFailed(request.reader, error)
-      else reply({ op: 'failed', failure: toFailure(error) })
+      if (request.op === 'open') this.reply({ op: 'refused', failure: toFailure(error) })
+      else if (request.op === 'read' || request.op === 'read_next') this.readFailed(request.reader, error)
+      else this.reply({ op: 'failed', failure: toFailure(error) })
     }
   }
 }
