@@ -22,10 +22,7 @@ export class Hub {
   /** Events published in this turn, by account. */
   private turn = new Map<string, EventWithText[]>()
 
-  constructor(
-    private readonly history: History,
-    /** Called when the log cannot be read. */
-  ) {}
+  constructor(private readonly history: History) {}
 
   /**
    * Queues an event that is durable and recorded in the history. Delivery runs in a microtask, after the publishing

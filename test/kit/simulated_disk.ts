@@ -7,7 +7,7 @@ import type { Disk } from '../../engine/journal/disk'
 
 const SECTOR = 512
 /** The process ends here: no later call of it reaches the disk. */
-export class Ended extends Error {}
+class Ended extends Error {}
 
 /** `versions` holds the contents a dirty sector had since the last sync. */
 type Inode = {

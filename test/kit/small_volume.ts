@@ -7,12 +7,12 @@ import { join } from 'node:path'
 
 const made = () => mkdtempSync(join(tmpdir(), 'tacit-volume-'))
 const mount = (size: string, dir: string) =>
-  spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
+  spawnSync('/bin/mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
 
 export function isMountable(): boolean {
   const dir = made()
   const mounted = mount('64k', dir)
-  if (mounted) spawnSync('umount', [dir])
+  if (mounted) spawnSync('/bin/umount', [dir])
   rmSync(dir, { recursive: true })
   return mounted
 }
@@ -24,7 +24,7 @@ export async function withSmallVolume(size: string, body: (dir: string) => Promi
     await body(dir)
   } finally {
     // Lazy: the thread of the test may hold files of it still.
-    spawnSync('umount', ['-l', dir])
+    spawnSync('/bin/umount', ['-l', dir])
     rmSync(dir, { recursive: true, force: true })
   }
 }
