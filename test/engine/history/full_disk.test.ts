@@ -1,6 +1,5 @@
 /** A history whose disk takes no writes: reads go on, writes are repeated until they succeed, and no restart is needed. */
 import { expect, test } from 'bun:test'
-import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HistoryBroken, HistoryStalled, type NewEvent, type NewLines } from '../../../engine/history/contract'
 import { openWritable } from '../../../engine/history/database'
@@ -8,7 +7,7 @@ import { withTexts } from '../../../engine/history/event_text'
 import { writeGently } from '../../../engine/history/write_gently'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
-import { isMountable, withSmallVolume } from '../../kit/small_volume'
+import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 import { id, KEY, open, order, Recorder, withFolder } from './account_events'
 
 const until = async (holds: () => boolean) => {
@@ -52,26 +51,13 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
   })
 })
 
-/** Takes the rest of the volume. */
-function fillUp(dir: string): void {
-  for (const bytes of [2 ** 16, 2 ** 12]) {
-    for (let n = 0; ; n++) {
-      try {
-        writeFileSync(join(dir, `filler.${bytes}.${n}`), new Uint8Array(bytes))
-      } catch {
-        break
-      }
-    }
-  }
-}
-
 test.skipIf(!isMountable())('a full volume stalls the history until there is space', async () => {
   await withSmallVolume('2m', async (dir) => {
     const { history, ...reads } = await open(join(dir, 'history'))
     const recorder = new Recorder(reads as never)
     recorder.record('alice', 'order.accepted', order(1, 'accepted'))
     await history.flush()
-    fillUp(dir)
+    const free = fillUp(dir)
     for (let n = 2; n <= 2_000; n++) recorder.record('alice', 'order.accepted', order(n, 'accepted'))
     const flushing = history.flush().catch((error) => error)
     await until(() => history.isStalled())
@@ -83,8 +69,7 @@ test.skipIf(!isMountable())('a full volume stalls the history until there is spa
     expect(reads.events('alice', 0, 500).items).toHaveLength(500)
     const { watermark } = history
     expect(watermark()).toBeLessThan(2_000)
-    for (const bytes of [2 ** 16, 2 ** 12])
-      for (let n = 0; n < 64; n++) rmSync(join(dir, `filler.${bytes}.${n}`), { force: true })
+    free()
     await until(() => !history.isStalled())
     await history.flush()
     expect(watermark()).toBe(2_000)
@@ -100,7 +85,7 @@ test.skipIf(!isMountable())(
       const recorder = new Recorder(first)
       recorder.record('alice', 'order.accepted', order(1, 'accepted'))
       await first.flush()
-      fillUp(dir)
+      const free = fillUp(dir)
       for (let n = 2; n <= 2_000; n++) recorder.record('alice', 'order.accepted', order(n, 'accepted'))
       first.flush().catch(() => undefined)
       await until(() => first.history.isStalled())
@@ -108,8 +93,7 @@ test.skipIf(!isMountable())(
       await first.close()
       // A start on a full volume fails rather than to discard what is stored.
       expect(await open(join(dir, 'history')).catch((error) => error)).toBeInstanceOf(Error)
-      for (const bytes of [2 ** 16, 2 ** 12])
-        for (let n = 0; n < 64; n++) rmSync(join(dir, `filler.${bytes}.${n}`), { force: true })
+      free()
       const second = await open(join(dir, 'history'))
       expect(second.watermark()).toBe(stored)
       expect(second.order(id(1))?.order.status).toBe('accepted')

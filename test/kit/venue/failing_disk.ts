@@ -1,4 +1,4 @@
-/** Starts a journal's thread whose disk fails once. */
+/** Starts a journal's thread whose disk fails or stalls at a chosen moment. */
 
 import type { JournalOptions } from '../../../engine/journal/contract'
 
@@ -8,6 +8,8 @@ export type DiskFaults = {
   write_fails_at?: number
   /** This sync fails with EIO. */
   sync_fails_at?: number
+  /** While this file exists, writes fail with ENOSPC, syncs fail with EIO, or syncs last. */
+  while?: { exists: string; then: 'write_fails' | 'sync_fails' | 'sync_lasts' }
 }
 
 /** Options of the journal; none without faults. */

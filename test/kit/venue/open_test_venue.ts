@@ -120,6 +120,8 @@ export class TestSite {
   later_ms = 0
   /** The chain's clock; a test may move it. */
   unixMs = (): number => Date.now()
+  /** The host's wall clock, years off, which nothing may notice. */
+  wall_ms = 7
   private running: TestVenue | undefined
 
   /** `faults` counts the journal's writes from this opening. */
@@ -128,8 +130,7 @@ export class TestSite {
     this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    // The host's wall clock is years off, which nothing may notice.
-    const clock = { unixMs: () => 7, monotonicMs: () => performance.now() + this.later_ms }
+    const clock = { unixMs: () => this.wall_ms, monotonicMs: () => performance.now() + this.later_ms }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
