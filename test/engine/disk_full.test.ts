@@ -83,66 +83,81 @@ const until = async (holds: () => boolean) => {
   while (!holds()) await Bun.sleep(5)
 }
 
-test.skipIf(!isMountable())('a volume without one free byte: cancels go on, and all heals with space', async () => {
-  await withSmallVolume('24m', async (dir) => {
-    // The reserve would not fit into the memory of a test.
-    disk.freeBytes = async (path) => (await real.freeBytes(path)) + 254 * MIB
-    const open = await site.open({}, dir)
-    const { venue, engine } = open
-    const alice = await Trader.provisioned(open, 'alice')
-    const orders = [1, 2, 3].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
-    await open.chain.finalizeLeaves()
-    for (const order of orders.slice(0, 2)) await venue.place('alice', order)
-    const spare = join(dir, 'journal', 'spare.zeros')
-    await until(() => disk.exists(spare))
-    await engine.loaded.history.flush()
-    expect(venue.status().reasons).toEqual([])
+test.skipIf(!isMountable())(
+  'a volume without one free byte: cancels go on, and all heals with space',
+  async () => {
+    await withSmallVolume('24m', async (dir) => {
+      // The reserve would not fit into the memory of a test.
+      disk.freeBytes = async (path) => (await real.freeBytes(path)) + 254 * MIB
+      const open = await site.open({}, dir)
+      const { venue, engine } = open
+      const alice = await Trader.provisioned(open, 'alice')
+      const orders = [1, 2, 3].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
+      await open.chain.finalizeLeaves()
+      for (const order of orders.slice(0, 2)) await venue.place('alice', order)
+      const spare = join(dir, 'journal', 'spare.zeros')
+      await until(() => disk.exists(spare))
+      await engine.loaded.history.flush()
+      expect(venue.status().reasons).toEqual([])
 
-    const free = fillUp(dir);)
-    await engine.disk_gauge.measure()
-    expect((await refusalOf(venue.place('alice', orders[2]!))).code).toBe('disk_full')
-    const [first, second] = orders
-    await venue.cancel('alice', first!.order_id, alice.cancel(first!.order_id))
-    while (!engine.loaded.history.isStalled()) {
-      await engine.sequencer.submit({ kind: 'queue_capacity', capacity: engine.state.settlement.queue_capacity + 1 })
-      await Bun.sleep(5)
-    }
-    expect(venue.status().reasons.map((reason) => reason.split(':')[0])).toEqual(['disk_full', 'history_stalled'])
-    expect(venue.status()).toMatchObject({ ready: false, matching: 'running' })
-    expect((await venue.order('alice', first!.order_id)).status).toBe('cancelled')
+      const free = fillUp(dir)
+      await engine.disk_gauge.measure()
+      expect((await refusalOf(venue.place('alice', orders[2]!))).code).toBe('disk_full')
+      const [first, second] = orders
+      await venue.cancel('alice', first!.order_id, alice.cancel(first!.order_id))
+      while (!engine.loaded.history.isStalled()) {
+        await engine.sequencer.submit({
+          kind: 'queue_capacity',
+          capacity: engine.state.settlement.queue_capacity + 1,
+        })
+        await Bun.sleep(5)
+      }
+      expect(venue.status().reasons.map((reason) => reason.split(':')[0])).toEqual([
+        'disk_full',
+        'history_stalled',
+      ])
+      expect(venue.status()).toMatchObject({ ready: false, matching: 'running' })
+      expect((await venue.order('alice', first!.order_id)).status).toBe('cancelled')
 
-    free()
-    await engine.disk_gauge.measure()
-    await until(() => venue.status().reasons.length === 0)
-    await venue.place('alice', orders[2]!)
-    await open.close();const again = await site.open({}, dir)
-    const status = async (id: string) => (await again.venue.order('alice', id)).status
-    expect(await status(first!.order_id)).toBe('cancelled')
-    expect(await status(second!.order_id)).toBe('accepted')
-    expect(await status(orders[2]!.order_id)).toBe('accepted')
-    expect(again.fatal.concat(open.fatal)).toEqual([])
-    await again.close()
-  })
-}, 60_000)
+      free()
+      await engine.disk_gauge.measure()
+      await until(() => venue.status().reasons.length === 0)
+      await venue.place('alice', orders[2]!)
+      await open.close()
+      const again = await site.open({}, dir)
+      const status = async (id: string) => (await again.venue.order('alice', id)).status
+      expect(await status(first!.order_id)).toBe('cancelled')
+      expect(await status(second!.order_id)).toBe('accepted')
+      expect(await status(orders[2]!.order_id)).toBe('accepted')
+      expect(again.fatal.concat(open.fatal)).toEqual([])
+      await again.close()
+    })
+  },
+  60_000,
+)
 
-test.skipIf(!isMountable())('a read-only volume is named at the start, which changes nothing', async () => {
-  await withSmallVolume('24m', async (dir) => {
-    disk.freeBytes = async () => 300 * MIB
-    const first = await site.open({}, dir)
-    const alice = await Trader.provisioned(first, 'alice')
-    const order = alice.place(alice.deposit('quote', 200_000_000n))
-    await first.chain.finalizeLeaves()
-    await first.venue.place('alice', order)
-    await first.close()
-    setReadOnly(dir, true)
-    const refused = await site.open({}, dir).catch((error: Error) => error)
-    expect(String(refused)).toMatch(/read-?only/i)
-    setReadOnly(dir, false)
-    const second = await site.open({}, dir)
-    expect((await second.venue.order('alice', order.order_id)).status).toBe('accepted')
-    await second.close()
-  })
-}, 60_000)
+test.skipIf(!isMountable())(
+  'a read-only volume is named at the start, which changes nothing',
+  async () => {
+    await withSmallVolume('24m', async (dir) => {
+      disk.freeBytes = async () => 300 * MIB
+      const first = await site.open({}, dir)
+      const alice = await Trader.provisioned(first, 'alice')
+      const order = alice.place(alice.deposit('quote', 200_000_000n))
+      await first.chain.finalizeLeaves()
+      await first.venue.place('alice', order)
+      await first.close()
+      setReadOnly(dir, true)
+      const refused = await site.open({}, dir).catch((error: Error) => error)
+      expect(String(refused)).toMatch(/read-?only/i)
+      setReadOnly(dir, false)
+      const second = await site.open({}, dir)
+      expect((await second.venue.order('alice', order.order_id)).status).toBe('accepted')
+      await second.close()
+    })
+  },
+  60_000,
+)
 
 test('a slow disk delays answers and nothing else, and nothing is acknowledged before it is on it', async () => {
   const exists = join(site.dir, 'slow')
@@ -160,8 +175,7 @@ test('a slow disk delays answers and nothing else, and nothing is acknowledged b
     acknowledged++
   })
   await until(() => engine.state.orders.size === 2)
-  const pending = () =>
-    venue.metrics().find(({ name }) => name === 'tacit_journal_pending')!.value
+  const pending = () => venue.metrics().find(({ name }) => name === 'tacit_journal_pending')!.value
   await Bun.sleep(100)
   expect([acknowledged, engine.sequencer.seq_durable]).toEqual([0, seq_durable])
   expect(pending()).toBeGreaterThanOrEqual(2)
