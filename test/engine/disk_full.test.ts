@@ -161,7 +161,7 @@ test.skipIf(!isMountable())(
 
 test('a slow disk delays answers and nothing else, and nothing is acknowledged before it is on it', async () => {
   const exists = join(site.dir, 'slow')
-  const open = await site.open({}, site.dir, { while: { exists, then: 'sync_lasts' } })
+  const open = await site.open({}, site.dir, { while: { exists, trouble: 'sync_lasts' } })
   const { venue, chain, engine, fatal } = open
   const alice = await Trader.provisioned(open, 'alice')
   const orders = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))

@@ -12,10 +12,10 @@ afterEach(async () => {
   site = new TestSite()
 })
 
-for (const then of ['write_fails', 'sync_fails'] as const) {
-  test(`once a ${then}, every waiting and later command is refused, and the process is told to end once`, async () => {
+for (const trouble of ['write_fails', 'sync_fails'] as const) {
+  test(`once a ${trouble}, every waiting and later command is refused, and the process is told to end once`, async () => {
     const exists = join(site.dir, 'fails')
-    const open = await site.open({}, site.dir, { while: { exists, then } })
+    const open = await site.open({}, site.dir, { while: { exists, trouble } })
     const alice = await Trader.provisioned(open, 'alice')
     const requests = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
     await open.chain.finalizeLeaves()

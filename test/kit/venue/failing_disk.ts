@@ -9,7 +9,7 @@ export type DiskFaults = {
   /** This sync fails with EIO. */
   sync_fails_at?: number
   /** While this file exists, writes fail with ENOSPC, syncs fail with EIO, or syncs last. */
-  while?: { exists: string; then: 'write_fails' | 'sync_fails' | 'sync_lasts' }
+  while?: { exists: string; trouble: 'write_fails' | 'sync_fails' | 'sync_lasts' }
 }
 
 /** Options of the journal; none without faults. */

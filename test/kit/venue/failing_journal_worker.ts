@@ -9,7 +9,7 @@ declare const self: Worker
 
 const { write_fails_at, sync_fails_at, while: during } = JSON.parse(process.argv.at(-1)!) as DiskFaults
 const { write, datasync } = disk
-const isNow = (then: string) => during?.then === then && existsSync(during.exists)
+const isNow = (trouble: string) => during?.trouble === trouble && existsSync(during.exists)
 let writes = 0
 let syncs = 0
 
