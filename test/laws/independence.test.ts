@@ -166,7 +166,7 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
-  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty'),
+  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty', 'tacit_disk_free_bytes', 'tacit_files_damaged'),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }
@@ -209,6 +209,9 @@ async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: str
   site.unixMs = () => 1_800_000_000_000
   const open = await site.open()
   const { venue, chain } = open
+  // Other processes use the volume too.
+  open.engine.disk_gauge.stop()
+  open.engine.disk_gauge.free_bytes = 2 ** 40
   const victim = await Trader.provisioned(open, 'victim')
   const mallory = await Trader.provisioned(open, 'mallory')
   const deposits = [victim.deposit('base', 5_000_000_000n)]
