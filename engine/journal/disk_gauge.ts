@@ -14,7 +14,6 @@ export class DiskGauge {
   async begin(): Promise<void> {
     await this.measure()
     this.timer = setInterval(() => void this.measure(), LIMITS.disk_look_ms)
-    this.timer.unref()
   }
 
   stop(): void {

@@ -30,7 +30,6 @@ export class Scrub {
   /** One file after another: a slow disk delays the next one. */
   private wait(): void {
     this.timer = setTimeout(() => this.worker?.postMessage(this.what), this.every_ms)
-    this.timer.unref()
   }
 
   stop(): void {

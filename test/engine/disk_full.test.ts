@@ -1,8 +1,9 @@
 /** A data volume that is full, slow or read-only: what is said, what goes on, and that nothing acknowledged is lost. */
 import { afterEach, expect, test } from 'bun:test'
-import { rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { disk } from '../../engine/journal/disk'
+import { LIMITS } from '../../engine/limits'
 import { fillUp, isMountable, setReadOnly, withSmallVolume } from '../kit/small_volume'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
@@ -185,4 +186,29 @@ test('a slow disk delays answers and nothing else, and nothing is acknowledged b
   await Promise.all(placing)
   expect((await venue.order('alice', orders[0]!.order_id)).status).toBe('accepted')
   expect(fatal).toEqual([])
+})
+
+test('a damaged old file is in status and metrics before a start needs it, and trading goes on', async () => {
+  const first = await site.open()
+  await Trader.provisioned(first, 'alice')
+  await first.close()
+  const { scrub_every_ms } = LIMITS
+  Object.assign(LIMITS, { scrub_every_ms: 1 })
+  const open = await site.open()
+  Object.assign(LIMITS, { scrub_every_ms })
+  const { venue } = open
+  await Trader.provisioned(open, 'bob')
+  const path = join(site.dir, 'journal', '0000000001.segment')
+  const bytes = readFileSync(path)
+  bytes[600]! ^= 1
+  writeFileSync(path, bytes)
+  await until(() => venue.status().reasons.length > 0)
+  expect(venue.status().reasons).toEqual([
+    'file_damaged: 0000000001.segment: trading goes on, and a start that needs the file fails: keep this process running and put the file back from a backup',
+  ])
+  expect(venue.status().ready).toBe(true)
+  expect(venue.metrics().find(({ name }) => name === 'tacit_files_damaged')!.value).toBe(1)
+  bytes[600]! ^= 1
+  writeFileSync(path, bytes)
+  await until(() => venue.status().reasons.length === 0)
 })
