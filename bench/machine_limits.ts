@@ -13,7 +13,7 @@ type VerifyLimit = {
   cpu_us: number
 }
 
-/** The strict check as every order pays it: 224-byte bodies, many keys, one thread. */
+/** The strict check by the platform: 224-byte bodies as of orders, many keys, one thread. */
 export function verifyLimit(checks = 4_000): VerifyLimit {
   const signed = Array.from({ length: 256 }, (_, at) => {
     const pair = pairNamed(`limit ${at}`)

@@ -19,7 +19,7 @@ const raw = startChild('kit/raw_server.ts')
 
 const PLACES: Record<keyof ThreadTimes, string> = {
   main_ms: 'on the main thread',
-  workers_ms: 'on journal, signature and history threads',
+  workers_ms: 'on journal and history threads',
   compiling_ms: 'compiling',
   collecting_ms: 'collecting garbage beside',
 }
