@@ -4,6 +4,7 @@
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
 
+import { loadNativeEd25519 } from '../native/load_ed25519'
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers, quantile } from './kit/figures'
 import type { RawFacts } from './kit/raw_server'
@@ -129,6 +130,7 @@ await runBench('place', [venue, generator, raw], async (dir) => {
     per_second: (verify_before.per_second + verify_after.per_second) / 2,
     cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
   }
+  const compiled = loadNativeEd25519()
   const cores = full.cpu_ms / full.elapsed_ms
   const perOrder = (ms: number) => (ms * 1_000) / full.report.answered
   const cpu_us = perOrder(full.cpu_ms)
@@ -137,6 +139,9 @@ await runBench('place', [venue, generator, raw], async (dir) => {
     { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
     { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
     { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
+    ...(compiled === undefined
+      ? []
+      : [{ figure: 'the same, compiled', value: verifyLimit(compiled).per_second, unit: '1/s' }]),
     { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
     {
       figure: 'share of the verify rate of one core',
