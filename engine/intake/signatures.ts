@@ -6,8 +6,8 @@ import type { Claim } from './context'
 const verify = loadNativeEd25519() ?? verifySignature
 
 /**
- * Whether every claim verifies (protocol.md "Signature rule"). On the caller's thread: the round trip to another thread
- * costs more than the check.
+ * Whether every claim verifies (protocol.md "Signature rule"). On the caller's thread, where a signature costs less
+ * processor time than with the round trip to another one (native/README.md).
  */
 export function claimsHold(claims: readonly Claim[]): boolean {
   return claims.every(({ signature, body, trading_key }) => verify(signature, body, trading_key))
