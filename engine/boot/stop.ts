@@ -75,8 +75,6 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   engine.retention.stop()
   engine.disk_gauge.stop()
   engine.scrub.stop()
-  engine.signatures.close()
-  engine.closing.stop()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)
