@@ -230,7 +230,9 @@ export const LIMITS = {
   rpc_attempts_max: 6,
   rpc_backoff_first_ms: 40,
   rpc_backoff_max_ms: 2_000,
-  /** Wait for the other providers once a quorum has answered. */
+  /** Requests to one provider under way at a time; the runtime allows 256 to all hosts together. */
+  rpc_pending_max: 64,
+  /** Wait for the other providers once a quorum has answered, and for a blockhash before the next provider is asked. */
   rpc_grace_ms: 1_000,
   /** Signatures of one getSignatureStatuses, and accounts of one getMultipleAccounts. */
   rpc_statuses_max: 256,

@@ -35,7 +35,10 @@ export class Terms {
   /** @param attempt number of earlier transactions; each asks another provider first @throws ChainUnavailable */
   static async read(client: ChainClient, attempt: number): Promise<Terms> {
     const { rpc, view } = client
-    const lifetime = await rpc.read(async (endpoint, abortSignal) => {
+    // While others can be asked, one that hangs must not use up the time in which a commit may land.
+    const wait_ms = rpc.each.length > 1 ? LIMITS.rpc_grace_ms : rpc.timeout_ms
+    const lifetime = await rpc.read(async (endpoint, signal) => {
+      const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(wait_ms)])
       const { value } = await endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal })
       // Outside these bounds the blockhash is dead or invented, and the transaction could not land.
       const life = Number(value.lastValidBlockHeight) - view.agreed('height')

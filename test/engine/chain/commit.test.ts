@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decideClosed } from '../../../engine/boot/check_chain'
 import type { Journal } from '../../../engine/journal/contract'
+import { LIMITS } from '../../../engine/limits'
 import type { State } from '../../../engine/machine/state/state'
 import type { BatchDecision, ClosePosition } from '../../../engine/ports'
 import { equalBytes } from '../../../protocol/bytes'
@@ -144,6 +145,20 @@ test('one provider of three that claims to be a billion slots ahead, or that rep
   }
   expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   await Promise.all([liar.stop(), honest.stop()])
+}, 60_000)
+
+test('one provider of three that takes a request for a blockhash and never answers voids no batch', async () => {
+  const silent = new LyingEndpoint(world.chain.url)
+  const honest = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [silent.url, honest.url, world.chain.url] } })
+  const ended = Promise.withResolvers<undefined>()
+  silent.lies = { getLatestBlockhash: () => ended.promise }
+  // Shorter than the deadline of a request.
+  expect(await world.port.commit(await nextClose(), LIMITS.commit_ms)).toMatchObject({ outcome: 'committed' })
+  expect(silent.asked).toContain('getLatestBlockhash')
+  ended.resolve(undefined)
+  await Promise.all([silent.stop(), honest.stop()])
 }, 60_000)
 
 test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
