@@ -176,6 +176,8 @@ export const LIMITS = {
   stall_min_ms: 2_000,
   /** A commit lands until the chain's clock is this far beyond that of the close: not after a halt of the cluster. */
   commit_clock_s: 30,
+  /** Multiple of `commit_ms` after which a batch that the chain has not decided makes the venue not ready. */
+  commit_delay: 2,
   /** Time that the answer to a deferred command waits for the decision. */
   deferred_answer_ms: 8_000,
 

@@ -161,6 +161,25 @@ test('one provider of three that takes a request for a blockhash and never answe
   await Promise.all([silent.stop(), honest.stop()])
 }, 60_000)
 
+test('a batch that nobody can decide makes the venue not ready while its lease is fresh, until it is decided', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const ended = Promise.withResolvers<undefined>()
+  // Config, tree and known states, which decide; the lease asks for config and clock.
+  endpoint.lies = {
+    getMultipleAccounts: (_, { params }) =>
+      (params[0] as string[]).length === 3 ? ended.promise : undefined,
+  }
+  const deciding = world.port.commit(await nextClose(), COMMIT_MS)
+  while (!world.port.health().reasons.includes('commit_undecided')) await Bun.sleep(5)
+  expect(world.port.health().overdue).toBe(true)
+  ended.resolve(undefined)
+  await deciding
+  expect(world.port.health().reasons).not.toContain('commit_undecided')
+  await endpoint.stop()
+}, 30_000)
+
 test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
   await close()
   await open(32)
