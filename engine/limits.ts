@@ -184,6 +184,8 @@ export const LIMITS = {
   stall_min_ms: 2_000,
   /** A commit lands until the chain's clock is this far beyond that of the close: not after a halt of the cluster. */
   commit_clock_s: 30,
+  /** Multiple of `commit_ms` after which a batch that the chain has not decided makes the venue not ready. */
+  commit_delay: 2,
   /** Time that the answer to a deferred command waits for the decision. */
   deferred_answer_ms: 8_000,
 
@@ -238,7 +240,9 @@ export const LIMITS = {
   rpc_attempts_max: 6,
   rpc_backoff_first_ms: 40,
   rpc_backoff_max_ms: 2_000,
-  /** Wait for the other providers once a quorum has answered. */
+  /** Requests to one provider under way at a time; the runtime allows 256 to all hosts together. */
+  rpc_pending_max: 64,
+  /** Wait for the other providers once a quorum has answered, and for a blockhash before the next provider is asked. */
   rpc_grace_ms: 1_000,
   /** Signatures of one getSignatureStatuses, and accounts of one getMultipleAccounts. */
   rpc_statuses_max: 256,

@@ -122,6 +122,7 @@ export const SETTLEMENT_REASONS = {
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   commit_reorged: 'overdue',
+  commit_undecided: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
   vault_paused: 'degraded',

@@ -34,6 +34,11 @@ export async function drain(engine: Engine): Promise<void> {
   pump.stop()
   anchoring.stop()
   availability.release()
+  await within(
+    LIMITS.stop_landing_ms,
+    sequencer.durable(true).catch(() => undefined),
+  )
+  if (isOver()) return
   const taken = await writeSnapshot(engine)
   if (availability.isStopped()) return
   if (taken !== undefined) void sequencer.submit({ kind: 'snapshot_taken', ...taken })

@@ -70,6 +70,8 @@ export class Availability {
   /** The epoch is open and commands are accepted. */
   private serving = false
   private draining = false
+  /** The lease goes to the next instance. */
+  private ended = false
   /** The newest durable halt. */
   private halted: HaltReason | undefined
   /** The journal failed or contradicts the chain: nothing may be acknowledged. */
@@ -91,9 +93,9 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** No command is accepted from here on: the lease goes to the next instance. */
+  /** No command is accepted from here on; what is on its way to the disk still needs the right to be released. */
   release(): void {
-    this.serving = false
+    this.ended = true
   }
   /** The durable halt of the state; `undefined` without one. */
   halt(reason: HaltReason | undefined): void {
@@ -121,7 +123,7 @@ export class Availability {
   /** Refuses while no command may be acknowledged, cancels included. */
   requireRunning(): void {
     if (this.stopped !== undefined) throw new Refusal('matching_unavailable', { subsystem: 'matching' })
-    if (!this.serving) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
+    if (!this.serving || this.ended) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
     const barred = this.barred()
     if (barred !== undefined) throw new Refusal(barred)
   }
@@ -169,7 +171,7 @@ export class Availability {
   }
 
   private matching(): SystemStatus['matching'] {
-    if (!this.serving || this.stopped !== undefined) return 'stopped'
+    if (!this.serving || this.ended || this.stopped !== undefined) return 'stopped'
     if (this.halted === undefined) return 'running'
     return this.halted === 'vault_paused' ? 'paused' : 'stopped'
   }
