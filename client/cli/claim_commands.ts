@@ -90,7 +90,7 @@ export async function exitChallenge(options: CommandOptions): Promise<void> {
   console.log(`cancelled    in ${signature}: the bond is the payer's`)
 }
 
-export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL…] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
+export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
          challenges each claim of a frozen vault whose note a batch spent; the payer gets the bond, 0.05 SOL. Runs until it is
          stopped, or with --once looks once`
 

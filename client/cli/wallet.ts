@@ -32,7 +32,7 @@ of a frozen vault:
                                                                claims unspent notes; run again, it collects what is due
   exit redirect CHAIN --wallet FILE --payer FILE --note COMMITMENT --destination ACCOUNT
   exit challenge CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
-CHAIN is --rpc URL[,URL…] --program ADDRESS [--archive FOLDER|URL]: further nodes are compared with the first; an archive
+CHAIN is --rpc URL[,URL] --program ADDRESS [--archive FOLDER|URL]: further nodes are compared with the first; an archive
 ('tacit archive') replaces the reading of everything before its end. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
 and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
 a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 1000000. A search that ends before every spent note has its

@@ -243,6 +243,9 @@ test('a memo that an archive or a node misstates is found out in the batches of 
   const current = await currentHistory(both, site.program_id, { folder: path })
   node.lies = { getTransaction: () => null }
   const of_both = { spent_in: new Set([last]), seed }
+  // A batch that one node alone shows is compared with none.
+  expect(await confirmBatches(both, site.program_id, current, of_both)).toBe(1)
+  node.lies = {}
   expect(await confirmBatches(both, site.program_id, current, of_both)).toBe(0)
   const first = current.batches.get(last)!
   const told = { ...first, transaction: rememoed(first.transaction, made.commitment) }
