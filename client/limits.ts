@@ -52,8 +52,9 @@ export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
 /** Compute units requested per transaction; a deposit or payment into a full tree, the dearest one, uses fewer. */
 export const SEND_COMPUTE_UNITS_MAX = 200_000
-/** Seconds between two looks at the claims of a frozen vault. */
+/** Seconds between two looks at the claims of a frozen vault, and the most after failures, each of which doubles them. */
 export const WATCH_POLL_S = 30
+export const WATCH_WAIT_MAX_S = 300
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 

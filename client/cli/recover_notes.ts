@@ -101,7 +101,9 @@ export async function recovered(options: CommandOptions, seed: Uint8Array, chain
   const search = async (again: boolean) => {
     const current = await readHistory(options, chain, again)
     const { history, vault } = current.proofs
-    const { wallet, incomplete } = searched(() => recoverWallet(seed, history, vault.config.generation, limits))
+    const { wallet, incomplete } = searched(() =>
+      recoverWallet(seed, history, vault.config.generation, limits),
+    )
     const spent_in = new Set<number>()
     for (const note of wallet.state.notes) {
       const batch = history.spent.get(toHex(nullifierOfNote(note)))
