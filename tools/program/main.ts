@@ -42,8 +42,9 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   show --program ID [--buffer ADDRESS] [--elf program/vault.so]
 
   create-nonce --payer FILE --key PUBKEY     a durable nonce that PUBKEY advances: one for each transaction under way
-  sign UNSIGNED --with FILE --signed SIGNED
-  submit UNSIGNED --signed SIGNED
+  sign UNSIGNED --program ID --with FILE --signed SIGNED
+  submit UNSIGNED --program ID --signed SIGNED
+      reject a file whose accounts are not those that its action has at ID
 
 KEY is a key file, and --payer FILE another one that pays. With --unsigned UNSIGNED the command needs no key: KEY and
 --payer are addresses, and the file UNSIGNED is written for other signers. For a multisig's address it is a proposal;
