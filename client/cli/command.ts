@@ -11,6 +11,9 @@ import { NotWritten } from '../whole_file'
 /** Invalid arguments; without a message only the usage is printed. */
 export class UsageFault extends Error {}
 
+/** A file or URL that the command line names cannot be used. */
+export class InputFault extends Refused {}
+
 /** Nothing is printed raw: control characters in the text of a node or file would rewrite the terminal. */
 function printEscaped(): void {
   for (const stream of ['log', 'error'] as const) {
@@ -28,6 +31,8 @@ function answerHelp(usage: string): void {
 }
 
 export type Failure = { code: number; message: string }
+const CODES =
+  'exit code: 0 done, 1 not done, for the reason that is printed, 64 usage, 74 a file or folder fails'
 
 /**
  * Runs a command and ends the process with the number that `run` returns, 1 for false, else 0. A usage error ends with 64,
@@ -40,7 +45,7 @@ export async function runCommand(
   judge: (error: Error) => Failure | undefined = ({ message }) => ({ code: 1, message }),
 ): Promise<never> {
   printEscaped()
-  answerHelp(usage)
+  answerHelp(usage.includes('exit code') ? usage : `${usage}\n${CODES}`)
   try {
     const result = await run(process.argv.slice(2))
     process.exit(typeof result === 'number' ? result : Number(result === false))
@@ -142,14 +147,14 @@ export class Options<T extends string, F extends string = never> {
 /**
  * Reads an Ed25519 seed, 32 bytes, from a file with 32 bytes, 64 hex digits, or the array of `solana-keygen`.
  * @param called the name of the file in errors
- * @throws Refused with that name, never the file's content
+ * @throws InputFault with that name, never the file's content
  */
 export function readSeed(path: string, called = path): Uint8Array {
   const bytes = readInput(path, called)
   if (bytes.length === 32) return bytes
   const text = new TextDecoder().decode(bytes).trim()
   const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
-  if (seed === undefined) throw new Refused(`${called} holds neither a seed nor a key of solana-keygen`)
+  if (seed === undefined) throw new InputFault(`${called} holds neither a seed nor a key of solana-keygen`)
   return seed
 }
 
@@ -168,16 +173,16 @@ function keygenSeed(text: string): Uint8Array | undefined {
   return equalBytes(publicKeyOf(seed), bytes.subarray(32)) ? seed : undefined
 }
 
-/** Reads a file named on the command line. @throws Refused with the name `called` */
+/** Reads a file named on the command line. @throws InputFault with the name `called` */
 export function readInput(path: string, called = path): Uint8Array {
   try {
     return new Uint8Array(readFileSync(path))
   } catch {
-    throw new Refused(`${called} cannot be read`)
+    throw new InputFault(`${called} cannot be read`)
   }
 }
 
-/** The same as UTF-8 text. @throws Refused naming the file */
+/** The same as UTF-8 text. @throws InputFault naming the file */
 export function readInputText(path: string): string {
   return new TextDecoder().decode(readInput(path))
 }

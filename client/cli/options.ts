@@ -8,7 +8,7 @@ import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } 
 import { Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
-import { Options } from './command'
+import { InputFault, Options } from './command'
 
 const locks = new Map<string, Database>()
 
@@ -33,10 +33,10 @@ export function lockPath(named: string): void {
   }
 }
 
-/** One URL, or several separated by commas. @throws Refused for any other text */
+/** One URL, or several separated by commas. @throws InputFault for any other text */
 export function rpcOf(text: string): string {
   const good = text.split(',').every((url) => URL.canParse(url) && /^https?:$/.test(new URL(url).protocol))
-  if (!good) throw new Refused(`--rpc is ${MEANINGS['rpc']}`)
+  if (!good) throw new InputFault(`--rpc is ${MEANINGS['rpc']}`)
   return text
 }
 

@@ -1,5 +1,6 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
-import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
+import { ChainUnavailable } from '../../engine/chain/client/rpc_pool'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -52,7 +53,8 @@ for a key, --nonce ADDRESS is needed, so that the transaction does not expire. d
 buffer, hands it to --authority PUBKEY and writes the upgrade of --program ID.
 
 Without --execute nothing is signed or sent: the plan is printed. FILE holds an Ed25519 seed, as 32 bytes or as 64 hex
-digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.`
+digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.
+exit code: 0 done, 1 refused by the chain or a check, 2 too few providers answer, 64 usage`
 
 async function run(args: string[]): Promise<void> {
   const options: ProgramOptions = new Options(args, { texts: TEXTS, flags: FLAGS, words: 2 })
@@ -125,4 +127,7 @@ function print(plan: DeploymentPlan): void {
   console.log(JSON.stringify(facts, null, 2))
 }
 
-await runCommand(USAGE, run)
+await runCommand(USAGE, run, (error) => {
+  const code = error instanceof InputFault ? 64 : error instanceof ChainUnavailable ? 2 : 1
+  return { code, message: error.message }
+})
