@@ -25,6 +25,9 @@ export class NodesDisagree extends Error {
   }
 }
 
+/** The nodes have another batch than an archive: one of both is wrong. */
+export class BatchDiffers extends ArchiveRejected {}
+
 /**
  * `folder`: an archive of one's own, which every reading extends; `archive`: folder or URL of another's, only read; neither:
  * everything is read from the node.
@@ -145,7 +148,7 @@ const DECOY_DOMAIN = utf8('tacit/decoy/v1')
  * batch that spent a note of the wallet, so `spent_in`, the batches of its spent notes, is enough. Others are read with them,
  * the same at each call, because a node would otherwise learn which batches are the wallet's.
  * @param seed selects the others. @returns how many batches of `spent_in` fewer than two of the nodes show, or not the only one
- * @throws NodesDisagree, ArchiveRejected where the nodes have another batch than the archive
+ * @throws NodesDisagree, BatchDiffers
  */
 export async function confirmBatches(
   chain: ChainReader,
@@ -176,7 +179,7 @@ export async function confirmBatches(
     const has = `${(other ?? first)?.rpc_url} has another batch ${number} than`
     if (other !== undefined) throw new NodesDisagree(`${has} ${first!.rpc_url}`)
     if (first !== undefined && !isSame(first.data, transaction.data)) {
-      if (kept) throw new ArchiveRejected(`${has} ${archive.where}: one of both is wrong`)
+      if (kept) throw new BatchDiffers(`${has} ${archive.where}: one of both is wrong`)
       throw new NodesDisagree(`${has} it or another showed before`)
     }
     if (shown.length < Math.min(2, nodes.length) && spent_in.has(number)) unserved += 1

@@ -1,9 +1,8 @@
 /** Runs `wallet recover` and `wallet sync`, from the seed and the public chain alone. */
 import { existsSync, rmSync } from 'node:fs'
 import { toHex } from '../../protocol/bytes'
-import { ArchiveRejected } from '../archive/block'
 import type { ChainReader } from '../chain/chain_access'
-import { type CurrentHistory, confirmBatches, currentHistory } from '../chain/current_history'
+import { BatchDiffers, type CurrentHistory, confirmBatches, currentHistory } from '../chain/current_history'
 import { nullifierOfNote } from '../exit/prepare_exit'
 import { GAP_LIMITS } from '../limits'
 import { Refused } from '../verify/transcript'
@@ -116,7 +115,7 @@ export async function recovered(options: CommandOptions, seed: Uint8Array, chain
     return { wallet, proofs: current.proofs }
   }
   return search(false).catch((error: Error) => {
-    if (!(error instanceof ArchiveRejected) || options.optional('archive') !== undefined) throw error
+    if (!(error instanceof BatchDiffers) || options.optional('archive') !== undefined) throw error
     console.error(`${error.message}; everything is read again`)
     return search(true)
   })

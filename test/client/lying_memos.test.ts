@@ -1,12 +1,14 @@
 /** No root covers a memo: what a lying node or archive hides is found as soon as an honest one is asked, or the doubt is said. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
 import { Wallet } from '../../client/wallet/wallet'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { compareBytes, toHex } from '../../protocol/bytes'
+import { compareBytes, concatBytes, toHex } from '../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../protocol/notes/notes'
+import { sha256 } from '../../protocol/sha256'
 import { CliSite, USDC } from './cli_site'
 import { LyingNode } from './lying_node'
 
@@ -93,6 +95,15 @@ test('after one reading of a lying node an honest one is enough: its batches rep
   expect(healed).toMatchObject({ code: 0, total: '5000' })
   expect(healed.error).toContain('one of both is wrong; everything is read again')
   expect(await run('sync', [site.chain.url], 'change.json')).toEqual({ code: 0, total: '5000', error: '' })
+  const history = join(site.path('change.json.history'), '00000000.block')
+  const bytes = readFileSync(history)
+  const foreign = bytes.with(20, bytes[20]! ^ 1)
+  const sealed = concatBytes(foreign.subarray(0, -32), sha256(foreign.subarray(0, -32)))
+  writeFileSync(history, sealed)
+  // A history of another cluster is no lie of a node: it is not replaced.
+  const elsewhere = await run('sync', [site.chain.url], 'change.json')
+  expect(elsewhere).toMatchObject({ code: 1, error: expect.stringContaining('the archive is of vault') })
+  expect(readFileSync(history).equals(sealed)).toBe(true)
   // With both memos hidden the search cannot end; the wallet is told why once the archive is compared.
   lieAbout(memos)
   expect(await run('recover', [liar.url], 'both.json', '--partial')).toMatchObject({
