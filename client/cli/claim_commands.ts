@@ -1,8 +1,7 @@
 /** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import type { ChainAccess } from '../chain/chain_access'
-import { openChainAccess } from '../chain/chain_access'
+import { type ChainAccess, nodesOf, openChainAccess } from '../chain/chain_access'
 import {
   challengeClaim,
   claimDueS,
@@ -108,9 +107,11 @@ export async function runWatchEscapes(args: string[]): Promise<void> {
   hashFast()
   let proofs: VaultProofs | undefined
   const look = async (): Promise<void> => {
-    const { config } = await readVaultState(chain, program_id)
-    if (!config.frozen) return console.log('the vault is not frozen: there are no claims')
-    if (proofs === undefined || proofs.history.nullifier_batches.length < config.last_batch) {
+    const shown = await Promise.all(nodesOf(chain).map((node) => readVaultState(node, program_id)))
+    if (!shown.some(({ config }) => config.frozen))
+      return console.log('the vault is not frozen: there are no claims')
+    const batches = Math.max(...shown.map(({ config }) => config.last_batch))
+    if (proofs === undefined || proofs.history.nullifier_batches.length < batches) {
       const from = archive === undefined ? {} : { archive }
       const current = await currentHistory(chain, program_id, from, reporting())
       console.log(`history      ${described(current)}`)

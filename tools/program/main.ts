@@ -123,6 +123,7 @@ function print(plan: DeploymentPlan): void {
     writes: plan.offsets.length,
     rent_lamports: Object.fromEntries(Object.entries(rent).map(([name, value]) => [name, value.toString()])),
     cost_lamports: plan.cost_lamports.toString(),
+    needed_lamports: plan.needed_lamports.toString(),
   }
   console.log(JSON.stringify(facts, null, 2))
 }

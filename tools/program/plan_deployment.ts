@@ -51,7 +51,9 @@ export async function planDeployment(
   if (deployed === undefined && (program.seed === undefined || authority.seed === undefined))
     throw new Error('a first deployment needs the keys of the program and of its authority')
   if (deployed === undefined && (await readAccounts(rpc, [program.address], 'confirmed'))[0] !== undefined)
-    throw new Error(`${encodeBase58(program.address)} is an account already: a program needs a key of its own`)
+    throw new Error(
+      `${encodeBase58(program.address)} is an account already: a program needs a key of its own`,
+    )
   if (deployed && !equalBytes(deployed.authority ?? new Uint8Array(), authority.address)) {
     const holder = deployed.authority ? encodeBase58(deployed.authority) : 'no key'
     throw new Error(`${holder} may upgrade the program, not ${encodeBase58(authority.address)}`)

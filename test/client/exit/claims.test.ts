@@ -13,7 +13,12 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
-import { ACCOUNT_LAYOUTS, decodeEscapeClaim, type EscapeClaim } from '../../../protocol/vault/accounts'
+import {
+  ACCOUNT_LAYOUTS,
+  decodeConfig,
+  decodeEscapeClaim,
+  type EscapeClaim,
+} from '../../../protocol/vault/accounts'
 import { CliSite, EXIT_DELAY_S, type Said, said, USDC } from '../cli_site'
 import { LyingNode } from '../lying_node'
 import { claimFalsely } from './false_claim'
@@ -87,7 +92,7 @@ beforeAll(async () => {
   await payPayout(chain, { program_id, number: 1, refund: false })
   change = changeNote(1_500n)
   await site.signer.settle({ nullifiers: [nullifierOfNote(traded)], outputs: [outputOf(change)] })
-  gone = await site.deposit(stranger, 10n, 20n, 30n, 40n)
+  gone = await site.deposit(stranger, 10n, 20n, 30n, 40n, 50n)
   await site.signer.settle({ nullifiers: gone.map(nullifierOfNote) })
   const proofs = await readProofs(chain, program_id)
   await requestExit(chain, wallet, unserved, { ...to, proofs })
@@ -213,9 +218,26 @@ test('a node that shows claims closed, or of another mint, saves none of them', 
     expect(await stateOf(note)).toBe('open')
   }
   await falsely(gone[0]!)
+  const thaws = new LyingNode(site.chain.url)
+  thaws.lies = {
+    getMultipleAccounts: (told) => {
+      const answer = told as { value: ({ data: [string, string] } | null)[] }
+      for (const account of answer.value) {
+        const config = account && decodeConfig(new Uint8Array(Buffer.from(account.data[0], 'base64')))
+        const data = config && ACCOUNT_LAYOUTS.config.encode({ ...config, frozen: false })
+        if (data) account!.data[0] = Buffer.from(data).toString('base64')
+      }
+      return answer
+    },
+  }
+  const thawed = await said(watch(`${thaws.url},${site.chain.url}`, '--once'))
+  expect(thawed.out).toContain('claims       5 open, 1 false')
+  expect(await stateOf(gone[0]!)).toBe('cancelled')
+  await thaws.stop()
+  await falsely(gone[4]!)
   const seen = await said(watch(`${site.chain.url},${closes.url}`, '--once'))
   expect(seen).toMatchObject({ code: 0, error: '' })
-  expect(await stateOf(gone[0]!)).toBe('cancelled')
+  expect(await stateOf(gone[4]!)).toBe('cancelled')
   await falsely(gone[1]!)
   const nullifier = ['--nullifier', toHex(nullifierOfNote(gone[1]!))]
   const at = ['--rpc', `${closes.url},${site.chain.url}`, '--program', program_id]

@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import { Wallet } from '../../client/wallet/wallet'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { compareBytes, concatBytes, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
-import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../protocol/notes/notes'
-import { sha256 } from '../../protocol/sha256'
-import { CliSite, USDC } from './cli_site'
-import { LyingNode } from './lying_node'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { Wallet } from '../../../client/wallet/wallet'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { compareBytes, concatBytes, toHex } from '../../../protocol/bytes'
+import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
+import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
+import { sha256 } from '../../../protocol/sha256'
+import { CliSite, USDC } from '../cli_site'
+import { LyingNode } from '../lying_node'
 
 let site: CliSite
 let liar: LyingNode
@@ -118,7 +118,7 @@ test("a mistaken memo in another's archive is an error, also where the search ca
     lieAbout(hidden)
     const name = `archive-${hidden.length}`
     const { exited } = Bun.spawn(
-      [process.execPath, `${import.meta.dir}/../../client/cli/tacit.ts`].concat(
+      [process.execPath, `${import.meta.dir}/../../../client/cli/tacit.ts`].concat(
         ...[['archive', '--rpc', liar.url, '--program', site.program_id, '--out', site.path(name)]],
       ),
       { stdout: 'ignore', stderr: 'ignore' },
