@@ -43,7 +43,7 @@ export const ARCHIVE_WRITE_EVERY = 512
 export const ARCHIVE_BLOCK_BYTES = 1_048_576
 /** Longest block and longest archive that a reader accepts, and the longest wait for a block of a mirror. */
 export const ARCHIVE_BLOCK_BYTES_MAX = 2 * ARCHIVE_BLOCK_BYTES
-export const ARCHIVE_BYTES_MAX = 2_147_483_648
+export const ARCHIVE_BYTES_MAX = 1_073_741_824
 export const ARCHIVE_CALL_MS = 30_000
 /** Batches read with each batch of a wallet, so that a node does not learn which is the wallet's. */
 export const CONFIRM_DECOYS = 3
