@@ -12,8 +12,10 @@ import { initializeInstruction, pauseInstruction, registerMintInstruction } from
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { renounceUpgrades } from '../../tools/program/loader'
+import { PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
 import { writeDraft } from '../../tools/program/unsigned'
+import { until } from '../client/cli_site'
+import { LyingNode } from '../client/lying_node'
 import { chainFolder, withChain } from '../kit/chain/chain_folder'
 import { MULTISIG_ADDRESS, OperatorDesk } from '../kit/program_command'
 
@@ -306,6 +308,9 @@ test('authority and code are given up only when typed again, and only for the te
     const unread = await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])
     expect([unread.code, unread.error]).toEqual([1, expect.stringContaining('no provider takes v1')])
     cluster.faults.refuse_v1 = false
+    const of_two = ['--rpc', `${cluster.url},${chain.url}`, '--program', 'program.json']
+    const mixed = await other.run(['deploy', ...files.slice(0, 4), ...of_two])
+    expect(mixed).toEqual({ code: 2, out: '', error: 'the RPC providers do not agree\n' })
     expect((await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])).error).toBe('')
 
     const at = ['--program', program, ...files.slice(2)]
@@ -317,6 +322,13 @@ test('authority and code are given up only when typed again, and only for the te
       expect([refused.code, refused.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
       const kept = await other.run(['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute'], typed)
       expect([kept.code, kept.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
+    }
+    for (const verb of [['renounce'], ['set-authority', '--new', MULTISIG_ADDRESS]]) {
+      const waiting = other.start([...verb, ...at, '--execute'])
+      await until(waiting.stdout, /To go on, type/)
+      waiting.kill('SIGINT')
+      await waiting.exited
+      expect([waiting.signalCode, (await held()).authority]).toEqual(['SIGINT', authority])
     }
     // A multisig that holds the authority opens the vault and hands the authority back, each by proposal.
     await other.fund(MULTISIG_ADDRESS)
@@ -342,6 +354,22 @@ test('authority and code are given up only when typed again, and only for the te
     writeFileSync(other.path('changed.so.sha256'), `${hash}  changed.so\n`)
     const differs = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
     expect([differs.code, differs.error]).toEqual([1, expect.stringContaining('the code on chain is not')])
+    const liar = new LyingNode(cluster.url)
+    liar.lies = {
+      getMultipleAccounts: (told) => {
+        const answer = told as { value: ({ data: [string, string] } | null)[] }
+        for (const account of answer.value) {
+          const data = account && Buffer.from(account.data[0], 'base64')
+          if (data && data.length > elf.length) data.set(elf, PROGRAM_DATA_HEADER_BYTES)
+          if (data) account.data[0] = data.toString('base64')
+        }
+        return answer
+      },
+    }
+    const lied = [...at.slice(0, 4), '--rpc', `${liar.url},${cluster.url}`, '--elf', 'changed.so', '--execute']
+    const believed = await other.run(['renounce', ...lied], `${code}\n`)
+    expect([believed.code, believed.error]).toEqual([2, 'the RPC providers do not agree\n'])
+    await liar.stop()
     expect(await held()).toMatchObject({ authority: authority })
     const renounced = await other.run(['renounce', ...at, '--execute'], `${code}\n`)
     expect(renounced.error).toBe('')

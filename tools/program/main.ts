@@ -1,5 +1,6 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
 import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
+import { readGenesis } from '../../engine/chain/client/read_vault'
 import { ChainUnavailable } from '../../engine/chain/client/rpc_pool'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -79,8 +80,8 @@ async function deploy(options: ProgramOptions): Promise<void> {
     authority: keyOf(options, 'authority'),
     program: keyOf(options, 'program'),
   }
-  print(await planProgram(deployment))
   await withRpc(deployment.rpc_urls, async (rpc) => {
+    print(await readGenesis(rpc), await planProgram(deployment))
     warnOfV1(await refusingV1(rpc, publicKeyOf(deployment.payer)))
     if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
     const left = await deployProgram({
@@ -107,10 +108,11 @@ async function nonce(options: ProgramOptions): Promise<void> {
   })
 }
 
-function print(plan: DeploymentPlan): void {
+function print(genesis_hash: Uint8Array, plan: DeploymentPlan): void {
   const { kind, deployed, rent } = plan
   const facts = {
     kind,
+    genesis_hash: encodeBase58(genesis_hash),
     program_data: encodeBase58(plan.program_data),
     buffer: encodeBase58(plan.buffer),
     elf_sha256: toHex(plan.elf_sha256),

@@ -1,6 +1,6 @@
 /** Plans the deployment of an ELF at a program address from public facts, and reads deployed code back; signs nothing. */
 import { addressOf } from '../../engine/chain/client/chain_client'
-import type { RpcPool } from '../../engine/chain/client/rpc_pool'
+import type { Reader, RpcPool } from '../../engine/chain/client/rpc_pool'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -94,7 +94,7 @@ export async function planDeployment(
  * @throws Error when the address holds something else; ChainUnavailable
  */
 export async function readCode(
-  rpc: RpcPool,
+  rpc: Reader,
   program_data: Uint8Array,
   commitment: 'confirmed' | 'finalized' = 'confirmed',
 ): Promise<Code | undefined> {
@@ -123,7 +123,7 @@ function missingChunks(elf: Uint8Array, held: Uint8Array): number[] {
 
 /** Undefined for an address without account. @throws ChainUnavailable */
 export async function readAccounts(
-  rpc: RpcPool,
+  rpc: Reader,
   addresses: readonly Uint8Array[],
   commitment: 'confirmed' | 'finalized',
 ): Promise<({ owner: Uint8Array; data: Uint8Array } | undefined)[]> {

@@ -19,7 +19,7 @@ import {
   decodeEscapeClaim,
   type EscapeClaim,
 } from '../../../protocol/vault/accounts'
-import { CliSite, EXIT_DELAY_S, type Said, said, USDC } from '../cli_site'
+import { CliSite, EXIT_DELAY_S, type Said, said, USDC, until } from '../cli_site'
 import { LyingNode } from '../lying_node'
 import { claimFalsely } from './false_claim'
 
@@ -176,16 +176,6 @@ const watch = (rpc: string, ...more: string[]) => {
   const args = ['watch-escapes', '--rpc', rpc, '--program', program_id, '--payer', path(key), ...rest]
   return Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
 }
-/** Reads a stream until it has said so. */
-async function until(stream: ReadableStream<Uint8Array>, wanted: RegExp): Promise<void> {
-  const reader = stream.pipeThrough(new TextDecoderStream() as never).getReader()
-  for (let text = ''; !wanted.test(text); ) {
-    const { value, done } = await reader.read()
-    if (done) throw new Error(`it ended with ${text}`)
-    text += value
-  }
-}
-
 /** A node that shows each claim changed. */
 function misstating(change: (claim: EscapeClaim) => Partial<EscapeClaim>): LyingNode {
   const lying = new LyingNode(site.chain.url)
