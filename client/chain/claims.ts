@@ -44,6 +44,17 @@ export async function readClaim(
   return data[0] && decodeEscapeClaim(data[0])
 }
 
+/** The claim of a note as the node that shows least of it does, so that no node hides a step that is left; undefined for none. */
+export async function readEarliestClaim(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<EscapeClaim | undefined> {
+  const shown = await Promise.all(nodesOf(chain).map((node) => readClaim(node, program_id, nullifier)))
+  if (shown.includes(undefined)) return undefined
+  return shown.find((claim) => claim?.state === 'open') ?? shown[0]
+}
+
 /**
  * Every claim that any of the nodes shows open: one that hides or closes it changes nothing. Two that show another mint of it
  * give two. @param nullifier restricts it to the claim of one note

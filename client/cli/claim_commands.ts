@@ -8,6 +8,7 @@ import {
   claimNote,
   payClaim,
   readClaim,
+  readEarliestClaim,
   readOpenClaims,
   redirectClaim,
 } from '../chain/claims'
@@ -50,14 +51,18 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
   /** The next step of a note; undefined where there is none. */
   const next = async (note: WalletNote): Promise<string | undefined> => {
     const nullifier = nullifierOfNote(note)
-    const claim = await readClaim(chain, program_id, nullifier)
+    let claim = await readEarliestClaim(chain, program_id, nullifier)
     if (claim === undefined) {
       if (note.state === 'spent') return undefined
       const destination = await payoutAccount(chain, options, note.mint)
       await claimNote(chain, wallet, note, { program_id, destination, proofs })
-    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s)
+      claim = await readClaim(chain, program_id, nullifier)
+    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s) {
       await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
-    return claimStage((await readClaim(chain, program_id, nullifier))!, config)
+      claim = await readClaim(chain, program_id, nullifier)
+    }
+    if (claim === undefined) throw new TransactionFailed(`${chain.rpc_url} does not show the claim`)
+    return claimStage(claim, config)
   }
   let failed = 0
   for (const note of named) {
@@ -75,8 +80,8 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
 export async function exitRedirect(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.wallet(), await options.chain(), options.program()]
   const note = noteOf(options, wallet)
-  const claim = await readClaim(chain, program_id, nullifierOfNote(note))
-  if (claim?.state !== 'open') throw new Refused("the note has no open claim: 'exit status' tells its stage")
+  const [claim] = await readOpenClaims(chain, program_id, nullifierOfNote(note))
+  if (claim === undefined) throw new Refused("the note has no open claim: 'exit status' tells its stage")
   const destination = await payoutAccount(chain, options, note.mint)
   const signature = await redirectClaim(chain, wallet, note, { program_id, claim, destination })
   console.log(`redirected   in ${signature}`)

@@ -298,6 +298,30 @@ test('secrets are in their own files only, and one that is typed in place of a f
   }
 }, 60_000)
 
+async function interruptedAtPrompt(other: OperatorDesk, args: readonly string[]) {
+  const waiting = other.start(args)
+  await until(waiting.stdout, /To go on, type/)
+  waiting.kill('SIGINT')
+  await waiting.exited
+  return waiting
+}
+/** A provider that shows other code in the place of every program's. */
+function showingCode(url: string, elf: Uint8Array): LyingNode {
+  const liar = new LyingNode(url)
+  liar.lies = {
+    getMultipleAccounts: (told) => {
+      const answer = told as { value: ({ data: [string, string] } | null)[] }
+      for (const account of answer.value) {
+        const data = account && Buffer.from(account.data[0], 'base64')
+        if (data && data.length > elf.length) data.set(elf, PROGRAM_DATA_HEADER_BYTES)
+        if (data) account.data[0] = data.toString('base64')
+      }
+      return answer
+    },
+  }
+  return liar
+}
+
 test('authority and code are given up only when typed again, and only for the tested binary', async () => {
   await withChain(SLOTS, async (cluster) => {
     using other = new OperatorDesk(cluster)
@@ -324,11 +348,8 @@ test('authority and code are given up only when typed again, and only for the te
       expect([kept.code, kept.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
     }
     for (const verb of [['renounce'], ['set-authority', '--new', MULTISIG_ADDRESS]]) {
-      const waiting = other.start([...verb, ...at, '--execute'])
-      await until(waiting.stdout, /To go on, type/)
-      waiting.kill('SIGINT')
-      await waiting.exited
-      expect([waiting.signalCode, (await held()).authority]).toEqual(['SIGINT', authority])
+      const { signalCode } = await interruptedAtPrompt(other, [...verb, ...at, '--execute'])
+      expect([signalCode, (await held()).authority]).toEqual(['SIGINT', authority])
     }
     // A multisig that holds the authority opens the vault and hands the authority back, each by proposal.
     await other.fund(MULTISIG_ADDRESS)
@@ -354,20 +375,9 @@ test('authority and code are given up only when typed again, and only for the te
     writeFileSync(other.path('changed.so.sha256'), `${hash}  changed.so\n`)
     const differs = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
     expect([differs.code, differs.error]).toEqual([1, expect.stringContaining('the code on chain is not')])
-    const liar = new LyingNode(cluster.url)
-    liar.lies = {
-      getMultipleAccounts: (told) => {
-        const answer = told as { value: ({ data: [string, string] } | null)[] }
-        for (const account of answer.value) {
-          const data = account && Buffer.from(account.data[0], 'base64')
-          if (data && data.length > elf.length) data.set(elf, PROGRAM_DATA_HEADER_BYTES)
-          if (data) account.data[0] = data.toString('base64')
-        }
-        return answer
-      },
-    }
-    const lied = [...at.slice(0, 4), '--rpc', `${liar.url},${cluster.url}`, '--elf', 'changed.so', '--execute']
-    const believed = await other.run(['renounce', ...lied], `${code}\n`)
+    const liar = showingCode(cluster.url, elf)
+    const of_liar = ['--rpc', `${liar.url},${cluster.url}`, '--elf', 'changed.so', '--execute']
+    const believed = await other.run(['renounce', ...at.slice(0, 4), ...of_liar], `${code}\n`)
     expect([believed.code, believed.error]).toEqual([2, 'the RPC providers do not agree\n'])
     await liar.stop()
     expect(await held()).toMatchObject({ authority: authority })

@@ -13,15 +13,10 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
-import {
-  ACCOUNT_LAYOUTS,
-  decodeConfig,
-  decodeEscapeClaim,
-  type EscapeClaim,
-} from '../../../protocol/vault/accounts'
+import { ACCOUNT_LAYOUTS, decodeConfig } from '../../../protocol/vault/accounts'
 import { CliSite, EXIT_DELAY_S, type Said, said, USDC, until } from '../cli_site'
 import { LyingNode } from '../lying_node'
-import { claimFalsely } from './false_claim'
+import { claimFalsely, misstating } from './false_claim'
 
 const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '8', '--gap-commands', '5']
@@ -176,31 +171,10 @@ const watch = (rpc: string, ...more: string[]) => {
   const args = ['watch-escapes', '--rpc', rpc, '--program', program_id, '--payer', path(key), ...rest]
   return Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
 }
-/** A node that shows each claim changed. */
-function misstating(change: (claim: EscapeClaim) => Partial<EscapeClaim>): LyingNode {
-  const lying = new LyingNode(site.chain.url)
-  type Account = { data: [string, string] } | null
-  const lie = (account: Account): Account => {
-    const claim = account && decodeEscapeClaim(new Uint8Array(Buffer.from(account.data[0], 'base64')))
-    if (!claim) return account
-    const data = ACCOUNT_LAYOUTS.escape_claim.encode({ ...claim, ...change(claim) })
-    return { ...account, data: [Buffer.from(data).toString('base64'), 'base64'] }
-  }
-  lying.lies = {
-    getProgramAccounts: (told) =>
-      (told as { account: Account }[]).map(({ account }) => ({ account: lie(account) })),
-    getMultipleAccounts: (told) => {
-      const answer = told as { value: Account[] }
-      return { ...answer, value: answer.value.map(lie) }
-    },
-  }
-  return lying
-}
-
 test('a node that shows claims closed, or of another mint, saves none of them', async () => {
   const [closes, renames] = [
-    misstating(() => ({ state: 'cancelled' })),
-    misstating(() => ({ mint: new Uint8Array(32).fill(7) })),
+    misstating(site.chain.url, () => ({ state: 'cancelled' })),
+    misstating(site.chain.url, () => ({ mint: new Uint8Array(32).fill(7) })),
   ]
   const falsely = async (note: WalletNote) => {
     await claimFalsely(chain, program_id, stranger, note)
