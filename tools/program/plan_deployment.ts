@@ -85,7 +85,7 @@ export async function planDeployment(
     buffer_authority: half?.authority,
     rent,
     cost_lamports,
-    needed_lamports: kind === 'unchanged' ? 0n : cost_lamports + lent,
+    needed_lamports: cost_lamports + lent,
   }
 }
 
