@@ -271,4 +271,9 @@ test('sync finds what the wallet file never knew, in a frozen vault too', async 
   const seed = readFileSync(path('seed'), 'utf8').trim()
   writeFileSync(path('wallet.json'), JSON.stringify({ seed, state }), { mode: 0o600 })
   expect((await onChain('sync', ...GAPS)).out).toContain(`${known} notes new, 0 found spent`)
+  // A copy that reused a blinding would show that both deposits are of one wallet.
+  const { notes, keys } = loadWallet(path('wallet.json'))!.state
+  const deposited = notes.filter(({ origin }) => origin === 'deposit').length
+  expect(deposited).toBeGreaterThan(0)
+  expect(keys[0]!.deposits).toBeGreaterThanOrEqual(deposited)
 }, 40_000)
