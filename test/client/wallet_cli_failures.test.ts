@@ -209,6 +209,9 @@ test('a damaged wallet is named by the place of its damage, and no damage is tak
 
 test('what is typed clumsily is a misuse', async () => {
   expectRefusal(await wallet('notes', ...file(), ...file()), 64, '--wallet is given twice')
+  const stray = await said(tacit('archive', ...site.where, '--out', path('stray'), 'stray'))
+  expectRefusal(stray, 64, 'usage: tacit')
+  expect(existsSync(path('stray'))).toBe(false)
   const inside = `${path('wallet.json')}/x`
   expectRefusal(await wallet('address', '--payer', inside), 64, 'the file of --payer cannot be read')
   const [bell, bare] = ['bell\u0007\u001b[2J.json', 'bell\\u0007\\u001b[2J.json']

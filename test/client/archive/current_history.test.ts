@@ -105,6 +105,11 @@ test('a history that lacks a transaction of its newest slots still gets it', asy
   const again = await counted()
   expect([again.read, again.kept]).toEqual([1, others.length])
   await expectWhole(again)
+  // The first slot that is listed again holds a transaction that is known.
+  site.chain.advance(2 * LISTED_AGAIN_SLOTS)
+  new Archive(path, of()).extend(transactions, newest!.slot + LISTED_AGAIN_SLOTS)
+  const edge = await counted()
+  expect([edge.read, edge.kept]).toEqual([0, transactions.length])
 }, 20_000)
 
 /** Writes what a chain's archive holds, changed, into a folder. @param through by default the end of the chain's archive */
