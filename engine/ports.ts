@@ -246,10 +246,10 @@ export interface OutboxPort {
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /**
-   * Takes exits that a quorum disproves out of the rejected batch and ends the process: what was signed before is fenced by
-   * the epoch that the next one opens.
+   * Drops the exits that a quorum disproves, out of the rejected batch, those behind it and the queue, and ends the process:
+   * the epoch that the next one opens fences what was signed before. Does nothing without one, and until all is hashed.
    */
-  dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void>
+  dropExits(batch_id: number, isDisproved: (request: ExitRequest) => boolean): Promise<void>
   /** Journal head to store on chain. */
   head(): { seq: JournalSeq; head: Uint8Array }
 }

@@ -24,16 +24,12 @@ export class MemoryOutbox implements OutboxPort {
   onStage: (stage: BatchStage) => void = () => {}
   spentProof: (nullifier: Uint8Array, batch_count: number) => Promise<SpentProof | undefined> = async () =>
     undefined
-  /** Exits that the relayer disproved. */
-  readonly dropped: Uint8Array[] = []
   #seq = 1
   #head = sha256(utf8('test journal'))
   #waiting: { batch_id: number; resolve: () => void }[] = []
   #listeners = new Set<() => void>()
 
-  async dropExits(_: number, nullifiers: readonly Uint8Array[]): Promise<void> {
-    this.dropped.push(...nullifiers)
-  }
+  async dropExits(): Promise<void> {}
 
   add(payload: SettlementPayload): void {
     if (payload.batch_id !== this.payloads.size + 1) throw new Error('payloads come in order')
