@@ -164,7 +164,7 @@ test('the only one invents 40 exits: with the truth one start leaves all of them
   await startedAgain()
   await world.cross()
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
-  expect(site.venue.transparency().exits).toEqual([])
+  expect((await site.venue.transparency()).exits).toEqual([])
   expect(site.fatal).toEqual([])
 }, 60_000)
 
