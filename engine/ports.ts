@@ -238,8 +238,11 @@ export interface OutboxPort {
   recordStage(stage: BatchStage): Promise<void>
   /** Payouts of batches that are at least confirmed, until each is finally paid or refunded. Ascending by number. */
   openPayouts(): OpenPayout[]
-  /** Stages of different payouts come in any order. A number without an open payout is ignored. */
-  recordPayout(stage: PayoutStage): Promise<void>
+  /**
+   * Stages of different payouts come in any order. A number without an open payout is ignored. False for a final refund
+   * whose note is not at that leaf of the own tree: it is not recorded, and counts once the leaf is there.
+   */
+  recordPayout(stage: PayoutStage): Promise<boolean>
   /**
    * Proves that a batch spent the nullifier, under the root of the spent log after `batch_count` batches: the chain's
    * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
@@ -294,8 +297,14 @@ export type BatchStage = {
   slot: SlotNumber
 }
 
-/** A payout that waits in the queue of the vault. `batch_id` is 0 for one queued before this journal began. */
-export type OpenPayout = Pick<Payout, 'number' | 'mint' | 'destination' | 'amount'> & { batch_id: number }
+/**
+ * A payout that waits in the queue of the vault. `batch_id` is 0 for one queued before this journal began; `signature` is
+ * the newest one recorded for it, in base58.
+ */
+export type OpenPayout = Pick<Payout, 'number' | 'mint' | 'destination' | 'amount'> & {
+  batch_id: number
+  signature: string | undefined
+}
 
 /** How a transaction with `pay` closed a payout. */
 export type PayoutStage = {

@@ -81,15 +81,20 @@ export class MemoryOutbox implements OutboxPort {
       if (landed !== 'confirmed' && landed !== 'finalized') return []
       return payouts
         .filter(({ number }) => this.payoutOf(number)?.stage !== 'finalized')
-        .map(({ number, mint, destination, amount }) => ({ number, mint, destination, amount, batch_id }))
+        .map(({ number, mint, destination, amount }) => {
+          const stage = this.payoutOf(number)
+          const signature = stage && encodeBase58(stage.signature)
+          return { number, mint, destination, amount, batch_id, signature }
+        })
     })
   }
 
-  async recordPayout(stage: PayoutStage): Promise<void> {
+  async recordPayout(stage: PayoutStage): Promise<boolean> {
     if (this.payoutOf(stage.number)?.stage === 'finalized')
       this.violations.push(`payout ${stage.number} was final and became ${stage.stage}`)
     this.payouts.push(stage)
     this.#append()
+    return true
   }
 
   payoutOf(number: number): PayoutStage | undefined {

@@ -1,5 +1,6 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
 import type { Journal } from '../journal/contract'
+import { isRefundHeld } from '../machine/rules/payout_stage'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
 import { spentBatch } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
@@ -60,8 +61,10 @@ export class Outbox implements OutboxPort {
     return openPayouts(this.state)
   }
 
-  async recordPayout(stage: PayoutStage): Promise<void> {
+  async recordPayout(stage: PayoutStage): Promise<boolean> {
+    if (!isRefundHeld(this.state, stage)) return false
     await this.sequencer.submit({ kind: 'payout_stage', stage })
+    return true
   }
 
   async spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined> {

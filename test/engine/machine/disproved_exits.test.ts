@@ -154,7 +154,9 @@ test('an exit with the nullifier of a note that its own batch spends leaves it b
   report(world, inventedFor(first), 'finalized')
   const second = withdraw(world, 'second', 2n)
   world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 25 })
-  const kinds = [...world.state.settlement.batches.values()].map(({ payouts }) => payouts.map((one) => one.kind))
+  const kinds = [...world.state.settlement.batches.values()].map(({ payouts }) =>
+    payouts.map((one) => one.kind),
+  )
   expect(kinds).toEqual([['withdrawal', 'exit'], ['withdrawal']])
   world.hashAll()
   expectWithout(world, 2, [first, second])
