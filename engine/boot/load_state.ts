@@ -31,14 +31,14 @@ export type Loaded = {
 /**
  * A tail that is not signed is not replayed, and so nothing of the journal: who wrote it is unknown.
  * @param vault as read before the journal is opened
- * @param options for tests: small segments and injected write faults
+ * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
  */
 export async function loadState(
   config: EngineConfig,
   ports: { keys: KeysPort; chain: ChainPort },
   vault: VaultConfig,
-  options: Pick<JournalOptions, 'segment_bytes' | 'faults'> = {},
+  options: Pick<JournalOptions, 'segment_bytes' | 'thread'> = {},
 ): Promise<Loaded> {
   const { data_dir, retention_days } = config
   const key = ports.keys.journal_key

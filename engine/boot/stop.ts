@@ -1,6 +1,6 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { Refusal } from '../../protocol/refusals'
-import { type History, HistoryBroken } from '../history/contract'
+import { type History, HistoryBroken, HistoryStalled } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
 import type { AccountsPort } from '../ports'
@@ -41,7 +41,10 @@ export async function drain(engine: Engine): Promise<void> {
   sequencer.stop(new Refusal('draining'))
 }
 
-/** Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it. */
+/**
+ * Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the
+ * disk took none.
+ */
 async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
@@ -52,12 +55,14 @@ async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefi
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return undefined
   loaded.facts.mark(point.seq)
-  const state_hash = await loaded.snapshots.writeSnapshot(
-    point,
-    () => [bytes],
-    engine.snapshotting.newest?.seq,
-  )
-  return { seq: point.seq, state_hash }
+  const kept = engine.snapshotting.newest?.seq
+  try {
+    const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
+    return { seq: point.seq, state_hash }
+  } catch {
+    // A full or failing disk: the next boot replays more, and the lease is still given back.
+    return undefined
+  }
 }
 
 /** Closes every part and the ports, producers before consumers. */
@@ -68,8 +73,8 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
-  engine.signatures.close()
-  engine.closing.stop()
+  engine.disk_gauge.stop()
+  engine.scrub.stop()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)
@@ -81,13 +86,13 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await accounts.close()
 }
 
-/** False when the read models are broken. */
+/** False when the read models cannot be written. */
 async function flushed(history: History): Promise<boolean> {
   try {
     await history.flush()
     return true
   } catch (error) {
-    if (error instanceof HistoryBroken) return false
+    if (error instanceof HistoryBroken || error instanceof HistoryStalled) return false
     throw error
   }
 }

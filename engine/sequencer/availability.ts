@@ -50,6 +50,23 @@ const STOP_TEXT: Record<StopReason, string> = {
     'batches held exits that were never requested: the process exits, to start again without them',
 }
 
+const DISK_FULL_TEXT = `disk_full: less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume: free some or make it larger; cancels and withdrawals go on`
+
+const HISTORY_STALLED_TEXT =
+  'history_stalled: the disk takes no writes of the read models, which are repeated: look at its space and errors'
+const DAMAGE_TEXT =
+  'trading goes on, and a start that needs the file fails: keep this process running and put the file back from a backup'
+
+/** Trading continues without the read models and with damaged old files. */
+type FilesHealth = {
+  /** Less space than the reserve is free. */
+  isFull(): boolean
+  isHistoryBroken(): boolean
+  isHistoryStalled(): boolean
+  /** Names of files that are not as written. */
+  damage(): string[]
+}
+
 export class Availability {
   /** The epoch is open and commands are accepted. */
   private serving = false
@@ -58,7 +75,6 @@ export class Availability {
   private halted: HaltReason | undefined
   /** The journal failed or contradicts the chain: nothing may be acknowledged. */
   private stopped: string | undefined
-  private reads_broken = false
 
   constructor(
     private readonly chain: ChainPort,
@@ -67,6 +83,7 @@ export class Availability {
     private readonly isAnchorOverdue: () => boolean,
     /** No slot has come for too long. */
     private readonly isLate: () => boolean,
+    private readonly files: FilesHealth,
   ) {}
 
   serve(): void {
@@ -86,10 +103,6 @@ export class Availability {
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
     this.stopped ??= [reason, STOP_TEXT[reason], ...details].join(': ')
-  }
-  /** Trading continues without the read models; the next boot rebuilds them from the journal. */
-  readsBroken(): void {
-    this.reads_broken = true
   }
   isStopped(): boolean {
     return this.stopped !== undefined
@@ -119,20 +132,27 @@ export class Availability {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
     if (this.isLate()) return 'reopening'
-    return this.draining ? 'draining' : undefined
+    if (this.draining) return 'draining'
+    return this.files.isFull() ? 'disk_full' : undefined
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
     const { settlement, reasons, overdue } = this.chain.health()
     const barred = this.barred()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
+    const { files } = this
     const all = [
       ...(this.serving || this.draining || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
-      ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
+      ...(files.isFull() ? [DISK_FULL_TEXT] : []),
+      ...(files.isHistoryBroken()
+        ? ['the read models failed: restart to rebuild them from the journal']
+        : []),
+      ...(files.isHistoryStalled() ? [HISTORY_STALLED_TEXT] : []),
+      ...files.damage().map((file) => `file_damaged: ${file}: ${DAMAGE_TEXT}`),
       ...(barred === undefined ? [] : [`${barred}: ${BARRED_TEXT[barred]}`]),
       ...reasons,
     ]
@@ -143,6 +163,8 @@ export class Availability {
       !stalled &&
       !overdue &&
       barred === undefined &&
+      !files.isFull() &&
+      !files.isHistoryBroken() &&
       !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }
