@@ -139,7 +139,7 @@ function openViews(config: EngineConfig, { history, state }: Loaded) {
 }
 type Views = ReturnType<typeof openViews>
 
-/** What ends this instance: a fault, or a batch without its disproved exits that a new process must pack. */
+/** What ends this instance: a fault, or batches that lost invented exits, which a new process must sign. */
 type Ends = {
   fatal: (error: Error) => void
   restart: (error: Error) => void
@@ -183,7 +183,7 @@ function openWriter(
   const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer, hash, restart)
-  const pump = new HashPump(state, hash, sequencer, fatal)
+  const pump = new HashPump(state, hash, sequencer, outbox, fatal)
   const anchoring = new Anchoring(
     chain,
     () => journal.head(),

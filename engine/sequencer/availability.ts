@@ -13,7 +13,8 @@ const HALT_TEXT: Record<HaltReason, string> = {
     'another instance opened an epoch, or wrote to its journal, that this journal does not know: keep the instance that holds the epoch and stop this one; if its disk is lost, restore from the chain',
   rolled_back:
     'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
-  root_mismatch: "the note tree on chain differs from the venue's: restore from the chain",
+  root_mismatch:
+    "the note tree on chain, or what was spent, differs from the venue's: restore from the chain if it stays so",
   program_error: 'the vault program rejected a settlement batch: inspect it before restarting',
 }
 
@@ -46,7 +47,7 @@ const STOP_TEXT: Record<StopReason, string> = {
   self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
   exits_disproved:
-    'the providers disproved exits of a rejected batch: the process exits, to start again without them',
+    'batches held exits that were never requested: the process exits, to start again without them',
 }
 
 const DISK_FULL_TEXT = `disk_full: less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume: free some or make it larger; cancels and withdrawals go on`
