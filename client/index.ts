@@ -118,7 +118,7 @@ export {
   claimNote,
   payClaim,
   readClaim,
-  readClaims,
+  readOpenClaims,
   redirectClaim,
 } from './chain/claims'
 

@@ -1,6 +1,5 @@
 /** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
 
-import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
@@ -19,7 +18,7 @@ import { fromHex } from '../protocol/bytes'
 import { signingKey } from '../protocol/ed25519'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
-import { STOP_GRACE_MS } from './limits'
+import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
@@ -27,6 +26,7 @@ import { type SelfCheckTerms, selfCheck } from './self_check'
 import type { Config } from './settings/config'
 import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 import { openCertificates } from './tls/open_certificates'
+import { watchStatus } from './watch_status'
 
 export type ProcessParts = {
   config: Config
@@ -79,6 +79,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
   const { matching, reasons } = venue.status()
   if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
+  const stopWatching = watchStatus(() => venue.status(), log, STATUS_LOOK_MS)
   const { acme, tls_names: names } = config
   const { data_dir } = config.engine
   const source =
@@ -93,6 +94,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     operator,
     async stop() {
       stopRotating()
+      stopWatching()
       log.write('info', 'draining', { sockets: app.sockets.count() })
       await venue.drain()
       app.sockets.byeAll('upgrade', STOP_GRACE_MS)
@@ -126,7 +128,6 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
       ...config.engine,
       compose_hash: enclave.identity.compose_hash,
       tacit_version: version,
-      signature_thread: availableParallelism() > 1,
       self_check_reasons,
     },
     ports: {
