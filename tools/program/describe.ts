@@ -26,7 +26,8 @@ const MEANS: Readonly<Record<string, string>> = {
   'authorize_restore cancel': 'the announced restore is void',
   pause: 'deposits and settlement stop at once, exits never',
   unpause: 'deposits and settlement go on',
-  declare_outage: 'open exit requests get this much more time; not again for 90 days or until that time is over',
+  declare_outage:
+    'open exit requests get this much more time; not again for 90 days or until that time is over',
   upgrade: 'the code in the buffer replaces the code of the program',
   set_authority: 'only the new authority may upgrade the program or buffer; a wrong address is final',
   renounce: 'the program can never change again; this is final',
