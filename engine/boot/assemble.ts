@@ -90,7 +90,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, state, chain, first.config.generation, fatal, {
+    ...openWrites(config, state, chain, first.config.generation, {
       sequencer,
       availability,
       grace,
