@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { verifySignature } from '../protocol/ed25519'
 import { median } from './kit/figures'
-import { named, pairNamed, signWith } from './venue/bench_config'
+import { named, pairNamed } from './venue/bench_config'
 
 type VerifyLimit = {
   /** Checks per second of wall time, on one thread. */
@@ -18,7 +18,7 @@ export function verifyLimit(verify = verifySignature, checks = 4_000): VerifyLim
   const signed = Array.from({ length: 256 }, (_, at) => {
     const pair = pairNamed(`limit ${at}`)
     const message = new Uint8Array(224).fill(at)
-    return { message, public_key: pair.public_key, signature: signWith(pair, message) }
+    return { message, public_key: pair.public_key, signature: pair.sign(message) }
   })
   const check = (at: number) => {
     const { signature, message, public_key } = signed[at % signed.length]!

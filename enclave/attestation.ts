@@ -3,10 +3,10 @@
 import { encodeBase58 } from '../protocol/base58'
 import { encodeBinding, encodeStatement } from '../protocol/bodies/binding'
 import { fromHex, toHex } from '../protocol/bytes'
+import type { SigningKey } from '../protocol/ed25519'
 import type { Attestation } from '../protocol/wire/trading'
 import type { AgentQuote } from './agent'
 import type { VenueBinding } from './contract'
-import type { SigningKey } from './keys'
 
 /** The statement key's certificate: 88 bytes signed by the settlement key (attestation.md "Endpoints"). */
 export type StatementCertificate = { body: Uint8Array; signature: Uint8Array }

@@ -2,6 +2,7 @@
 
 import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
+import { type SigningKey, signingKey } from '../protocol/ed25519'
 import { Refusal } from '../protocol/refusals'
 import { attestationReportData } from '../protocol/tdx/report_data'
 import type { Attestation } from '../protocol/wire/trading'
@@ -9,7 +10,6 @@ import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuot
 import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
 import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './contract'
 import { KEY_PATHS, type KeyPath } from './key_paths'
-import { type SigningKey, signingKey } from './keys'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { requireRoot, requireSocket } from './production_guard'
 import { QuoteQueue } from './quote_queue'

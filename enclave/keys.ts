@@ -1,31 +1,11 @@
 /** Makes the enclave's keys: Ed25519 signing keys, and TLS keys with a self-signed certificate. */
 
-import { createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { pemOfDer } from '../protocol/pem'
 import { sha256 } from '../protocol/sha256'
 import type { TlsMaterial } from './contract'
 import { CLOCK_TOLERANCE_MS, SELF_SIGNED_LIFE_MS } from './limits'
 import * as x509 from './x509'
-
-/** DER prefix of an Ed25519 PKCS#8 private key (RFC 8410); the 32-byte seed follows. */
-const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
-
-export type SigningKey = {
-  /** Raw 32 bytes. */
-  public_key: Uint8Array
-  /** 64-byte signature over exactly the message. */
-  sign(message: Uint8Array): Uint8Array
-}
-
-/** Ed25519 (RFC 8032) by node:crypto: constant time, and 15 times faster than noble. `seed` has 32 bytes. */
-export function signingKey(seed: Uint8Array): SigningKey {
-  if (seed.length !== 32) throw new RangeError('expected 32 bytes')
-  const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' })
-  const public_key = new Uint8Array(
-    createPublicKey(key).export({ type: 'spki', format: 'der' }).subarray(-32),
-  )
-  return { public_key, sign: (message) => new Uint8Array(sign(null, message, key)) }
-}
 
 /**
  * A fresh P-256 key with a self-signed certificate for `localhost`, `127.0.0.1` and `names` (DNS names or IPv4

@@ -110,6 +110,10 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
+    tacit_unanchored_ms: {
+      help: 'Age of the oldest journal record that no confirmed position on chain covers.',
+      value: anchoring.ageMs(),
+    },
     tacit_head_dirty: {
       help: '1 while the journal head waits for an anchor.',
       value: Number(anchoring.isDirty()),

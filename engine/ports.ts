@@ -113,6 +113,7 @@ export type BatchDecision = {
 export const SETTLEMENT_REASONS = {
   rpc_unreachable: 'degraded',
   internal_error: 'degraded',
+  no_quorum: 'overdue',
   slot_stalled: 'degraded',
   slot_absurd: 'degraded',
   fee_payer_low: 'degraded',

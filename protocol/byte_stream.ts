@@ -115,6 +115,14 @@ export class ByteWriter {
 const NO_BYTES = new Uint8Array(0)
 const scratch = new DataView(new ArrayBuffer(8))
 
+/** Fields of layouts that are read too often for a reader; the bytes must reach that far. */
+export const u16At = (bytes: Uint8Array, at: number): number => bytes[at]! | (bytes[at + 1]! << 8)
+export const u32At = (bytes: Uint8Array, at: number): number =>
+  (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
+/** Exact only for safe integers. */
+export const uintAt = (bytes: Uint8Array, at: number): number =>
+  u32At(bytes, at) + u32At(bytes, at + 4) * 0x1_0000_0000
+
 /**
  * Reads without a DataView: creating one per record costs more than decoding the record. Every read throws CodecError when
  * the bytes end before the value does.
@@ -139,21 +147,22 @@ export class ByteReader {
   }
   u16(): number {
     const at = this.skip(2)
-    return this.bytes[at]! | (this.bytes[at + 1]! << 8)
+    return u16At(this.bytes, at)
   }
   u32(): number {
-    return this.u32At(this.skip(4))
+    const at = this.skip(4)
+    return u32At(this.bytes, at)
   }
   uint(): number {
     const at = this.skip(8)
-    const value = this.u32At(at) + this.u32At(at + 4) * 0x1_0000_0000
+    const value = uintAt(this.bytes, at)
     if (!Number.isSafeInteger(value)) throw new CodecError('not a safe integer')
     return value
   }
   u64(): bigint {
     const at = this.skip(8)
-    scratch.setUint32(0, this.u32At(at), true)
-    scratch.setUint32(4, this.u32At(at + 4), true)
+    scratch.setUint32(0, u32At(this.bytes, at), true)
+    scratch.setUint32(4, u32At(this.bytes, at + 4), true)
     return scratch.getBigUint64(0, true)
   }
   /** A copy, so that the decoded value does not keep the whole record alive. */
@@ -198,11 +207,6 @@ export class ByteReader {
   done(): void {
     const follow = this.at !== this.bytes.length || this.more?.next().done === false
     if (follow) throw new CodecError('bytes follow the value')
-  }
-
-  private u32At(at: number): number {
-    const { bytes } = this
-    return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
   }
 
   /** Consumes `width` bytes and returns their offset; may replace `this.bytes`. */

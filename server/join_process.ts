@@ -15,7 +15,7 @@ import {
 } from '../engine/index'
 import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
-import { publicKeyOf } from '../protocol/sign'
+import { signingKey } from '../protocol/ed25519'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
@@ -60,7 +60,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     tls: { names: config.tls_names },
   })
   const { compose_hash } = enclave.identity
-  const fee_payer = encodeBase58(publicKeyOf(await enclave.deriveKey(KEY_PATHS.fees)))
+  const fee_payer = encodeBase58(signingKey(await enclave.deriveKey(KEY_PATHS.fees)).public_key)
   log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
   const venue = await openEngine(parts, enclave)
   const { epoch, ...identity } = venue.identity()

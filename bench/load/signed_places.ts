@@ -11,7 +11,6 @@ import {
   pairNamed,
   REFERENCE_TICKS,
   SYMBOL,
-  signWith,
   TICK,
 } from '../venue/bench_config'
 import { sideOf } from '../venue/fund_notes'
@@ -74,7 +73,7 @@ export function signedPlaces(load: PlaceLoad): Buffer[] {
       collateral_commitment: hexOf(order.collateral_commitment),
       expiry_slot: load.expiry_slot,
       continuation_anchors: anchors.map(hexOf),
-      signature: hexOf(signWith(pair, body)),
+      signature: hexOf(pair.sign(body)),
     })
     return postRequest('/orders', load.host, load.tokens[key % load.tokens.length]!, text)
   })

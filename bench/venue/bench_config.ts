@@ -1,9 +1,10 @@
 /** Derives settings, keys, traders and notes of the measured venue from names, so that every process knows them. */
-import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { EngineConfig } from '../../engine/config'
 import { LIMITS } from '../../engine/limits'
 import type { KeysPort } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
+import { type SigningKey, signingKey } from '../../protocol/ed25519'
 
 /** Bytes derived from a name. */
 export function named(name: string, width = 32): Uint8Array {
@@ -22,25 +23,10 @@ export function elementNamed(name: string): Uint8Array {
   return bytes
 }
 
-/** DER prefix of an Ed25519 PKCS #8 key (RFC 8410); the seed follows. */
-const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
-
-type SigningPair = { key: KeyObject; public_key: Uint8Array; text: string }
-
-/** An Ed25519 pair of the platform: signing in a benchmark must not cost more than verifying. */
-export function pairNamed(name: string): SigningPair {
-  const key = createPrivateKey({
-    key: Buffer.concat([PKCS8_PREFIX, named(name)]),
-    format: 'der',
-    type: 'pkcs8',
-  })
-  const spki = createPublicKey(key).export({ format: 'der', type: 'spki' })
-  const public_key = new Uint8Array(spki.subarray(spki.length - 32))
-  return { key, public_key, text: encodeBase58(public_key) }
-}
-
-export function signWith(pair: SigningPair, message: Uint8Array): Uint8Array {
-  return sign(null, message, pair.key)
+/** A signing pair and its public key as text. */
+export function pairNamed(name: string): SigningKey & { text: string } {
+  const pair = signingKey(named(name))
+  return { ...pair, text: encodeBase58(pair.public_key) }
 }
 
 export const MINTS = [

@@ -13,7 +13,7 @@ import type {
   VaultConfig,
   VaultMint,
 } from '../../engine/ports'
-import { publicKeyOf } from '../../protocol/sign'
+import { signingKey } from '../../protocol/ed25519'
 import { hexOf, MINTS, named } from './bench_config'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
@@ -74,7 +74,7 @@ export class QuietChain implements ChainPort {
       boot_nonce: Uint8Array.fromHex(this.kept.boot_nonce),
       journal_head: Uint8Array.fromHex(this.kept.journal_head),
       admin: named('admin'),
-      settlement_signer: publicKeyOf(named('settlement')),
+      settlement_signer: signingKey(named('settlement')).public_key,
       exit_delay_s: 604_800,
       generation: 0,
       commit_seq: 0,

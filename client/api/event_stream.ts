@@ -6,7 +6,7 @@ import type { VenueClient } from './venue_client'
 type Frame =
   | ({ type: 'event' } & AccountEvent)
   | { type: 'gap'; seq_from: number; seq_to: number }
-  | { type: 'hello' | 'snapshot' | 'heartbeat' | 'bye' | 'reply' | 'error' }
+  | { type: 'hello' | 'snapshot' | 'heartbeat' | 'status' | 'bye' | 'reply' | 'error' }
 
 /** `seq` is that of the last event handed out; `close` ends the stream. */
 export type EventStream = { readonly seq: number; close(): void }

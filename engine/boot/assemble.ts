@@ -51,7 +51,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     chain,
     config.lease_ms,
     () => anchoring.isOverdue(),
-    () => closing.isLate(),
+    () => closing.reopensSlot(),
     files.health,
   )
   availability.halt(state.halted)
@@ -72,6 +72,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
     sequencer.stop(new Refusal('outcome_unknown'))
+    views.hub.bye('restart', LIMITS.restart_retry_after_ms)
     pump.stop()
     closing.stop()
     anchoring.stop()

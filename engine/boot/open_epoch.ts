@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { encodeStatement } from '../../protocol/bodies/binding'
 import { equalBytes, fromHex } from '../../protocol/bytes'
+import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
-import { publicKeyOf, sign } from '../../protocol/sign'
 import type { GroupSigner } from '../journal/contract'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import type { Engine } from './assemble'
@@ -90,7 +90,8 @@ function signerOf(
   venue: Uint8Array,
   epoch: number,
 ): GroupSigner {
-  const statement_key = publicKeyOf(seed)
-  const certificate = sign(settlement_seed, encodeStatement({ venue, statement_key, epoch: BigInt(epoch) }))
+  const { public_key: statement_key } = signingKey(seed)
+  const statement = encodeStatement({ venue, statement_key, epoch: BigInt(epoch) })
+  const certificate = signingKey(settlement_seed).sign(statement)
   return { venue, epoch, seed, statement_key, certificate }
 }

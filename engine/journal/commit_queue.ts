@@ -1,8 +1,7 @@
 /** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
-import { createPrivateKey, sign } from 'node:crypto'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
-import { concatBytes } from '../../protocol/bytes'
+import { signingKey } from '../../protocol/ed25519'
 import { LIMITS } from '../limits'
 import type { ChainPoint, GroupSigner } from './contract'
 import { FRAME_HEADER_BYTES, frameBytes, signGroup } from './frame'
@@ -10,8 +9,6 @@ import type { SegmentHeader } from './segment_header'
 import type { SegmentWriter, SpareSegment } from './segment_writer'
 import type { Position } from './walk_segment'
 
-/** DER prefix of an Ed25519 PKCS#8 private key (RFC 8410); the 32-byte seed follows. */
-const PKCS8_PREFIX = Uint8Array.fromHex('302e020100300506032b657004220420')
 /** Head and signature of a group, as `durable` passes them on. */
 export const PROOF_BYTES = 96
 
@@ -98,11 +95,9 @@ export function commitQueue(
 type SignReceipt = (point: ChainPoint, root: Uint8Array) => Uint8Array
 
 function receiptSigner({ venue, epoch, seed }: GroupSigner): SignReceipt {
-  const der = Buffer.from(concatBytes(PKCS8_PREFIX, seed))
-  const key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  const key = signingKey(seed)
   return ({ seq, head }, root) => {
-    const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
-    return sign(null, body, key)
+    return key.sign(encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root }))
   }
 }
 

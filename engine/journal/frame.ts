@@ -2,7 +2,7 @@
 
 import { createCipheriv, createDecipheriv, randomFillSync } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { ByteReader, ByteWriter, CodecError } from '../../protocol/byte_stream'
+import { ByteReader, ByteWriter, u16At, u32At, uintAt } from '../../protocol/byte_stream'
 import { concatBytes } from '../../protocol/bytes'
 import { fixed, struct, tryDecode, u16, u32, uint, type ValueOf, zeros } from '../../protocol/codec'
 import type { ChainPoint, JournalRecord, NewRecord, StoredGroup } from './contract'
@@ -23,7 +23,16 @@ const TRAILER_BYTES = 64
 const NO_SALT = new Uint8Array(16)
 /** Before the body of a record; behind the body follows the CRC-32 of both. */
 const RECORD = struct({ body_bytes: u32, seq: uint, type: u16, reserved: zeros(2), unix_ms: uint })
+const RECORD_HEADER_BYTES = RECORD.size!
 const CRC_BYTES = 4
+/** A boot reads these fields of every record and group. */
+const BYTES_AT = GROUP.offsetOf('bytes')
+const RECORDS_AT = GROUP.offsetOf('records')
+const SEQ_AT = RECORD.offsetOf('seq')
+const BODY_BYTES_AT = RECORD.offsetOf('body_bytes')
+const TYPE_AT = RECORD.offsetOf('type')
+const RESERVED_AT = RECORD.offsetOf('reserved')
+const UNIX_MS_AT = RECORD.offsetOf('unix_ms')
 
 /** Encodes one group with zeros as salt and trailer: the writer fills them by `signGroup`. */
 export function encodeGroup(
@@ -32,7 +41,7 @@ export function encodeGroup(
   root: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   let bytes = GROUP_HEADER_BYTES
-  for (const { body } of records) bytes += RECORD.size! + body.length + CRC_BYTES
+  for (const { body } of records) bytes += RECORD_HEADER_BYTES + body.length + CRC_BYTES
   const to = new ByteWriter(bytes + TRAILER_BYTES)
   GROUP.write(to, { bytes, records: records.length, salt: NO_SALT, root })
   let seq = seq_first
@@ -61,39 +70,40 @@ export function signGroup(
 }
 
 /**
- * Returns the seq of the first invalid record of a group, or 0. The record CRCs detect memory corruption between encoding and
- * encryption, which authentication cannot.
+ * Returns the seq of the first invalid record of the group at `at`, or 0. The record CRCs detect memory corruption between
+ * encoding and encryption, which authentication cannot.
  */
-function firstBadRecord(group: Uint8Array, seq_first: number): number {
-  const from = new ByteReader(group)
-  let seq = seq_first
-  try {
-    for (const end = seq_first + GROUP.read(from).records; seq < end; seq++) {
-      const at = from.at
-      const record = RECORD.read(from)
-      from.skip(record.body_bytes)
-      const crc = crc32(group.subarray(at, from.at))
-      if (record.seq !== seq || from.u32() !== crc) return seq
-    }
-    from.done()
-    return 0
-  } catch (error) {
-    if (error instanceof CodecError) return seq
-    throw error
+function firstBadRecord(bytes: Uint8Array, at: number, seq_first: number): number {
+  const end = at + u32At(bytes, at + BYTES_AT)
+  const seq_end = seq_first + u32At(bytes, at + RECORDS_AT)
+  let next = at + GROUP_HEADER_BYTES
+  for (let seq = seq_first; seq < seq_end; seq++) {
+    const body_at = next + RECORD_HEADER_BYTES
+    if (body_at + CRC_BYTES > end) return seq
+    const crc_at = body_at + u32At(bytes, next + BODY_BYTES_AT)
+    if (crc_at + CRC_BYTES > end || uintAt(bytes, next + SEQ_AT) !== seq) return seq
+    if (u16At(bytes, next + RESERVED_AT) !== 0) return seq
+    if (!Number.isSafeInteger(uintAt(bytes, next + UNIX_MS_AT))) return seq
+    if (crc32(bytes.subarray(next, crc_at)) !== u32At(bytes, crc_at)) return seq
+    next = crc_at + CRC_BYTES
   }
+  return next === end ? 0 : seq_end
 }
 
 /** Appends to `into` the records with seq >= from_seq of verified groups; bodies are views of `bytes`. */
 export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRecord[]): void {
-  const from = new ByteReader(bytes)
-  while (from.at < bytes.length) {
-    for (let left = GROUP.read(from).records; left > 0; left--) {
-      const { body_bytes, seq, type, unix_ms } = RECORD.read(from)
-      const body = from.view(body_bytes)
-      from.skip(CRC_BYTES)
-      if (seq >= from_seq) into.push({ seq, type, unix_ms, body })
+  for (let at = 0; at < bytes.length; at += TRAILER_BYTES) {
+    let left = u32At(bytes, at + RECORDS_AT)
+    for (at += GROUP_HEADER_BYTES; left > 0; left--) {
+      const body_at = at + RECORD_HEADER_BYTES
+      const crc_at = body_at + u32At(bytes, at + BODY_BYTES_AT)
+      const seq = uintAt(bytes, at + SEQ_AT)
+      if (seq >= from_seq) {
+        const body = bytes.subarray(body_at, crc_at)
+        into.push({ seq, type: u16At(bytes, at + TYPE_AT), unix_ms: uintAt(bytes, at + UNIX_MS_AT), body })
+      }
+      at = crc_at + CRC_BYTES
     }
-    from.skip(TRAILER_BYTES)
   }
 }
 
@@ -150,11 +160,11 @@ export function encodeFrameHeader(into: Uint8Array, header: FrameHeader): void {
 /** The header at `at`; undefined for a wrong magic, CRC or field. */
 export function decodeFrameHeader(segment: Uint8Array, at: number): FrameHeader | undefined {
   if (at + FRAME_HEADER_BYTES > segment.length) return undefined
-  const from = new ByteReader(segment, at)
   // Every sector of a segment is looked at: a sector without the magic costs no more than this comparison.
-  if (from.u32() !== MAGIC) return undefined
-  if (from.u32() !== crc32(segment.subarray(from.at, at + TAG_AT))) return undefined
-  return tryDecode(() => FRAME.read(from))
+  if (u32At(segment, at) !== MAGIC) return undefined
+  const fields_at = at + FIELDS_AT
+  if (u32At(segment, at + 4) !== crc32(segment.subarray(fields_at, at + TAG_AT))) return undefined
+  return tryDecode(() => FRAME.read(new ByteReader(segment, fields_at)))
 }
 
 const NONCE = struct({ number: u32, reserved: zeros(8) })
@@ -227,13 +237,13 @@ export function advance(
   let at = 0
   for (let i = 0; i < header.groups; i++) {
     if (at + GROUP_HEADER_BYTES > plain.length) return point.seq + 1
-    const { bytes, records } = GROUP.read(new ByteReader(plain, at))
+    const bytes = u32At(plain, at + BYTES_AT)
     const end = at + bytes
     if (end + TRAILER_BYTES > plain.length || bytes < GROUP_HEADER_BYTES) return point.seq + 1
-    const group = plain.subarray(at, end)
-    const bad = firstBadRecord(group, point.seq + 1)
+    const bad = firstBadRecord(plain, at, point.seq + 1)
     if (bad !== 0) return bad
-    point = { seq: point.seq + records, head: headAfter(point.head, group) }
+    const seq = point.seq + u32At(plain, at + RECORDS_AT)
+    point = { seq, head: headAfter(point.head, plain.subarray(at, end)) }
     group_ends?.(point)
     at = end + TRAILER_BYTES
   }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
 import { type Chunk, type OpenRequest, type Reply, type Request, toFailure } from './contract'
 import { disk } from './disk'
-import { openTail, readSegments, type SegmentReader } from './read_segments'
+import { openTail, readSegments, type SegmentReader, type Start } from './read_segments'
 import { segmentName, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { SegmentWriter, type SpareSegment, spareSegment } from './segment_writer'
@@ -13,6 +13,7 @@ import { SegmentWriter, type SpareSegment, spareSegment } from './segment_writer
 type Opened = {
   options: OpenRequest
   segments: SegmentHeader[]
+  starts: Start[]
   writer: SegmentWriter
   spare: SpareSegment
   queue: CommitQueue
@@ -27,7 +28,7 @@ export class JournalServer {
 
   private open(options: OpenRequest): void {
     const { dir, key, segment_bytes } = options
-    const { segments, end } = openTail(dir, key)
+    const { segments, end, starts } = openTail(dir, key)
     const last = segments.at(-1)
     const writer = new SegmentWriter(
       { dir, key, segment_bytes, salt: () => new Uint8Array(randomBytes(32)) },
@@ -42,7 +43,7 @@ export class JournalServer {
       (proofs) => this.reply({ op: 'durable', proofs }, [proofs]),
       (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
     )
-    this.opened = { options, segments, writer, spare, queue }
+    this.opened = { options, segments, starts, writer, spare, queue }
     const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }
     this.reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
     spare.begin()
@@ -60,13 +61,16 @@ export class JournalServer {
     this.reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
   }
 
-  private read(journal: Opened, request: Extract<Request, { op: 'read' }>): void {
-    const end = journal.writer.position
+  private read(
+    { options, segments, starts, writer }: Opened,
+    { reader: id, from_seq, expected }: Extract<Request, { op: 'read' }>,
+  ): void {
+    const end = writer.position
     const reader: SegmentReader =
       end === undefined
         ? { next: () => nothing(), stop: () => undefined }
-        : readSegments(journal.options, [...journal.segments], end, request.from_seq, request.expected)
-    this.readers.set(request.reader, reader)
+        : readSegments(options, [...segments], end, from_seq, expected, starts)
+    this.readers.set(id, reader)
   }
 
   private readNext(id: number): void {

@@ -8,8 +8,11 @@ import { listSegments, loadSegment, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
 
-/** Size at which a chunk is sent to the reading thread. */
+/** Size at which a chunk is sent to the reading thread, and distance of the starts within a verified segment. */
 const CHUNK_BYTES = 1024 * 1024
+
+/** A verified place where reading may begin: the bytes before it are not decrypted again. */
+export type Start = { segment: number; at: Position }
 
 export type SegmentReader = {
   /** Whole groups, at least one unless `last`; a chunk may begin with records below from_seq. */
@@ -22,7 +25,8 @@ export type SegmentReader = {
  * @param segments headers of all segments, as of now
  * @param end durable end, as of now; later bytes are not read. Without an `offset` the frame that contains `seq` is
  * the last: a thread that does not write the journal knows only the seq
- * @param expected places between groups, ascending, that the chain must pass as far as it is read
+ * @param expected places between groups, ascending and from `from_seq` - 1 on, that the chain must pass as far as it is read
+ * @param starts of verified segments, ascending
  * @throws RangeError when the records from `from_seq` on are retired or do not exist yet
  */
 export function readSegments(
@@ -31,6 +35,7 @@ export function readSegments(
   end: Pick<Position, 'seq'> & Partial<Pick<Position, 'offset'>>,
   from_seq: number,
   expected: readonly ChainPoint[],
+  starts: readonly Start[] = [],
 ): SegmentReader {
   const first = segments[0] as SegmentHeader
   if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
@@ -38,7 +43,7 @@ export function readSegments(
   // Several segments start at the same seq when a process wrote nothing: take the last one.
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
-  let at: Position = segmentStart(segments[index] as SegmentHeader)
+  let at = startOf(segments[index] as SegmentHeader, starts, from_seq)
   const anchor = anchorCheck(expected)
   anchor.see(at)
 
@@ -94,6 +99,12 @@ export function readSegments(
   }
 }
 
+/** The last known place before `from_seq` in the segment. */
+function startOf(segment: SegmentHeader, starts: readonly Start[], from_seq: number): Position {
+  const start = starts.findLast((one) => one.segment === segment.number && one.at.seq < from_seq)
+  return start?.at ?? segmentStart(segment)
+}
+
 /** Compares the heads at the expected places, which exist because they are ends of groups. */
 function anchorCheck(expected: readonly ChainPoint[]) {
   const left = [...expected]
@@ -131,6 +142,8 @@ type Recovered = {
   segments: SegmentHeader[]
   /** End of the last segment; undefined without a segment. */
   end: Position | undefined
+  /** Of the last segment. */
+  starts: Start[]
 }
 
 /**
@@ -169,17 +182,20 @@ function walkTail(
 ): Recovered {
   const segments = listSegments(dir, key)
   const last = segments.at(-1)
-  if (last === undefined) return { segments, end: undefined }
+  if (last === undefined) return { segments, end: undefined, starts: [] }
   const segment = loadSegment(dir, last, key)
   try {
+    const starts: Start[] = []
     let before = segmentStart(last)
     let end = before
     for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end)) {
       before = end
       end = step.next
+      const passed = end.offset - (starts.at(-1)?.at.offset ?? 0)
+      if (passed >= CHUNK_BYTES) starts.push({ segment: last.number, at: end })
     }
     lastFrame(segment.name, segment.bytes.subarray(before.offset, end.offset), before.offset)
-    return { segments, end }
+    return { segments, end, starts }
   } finally {
     releaseBytes(segment.bytes)
   }

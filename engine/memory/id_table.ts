@@ -30,6 +30,8 @@ const EMPTY = new Uint32Array(1)
 export class IdTable {
   private readonly k0: number
   private readonly k1: number
+  /** Within the part that the last `seek` found. */
+  private bucket = 0
   private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({ table: EMPTY, count: 0 }))
 
   /**
@@ -49,9 +51,7 @@ export class IdTable {
 
   /** The number of the id at `at`. */
   find(bytes: Uint8Array, at = 0): number | undefined {
-    const hash = this.hash(bytes, at)
-    const { table } = this.parts[hash % PARTS]!
-    const entry = table[this.bucketOf(table, hash, bytes, at)]!
+    const entry = this.seek(bytes, at).table[this.bucket]!
     return entry === 0 ? undefined : this.numberOf(entry)
   }
 
@@ -67,19 +67,20 @@ export class IdTable {
   add(number: number): void {
     const bytes = this.ids.bytesOf(number)
     const at = this.ids.placeOf(number)
-    const hash = this.hash(bytes, at)
-    const part = this.parts[hash % PARTS]!
-    if ((part.count + 1) * 2 > part.table.length) this.grow(part)
-    const bucket = this.bucketOf(part.table, hash, bytes, at)
-    if (part.table[bucket] !== 0) throw new Error('an id is in the table already')
-    part.table[bucket] = (number % MODULUS) + 1
+    const part = this.seek(bytes, at)
+    if (part.table[this.bucket] !== 0) throw new Error('an id is in the table already')
+    if ((part.count + 1) * 2 > part.table.length) {
+      this.grow(part)
+      this.seek(bytes, at)
+    }
+    part.table[this.bucket] = (number % MODULUS) + 1
     part.count++
   }
 
   /** The id of `number` must still be readable. @throws Error when `number` is not in the table */
   remove(number: number): void {
     const hash = this.hashOf(number)
-    const part = this.parts[hash % PARTS]!
+    const part = this.parts[hash & (PARTS - 1)]!
     const { table } = part
     const mask = table.length - 1
     const wanted = (number % MODULUS) + 1
@@ -106,20 +107,27 @@ export class IdTable {
     table[gap] = 0
   }
 
-  /** The bucket that holds the id at `id_at` of `id`, or the empty one where it belongs. */
-  private bucketOf(table: Uint32Array, hash: number, id: Uint8Array, id_at: number): number {
+  /**
+   * The part of the id at `id_at` of `id`; `bucket` is then the one that holds it, or the empty one where it belongs. Hash
+   * and comparison are one long function: a short one is compiled into every caller, and a boot takes a tenth longer.
+   */
+  private seek(id: Uint8Array, id_at: number): Part {
+    const { ids, width } = this
+    const hash = this.hash(id, id_at)
+    const part = this.parts[hash & (PARTS - 1)]!
+    const { table } = part
     const mask = table.length - 1
-    for (let bucket = (hash >>> 8) & mask; ; bucket = (bucket + 1) & mask) {
-      const entry = table[bucket]!
-      if (entry === 0) return bucket
-      const number = this.numberOf(entry)
-      if (this.equals(this.ids.bytesOf(number), this.ids.placeOf(number), id, id_at)) return bucket
+    let bucket = (hash >>> 8) & mask
+    for (; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
+      const number = this.numberOf(table[bucket]!)
+      const other = ids.bytesOf(number)
+      const other_at = ids.placeOf(number)
+      let same = 0
+      while (same < width && other[other_at + same] === id[id_at + same]) same++
+      if (same === width) break
     }
-  }
-
-  private equals(a: Uint8Array, a_at: number, b: Uint8Array, b_at: number): boolean {
-    for (let at = 0; at < this.width; at++) if (a[a_at + at] !== b[b_at + at]) return false
-    return true
+    this.bucket = bucket
+    return part
   }
 
   private hashOf(number: number): number {

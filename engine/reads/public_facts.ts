@@ -115,7 +115,14 @@ function addFill(day: Day, account_id: string, fill: Fill): Day {
 }
 
 /** Commands with facts of their own; fills are facts of any command's events. */
-const FACT_COMMANDS: readonly Command['kind'][] = ['batch_stage', 'epoch_opened', 'spent_restored']
+const FACT_COMMANDS: readonly Command['kind'][] = [
+  'batch_stage',
+  'epoch_opened',
+  'spent_restored',
+  'closed',
+  'decided',
+]
+const NO_BATCHES: Transparency['batches'] = { closed: 0, matched: 0, void: 0, since_slot: 0 }
 
 export class PublicFacts {
   readonly landed: LandedBatches
@@ -129,6 +136,11 @@ export class PublicFacts {
     this.landed = new LandedBatches(this.rows)
     this.builds = new Builds(this.rows)
     this.statistics = new DailyStatistics(this.rows)
+  }
+
+  /** Closes and their outcomes since the first opening that was recorded. */
+  batches(): Transparency['batches'] {
+    return this.rows.get('batches') ?? NO_BATCHES
   }
 
   /** Journal seq up to which facts are recorded; 0 = rebuild from the start. */
@@ -157,6 +169,7 @@ export class PublicFacts {
       if (command.kind === 'spent_restored') {
         for (const batch of command.batches) this.landed.record({ ...batch, stage: 'finalized' })
       }
+      this.countBatch(command)
       if (command.kind === 'epoch_opened' && build !== undefined) {
         this.builds.opened({ ...build, from_slot: command.slot })
       }
@@ -168,6 +181,16 @@ export class PublicFacts {
   mark(seq: JournalSeq): void {
     this.rows.set('watermark', seq)
     this.rows.sync()
+  }
+
+  private countBatch(command: Command): void {
+    const batches = this.batches()
+    const set = (change: Partial<Transparency['batches']>) =>
+      this.rows.set('batches', { ...batches, ...change })
+    if (command.kind === 'closed') set({ closed: batches.closed + 1 })
+    else if (command.kind === 'decided' && command.outcome === 'void') set({ void: batches.void + 1 })
+    else if (command.kind === 'decided') set({ matched: batches.matched + 1 })
+    else if (command.kind === 'epoch_opened' && batches.since_slot === 0) set({ since_slot: command.slot })
   }
 
   close(): void {

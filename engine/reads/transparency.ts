@@ -111,6 +111,7 @@ export class TransparencyReads {
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
       builds: facts.builds.all(),
+      batches: facts.batches(),
       statistics: { days: facts.statistics.published(clock.unixMs()) },
     })
   }

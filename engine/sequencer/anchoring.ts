@@ -32,8 +32,13 @@ export class Anchoring {
 
   /** No confirmed position covers a record of this age: a restored disk could lose more than is promised. */
   isOverdue(): boolean {
+    return this.ageMs() > this.max_ms
+  }
+
+  /** Age of the oldest record that no confirmed position covers; 0 without one. */
+  ageMs(): number {
     const oldest = this.oldest()
-    return oldest !== undefined && this.monotonicMs() - oldest.at_ms > this.max_ms
+    return oldest === undefined ? 0 : this.monotonicMs() - oldest.at_ms
   }
 
   /** Anchors now unless a position has covered every dirty record. Rejects when the anchor fails. */

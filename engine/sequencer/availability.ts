@@ -1,5 +1,6 @@
 /** Decides whether the venue accepts commands, and reports the reasons in /system/status. */
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
+import type { SlotNumber } from '../../protocol/units'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
@@ -83,8 +84,8 @@ export class Availability {
     /** Age of the newest view of the own epoch beyond which another instance may hold the next one. */
     private readonly lease_ms: number,
     private readonly isAnchorOverdue: () => boolean,
-    /** No slot has come for too long. */
-    private readonly isLate: () => boolean,
+    /** Orders wait for the chain after a stall: from which slot on they are accepted, 0 while no slot comes. */
+    private readonly reopensSlot: () => SlotNumber | undefined,
     private readonly files: FilesHealth,
   ) {}
 
@@ -133,14 +134,15 @@ export class Availability {
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
-    if (this.isLate()) return 'reopening'
+    if (this.reopensSlot() === 0) return 'reopening'
     if (this.draining) return 'draining'
     return this.files.isFull() ? 'disk_full' : undefined
   }
 
-  status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
+  status(): Omit<SystemStatus, 'chain' | 'enclave'> {
     const { settlement, reasons, overdue } = this.chain.health()
     const barred = this.barred()
+    const reopens_slot = this.reopensSlot()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const { files } = this
     const all = [
@@ -148,6 +150,7 @@ export class Availability {
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
+      ...(reopens_slot === undefined ? [] : ['reopening: the chain stalled; cancels continue']),
       ...(this.draining ? ['draining for a restart'] : []),
       ...(files.isFull() ? [DISK_FULL_TEXT] : []),
       ...(files.isHistoryBroken()
@@ -164,11 +167,13 @@ export class Availability {
       settlement !== 'unwired' &&
       !stalled &&
       !overdue &&
+      reopens_slot === undefined &&
       barred === undefined &&
       !files.isFull() &&
       !files.isHistoryBroken() &&
       !this.draining
-    return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
+    const status = { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
+    return reopens_slot ? { ...status, reopens_slot } : status
   }
 
   private matching(): SystemStatus['matching'] {

@@ -52,8 +52,15 @@ export class Closing {
     return applied
   }
 
+  /** While new orders wait after a stall: from this slot on they are accepted, 0 while no slot comes. */
+  reopensSlot(): SlotNumber | undefined {
+    const { slot, reopens_slot } = this.parts.state
+    if (this.isLate()) return 0
+    return slot < reopens_slot ? reopens_slot : undefined
+  }
+
   /** Whether no slot has come for too long: orders that are accepted now would meet a book that others may have seen age. */
-  isLate(): boolean {
+  private isLate(): boolean {
     const { chain, clock } = this.parts
     if (this.slot_ms === undefined) return false
     return clock.monotonicMs() - this.slot_ms > stallMs(LIMITS.stall_slots, chain.view().slot_ms)

@@ -69,6 +69,7 @@ export const SystemStatus = exact({
   enclave: oneOf(EnclaveKind),
   draining: t.Boolean(),
   reasons: t.Array(t.String()),
+  reopens_slot: t.Optional({ ...Slot, description: 'New orders are accepted again from this slot on.' }),
 })
 export type SystemStatus = Static<typeof SystemStatus>
 export const ServerTime = exact({
@@ -211,6 +212,8 @@ export const Transparency = exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
   }),
   builds: t.Array(exact({ compose_hash: Hash, tacit_version: t.String(), from_slot: Slot })),
+  /** Closes, each of all due instruments together, and their outcomes. */
+  batches: exact({ closed: Count, matched: Count, void: Count, since_slot: Slot }),
   statistics: exact({
     days: t.Array(
       exact({

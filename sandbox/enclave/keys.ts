@@ -12,8 +12,8 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { signingKey } from '../../enclave/keys'
 import { concatBytes, fromHex, toHex, utf8 } from '../../protocol/bytes'
+import { signingKey } from '../../protocol/ed25519'
 
 export type StoredKeys = {
   /** 20 bytes; survives changes of the manifest, like an app behind a KMS. */

@@ -48,6 +48,7 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     sockets_max: options.sockets_max ?? SOCKETS_MAX,
     sockets_per_account_max: options.sockets_per_account_max ?? ACCOUNT_SOCKETS_MAX,
     monotonicMs: () => clock.monotonicMs(),
+    status: () => venue.status(),
     meters,
   })
   const services: Services = {

@@ -3,6 +3,7 @@
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { Session, Venue } from '../../engine/venue'
+import type { SystemStatus } from '../../protocol/wire/trading'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
@@ -35,7 +36,7 @@ export interface Sockets {
   add(socket: OpenSocket): void
   remove(socket: OpenSocket): void
   count(): number
-  /** Sends heartbeats and warnings and closes expired sockets; the timer calls it each second. */
+  /** Sends heartbeats, warnings and changes of readiness and closes expired sockets; the timer calls it each second. */
   tick(): void
   /** Sends `bye` to every socket and closes it. */
   byeAll(reason: 'upgrade' | 'restart', retry_after_ms: number): void
@@ -45,5 +46,6 @@ export interface Sockets {
 export interface OpenSocket {
   /** `now_ms` is monotonic. */
   tick(now_ms: number): void
+  status(status: SystemStatus): void
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
 }

@@ -118,12 +118,13 @@ const SERVER_FRAMES: readonly (readonly [string, string])[] = [
   ['reply', 'The result of the command with this id.'],
   ['error', 'The refusal of the command with this id: code, message, applied and facts as on REST.'],
   ['heartbeat', 'Every 5 seconds on every socket: the last seq of the account, slot, unix_ms.'],
+  ['status', 'Readiness changed: ready, reasons, and reopens_slot while new orders wait for a slot.'],
   ['warning', 'The token expires within 60 seconds; send auth.refresh.'],
-  ['bye', 'The venue restarts: reason and retry_after_ms; then close 1012.'],
+  ['bye', 'The venue restarts or lost its epoch: reason and retry_after_ms; then close 1012.'],
 ]
 const CLOSES: readonly (readonly [string, string])[] = [
   ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
-  ['1012', 'Restart, after bye.'],
+  ['1012', 'Restart or loss of the epoch, after bye.'],
   ['4401', 'The token was revoked or expired, or the account is suspended.'],
   ['4408', 'The reader is too slow; resume with ?after=.'],
   ['4429', 'Too many frames.'],

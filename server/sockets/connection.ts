@@ -1,6 +1,7 @@
 /** Runs one open socket: its session, incoming and outgoing frames, heartbeats, and the reasons for which it closes. */
 
 import type { EventSink, Session, Subscription } from '../../engine/venue'
+import type { SystemStatus } from '../../protocol/wire/trading'
 import type { OpSocket, StreamContract } from '../edge/endpoint'
 import { placeOf } from '../edge/problem'
 import type { Services } from '../edge/services'
@@ -152,6 +153,11 @@ export class Connection implements OpSocket {
     this.beat_ms = now_ms
     const { slot, unix_ms } = this.services.venue.time()
     this.send({ type: 'heartbeat', seq: this.subscription?.seqNow() ?? 0, slot, unix_ms })
+  }
+
+  status({ ready, reasons, reopens_slot }: SystemStatus): void {
+    const slot = reopens_slot === undefined ? {} : { reopens_slot }
+    if (this.transport !== undefined) this.send({ type: 'status', ready, reasons, ...slot })
   }
 
   /** Continues the session under a newer token of the same account; events are not interrupted. */

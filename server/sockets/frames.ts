@@ -54,6 +54,7 @@ export type ServerFrame =
       slot: number
       unix_ms: number
     }
+  | { type: 'status'; ready: boolean; reasons: string[]; reopens_slot?: number }
   | { type: 'snapshot'; seq: number; orders: Order[] }
   | { type: 'gap'; seq_from: number; seq_to: number }
   | { type: 'reply'; id: string; result: unknown }

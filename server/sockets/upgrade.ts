@@ -3,6 +3,7 @@
 import type { Session, Subscription } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
+import type { SystemStatus } from '../../protocol/wire/trading'
 import { exact, QueryInteger, t } from '../../protocol/wire/values'
 import { type Answering, authenticate, socketToken } from '../edge/answer'
 import { readQuery } from '../edge/body'
@@ -141,20 +142,40 @@ function socketData(
   }
 }
 
+/** The readiness when it differs from the one of the call before; the first call has none before it. */
+function changesOf(read: () => SystemStatus): () => SystemStatus | undefined {
+  let known: string | undefined
+  return () => {
+    const status = read()
+    const { ready, reasons, reopens_slot } = status
+    const now = JSON.stringify([ready, reasons, reopens_slot])
+    const is_changed = known !== undefined && known !== now
+    known = now
+    return is_changed ? status : undefined
+  }
+}
+
 /** Counts the open sockets and ticks them all with one timer. */
 export function openSockets(args: {
   sockets_max: number
   sockets_per_account_max: number
   monotonicMs: () => number
+  status: () => SystemStatus
   meters: Meters
 }): Sockets {
   const open = new Set<OpenSocket>()
   const by_account = new Map<string, number>()
   let reserved = 0
 
+  const changed = changesOf(args.status)
   const tick = () => {
+    if (open.size === 0) return
     const now_ms = args.monotonicMs()
-    for (const connection of open) connection.tick(now_ms)
+    const status = changed()
+    for (const connection of open) {
+      if (status !== undefined) connection.status(status)
+      connection.tick(now_ms)
+    }
   }
   const timer = setInterval(tick, SOCKETS_TICK_MS)
   // Sockets alone do not keep a process alive.

@@ -30,6 +30,19 @@ const SHOWN = {
   ],
   /** Follows the chain, whatever the orders are. */
   chain: ['test/engine/chain/commit.test.ts', 'has no last look'],
+  /** Follow the chain's view of the own epoch and of the own head. */
+  lease: [
+    'test/engine/sequencer/lease.test.ts',
+    'without a lease every command is refused with the reason, reads go on, and nothing is matched',
+  ],
+  held: [
+    'test/engine/sequencer/lease.test.ts',
+    'a command that is durable and lost its right to be released waits, is answered as unknown, and its resend finds it',
+  ],
+  anchor: [
+    'test/engine/sequencer/anchoring.test.ts',
+    'a record that nothing covers ends acknowledgements, with the reason, until an anchor lands',
+  ],
 } as const
 type Shown = keyof typeof SHOWN
 const all = <T extends string>(shown: Shown, ...names: T[]) =>
@@ -90,7 +103,9 @@ const CODES: Record<RefusalCode, Shown> = {
   ...all('bounds', 'order_limit', 'account_order_limit', 'key_limit', 'commit_undecided'),
   ...all('waiting', 'order_final'),
   ...all('chain', 'reopening', 'commit_reorged', 'settlement_unavailable'),
-  ...all('chain', 'lease_lost', 'unanchored', 'outcome_unknown'),
+  ...all('lease', 'lease_lost'),
+  ...all('held', 'outcome_unknown'),
+  ...all('anchor', 'unanchored'),
   ...all('after', 'settlement_backlog'),
 }
 
@@ -166,7 +181,8 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
-  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty', 'tacit_disk_free_bytes', 'tacit_files_damaged'),
+  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty', 'tacit_unanchored_ms'),
+  ...all('edge', 'tacit_disk_free_bytes', 'tacit_files_damaged'),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }
@@ -207,6 +223,8 @@ async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: str
   const site = new TestSite()
   sites.push(site)
   site.unixMs = () => 1_800_000_000_000
+  // Ages and stalls are then the same on a machine of any speed.
+  site.monotonicMs = () => 0
   const open = await site.open()
   const { venue, chain } = open
   // Other processes use the volume too.

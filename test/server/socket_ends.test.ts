@@ -1,8 +1,11 @@
 /** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
 import { expect, test } from 'bun:test'
+import type { SystemStatus } from '../../protocol/wire/trading'
+import { SOCKETS_TICK_MS } from '../../server/limits'
 import { type Harness, session, TOKEN } from '../kit/server/harness'
 import { Stream } from '../kit/server/played_stream'
 import { socketSite } from '../kit/server/socket_site'
+import { STATUS } from '../routes/answers'
 import { PLACE, PLACED } from '../routes/bodies'
 
 const { serve, connect } = socketSite()
@@ -56,6 +59,31 @@ test('heartbeats carry the last seq', async () => {
   harness.clock.ms += 5_000
   harness.app.sockets.tick()
   expect(await peer.next()).toEqual({ type: 'heartbeat', seq: 5, slot: 309, unix_ms: 1 })
+})
+
+test('each change of readiness is pushed within a tick, and nothing without a change', async () => {
+  const stream = new Stream()
+  let status: SystemStatus = STATUS
+  harness = serve({ venue: stream.venue({ status: () => status }) })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  const { tick } = harness.app.sockets
+  tick()
+  // The slot and the lag change all the time.
+  status = { ...STATUS, chain: { ...STATUS.chain, slot: STATUS.chain.slot + 1 } }
+  tick()
+  status = { ...STATUS, ready: false, reasons: ['lease_lost: a'] }
+  tick()
+  tick()
+  status = { ...STATUS, ready: false, reasons: ['reopening: b'], reopens_slot: 320 }
+  tick()
+  status = STATUS
+  tick()
+  expect(await peer.next()).toEqual({ type: 'status', ready: false, reasons: ['lease_lost: a'] })
+  const reopening = { type: 'status', ready: false, reasons: ['reopening: b'], reopens_slot: 320 }
+  expect(await peer.next()).toEqual(reopening)
+  expect(await peer.next()).toEqual({ type: 'status', ready: STATUS.ready, reasons: STATUS.reasons })
+  expect(SOCKETS_TICK_MS).toBeLessThanOrEqual(1_000)
 })
 
 test('a restart says bye and closes with 1012, and is no disconnect', async () => {

@@ -78,8 +78,12 @@ export class ChainHealth {
     const patience_ms = LIMITS.chain_lag_slots_max * this.slot_ms
     const named = [...this.deviating.values()].filter(({ ms }) => ms >= patience_ms)
     const providers = named.map(({ reason, at }) => `${reason}: ${this.rpc.hosts[at]}`)
+    // An answer far ahead counts as at the agreed slot, so it is not missing.
+    const missing = new Set(named.flatMap(({ reason, at }) => (reason === 'provider_ahead' ? [] : [at])))
+    const agreeing = this.rpc.hosts.length - missing.size
+    const quorum: SettlementReason[] = agreeing < this.rpc.quorum ? ['no_quorum'] : []
     const watched = [...this.watched].flatMap(([reason, present]) => (present() ? [reason] : []))
-    return [...new Set([...this.reported, ...watched, ...providers])].sort()
+    return [...new Set([...this.reported, ...watched, ...quorum, ...providers])].sort()
   }
 }
 

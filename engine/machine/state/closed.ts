@@ -87,12 +87,12 @@ export class ClosedBatch {
 
   /** The deferred cancels of an order. */
   cancelsOf(order_id: Uint8Array): WaitingCancel[] {
-    return (this.by_order.get(order_id.toHex()) ?? []).filter((one) => one.kind === 'cancel')
+    return this.concerning(order_id).filter((one) => one.kind === 'cancel')
   }
 
   /** The deferred modify that will create this order. */
   creating(order_id: Uint8Array): WaitingModify | undefined {
-    return (this.by_order.get(order_id.toHex()) ?? []).find(
+    return this.concerning(order_id).find(
       (one): one is WaitingModify =>
         one.kind === 'modify' && equalBytes(one.command.replacement.order_id, order_id),
     )
@@ -102,6 +102,10 @@ export class ClosedBatch {
   modifiesOf(key: TradingKey): WaitingModify[] {
     if (this.countOf(key.account) === 0) return []
     return this.waiting.filter((one) => one.kind === 'modify' && one.key === key) as WaitingModify[]
+  }
+
+  private concerning(order_id: Uint8Array): readonly (WaitingCancel | WaitingModify)[] {
+    return (this.by_order.size === 0 ? undefined : this.by_order.get(order_id.toHex())) ?? []
   }
 
   private index(order_id: Uint8Array, waiting: WaitingCancel | WaitingModify): void {

@@ -130,6 +130,15 @@ test('who is far ahead, or behind for longer than allowed, is named by host, wit
   view.fresh('confirmed', answers(lag + 1))
   while (health.reasons().length < 2) await soon()
   expect(health.reasons()).toEqual([`provider_ahead: ${hosts[0]}`, `provider_behind: ${hosts[2]}`])
+  // Two are left of three, which is the quorum; with one more silent there is none.
+  health.judge('slot', 1, false, 'provider_silent')
+  time.ms += lag * 20
+  health.judge('slot', 1, false, 'provider_silent')
+  expect(health.report()).toMatchObject({ overdue: true })
+  expect(health.reasons()[0]).toBe('no_quorum')
+  health.judge('slot', 1, true, 'provider_silent')
+  expect(health.report()).toMatchObject({ overdue: false })
+  expect(health.reasons()).not.toContain('no_quorum')
   // Older than what the same provider showed to the same reader.
   const seen: number[] = []
   expect(view.fresh('confirmed', [snapshot(1, 100)], seen)).toHaveLength(1)

@@ -4,9 +4,12 @@ import {
   JournalClosed,
   JournalDamaged,
   JournalLocked,
+  type JournalRecord,
   type SignedGroup,
 } from '../../../engine/journal/contract'
+import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
+import { readSegments, recover } from '../../../engine/journal/read_segments'
 import { LIMITS } from '../../../engine/limits'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { verifySignature } from '../../../protocol/ed25519'
@@ -260,5 +263,41 @@ test('options out of range are refused', async () => {
     expect(await failure(openJournal({ dir, key: new Uint8Array(31) }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 1000 }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 512 }))).toBeInstanceOf(RangeError)
+  })
+})
+
+test('a read from the middle of a reopened segment begins at a verified place and checks the head before it', async () => {
+  await withFolder(async (dir) => {
+    const groups = Array.from({ length: 24 }, (_, i) => records(i, 1, 200_000))
+    const ends = await write(dir, groups, 8 * 1024 * 1024)
+    const { segments, end, starts } = recover(dir, KEY)
+    expect(starts.map(({ at }) => ends.find(({ seq_last }) => seq_last === at.seq)?.head)).toEqual(
+      starts.map(({ at }) => at.head),
+    )
+    expect(starts.length).toBeGreaterThan(2)
+    const late = starts.at(-1)!.at.seq + 1
+    const read = (from: typeof starts) => {
+      const found: JournalRecord[] = []
+      const reader = readSegments({ dir, key: KEY }, segments, end!, late, [], from)
+      for (let last = false; !last; ) {
+        const chunk = reader.next()
+        last = chunk.last
+        readRecords(chunk.groups, late, found)
+        if (chunk.from !== undefined) expect(chunk.from.point.head).toEqual(ends[late - 2]!.head)
+      }
+      return found
+    }
+    expect(read(starts)).toEqual(read([]))
+
+    const journal = await open(dir, 8 * 1024 * 1024)
+    const seqs = async (from_seq: number, head: Uint8Array) =>
+      (await Array.fromAsync(journal.read(from_seq, head))).map(({ seq }) => seq)
+    for (const { seq_last, head } of ends) {
+      expect(await seqs(seq_last + 1, head)).toEqual(groups.map((_, i) => i + 1).slice(seq_last))
+      const other = new Uint8Array(head)
+      other[0]! ^= 1
+      expect(await failure(seqs(seq_last + 1, other))).toBeInstanceOf(JournalDamaged)
+    }
+    await journal.close()
   })
 })

@@ -5,6 +5,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Command } from '../../../engine/commands'
 import type { AccountEventOut } from '../../../engine/machine/state/outcome'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
@@ -53,6 +54,34 @@ test('a record that comes again counts once', () => {
   facts.record(4, hashed, events, undefined)
   facts.record(4, hashed, events, undefined)
   expect(facts.statistics.published(4 * DAY)[0]).toMatchObject({ fills: 5 })
+  facts.close()
+})
+
+test('closes and their outcomes count from the first opening on, each once, also after a restart', () => {
+  const dir = folder()
+  const opened = { kind: 'epoch_opened', unix_ms: 0, epoch: 1, slot: 70, signature: KEY } as const
+  const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
+  const decided = { kind: 'decided', unix_ms: 0, seq: 1, slot: 1, epoch: 1, commit_seq: 1 } as const
+  let facts = new PublicFacts(dir, KEY)
+  const commands: Command[] = [
+    opened,
+    closed,
+    { ...decided, outcome: 'void' },
+    { ...opened, slot: 90 },
+    closed,
+    { ...decided, outcome: 'committed' },
+    closed,
+  ]
+  const record = () => {
+    for (const [at, command] of commands.entries()) facts.record(at + 1, command, [], undefined)
+  }
+  record()
+  const counted = { closed: 3, matched: 1, void: 1, since_slot: 70 }
+  expect(facts.batches()).toEqual(counted)
+  facts.close()
+  facts = new PublicFacts(dir, KEY)
+  record()
+  expect(facts.batches()).toEqual(counted)
   facts.close()
 })
 

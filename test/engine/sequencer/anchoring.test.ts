@@ -84,6 +84,7 @@ test('while settlements carry the head nothing is anchored besides; what they le
 
   // The last one is carried by none: it is anchored at 18 s, not before.
   now_ms = 77_000
+  expect(anchoring.ageMs()).toBe(30_000 + 1_000)
   settled(seq - 40)
   await anchoring.due()
   expect(ledger.anchors).toHaveLength(length)
@@ -91,6 +92,7 @@ test('while settlements carry the head nothing is anchored besides; what they le
   await anchoring.due()
   expect(ledger.anchors).toHaveLength(length + 1)
   expect(anchoring.isDirty()).toBe(false)
+  expect(anchoring.ageMs()).toBe(0)
   anchoring.stop()
   ledger.config = config
 })
@@ -130,5 +132,9 @@ test('a record that nothing covers ends acknowledgements, with the reason, until
   const refused = await refusalOf(open.venue.deadMan('alice', trader.deadMan(0)))
   expect([refused.code, refused.status, refused.applied]).toEqual(['unanchored', 503, 'no'])
   await anchoring.now()
+  expect(ready().reasons).toEqual(['reopening: the chain stalled; cancels continue'])
+  await open.venue.deadMan('alice', trader.deadMan(0))
+  // No slot came for as long.
+  for (let slots = 0; slots <= open.config.reopen_slots; slots++) await open.chain.tick(1)
   expect(ready()).toMatchObject({ ready: true })
 })

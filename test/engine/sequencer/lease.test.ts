@@ -2,6 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { loadState } from '../../../engine/boot/load_state'
 import { LIMITS } from '../../../engine/limits'
+import type { EventSink } from '../../../engine/venue'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
@@ -179,4 +180,39 @@ test('a new epoch serves when the lease of the one before is over, and at once w
   site.ledger.confirmed_ms = Number.MAX_SAFE_INTEGER
   const third = await site.open({ lease_ms })
   expect(third.venue.status()).toMatchObject({ ready: true })
+})
+
+test('after a stall the status names the slot from which orders are accepted again', async () => {
+  const { open, alice } = await trading()
+  const deposit = alice.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
+  expect(open.venue.status()).toMatchObject({ ready: true })
+  await open.chain.tick(1_000)
+  const { slot, reopens_slot } = open.engine.state
+  expect(reopens_slot).toBe(slot + open.config.reopen_slots)
+  expect(open.venue.status()).toMatchObject({ ready: false, reopens_slot })
+  expect(open.venue.status().reasons.join()).toContain('reopening')
+  const request = alice.place(deposit)
+  const { code, facts } = await refusalOf(open.venue.place('alice', request))
+  expect([code, facts.reopens_slot]).toEqual(['reopening', reopens_slot])
+  for (let at = slot; at < reopens_slot; at++) await open.chain.tick(1)
+  expect(open.venue.status()).toMatchObject({ ready: true, reasons: [] })
+  expect(open.venue.status()).not.toHaveProperty('reopens_slot')
+  await open.venue.place('alice', request)
+})
+
+test('the loss of the epoch ends every stream at once with a bye', async () => {
+  const { open } = await trading()
+  const ends: string[] = []
+  const sink: EventSink = {
+    events: () => undefined,
+    ended: () => void ends.push('ended'),
+    bye: (reason) => void ends.push(`bye ${reason}`),
+  }
+  await open.venue.subscribe(open.venue.authenticate('alice'), undefined, sink, () => undefined)
+  expect(open.engine.hub.size()).toBe(1)
+  open.engine.halt('forked')
+  expect(ends).toEqual(['bye restart'])
+  expect(open.engine.hub.size()).toBe(0)
+  expect(open.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
 })

@@ -2,6 +2,7 @@
 import type { EventSink, OwnTexts, Session, Subscription, Venue } from '../../../engine/venue'
 import { Refusal } from '../../../protocol/refusals'
 import type { AccountEvent, Order } from '../../../protocol/wire/trading'
+import { STATUS } from '../../routes/answers'
 import { ORDER } from '../../routes/bodies'
 import { only } from './harness'
 
@@ -30,6 +31,7 @@ export class Stream {
   }
   venue(more: Partial<Venue> = {}): Partial<Venue> {
     return {
+      status: () => STATUS,
       time: () => ({ slot: 309, unix_ms: 1, slot_ms: 400 }),
       subscribe: async (_session, after, sink, gap) => {
         if (after !== undefined && after > this.seq_last) throw new Refusal('after_invalid')

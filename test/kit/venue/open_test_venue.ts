@@ -118,6 +118,8 @@ export class TestSite {
   )
   /** How far a test has moved the monotonic clock. */
   later_ms = 0
+  /** A test may stop it. */
+  monotonicMs = (): number => performance.now() + this.later_ms
   /** The chain's clock; a test may move it. */
   unixMs = (): number => Date.now()
   /** The host's wall clock, years off, which nothing may notice. */
@@ -130,7 +132,7 @@ export class TestSite {
     this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    const clock = { unixMs: () => this.wall_ms, monotonicMs: () => performance.now() + this.later_ms }
+    const clock = { unixMs: () => this.wall_ms, monotonicMs: () => this.monotonicMs() }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
