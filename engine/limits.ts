@@ -63,8 +63,8 @@ export const LIMITS = {
   exits_open_max: 10_000,
   /** Places of the vault's payout queue until the chain shows another number. */
   queue_capacity_first: 60,
-  /** Closed orders whose ids are kept; past their expiry slot the oldest are deleted first. */
-  final_orders_max: 4_000_000,
+  /** Closed orders whose ids stay in memory once the stores have them: a fresh nonce needs an id that is none of theirs. */
+  final_orders_max: 100_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */
   payments_kept_max: 200_000,
 
@@ -106,6 +106,13 @@ export const LIMITS = {
   journal_write_bytes_max: 4 * 1024 * 1024,
   /** Groups appended to the journal and not yet durable; one more closes it. */
   journal_pending_groups_max: 65_536,
+
+  // Stores
+
+  /** Parts of one level that are merged into one of the next. */
+  store_parts_per_level: 4,
+  /** Opened blocks of 4 KiB in memory. */
+  store_blocks_max: 4_096,
 
   // History
 

@@ -3,6 +3,7 @@ import { Refusal } from '../../protocol/refusals'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
+import { indexOf } from '../machine/state/past'
 import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
@@ -90,7 +91,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, state, chain, first.config.generation, fatal, {
+    ...openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, fatal, {
       sequencer,
       availability,
       grace,
@@ -127,7 +128,7 @@ type Ends = {
 function openWriter(
   config: EngineConfig,
   { chain, clock, hash, keys }: EnginePorts,
-  { journal, history, facts, state }: Loaded,
+  { journal, history, facts, state, stores }: Loaded,
   availability: Availability,
   views: Views,
   { fatal, restart, disown }: Ends,
@@ -136,6 +137,7 @@ function openWriter(
     get unavailable() {
       return availability.unavailable()
     },
+    past: stores,
   }
   // Its callbacks run only after a first command, so they may refer to the parts constructed below.
   const sequencer = new Sequencer({
@@ -158,7 +160,7 @@ function openWriter(
   const barred = () => availability.barred()
   const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
-  const outbox = new Outbox(state, journal, sequencer, hash, restart)
+  const outbox = new Outbox(state, stores, journal, sequencer, hash, restart)
   const pump = new HashPump(state, hash, sequencer, fatal)
   const anchoring = new Anchoring(
     chain,
@@ -173,7 +175,7 @@ function openWriter(
 function openReads(
   settings: EngineConfig,
   { chain, clock, hash }: Pick<EnginePorts, 'chain' | 'clock' | 'hash'>,
-  { history, facts, state }: Loaded,
+  { history, facts, state, stores }: Loaded,
   { instruments, finalized }: Views,
   first: FirstRead,
 ) {
@@ -182,7 +184,7 @@ function openReads(
     tree: new TreeReads(
       hash,
       () => finalized,
-      (commitment) => state.leaves.indexOf(commitment),
+      (commitment) => indexOf(state, stores, 'leaves', commitment),
     ),
     settlement: new SettlementReads(chain, facts.landed),
     transparency: new TransparencyReads(

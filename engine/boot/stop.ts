@@ -1,5 +1,6 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { Refusal } from '../../protocol/refusals'
+import type { Covered } from '../commands'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
@@ -42,7 +43,9 @@ export async function drain(engine: Engine): Promise<void> {
 }
 
 /** Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it. */
-async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
+async function writeSnapshot(
+  engine: Engine,
+): Promise<(JournaledSnapshot & { covered: Covered }) | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)
@@ -52,12 +55,14 @@ async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefi
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return undefined
   loaded.facts.mark(point.seq)
+  const { stores } = loaded
+  const catalogue_hash = stores.write(point.seq)
   const state_hash = await loaded.snapshots.writeSnapshot(
     point,
     () => [bytes],
     engine.snapshotting.newest?.seq,
   )
-  return { seq: point.seq, state_hash }
+  return { seq: point.seq, state_hash, catalogue_hash, covered: stores.covered }
 }
 
 /** Closes every part and the ports, producers before consumers. */
@@ -77,6 +82,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+  loaded.stores.close()
   await hash.close()
   await accounts.close()
 }

@@ -1,9 +1,8 @@
 /** Applies the result of the hashing worker: registers the new notes of a batch and announces its fills. */
-import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import { keyOf } from '../state/account'
-import { type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
+import { appendSpent, type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
@@ -45,16 +44,11 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
   if (!fits) throw new Error('a hash result does not fit its batch')
 }
 
-/** Appends in the order of the spent log: ascending within the batch. */
 function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
   batch.inputs.forEach((note, at) => {
     note.setNullifier(nullifiers[at]!)
   })
-  for (const nullifier of [...nullifiers].sort(compareBytes)) {
-    if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
-    state.nullifiers.append(nullifier)
-  }
-  state.nullifier_ends.push(state.nullifiers.size)
+  appendSpent(state, batch.batch_id, nullifiers)
 }
 
 /** Emits an event to the account of the note's key; the fee key has no account. */

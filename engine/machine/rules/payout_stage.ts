@@ -37,8 +37,7 @@ export function applyPayoutStage(state: State, fx: Effects, command: CommandOf<'
   const ended = stage.stage === 'finalized' ? (refunded ? 'refunded' : 'paid') : undefined
   if (payout.kind === 'exit') stageExit(state, fx, payout, ended)
   else stageWithdrawal(state, fx, payout, ended)
-  if (payout.kind === 'withdrawal' && ended === 'refunded')
-    registerRefund(state, fx, payout, stage.refund_leaf_index!)
+  if (payout.kind === 'withdrawal' && ended === 'refunded') registerRefund(state, fx, payout, command)
   return { kind: 'done' }
 }
 
@@ -62,10 +61,16 @@ function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, ende
 }
 
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
-function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refund_leaf_index: number): void {
+function registerRefund(
+  state: State,
+  fx: Effects,
+  withdrawal: Withdrawal,
+  { stage, refund_spent }: CommandOf<'payout_stage'>,
+): void {
+  const leaf_index = stage.refund_leaf_index!
   const commitment = withdrawal.refund_commitment!
   // Its owner may have opened, spent and settled it already: whoever pays first determines when its payout is reported.
-  if (state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
+  if (refund_spent || state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
   // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))
   if (exit !== undefined && exit.settlement_batch > 0) return
@@ -80,7 +85,8 @@ function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refun
       status: 'free',
       commitment,
       blinding: withdrawal.refund_blinding!,
-      leaf_index: refund_leaf_index,
+      leaf_index,
+      landed: leaf_index < state.leaves.size,
     })
   // A known note was opened by its owner after the leaf became final, and may already back a command.
   if (known === undefined) state.notes.register(note)

@@ -1,6 +1,6 @@
 /** Takes an exit that was never requested out of its batch, which has not landed; later payouts and nullifiers move up. */
-import { compareBytes, equalBytes } from '../../../protocol/bytes'
-import type { Exit } from '../state/batch'
+import { equalBytes } from '../../../protocol/bytes'
+import { appendSpent, type Exit, spentIn } from '../state/batch'
 import type { State } from '../state/state'
 
 /** False when the batch is not hashed or has landed. The note, if it is known, is unspent again. */
@@ -34,12 +34,11 @@ function renumber(state: State, from: number): void {
 }
 
 /** Restores the nullifiers of this batch and the hashed ones behind it, which are all unlanded. */
-function appendAgain({ nullifiers, nullifier_ends, settlement }: State, first: number): void {
-  nullifiers.truncate(nullifier_ends[first - 2] ?? 0)
-  nullifier_ends.length = first - 1
-  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++) {
-    for (const nullifier of [...settlement.batches.get(batch_id)!.hashed!.nullifiers].sort(compareBytes))
-      nullifiers.append(nullifier)
-    nullifier_ends.push(nullifiers.size)
-  }
+function appendAgain(state: State, first: number): void {
+  const { nullifiers, settlement } = state
+  let end = nullifiers.size
+  while (end > nullifiers.first && spentIn(nullifiers.at(end - 1)) >= first) end--
+  nullifiers.truncate(end)
+  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++)
+    appendSpent(state, batch_id, settlement.batches.get(batch_id)!.hashed!.nullifiers)
 }

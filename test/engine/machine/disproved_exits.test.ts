@@ -4,7 +4,7 @@ import type { NoteFact } from '../../../engine/commands'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
-import { spentBatch, spentBatches } from '../../../engine/machine/state/batch'
+import { spentBatch, spentBatches } from '../../../engine/machine/state/past'
 import type { State } from '../../../engine/machine/state/state'
 import type { ExitRequest } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
@@ -70,7 +70,7 @@ function packed(known: boolean) {
 const numbersOf = (state: State, batch_id: number) =>
   payloadOf(state, batch_id)!.payouts.map(({ number, kind }) => [number, kind])
 const spentOf = (state: State) =>
-  [...spentBatches(state)].map(({ nullifiers }) => nullifiers.map((one) => toHex(one)))
+  [...spentBatches(state, undefined, 1)].map(({ nullifiers }) => nullifiers.map((one) => toHex(one)))
 
 for (const known of [false, true])
   test(`an exit of a note that the engine ${known ? 'holds' : 'never saw'} leaves its batch`, () => {
@@ -80,7 +80,7 @@ for (const known of [false, true])
     const kinds = () => batches.flatMap((id) => numbersOf(state, id))
     const withdrawal = (number: number): [number, 'withdrawal'] => [number, 'withdrawal']
     expect(kinds()).toEqual([withdrawal(1), [2, 'exit'], withdrawal(3), withdrawal(4)])
-    expect(spentBatch(state, request.nullifier)?.batch_id).toBe(1)
+    expect(spentBatch(state, undefined, request.nullifier)?.batch_id).toBe(1)
     report(world, request, 'vanished')
     expect(kinds()).toEqual([withdrawal(1), withdrawal(2), withdrawal(3)])
     expect(state.settlement).toMatchObject({ next_payout: 4, payouts_open: 3 })
@@ -88,7 +88,7 @@ for (const known of [false, true])
     const gone = toHex(request.nullifier)
     expect(spentOf(state)).toEqual(before.map((batch) => batch.filter((one) => one !== gone)))
     expect(payloadOf(state, 1)!.nullifiers.map((one) => toHex(one))).toEqual(spentOf(state)[0]!)
-    expect(spentBatch(state, request.nullifier)).toBeUndefined()
+    expect(spentBatch(state, undefined, request.nullifier)).toBeUndefined()
     if (known) expect(state.notes.find(request.commitment)?.status).toBe('free')
     const read = decodeState(encodeState(state), FIXED_HASH_SEED)
     expect(encodeState(read)).toEqual(encodeState(state))

@@ -51,7 +51,9 @@ async function boot(dir: string, lines: string[][]) {
   const vault = { ...new Ledger([], publicKeyOf(settlement_seed)).config, epoch: 1 }
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
   expect(loaded.verdict.fault).toBeUndefined()
-  const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
+  const { rows } = loaded.state.finals
+  const numbers = Array.from({ length: rows.size - rows.first }, (_, at) => rows.first + at)
+  const ended = numbers.map((number) => rows.at(number).subarray(0, 16).toHex())
   const orders = new Set([...loaded.state.orders.keys(), ...ended])
   const found = {
     state: toHex(encodeState(loaded.state)),
