@@ -44,7 +44,10 @@ export function applySpentRestored(state: State, command: CommandOf<'spent_resto
   return { kind: 'done' }
 }
 
-/** The rows that the stores have leave the state, except the newest closed orders: a fresh nonce needs an id that is none of theirs. */
+/**
+ * The rows that the stores have leave the state, except the newest closed orders: a fresh nonce needs an id that is none of
+ * theirs.
+ */
 export function applySnapshotTaken(state: State, { covered }: CommandOf<'snapshot_taken'>): Answer {
   const queues = queuesOf(state)
   const finals = Math.min(covered.finals, queues.finals.size - LIMITS.final_orders_max)

@@ -1,7 +1,7 @@
 /** The hashing worker: batches equal the protocol's formulas, survive a lost answer, and a cache never lies. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -144,7 +144,7 @@ describe('hashing', () => {
     expect(await port.leaves(9, 3)).toEqual([])
   })
 
-  test('a reopened worker goes on from its cache; a damaged or foreign cache is the same as none', async () => {
+  test('a reopened worker goes on from its files; damaged or foreign ones are the same as none', async () => {
     const dir = folder()
     const port = await open(dir)
     await port.appendLeaves(0, [fe(1), fe(2)])
@@ -161,7 +161,7 @@ describe('hashing', () => {
     await again.close()
     ports.pop()
 
-    const file = join(dir, readdirSync(dir).find((name) => name === 'trees.cache')!)
+    const file = join(dir, 'trees.edge')
     const bytes = readFileSync(file)
     bytes[bytes.length - 1]! ^= 1
     writeFileSync(file, bytes)
