@@ -1,8 +1,11 @@
 /** Snapshots of a running venue: equal to its state, beside its intake, and the end of journal nobody needs. */
 import { afterEach, expect, test } from 'bun:test'
+import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
@@ -106,6 +109,72 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+}, 20_000)
+
+/** What a host does to a part; blocks are in `test/engine/stores/`. */
+const HOSTILE = {
+  deleted: (part: string) => rmSync(part),
+  cut: (part: string) => truncateSync(part, statSync(part).size - 1),
+}
+
+const partsOf = ({ config }: TestVenue) => {
+  const dir = join(config.data_dir, 'stores')
+  return readdirSync(dir)
+    .filter((name) => name.endsWith('.part'))
+    .map((name) => join(dir, name))
+}
+
+for (const [name, spoil] of Object.entries(HOSTILE))
+  test(`stores of which every part is ${name} are rebuilt from the journal, and the venue goes on`, async () => {
+    const first = await site.open()
+    const trader = await traded(first, 3)
+    await first.engine.snapshotting.now()
+    await first.engine.anchoring.now()
+    const { state } = first.engine
+    const leaf = first.engine.loaded.stores.at('leaves', 0).slice()
+    expect(state.leaves.first).toBeGreaterThan(0)
+    const orders = [...state.orders.keys()]
+    await first.close()
+    for (const part of partsOf(first)) spoil(part)
+    const second = await site.open()
+    expect(second.engine.loaded.snapshot).toBeUndefined()
+    expect([...second.engine.state.orders.keys()]).toEqual(orders)
+    expect(second.engine.state.leaves.first).toBe(state.leaves.first)
+    expect(second.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
+    expect(second.engine.loaded.stores.at('leaves', 0)).toEqual(leaf)
+    await second.venue.cancelAll('alice', [trader.cancelAll()])
+    await second.engine.sequencer.durable()
+    await second.engine.snapshotting.now()
+    expect(second.engine.snapshotting.failures).toBe(0)
+    await second.close()
+    const third = await site.open()
+    expect(third.engine.loaded.snapshot).toBeDefined()
+    expect(third.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
+  }, 20_000)
+
+test('without the stores, and with a journal that begins later, the start is refused with what to do', async () => {
+  const first = await site.open({ retention_days: 1e-9 })
+  const trader = await traded(first, 2)
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await first.chain.finalizeLeaves()
+  for (let round = 0; round < 2; round++) {
+    await fillSegment(first, trader, deposit)
+    await first.engine.snapshotting.now()
+  }
+  expect(first.engine.loaded.journal.firstSeq()).toBeGreaterThan(1)
+  await first.engine.anchoring.now()
+  await first.close()
+  for (const part of partsOf(first)) rmSync(part)
+  const config = await first.chain.readConfig()
+  const opening = loadState(first.config, { keys: site.keys, chain: first.chain }, config, {
+    segment_bytes: 2 * 1024 * 1024,
+  })
+  const error = await opening.then(
+    () => undefined,
+    (reason: Error) => reason,
+  )
+  expect(error).toBeInstanceOf(StoreDamaged)
+  expect(error!.message).toContain('from a backup')
 }, 20_000)
 
 test('journal within the retention stays', async () => {

@@ -1,0 +1,48 @@
+/**
+ * Measures memory, boot and disk after many settled orders with one live set: `bun bench/settled.ts [--orders N]
+ * [--fewer N]`. The orders pass the state's own execution, snapshots, stores and trees; journal, history and Poseidon of notes
+ * are left out. The same is measured after fewer orders.
+ */
+import { runBench, startChild } from './kit/child_process'
+import { type Figure, numbers } from './kit/figures'
+import type { Booted, Settled } from './venue/settled_process'
+
+const { orders, fewer: few } = numbers({ orders: 1_000_000, fewer: 100_000 })
+const MB = 1024 * 1024
+
+async function measure(dir: string, count: number): Promise<Booted & Settled> {
+  const builder = startChild('venue/settled_process.ts')
+  const settled = await builder.ask<Settled>('settle', { dir, orders: count })
+  await builder.end()
+  const booted = startChild('venue/settled_process.ts')
+  const figures = await booted.ask<Booted>('boot', { dir })
+  await booted.end()
+  return { ...settled, ...figures }
+}
+
+await runBench('settled', [], async (dir) => {
+  const fewer = await measure(`${dir}/fewer`, few)
+  const all = await measure(`${dir}/all`, orders)
+  const figuresOf = (count: number, one: Booted & Settled): Figure[] => [
+    {
+      figure: `resident after ${count} settled orders, caches filled`,
+      value: one.rss_bytes / MB,
+      unit: 'MB',
+      beside: `${one.live_notes} live notes, ${one.queued_rows} rows not in the stores`,
+    },
+    { figure: `load of snapshot, stores and trees after ${count}`, value: one.ms, unit: 'ms' },
+    { figure: `disk per settled order after ${count}`, value: one.disk_bytes / count, unit: 'bytes' },
+  ]
+  const ratio = { figure: 'resident, against fewer orders', value: all.rss_bytes / fewer.rss_bytes }
+  return [
+    ...figuresOf(few, fewer),
+    ...figuresOf(orders, all),
+    { ...ratio, unit: 'times', target: '< 1.2' },
+    {
+      figure: 'load, against fewer orders',
+      value: all.ms / fewer.ms,
+      unit: 'times',
+      target: '< 1.2',
+    },
+  ]
+})
