@@ -88,7 +88,7 @@ async function startOf(
   const journaled = new Map<number, JournaledSnapshot>()
   const hashOf = async (point: ChainPoint) => {
     const one = await journaledSnapshot(journal, point)
-    if (one === undefined || !areWhole(stores_at, one)) return undefined
+    if (one === undefined || !Stores.areWhole(stores_at, one)) return undefined
     journaled.set(point.seq, one)
     return one.state_hash
   }
@@ -103,14 +103,4 @@ async function startOf(
   if (found !== undefined) return found
   const where = `${stores_at.dir} and the snapshots beside it`
   throw new StoreDamaged(`nothing in ${where} leads to the journal's first record: bring both from a backup`)
-}
-
-function areWhole(stores_at: StoresAt, { seq, catalogue_hash }: JournaledSnapshot): boolean {
-  try {
-    Stores.open(stores_at, seq, catalogue_hash).close()
-    return true
-  } catch (error) {
-    if (error instanceof StoreDamaged) return false
-    throw error
-  }
 }

@@ -60,6 +60,17 @@ export class Stores implements Past {
     return new Stores(where, hash_key, openParts(where.dir, parts))
   }
 
+  /** Whether `open` would succeed. */
+  static areWhole(where: StoresAt, { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array }): boolean {
+    try {
+      Stores.open(where, seq, catalogue_hash).close()
+      return true
+    } catch (error) {
+      if (error instanceof StoreDamaged) return false
+      throw error
+    }
+  }
+
   get covered(): Covered {
     const ends = PAST_KINDS.map((kind) => [kind, this.parts.at(-1)?.range(kind).end ?? 0])
     return Object.fromEntries(ends) as Covered
