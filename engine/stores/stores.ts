@@ -61,7 +61,10 @@ export class Stores implements Past {
   }
 
   /** Whether `open` would succeed. */
-  static areWhole(where: StoresAt, { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array }): boolean {
+  static areWhole(
+    where: StoresAt,
+    { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array },
+  ): boolean {
     try {
       Stores.open(where, seq, catalogue_hash).close()
       return true
