@@ -15,6 +15,8 @@ import { coverable } from '../../engine/machine/state/past'
 import { createState, type State } from '../../engine/machine/state/state'
 import type { HashJob, HashResult } from '../../engine/ports'
 import { Stores } from '../../engine/stores/stores'
+import { loadNativePoseidon } from '../../native/load_poseidon'
+import { installPoseidon } from '../../protocol/notes/poseidon'
 import { answerQuestions } from '../kit/child_process'
 import {
   accountOf,
@@ -37,8 +39,12 @@ const QUOTE_AMOUNT = 100_000n
 const KEY = named('journal')
 
 type Meta = { seq: number; state_hash: string; catalogue_hash: string }
-export type Settled = { live_notes: number; leaves: number; disk_bytes: number }
+/** `disk_most` is the most per settled order after any snapshot: parts that it merged stay until the next one. */
+export type Settled = { live_notes: number; leaves: number; disk_bytes: number; disk_most: number }
 export type Booted = { ms: number; rss_bytes: number; live_notes: number; queued_rows: number }
+
+const native = loadNativePoseidon()
+if (native !== undefined) installPoseidon(native)
 
 const KEYS_BYTES = Array.from({ length: KEYS }, (_, at) => named(`settled key ${at}`))
 
@@ -184,17 +190,20 @@ function bytesOf(dir: string): number {
 answerQuestions({
   async settle({ dir, orders }: { dir: string; orders: number }): Promise<Settled> {
     const settling = new Settling(dir)
+    const diskBytes = () => bytesOf(join(dir, 'stores')) + bytesOf(join(dir, 'hashing'))
     let next = SNAPSHOT_ORDERS
+    let disk_most = 0
     for (let round = 0; round * KEYS < orders; round++) {
       settling.round(round)
       if ((round + 1) * KEYS < next) continue
       await settling.snapshot()
+      disk_most = Math.max(disk_most, diskBytes() / ((round + 1) * KEYS))
       next += SNAPSHOT_ORDERS
     }
-    await settling.snapshot()
+    // The second one has no rows that the stores lack, and deletes what the first one merged.
+    for (let more = 0; more < 2; more++) await settling.snapshot()
     const { notes, leaves } = settling.state
-    const disk_bytes = bytesOf(join(dir, 'stores')) + bytesOf(join(dir, 'hashing'))
-    return { live_notes: notes.size, leaves: leaves.size, disk_bytes }
+    return { live_notes: notes.size, leaves: leaves.size, disk_bytes: diskBytes(), disk_most }
   },
   /** What a boot loads, then lookups and proofs that fill the caches. */
   async boot({ dir }: { dir: string }): Promise<Booted> {
