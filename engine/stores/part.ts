@@ -18,7 +18,7 @@ const WIDTHS: Record<PastKind, number> = {
 export const HASH_BYTES = 16
 const KIND_AT = 16
 const NUMBER_AT = 17
-export const ENTRY_BYTES = 23
+const ENTRY_BYTES = 23
 
 /** A range of row numbers; `end` is exclusive. */
 const range = struct({ first: uint, end: uint })
