@@ -57,6 +57,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
+  loaded.stores.onDamage = fatal
   const ends: Ends = {
     fatal,
     restart: ending('exits_disproved'),

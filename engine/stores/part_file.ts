@@ -3,7 +3,16 @@
  * file's own random key with its number as the nonce, so each block that opens is the one that was written there.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto'
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { nonceOf } from '../journal/frame'
 
@@ -87,10 +96,22 @@ export class PartReader {
   }
 
   /**
-   * The plaintext of a block. A file with a block that does not open is renamed, so the next boot rebuilds it.
+   * The plaintext of a block. A file with a block that cannot be read or opened is renamed, so the next boot rebuilds it.
    * @throws StoreDamaged
    */
   block(number: number): Uint8Array {
+    try {
+      return this.openBlock(number)
+    } catch {
+      // A second block of the same file may follow; it is renamed or gone by then.
+      if (existsSync(this.path)) renameSync(this.path, `${this.path}.damaged`)
+      throw new StoreDamaged(
+        `block ${number} of ${this.path} is not what was written: start again to rebuild it`,
+      )
+    }
+  }
+
+  private openBlock(number: number): Uint8Array {
     const sealed = new Uint8Array(BLOCK_BYTES)
     let filled = 0
     while (filled < BLOCK_BYTES) {
@@ -101,14 +122,7 @@ export class PartReader {
     const opener = createDecipheriv('aes-256-gcm', this.key, nonceOf(number))
     opener.setAuthTag(sealed.subarray(PLAIN_BYTES))
     const plain = opener.update(sealed.subarray(0, PLAIN_BYTES))
-    try {
-      opener.final()
-    } catch {
-      renameSync(this.path, `${this.path}.damaged`)
-      throw new StoreDamaged(
-        `block ${number} of ${this.path} is not what was written: start again to rebuild it`,
-      )
-    }
+    opener.final()
     return plain
   }
 

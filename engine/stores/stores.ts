@@ -38,6 +38,8 @@ const KEPT_NAME = /^(?:(\d{16})\.catalogue|([0-9a-f]{16})\.part)$/
 const catalogueName = (seq: number): string => `${String(seq).padStart(16, '0')}.catalogue`
 
 export class Stores implements Past {
+  /** Called with the error of a lookup that cannot be answered: only another start helps. */
+  onDamage: (error: Error) => void = () => undefined
   /** Opened blocks, the one used last at the end. */
   private readonly blocks = new Map<string, Uint8Array>()
 
@@ -188,11 +190,20 @@ export class Stores implements Past {
 
   private readonly blockOf = (part: Part, block: number): Uint8Array => {
     const name = `${part.row.name} ${block}`
-    const plain = this.blocks.get(name) ?? part.readBlock(block)
+    const plain = this.blocks.get(name) ?? this.readBlock(part, block)
     this.blocks.delete(name)
     this.blocks.set(name, plain)
     if (this.blocks.size > LIMITS.store_blocks_max) this.blocks.delete(this.blocks.keys().next().value!)
     return plain
+  }
+
+  private readBlock(part: Part, block: number): Uint8Array {
+    try {
+      return part.readBlock(block)
+    } catch (error) {
+      this.onDamage(error as Error)
+      throw error
+    }
   }
 }
 

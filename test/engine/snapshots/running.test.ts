@@ -1,11 +1,11 @@
-/** Snapshots of a running venue: equal to its state, beside its intake, and the end of journal nobody needs. */
+/** Snapshots of a running venue: equal to its state, beside its intake, the end of journal nobody needs, hostile stores. */
 import { afterEach, expect, test } from 'bun:test'
-import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
-import { StoreDamaged } from '../../../engine/stores/part_file'
+import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
@@ -111,7 +111,7 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   loaded.facts.close()
 }, 20_000)
 
-/** What a host does to a part; blocks are in `test/engine/stores/`. */
+/** What a host does to a part while the venue is stopped. */
 const HOSTILE = {
   deleted: (part: string) => rmSync(part),
   cut: (part: string) => truncateSync(part, statSync(part).size - 1),
@@ -151,6 +151,70 @@ for (const [name, spoil] of Object.entries(HOSTILE))
     expect(third.engine.loaded.snapshot).toBeDefined()
     expect(third.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
   }, 20_000)
+
+test('stores as they were before the newest snapshot count with the older one, and the replay adds the rest', async () => {
+  const first = await site.open()
+  const trader = await traded(first, 3)
+  await first.engine.snapshotting.now()
+  const { newest: older, parts } = await kept(first)
+  await first.venue.cancelAll('alice', [trader.cancelAll()])
+  await first.engine.sequencer.durable()
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const rows = first.engine.loaded.stores.covered
+  expect(rows.finals).toBeGreaterThan(3)
+  await first.close()
+  const dir = join(first.config.data_dir, 'stores')
+  rmSync(dir, { recursive: true })
+  cpSync(parts, dir, { recursive: true })
+  const { engine } = await site.open()
+  expect(engine.loaded.snapshot?.seq).toBe(older)
+  expect(engine.loaded.stores.covered).toEqual(rows)
+  for (let number = 0; number < rows.finals; number++)
+    expect(engine.loaded.stores.indexOf('finals', engine.state.finals.rows.at(number))).toBe(number)
+}, 20_000)
+
+/** The newest snapshot, and a copy of its stores. */
+async function kept({ engine, config }: TestVenue) {
+  const parts = join(config.data_dir, 'stores-copy')
+  cpSync(join(config.data_dir, 'stores'), parts, { recursive: true })
+  return { newest: engine.snapshotting.newest?.seq, parts }
+}
+
+/** What a host does to a part under a running venue. */
+const SPOILED_BLOCKS = {
+  swapped: (bytes: Buffer) => Buffer.concat([bytes.subarray(BLOCK_BYTES), bytes.subarray(0, BLOCK_BYTES)]),
+  zeroed: (bytes: Buffer) => Buffer.alloc(bytes.length),
+  cut: (bytes: Buffer) => bytes.subarray(0, BLOCK_BYTES / 2),
+}
+
+for (const [name, spoil] of Object.entries(SPOILED_BLOCKS))
+  test(`blocks that are ${name} end the venue at the first lookup, and the next start rebuilds them`, async () => {
+    const first = await site.open()
+    const trader = await traded(first, 3)
+    const deposit = trader.deposit('quote', 200_000_000n)
+    await first.chain.finalizeLeaves()
+    await first.engine.snapshotting.now()
+    await first.engine.anchoring.now()
+    for (const part of partsOf(first)) writeFileSync(part, spoil(readFileSync(part)))
+    const request = trader.place(deposit)
+    await expectFailed(first.venue.place('alice', request))
+    expect(first.fatal.map((error) => error.name)).toEqual(['StoreDamaged'])
+    await expectFailed(first.venue.cancelAll('alice', [trader.cancelAll()]))
+    await first.close()
+    const second = await site.open()
+    expect(second.engine.loaded.snapshot).toBeUndefined()
+    expect((await second.venue.place('alice', request)).order_id).toBe(request.order_id)
+    expect(second.fatal).toEqual([])
+  }, 20_000)
+
+async function expectFailed(promise: Promise<unknown>): Promise<void> {
+  const outcome = await promise.then(
+    () => 'answered',
+    () => 'failed',
+  )
+  expect(outcome).toBe('failed')
+}
 
 test('without the stores, and with a journal that begins later, the start is refused with what to do', async () => {
   const first = await site.open({ retention_days: 1e-9 })
