@@ -6,7 +6,7 @@ import { installPoseidon } from '../../protocol/notes/poseidon'
 import { LIMITS } from '../limits'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { HashJob } from '../ports'
-import { TreeFiles } from './tree_files'
+import { TreeFiles, TreesDamaged } from './tree_files'
 import { appendLeaves, hashBatch, restoreSpent } from './trees'
 
 export type HashingRequest =
@@ -25,7 +25,10 @@ export type HashingView = {
   batch_count: number
   spent_root: Uint8Array
 }
-export type HashingReply = { id: number; view: HashingView } & ({ value: unknown } | { error: string })
+export type HashingReply = { id: number; view: HashingView } & (
+  | { value: unknown }
+  | { error: string; ends: boolean }
+)
 
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
@@ -101,6 +104,8 @@ self.onmessage = (message: MessageEvent<{ id: number; request: HashingRequest }>
     const value = answer(request)
     self.postMessage({ id, view: view(), value } satisfies HashingReply)
   } catch (error) {
-    self.postMessage({ id, view: view(), error: (error as Error).message } satisfies HashingReply)
+    const { message: said } = error as Error
+    const ends = error instanceof TreesDamaged
+    self.postMessage({ id, view: view(), error: said, ends } satisfies HashingReply)
   }
 }

@@ -31,6 +31,14 @@ const TAG_BYTES = 32
 const RECORD_BYTES = PART_BYTES + TAG_BYTES
 const PART_NODES = PART_BYTES / NODE_BYTES
 
+/** A file of the trees differs from what was written. */
+export class TreesDamaged extends Error {
+  override readonly name = 'TreesDamaged'
+}
+
+/** What makes the saved edge wrong. */
+type Spoiled = { reopened: () => void; damaged: () => void }
+
 /** The parts of one level: the last one in memory, the others in a file, each behind a tag that covers its place. */
 class FileParts implements LevelParts {
   private readonly fd: number
@@ -41,7 +49,7 @@ class FileParts implements LevelParts {
     private readonly tagOf: (part: number, bytes: Uint8Array) => Uint8Array,
     private last_part: number,
     private last: Uint8Array,
-    private readonly damaged: () => void,
+    private readonly spoiled: Spoiled,
   ) {
     this.fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
   }
@@ -71,6 +79,7 @@ class FileParts implements LevelParts {
     this.last = part < 0 ? new Uint8Array(PART_BYTES) : this.at(part).slice()
     this.last_part = Math.max(0, part)
     this.cached.clear()
+    this.spoiled.reopened()
   }
 
   sync(): void {
@@ -93,8 +102,8 @@ class FileParts implements LevelParts {
     const bytes = record.subarray(0, PART_BYTES)
     if (length === RECORD_BYTES && timingSafeEqual(this.tagOf(part, bytes), record.subarray(PART_BYTES)))
       return bytes
-    this.damaged()
-    throw new Error('a file of the trees is damaged: the next start computes it again')
+    this.spoiled.damaged()
+    throw new TreesDamaged('a file of the trees is damaged: the next start computes it again')
   }
 }
 
@@ -104,12 +113,16 @@ export class TreeFiles {
   readonly trees: Trees
   private readonly levels: Level[] = []
   private readonly key: Uint8Array
+  private readonly folder: number
+  /** Once a part differs, no edge may claim it again. */
+  private damaged = false
 
   /** Opens what the folder holds; empty trees when it does not authenticate. */
   constructor(
     private readonly dir: string,
     key: Uint8Array,
   ) {
+    this.folder = openSync(dir, 'r')
     this.key = new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-files/v1', 32))
     const edge = this.readEdge()
     this.trees = this.openTrees(edge)
@@ -118,8 +131,9 @@ export class TreeFiles {
     this.trees = this.openTrees(new Map())
   }
 
-  /** Makes the present trees those of the next start. */
+  /** Makes the present trees those of the next start, unless a file is damaged. */
   save(): void {
+    if (this.damaged) return
     for (const { parts } of this.levels) parts.sync()
     const levels = this.levels.map(({ tree, height, level, parts }) => {
       const last = Math.max(0, Math.ceil(level.length / PART_NODES) - 1)
@@ -135,6 +149,7 @@ export class TreeFiles {
   close(): void {
     this.save()
     this.closeLevels()
+    closeSync(this.folder)
   }
 
   private closeLevels(): void {
@@ -149,12 +164,23 @@ export class TreeFiles {
       bytes.set(last)
       const tagOf = (part: number, nodes_of: Uint8Array) => this.tag(utf8(`${name} ${part} `), nodes_of)
       const last_part = Math.max(0, Math.ceil(nodes / PART_NODES) - 1)
-      const forget = () => rmSync(join(this.dir, EDGE_NAME), { force: true })
-      const parts = new FileParts(join(this.dir, `${name}.level`), tagOf, last_part, bytes, forget)
+      const parts = new FileParts(join(this.dir, `${name}.level`), tagOf, last_part, bytes, this.spoiled)
       const level = new TreeLevel(parts, nodes)
       this.levels.push({ tree, height, level, parts })
       return level
     })
+  }
+
+  /** A full part is about to be written again, or is not what was written: the saved edge counts no more. */
+  private readonly spoiled: Spoiled = {
+    reopened: () => {
+      rmSync(join(this.dir, EDGE_NAME), { force: true })
+      fsyncSync(this.folder)
+    },
+    damaged: () => {
+      this.damaged = true
+      this.spoiled.reopened()
+    },
   }
 
   /** By name of a level; empty for any error. */

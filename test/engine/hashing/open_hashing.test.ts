@@ -15,17 +15,19 @@ import { SpentLog, spentLogLeaf, spentRootFromPath } from '../../../protocol/not
 const key = new Uint8Array(32).fill(1)
 const dirs: string[] = []
 const ports: HashPort[] = []
+const ended: Error[] = []
 function folder(): string {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-hashing-'))
   dirs.push(dir)
   return dir
 }
 async function open(dir: string): Promise<HashPort> {
-  const port = await openHashing({ dir, key })
+  const port = await openHashing({ dir, key, fatal: (error) => ended.push(error) })
   ports.push(port)
   return port
 }
 afterEach(async () => {
+  ended.splice(0)
   for (const port of ports.splice(0)) await port.close().catch(() => {})
   for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true })
 })
@@ -175,5 +177,25 @@ describe('hashing', () => {
     )
     expect(rebuilt.spent()).toEqual(both)
     expect(await failure(rebuilt.restoreSpent([{ batch_id: 4, nullifiers: [] }]))).toContain('gap')
+  })
+
+  test('a part that is not what was written ends the process, and the next start computes the trees again', async () => {
+    const dir = folder()
+    const leaves = Array.from({ length: 3_000 }, (_, at) => fe(at + 1))
+    const port = await open(dir)
+    await port.appendLeaves(0, leaves)
+    await port.close()
+    ports.pop()
+    const level = join(dir, 'notes.0.level')
+    writeFileSync(level, readFileSync(level).fill(0))
+    const again = await open(dir)
+    expect(await failure(again.inclusion(2_999))).toBe('nothing failed')
+    expect(ended).toEqual([])
+    expect(await failure(again.inclusion(5))).toContain('the next start computes it again')
+    expect(ended).toHaveLength(1)
+    await again.close()
+    ports.pop()
+    const next = await open(dir)
+    expect(next.root().leaf_count).toBe(0)
   })
 })
