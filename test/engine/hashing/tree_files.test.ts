@@ -1,10 +1,11 @@
 /** The trees come back from their files as they were saved, and are empty where a file is not what was written. */
 import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TreeFiles } from '../../../engine/hashing/tree_files'
 import { emptyTrees, restoreSpent } from '../../../engine/hashing/trees'
+import { LIMITS } from '../../../engine/limits'
 import { u64Le, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
 import { sha256 } from '../../../protocol/sha256'
@@ -123,4 +124,18 @@ test('a part that is not what was written is refused when it is read, and the ne
     again.trees.notes.append(leavesOf(0, 3_000))
     again.close()
   }
+})
+
+test('no more parts of a level than the bound stay in memory', () => {
+  const fresh = join(dir, 'bounded')
+  mkdirSync(fresh)
+  const { tree_parts_cached_max: bound } = LIMITS
+  const files = new TreeFiles(fresh, key)
+  restoreSpent(files.trees, batchesOf(1, (bound + 2) * 1_024))
+  const { spent } = files.trees
+  for (let part = 0; part <= bound; part++) spent.leaf(part * 1_024)
+  const level = join(fresh, 'spent.0.level')
+  writeFileSync(level, new Uint8Array(statSync(level).size))
+  for (let part = 1; part <= bound + 1; part++) spent.leaf(part * 1_024)
+  expect(() => spent.leaf(0)).toThrow('the next start computes it again')
 })

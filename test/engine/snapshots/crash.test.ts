@@ -1,4 +1,4 @@
-/** Snapshots and stores written under load, by a process that dies by kill -9 between and during them, are what a replay gives. */
+/** Snapshots and stores of a process that dies by kill -9 between and during writing them are what a replay gives. */
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'

@@ -305,3 +305,19 @@ test('swapped, older and changed blocks are refused when they are read, and the 
   }
   Stores.open(at(), seq, hash).close()
 })
+
+test('no more blocks than the bound stay in memory, the one used last the longest', () => {
+  const { stores, ever } = played(41)
+  const spare = LIMITS.store_blocks_max
+  Object.assign(LIMITS, { store_blocks_max: 2 })
+  try {
+    // The first rows of three kinds lie in three blocks.
+    const first = (kind: PastKind) => stores.at(kind, 0)
+    for (const kind of ['leaves', 'nullifiers', 'leaves', 'retired'] as const) first(kind)
+    for (const file of readdirSync(dir)) writeFileSync(join(dir, file), new Uint8Array(0))
+    for (const kind of ['leaves', 'retired'] as const) expect(first(kind)).toEqual(ever[kind][0]!)
+    expect(() => first('nullifiers')).toThrow(StoreDamaged)
+  } finally {
+    Object.assign(LIMITS, { store_blocks_max: spare })
+  }
+})
