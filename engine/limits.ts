@@ -113,6 +113,8 @@ export const LIMITS = {
   store_parts_per_level: 4,
   /** Opened blocks of 4 KiB in memory. */
   store_blocks_max: 4_096,
+  /** Blocks that each snapshot reads only to notice damage. */
+  store_blocks_scrubbed: 16_384,
   /** Leaves and batches between two saves of the trees' edges. */
   tree_save_every: 4_096,
   /** Parts of one level of a tree, 32 KiB each, in memory beside the last one. */

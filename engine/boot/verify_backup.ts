@@ -75,7 +75,7 @@ async function judge(
     const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid(
       async (point) => {
         const one = await journaledSnapshot(journal, point)
-        return one && Stores.areWhole(stores_at, one) ? one.state_hash : undefined
+        return one && Stores.areWhole(stores_at, one, 'blocks') ? one.state_hash : undefined
       },
     )
     const whole = journal.firstSeq() === 1 ? await run(createState(randomHashSeed())) : undefined

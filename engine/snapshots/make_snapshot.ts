@@ -83,6 +83,7 @@ export async function makeSnapshot(
   const covered = coverable(state)
   stores.extend(state, covered)
   const catalogue_hash = stores.write(point.seq)
+  stores.scrub()
   stores.close()
   const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
   return { state_hash, catalogue_hash, covered }

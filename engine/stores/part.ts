@@ -62,6 +62,10 @@ export class Part {
     this.reader.close()
   }
 
+  get blocks(): number {
+    return this.reader.blocks
+  }
+
   readBlock(block: number): Uint8Array {
     return this.reader.block(block)
   }

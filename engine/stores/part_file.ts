@@ -23,6 +23,18 @@ const PLAIN_BYTES = BLOCK_BYTES - TAG_BYTES
 /** A file of the stores is missing, cut, or differs from what was written. */
 export class StoreDamaged extends Error {
   override readonly name = 'StoreDamaged'
+
+  constructor(
+    message: string,
+    private readonly path?: string,
+  ) {
+    super(message)
+  }
+
+  /** Renames the file, so that the next boot rebuilds it: its length alone would pass. */
+  setAside(): void {
+    if (this.path !== undefined && existsSync(this.path)) renameSync(this.path, `${this.path}.damaged`)
+  }
 }
 
 /** Rows of one width; a section begins with a block. */
@@ -77,7 +89,7 @@ export class PartReader {
     dir: string,
     name: string,
     private readonly key: Uint8Array,
-    blocks: number,
+    readonly blocks: number,
   ) {
     this.path = join(dir, name)
     try {
@@ -95,19 +107,13 @@ export class PartReader {
     closeSync(this.fd)
   }
 
-  /**
-   * The plaintext of a block. A file with a block that cannot be read or opened is renamed, so the next boot rebuilds it.
-   * @throws StoreDamaged
-   */
+  /** The plaintext of a block. @throws StoreDamaged when it cannot be read or opened */
   block(number: number): Uint8Array {
     try {
       return this.openBlock(number)
     } catch {
-      // A second block of the same file may follow; it is renamed or gone by then.
-      if (existsSync(this.path)) renameSync(this.path, `${this.path}.damaged`)
-      throw new StoreDamaged(
-        `block ${number} of ${this.path} is not what was written: start again to rebuild it`,
-      )
+      const what = `block ${number} of ${this.path} is not what was written: start again to rebuild it`
+      throw new StoreDamaged(what, this.path)
     }
   }
 

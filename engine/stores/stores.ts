@@ -2,7 +2,7 @@
  * Keeps the rows that have left the state on disk, in parts that a catalogue names. Catalogue and parts count from the record
  * in the journal that states the catalogue's hash; everything later is rebuilt by the replay.
  */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import {
   closeSync,
   fsyncSync,
@@ -62,13 +62,19 @@ export class Stores implements Past {
     return new Stores(where, hash_key, openParts(where.dir, parts))
   }
 
-  /** Whether `open` would succeed. */
+  /** Whether `open` succeeds and, with `blocks`, whether every block is what was written. The files stay as they are. */
   static areWhole(
     where: StoresAt,
     { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array },
+    read: 'lengths' | 'blocks' = 'lengths',
   ): boolean {
     try {
-      Stores.open(where, seq, catalogue_hash).close()
+      const stores = Stores.open(where, seq, catalogue_hash)
+      try {
+        if (read === 'blocks') stores.readBlocks(0, stores.blocks_total)
+      } finally {
+        stores.close()
+      }
       return true
     } catch (error) {
       if (error instanceof StoreDamaged) return false
@@ -122,8 +128,15 @@ export class Stores implements Past {
     const { dir } = this.where
     const fresh = createPart(dir, { level: 0, ranges, rowsOf, entries: entries.sorted() })
     this.parts = [...this.parts, fresh]
-    this.merge(state)
+    this.reading(() => this.merge(state))
     syncFolder(dir)
+  }
+
+  /** Reads some blocks, others at each call, so that damage is noticed while a backup may still help. @throws StoreDamaged */
+  scrub(): void {
+    const { blocks_total } = this
+    const count = Math.min(LIMITS.store_blocks_scrubbed, blocks_total)
+    if (count > 0) this.reading(() => this.readBlocks(randomInt(blocks_total), count))
   }
 
   private merge(state: State): void {
@@ -190,17 +203,34 @@ export class Stores implements Past {
 
   private readonly blockOf = (part: Part, block: number): Uint8Array => {
     const name = `${part.row.name} ${block}`
-    const plain = this.blocks.get(name) ?? this.readBlock(part, block)
+    const plain = this.blocks.get(name) ?? this.reading(() => part.readBlock(block))
     this.blocks.delete(name)
     this.blocks.set(name, plain)
     if (this.blocks.size > LIMITS.store_blocks_max) this.blocks.delete(this.blocks.keys().next().value!)
     return plain
   }
 
-  private readBlock(part: Part, block: number): Uint8Array {
+  private get blocks_total(): number {
+    return this.parts.reduce((sum, { blocks }) => sum + blocks, 0)
+  }
+
+  /** Reads `count` blocks of all parts from number `first` on; the first follows the last. */
+  private readBlocks(first: number, count: number): void {
+    for (let at = first; at < first + count; at++) {
+      let number = at % this.blocks_total
+      for (const part of this.parts) {
+        if (number >= 0 && number < part.blocks) part.readBlock(number)
+        number -= part.blocks
+      }
+    }
+  }
+
+  /** A read that fails: the file does not count at the next start, and this process must end. */
+  private reading<T>(read: () => T): T {
     try {
-      return part.readBlock(block)
+      return read()
     } catch (error) {
+      if (error instanceof StoreDamaged) error.setAside()
       this.onDamage(error as Error)
       throw error
     }

@@ -1,14 +1,21 @@
 /** Snapshots of a running venue: equal to its state, beside its intake, the end of journal nobody needs, hostile stores. */
-import { afterEach, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
+import { verifyBackup } from '../../../engine/boot/verify_backup'
+import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
+
+// A snapshot on a busy machine takes as long as a stalled chain.
+const { stall_min_ms } = LIMITS
+beforeAll(() => Object.assign(LIMITS, { stall_min_ms: 600_000 }))
+afterAll(() => Object.assign(LIMITS, { stall_min_ms }))
 
 let site = new TestSite()
 afterEach(async () => {
@@ -207,6 +214,36 @@ for (const [name, spoil] of Object.entries(SPOILED_BLOCKS))
     expect((await second.venue.place('alice', request)).order_id).toBe(request.order_id)
     expect(second.fatal).toEqual([])
   }, 20_000)
+
+test('a block that no lookup reads is noticed by a later snapshot and by the check of a backup', async () => {
+  const first = await site.open()
+  const trader = await traded(first, 3)
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const { genesis_hash, program_id, config_account } = first.chain
+  const judged = async () => {
+    const config = await first.chain.readConfig()
+    const chain = { genesis_hash, program_id, config_account, config }
+    return verifyBackup({ dir: first.config.data_dir, keys: site.keys, chain })
+  }
+  const { seq } = first.engine.snapshotting.newest!
+  expect((await judged()).snapshot).toEqual({ seq, agrees: true })
+  const part = partsOf(first)[0]!
+  const bytes = readFileSync(part)
+  writeFileSync(part, bytes.fill(0, bytes.length - BLOCK_BYTES))
+  expect((await judged()).snapshot).toBeUndefined()
+  await first.venue.cancelAll('alice', [trader.cancelAll()])
+  await first.engine.sequencer.durable()
+  expect(first.fatal).toEqual([])
+  await first.engine.snapshotting.now()
+  expect(first.fatal.map(({ message }) => message)).toEqual([
+    expect.stringContaining('start again to rebuild it'),
+  ])
+  await first.close()
+  const { engine } = await site.open()
+  expect(engine.loaded.snapshot).toBeUndefined()
+  expect(engine.loaded.stores.covered.finals).toBeGreaterThan(0)
+}, 20_000)
 
 async function expectFailed(promise: Promise<unknown>): Promise<void> {
   const outcome = await promise.then(

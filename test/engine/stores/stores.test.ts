@@ -321,3 +321,23 @@ test('no more blocks than the bound stay in memory, the one used last the longes
     Object.assign(LIMITS, { store_blocks_max: spare })
   }
 })
+
+test('a scrub reads every block in turn: one that is damaged ends the process, and its file is set aside', () => {
+  const { stores, hash, seq } = played(41)
+  stores.prune([seq])
+  const ended: Error[] = []
+  stores.onDamage = (error) => ended.push(error)
+  stores.scrub()
+  expect(Stores.areWhole(at(), { seq, catalogue_hash: hash }, 'blocks')).toBe(true)
+  const file = join(dir, readdirSync(dir).find((name) => name.endsWith('.part'))!)
+  const bytes = readFileSync(file)
+  bytes[bytes.length - 1]! ^= 1
+  writeFileSync(file, bytes)
+  const files = readdirSync(dir)
+  expect(Stores.areWhole(at(), { seq, catalogue_hash: hash })).toBe(true)
+  expect(Stores.areWhole(at(), { seq, catalogue_hash: hash }, 'blocks')).toBe(false)
+  expect(readdirSync(dir)).toEqual(files)
+  expect(() => stores.scrub()).toThrow(StoreDamaged)
+  expect(ended).toHaveLength(1)
+  expect(Stores.areWhole(at(), { seq, catalogue_hash: hash })).toBe(false)
+})
