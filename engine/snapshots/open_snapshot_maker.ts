@@ -2,6 +2,7 @@
 
 import type { Covered } from '../commands'
 import type { ChainPoint } from '../journal/contract'
+import { StoreDamaged } from '../stores/part_file'
 
 /** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
 export type SnapshotSource = {
@@ -26,10 +27,10 @@ export type MadeSnapshot = {
 export type Request = { op: 'open'; source: SnapshotSource } | { op: 'make'; point: SnapshotPoint }
 export type Reply =
   | ({ op: 'made' } & MadeSnapshot)
-  /** `ends`: only another start helps. */
-  | { op: 'failed'; message: string; ends: boolean }
+  /** `ends` where only another start helps. */
+  | { op: 'failed'; message: string; ends: 'disagrees' | 'damaged' | undefined }
 
-/** The snapshot thread's replay differs from this process's decisions, or a file of the stores from what was written. */
+/** The snapshot thread's replay differs from this process's decisions: the next boot would fail too. */
 export class SnapshotDisagrees extends Error {
   override readonly name = 'SnapshotDisagrees'
 }
@@ -81,6 +82,7 @@ export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
 
 function receive(reply: Reply, { resolve, reject }: Waiting): void {
   if (reply.op === 'made') resolve(reply)
-  else if (reply.ends) reject(new SnapshotDisagrees(reply.message))
+  else if (reply.ends === 'disagrees') reject(new SnapshotDisagrees(reply.message))
+  else if (reply.ends === 'damaged') reject(new StoreDamaged(reply.message))
   else reject(new Error(reply.message))
 }

@@ -18,8 +18,9 @@ async function answer(request: Extract<Request, { op: 'make' }>): Promise<Reply>
     const made = await makeSnapshot(source!, request.point)
     return { op: 'made', ...made, retire_before: retirableBefore(source!, request.point) }
   } catch (error) {
-    const ends = error instanceof ReplayDisagrees || error instanceof StoreDamaged
-    return { op: 'failed', message: error instanceof Error ? error.message : 'unknown', ends }
+    const message = error instanceof Error ? error.message : 'unknown'
+    if (error instanceof ReplayDisagrees) return { op: 'failed', message, ends: 'disagrees' }
+    return { op: 'failed', message, ends: error instanceof StoreDamaged ? 'damaged' : undefined }
   }
 }
 
