@@ -68,7 +68,8 @@ export async function loadState(
   // A chain that contradicts the journal here has other heads.
   const passing = verdict.fault === undefined ? [positionOf(vault)] : []
   if (is_replayed) await replay({ journal, history, facts, state, stores }, snapshot, passing)
-  if (is_replayed) stores.prune(snapshots.seqs())
+  // Where the chain contradicts the journal, a newer one may still be brought, and needs its files.
+  if (verdict.fault === undefined) stores.prune(snapshots.seqs())
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
   return { journal, snapshots, history, facts, state, stores, snapshot, verdict }

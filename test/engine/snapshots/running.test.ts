@@ -1,6 +1,15 @@
 /** Snapshots of a running venue: equal to its state, beside its intake, the end of journal nobody needs, hostile stores. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { cpSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
@@ -274,6 +283,30 @@ test('without the stores, and with a journal that begins later, the start is ref
   )
   expect(error).toBeInstanceOf(StoreDamaged)
   expect(error!.message).toContain('from a backup')
+}, 20_000)
+
+test('files that no snapshot names go at a start, but not while the chain contradicts the journal', async () => {
+  const first = await site.open()
+  await traded(first, 2)
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const config = await first.chain.readConfig()
+  await first.close()
+  const newer = join(first.config.data_dir, 'stores', `${'f'.repeat(16)}.part`)
+  writeFileSync(newer, new Uint8Array(1))
+  for (const [journal_seq, fault] of [
+    [config.journal_seq + 1_000, 'rolled_back'],
+    [config.journal_seq, undefined],
+  ] as const) {
+    const ports = { keys: site.keys, chain: first.chain }
+    const loaded = await loadState(first.config, ports, { ...config, journal_seq })
+    expect(loaded.verdict.fault).toBe(fault)
+    expect(existsSync(newer)).toBe(fault !== undefined)
+    await loaded.journal.close()
+    await loaded.history.close()
+    loaded.facts.close()
+    loaded.stores.close()
+  }
 }, 20_000)
 
 test('journal within the retention stays', async () => {
