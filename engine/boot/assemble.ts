@@ -92,7 +92,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, fatal, {
+    ...openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
       sequencer,
       availability,
       grace,

@@ -73,7 +73,6 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
-  engine.signatures.close()
   engine.closing.stop()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
