@@ -33,6 +33,7 @@ export type StoresAt = { dir: string; key: Uint8Array }
 
 const CATALOGUE = struct({ seq: uint, hash_key: fixed(32), parts: list(part_row) })
 const SALT_BYTES = 32
+const COLLECT_EVERY = 32_768
 const TAG_BYTES = 16
 const KEPT_NAME = /^(?:(\d{16})\.catalogue|([0-9a-f]{16})\.part)$/
 const catalogueName = (seq: number): string => `${String(seq).padStart(16, '0')}.catalogue`
@@ -118,12 +119,12 @@ export class Stores implements Past {
     const entries = new Entries(rows)
     for (const [at, kind] of PAST_KINDS.entries()) {
       const { first, end } = ranges[at]!
-      for (let number = first; number < end; number++)
+      for (const number of collecting(first, end))
         entries.add(this.hashOf(kind, queues[kind].at(number)), kind, number)
     }
     function* rowsOf(kind: PastKind): Generator<Uint8Array> {
       const { first, end } = ranges[PAST_KINDS.indexOf(kind)]!
-      for (let number = first; number < end; number++) yield queues[kind].at(number)
+      for (const number of collecting(first, end)) yield queues[kind].at(number)
     }
     const { dir } = this.where
     const fresh = createPart(dir, { level: 0, ranges, rowsOf, entries: entries.sorted() })
@@ -234,6 +235,14 @@ export class Stores implements Past {
       this.onDamage(error as Error)
       throw error
     }
+  }
+}
+
+/** Counts, and collects garbage regularly: hashes and views of rows would otherwise double the heap. */
+function* collecting(first: number, end: number): Generator<number> {
+  for (let number = first; number < end; number++) {
+    if ((number + 1) % COLLECT_EVERY === 0) Bun.gc(true)
+    yield number
   }
 }
 
