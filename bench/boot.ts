@@ -6,7 +6,7 @@
 
 import { runBench, startChild } from './kit/child_process'
 import { numbers } from './kit/figures'
-import { syncLimit, verifyLimit } from './machine_limits'
+import { syncLimit, verifyLimit } from './kit/machine_limits'
 import type { Opened } from './venue/engine_process'
 
 const { commands } = numbers({ commands: 100_000 })

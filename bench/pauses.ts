@@ -5,8 +5,8 @@
 
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers } from './kit/figures'
+import { syncLimit, verifyLimit } from './kit/machine_limits'
 import type { LoadReport } from './load/load_process'
-import { syncLimit, verifyLimit } from './machine_limits'
 import { openLoopGauge } from './venue/loop_gauge'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 

@@ -7,9 +7,9 @@
 import { loadNativeEd25519 } from '../native/load_ed25519'
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers, quantile } from './kit/figures'
+import { pacedSyncs, syncLimit, verifyLimit } from './kit/machine_limits'
 import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
-import { pacedSyncs, syncLimit, verifyLimit } from './machine_limits'
 import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 

@@ -35,7 +35,12 @@ export type Settings = Pick<
  * An opened note: the request's opening with the commitment and nullifier derived from it and the signing key
  * (protocol/notes/notes.ts) before the command is journaled.
  */
-export type NoteFact = Parsed<typeof wire.NoteOpening> & { commitment: Uint8Array; nullifier: Uint8Array }
+export type NoteFact = Parsed<typeof wire.NoteOpening> & {
+  commitment: Uint8Array
+  nullifier: Uint8Array
+  /** Index of the finalized leaf, looked up at intake; the opening cites it only in deposit form. */
+  leaf: number
+}
 
 /** A place body (protocol.md "Place"), its signature and the values it covers by hash. Amounts and prices in wire units. */
 export type PlaceFields = Omit<
@@ -127,7 +132,8 @@ type Hashed = { kind: 'hashed'; batch_id: number; result: HashResult }
 /** Journaled before the signed bytes are sent. */
 type BatchSigned = { kind: 'batch_signed'; signed: SignedBatch }
 type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
-type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage }
+/** `refund_spent`: the note of a refund was spent so long ago that only the stores know its nullifier. */
+type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage; refund_spent: boolean }
 /** Places of the vault's payout queue. */
 type QueueCapacity = { kind: 'queue_capacity'; capacity: number }
 /** The boot record: journaled as a group by itself before `open_epoch` is sent, and nothing after it until that is final. */
@@ -167,8 +173,19 @@ type QueueRestored = {
   next_payout: number
   payouts: Omit<OpenPayout, 'batch_id' | 'signature'>[]
 }
-/** The snapshot of the state after record `seq` is on disk; it counts from here on. `state_hash` is SHA-256 of its state. */
-type SnapshotTaken = { kind: 'snapshot_taken'; seq: JournalSeq; state_hash: Uint8Array }
+/** The rows that grow with every order: the number of the first one of each kind that is not in the stores. */
+export type Covered = Readonly<Record<'leaves' | 'nullifiers' | 'retired' | 'finals', number>>
+/**
+ * The snapshot of the state after record `seq` and the stores of its catalogue are on disk; they count from here on, and the
+ * rows that the stores cover leave the state. The hashes are SHA-256 of the state and of the catalogue.
+ */
+type SnapshotTaken = {
+  kind: 'snapshot_taken'
+  seq: JournalSeq
+  state_hash: Uint8Array
+  catalogue_hash: Uint8Array
+  covered: Covered
+}
 /** The last command of a drained instance: it acknowledges nothing more, so its successor need not wait out its lease. */
 type Released = { kind: 'released' }
 /** The first command after a journal's first boot record, repeated when a boot finds settings that differ from the state's. */

@@ -63,8 +63,8 @@ export const LIMITS = {
   exits_open_max: 10_000,
   /** Places of the vault's payout queue until the chain shows another number. */
   queue_capacity_first: 60,
-  /** Closed orders whose ids are kept; past their expiry slot the oldest are deleted first. */
-  final_orders_max: 4_000_000,
+  /** Closed orders whose ids stay in memory once the stores have them: a fresh nonce needs an id that is none of theirs. */
+  final_orders_max: 100_000,
   /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */
   payments_kept_max: 200_000,
 
@@ -112,6 +112,19 @@ export const LIMITS = {
   disk_look_ms: 1_000,
   /** Interval at which one old segment or snapshot is verified. */
   scrub_every_ms: 10_000,
+
+  // Stores
+
+  /** Parts of one level that are merged into one of the next. */
+  store_parts_per_level: 4,
+  /** Opened blocks of 4 KiB in memory. */
+  store_blocks_max: 4_096,
+  /** Blocks that each snapshot reads only to notice damage. */
+  store_blocks_scrubbed: 16_384,
+  /** Leaves and batches between two saves of the trees' edges. */
+  tree_save_every: 4_096,
+  /** Parts of one level of a tree, 32 KiB each, in memory beside the last one. */
+  tree_parts_cached_max: 8,
 
   // History
 

@@ -224,6 +224,8 @@ export type ExitRequest = {
   /** Inner hash of the refund note that the program would build; the payout repeats it. */
   refund_inner: Uint8Array
   stage: 'confirmed' | 'finalized' | 'vanished'
+  /** Of the finalized commitment, as far as the venue has the tree. */
+  leaf_index?: number | undefined
 }
 
 // Settlement: what the relayer reads and reports

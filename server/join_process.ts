@@ -121,7 +121,7 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
     enclave.deriveKey(KEY_PATHS.credential),
     enclave.deriveKey(KEY_PATHS.hashing),
   ])
-  const hash = await openHashing({ dir: join(data_dir, 'hashing'), key: hashing_key })
+  const hash = await openHashing({ dir: join(data_dir, 'hashing'), key: hashing_key, fatal })
   const chain = await proving(() => parts.openChain(enclave, hash))
   return openVenue({
     config: {

@@ -95,7 +95,7 @@ export function firstOrder(
     collateral_commitment: commitment,
     anchors: [elementNamed(`anchor ${index}`)],
     signature: new Uint8Array(64),
-    opening: { mint, amount: NOTE_AMOUNT, blinding, leaf_index: index, commitment, nullifier },
+    opening: { mint, amount: NOTE_AMOUNT, blinding, leaf_index: index, commitment, nullifier, leaf: index },
     digest: named(`digest ${index}`),
   }
 }

@@ -5,6 +5,7 @@ import type { EngineConfig } from '../config'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
+import { indexOf } from '../machine/state/past'
 import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
@@ -61,6 +62,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
+  loaded.stores.onDamage = fatal
   const ends: Ends = {
     fatal,
     restart: ending('exits_disproved'),
@@ -97,7 +99,7 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, state, chain, first.config.generation, {
+    ...openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
       sequencer,
       availability,
       grace,
@@ -151,7 +153,7 @@ type Ends = {
 function openWriter(
   config: EngineConfig,
   { chain, clock, hash, keys }: EnginePorts,
-  { journal, history, facts, state }: Loaded,
+  { journal, history, facts, state, stores }: Loaded,
   availability: Availability,
   views: Views,
   { fatal, restart, disown }: Ends,
@@ -160,6 +162,7 @@ function openWriter(
     get unavailable() {
       return availability.unavailable()
     },
+    past: stores,
   }
   // Its callbacks run only after a first command, so they may refer to the parts constructed below.
   const sequencer = new Sequencer({
@@ -183,8 +186,8 @@ function openWriter(
   const barred = () => availability.barred()
   const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
-  const outbox = new Outbox(state, journal, sequencer, hash, restart)
-  const pump = new HashPump(state, hash, sequencer, outbox, fatal)
+  const outbox = new Outbox(state, stores, journal, sequencer, hash, restart)
+  const pump = new HashPump(state, stores, hash, sequencer, outbox, fatal)
   const anchoring = new Anchoring(
     chain,
     () => journal.head(),
@@ -198,7 +201,7 @@ function openWriter(
 function openReads(
   settings: EngineConfig,
   { chain, clock, hash }: Pick<EnginePorts, 'chain' | 'clock' | 'hash'>,
-  { history, facts, state }: Loaded,
+  { history, facts, state, stores }: Loaded,
   { instruments, finalized }: Views,
   first: FirstRead,
 ) {
@@ -207,7 +210,7 @@ function openReads(
     tree: new TreeReads(
       hash,
       () => finalized,
-      (commitment) => state.leaves.indexOf(commitment),
+      (commitment) => indexOf(state, stores, 'leaves', commitment),
     ),
     settlement: new SettlementReads(chain, facts.landed),
     transparency: new TransparencyReads(

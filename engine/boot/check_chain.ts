@@ -19,6 +19,7 @@ import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
 import { COMMAND_RECORD } from '../sequencer/records'
+import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 
 /** Why this journal must not trade on this chain. */
 export type ChainFault = Exclude<
@@ -95,13 +96,16 @@ function lastKind({ records }: SignedGroup) {
   return last?.type === COMMAND_RECORD ? decodeCommand(last.body).kind : undefined
 }
 
-/** The hash that the journal states for a snapshot at `point`; undefined without one, or when `point` is not in it. */
-export async function journaledHash(journal: Journal, point: ChainPoint): Promise<Uint8Array | undefined> {
+/** What the journal states of a snapshot at `point`; undefined without one, or when `point` is not in it. */
+export async function journaledSnapshot(
+  journal: Journal,
+  point: ChainPoint,
+): Promise<JournaledSnapshot | undefined> {
   try {
     for await (const records of journal.readBatches(point.seq + 1, point.head)) {
       for (const { type, body } of records) {
         const command = type === COMMAND_RECORD ? decodeCommand(body) : undefined
-        if (command?.kind === 'snapshot_taken' && command.seq === point.seq) return command.state_hash
+        if (command?.kind === 'snapshot_taken' && command.seq === point.seq) return command
       }
     }
     return undefined
@@ -110,6 +114,11 @@ export async function journaledHash(journal: Journal, point: ChainPoint): Promis
       return undefined
     throw error
   }
+}
+
+/** The hash of the state alone. */
+export async function journaledHash(journal: Journal, point: ChainPoint): Promise<Uint8Array | undefined> {
+  return (await journaledSnapshot(journal, point))?.state_hash
 }
 
 /** Undefined when the state that the journal leads to may trade on this chain. */

@@ -15,7 +15,10 @@ import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
 import { randomHashSeed } from '../sequencer/hash_seed'
-import { journaledHash, judgeJournal, positionOf } from './check_chain'
+import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
+import { StoreDamaged } from '../stores/part_file'
+import { Stores, type StoresAt } from '../stores/stores'
+import { journaledSnapshot, judgeJournal, positionOf } from './check_chain'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -24,8 +27,10 @@ export type Loaded = {
   history: History
   facts: PublicFacts
   state: State
+  /** Holds the rows that have left the state. */
+  stores: Stores
   /** From which the replay began. */
-  snapshot: Snapshot | undefined
+  snapshot: (Snapshot & JournaledSnapshot) | undefined
   /** Of the chain on the files. */
   verdict: Awaited<ReturnType<typeof judgeJournal>>
 }
@@ -34,7 +39,7 @@ export type Loaded = {
  * A tail that is not signed is not replayed, and so nothing of the journal: who wrote it is unknown.
  * @param vault as read before the journal is opened
  * @param options for tests: small segments and a failing disk
- * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
+ * @throws JournalDamaged, JournalLocked, ReplayDisagrees, StoreDamaged: the venue must not start.
  */
 export async function loadState(
   config: EngineConfig,
@@ -53,17 +58,24 @@ export async function loadState(
   const is_replayed = verdict.fault !== 'tail_unsigned'
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
-  const snapshot = is_replayed ? await startOf(journal, snapshots, reads_seq) : undefined
+  const stores_at = { dir: join(data_dir, 'stores'), key }
+  const snapshot = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
+  const stores =
+    snapshot === undefined
+      ? Stores.empty(stores_at)
+      : Stores.open(stores_at, snapshot.seq, snapshot.catalogue_hash)
   const orders = LIMITS.orders_live_max
   const seed = randomHashSeed()
   const state =
     snapshot === undefined ? createState(seed, orders) : decodeState(snapshot.blocks(), seed, orders)
   // A chain that contradicts the journal here has other heads.
   const passing = verdict.fault === undefined ? [positionOf(vault)] : []
-  if (is_replayed) await replay({ journal, history, facts, state }, snapshot, passing)
+  if (is_replayed) await replay({ journal, history, facts, state, stores }, snapshot, passing)
+  // Where the chain contradicts the journal, a newer one may still be brought, and needs its files.
+  if (verdict.fault === undefined) stores.prune(snapshots.seqs())
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
-  return { journal, snapshots, history, facts, state, snapshot, verdict }
+  return { journal, snapshots, history, facts, state, stores, snapshot, verdict }
 }
 
 /** Read models ahead of the journal are of another disk: empty ones take their place. */
@@ -84,17 +96,32 @@ async function openReadModels(
 }
 
 /**
- * The snapshot to start from: one that the read models cover. Without one they are rebuilt from the start of the journal;
- * if that start is pruned, the newest snapshot is used.
+ * The snapshot to start from: one that the read models cover and whose stores are whole. Without one they are rebuilt from
+ * the start of the journal; if that start is pruned, the newest such snapshot is used.
+ * @throws StoreDamaged when there is none either
  */
 async function startOf(
   journal: Journal,
   snapshots: SnapshotStore,
+  stores_at: StoresAt,
   reads_seq: number,
-): Promise<Snapshot | undefined> {
-  const hashOf = (point: ChainPoint) => journaledHash(journal, point)
-  const covered = await snapshots.newestValid(hashOf, reads_seq)
-  const reaches = covered.snapshot !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
-  if (reaches || journal.firstSeq() === 1) return covered.snapshot
-  return (await snapshots.newestValid(hashOf)).snapshot
+): Promise<Loaded['snapshot']> {
+  const journaled = new Map<number, JournaledSnapshot>()
+  const hashOf = async (point: ChainPoint) => {
+    const one = await journaledSnapshot(journal, point)
+    if (one === undefined || !Stores.areWhole(stores_at, one)) return undefined
+    journaled.set(point.seq, one)
+    return one.state_hash
+  }
+  const newest = async (seq_max?: number) => {
+    const { snapshot } = await snapshots.newestValid(hashOf, seq_max)
+    return snapshot && { ...snapshot, catalogue_hash: journaled.get(snapshot.seq)!.catalogue_hash }
+  }
+  const covered = await newest(reads_seq)
+  const reaches = covered !== undefined && covered.seq + 1 >= journal.firstSeq()
+  if (reaches || journal.firstSeq() === 1) return covered
+  const found = await newest()
+  if (found !== undefined) return found
+  const where = `${stores_at.dir} and the snapshots beside it`
+  throw new StoreDamaged(`nothing in ${where} leads to the journal's first record: bring both from a backup`)
 }

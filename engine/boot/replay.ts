@@ -7,22 +7,23 @@ import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import { PublicFacts } from '../reads/public_facts'
 import { Replayer } from '../sequencer/replayer'
+import type { Stores } from '../stores/stores'
 
 /**
  * Executes every record after `from`; the chain must pass `passing`. Events that the read models already have are not built.
  * @throws ReplayDisagrees, JournalDamaged
  */
 export async function replay(
-  parts: { journal: Journal; history: History; facts: PublicFacts; state: State },
+  parts: { journal: Journal; history: History; facts: PublicFacts; state: State; stores: Stores },
   from: ChainPoint | undefined,
   passing: readonly ChainPoint[],
 ): Promise<void> {
-  const { journal, history, facts, state } = parts
+  const { journal, history, facts, state, stores } = parts
   const history_seq = history.watermark()
   const facts_seq = facts.watermark()
   const wanted = (seq: number, command: Command) =>
     seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
-  const replayer = new Replayer(state, wanted)
+  const replayer = new Replayer(state, wanted, stores)
   const one = (record: JournalRecord) => {
     const replayed = replayer.apply(record)
     history.record(record.seq, withTexts(replayed?.events ?? []))

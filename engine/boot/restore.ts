@@ -3,7 +3,7 @@ import { equalBytes } from '../../protocol/bytes'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { LIMITS } from '../limits'
-import { spentBatches } from '../machine/state/batch'
+import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, VaultConfig } from '../ports'
 
@@ -12,16 +12,22 @@ import type { ChainPort, HashPort, VaultConfig } from '../ports'
  * may have lost an exit since the cache was written.
  * @throws Error when the worker holds other leaves than the journal
  */
-export async function restoreTrees(state: State, hash: HashPort): Promise<void> {
+export async function restoreTrees(state: State, past: Past, hash: HashPort): Promise<void> {
   const { leaves } = state
   for (let from = hash.root().leaf_count; from < leaves.size; from += LIMITS.hash_leaves_per_call_max) {
     const count = Math.min(LIMITS.hash_leaves_per_call_max, leaves.size - from)
-    const batch = Array.from({ length: count }, (_, at) => leaves.at(from + at).slice())
+    const batch = Array.from({ length: count }, (_, at) => rowAt(state, past, 'leaves', from + at).slice())
     await hash.appendLeaves(from, batch)
   }
   const landed = state.settlement.landed?.batch_id ?? 0
-  const missing = [...spentBatches(state, Math.min(landed, hash.spent().batch_count))]
-  if (missing.length > 0) await hash.restoreSpent(missing)
+  const { restore_batches_per_command_max: step } = LIMITS
+  let batches = []
+  for (const batch of spentBatches(state, past, 1 + Math.min(landed, hash.spent().batch_count))) {
+    if (batches.push(batch) < step) continue
+    await hash.restoreSpent(batches)
+    batches = []
+  }
+  if (batches.length > 0) await hash.restoreSpent(batches)
 }
 
 /**

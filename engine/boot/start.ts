@@ -20,7 +20,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
   const fault = restore ? undefined : (loaded.verdict.fault ?? checkState(config, state))
   if (fault !== undefined) return engine.halt(fault)
-  await restoreTrees(state, hash)
+  await restoreTrees(state, loaded.stores, hash)
   const past = state.epoch === 0 ? await missingPast(engine, config) : []
   if (past === 'incomplete') return engine.halt('restore_incomplete')
   const opened = await takeEpoch(engine, config, restore)
@@ -43,7 +43,8 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const resumes =
     state.halted === 'program_error' || (state.halted === 'vault_paused' && !opened.config.paused)
   if (resumes) await sequencer.submit({ kind: 'resumed' })
-  const sink = new ChainSink(state, hash, sequencer, engine.closing, engine.availability, engine.halt)
+  const { closing, availability, halt } = engine
+  const sink = new ChainSink(state, loaded.stores, hash, sequencer, closing, availability, halt)
   chain.start({
     sink,
     outbox: engine.outbox,

@@ -1,5 +1,6 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { Refusal } from '../../protocol/refusals'
+import type { Covered } from '../commands'
 import { type History, HistoryBroken, HistoryStalled } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
@@ -50,7 +51,9 @@ export async function drain(engine: Engine): Promise<void> {
  * Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the
  * disk took none.
  */
-async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
+async function writeSnapshot(
+  engine: Engine,
+): Promise<(JournaledSnapshot & { covered: Covered }) | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)
@@ -61,9 +64,11 @@ async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefi
   if (!(await flushed(loaded.history))) return undefined
   loaded.facts.mark(point.seq)
   const kept = engine.snapshotting.newest?.seq
+  const { stores } = loaded
   try {
+    const catalogue_hash = stores.write(point.seq)
     const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
-    return { seq: point.seq, state_hash }
+    return { seq: point.seq, state_hash, catalogue_hash, covered: stores.covered }
   } catch {
     // A full or failing disk: the next boot replays more, and the lease is still given back.
     return undefined
@@ -87,6 +92,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+  loaded.stores.close()
   await hash.close()
   await accounts.close()
 }

@@ -12,7 +12,8 @@ import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import { type ChainFault, checkState, journaledHash, judgeJournal } from './check_chain'
+import { Stores, type StoresAt } from '../stores/stores'
+import { type ChainFault, checkState, journaledSnapshot, judgeJournal } from './check_chain'
 
 export type BackupVerdict = {
   /** Journal seq of the last record, and the head after it. */
@@ -20,7 +21,7 @@ export type BackupVerdict = {
   head: Uint8Array
   /** SHA-256 of the replayed state. */
   state_hash: Uint8Array
-  /** Newest snapshot of the backup; `agrees` is undefined unless replays from it and from the start were compared. */
+  /** Newest snapshot of the backup whose stores are whole; `agrees` is undefined unless replays from it and from the start were compared. */
   snapshot: { seq: number; agrees: boolean | undefined } | undefined
   epoch: number
   generation: number
@@ -31,14 +32,14 @@ export type BackupVerdict = {
 }
 
 type BackupParts = {
-  /** Folder with `journal` and, optionally, `snapshots`. */
+  /** Folder with `journal` and, optionally, `snapshots` and their `stores`. */
   dir: string
   keys: Pick<KeysPort, 'journal_key'>
   /** Identity of the vault, and its config as finalized now. */
   chain: Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'> & { config: VaultConfig }
 }
 
-/** @throws JournalDamaged, ReplayDisagrees, or an Error when both the journal's start and a snapshot are missing */
+/** @throws JournalDamaged, ReplayDisagrees, or an Error when both the journal's start and a snapshot with its stores are missing */
 export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<BackupVerdict> {
   if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} holds no journal`)
   // Opening a journal truncates a torn last write, and a backup must not change.
@@ -47,13 +48,17 @@ export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<B
     for (const part of ['journal', 'snapshots']) {
       if (existsSync(join(dir, part))) cpSync(join(dir, part), join(copy, part), { recursive: true })
     }
-    return await judge(copy, { keys, chain })
+    return await judge(copy, { dir: join(dir, 'stores'), key: keys.journal_key }, { keys, chain })
   } finally {
     rmSync(copy, { recursive: true, force: true })
   }
 }
 
-async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Promise<BackupVerdict> {
+async function judge(
+  dir: string,
+  stores_at: StoresAt,
+  { keys, chain }: Omit<BackupParts, 'dir'>,
+): Promise<BackupVerdict> {
   const key = keys.journal_key
   const journal = await openJournal({ dir: join(dir, 'journal'), key })
   try {
@@ -67,14 +72,17 @@ async function judge(dir: string, { keys, chain }: Omit<BackupParts, 'dir'>): Pr
       replayer.end(journal.head().seq)
       return state
     }
-    const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid((point) =>
-      journaledHash(journal, point),
+    const { snapshot } = await openSnapshotStore({ dir: join(dir, 'snapshots'), key }).newestValid(
+      async (point) => {
+        const one = await journaledSnapshot(journal, point)
+        return one && Stores.areWhole(stores_at, one, 'blocks') ? one.state_hash : undefined
+      },
     )
     const whole = journal.firstSeq() === 1 ? await run(createState(randomHashSeed())) : undefined
     const resumed = snapshot && (await run(decodeState(snapshot.blocks(), randomHashSeed()), snapshot))
     const state = whole ?? resumed
     if (state === undefined)
-      throw new Error('the journal begins later than its first record: a snapshot is needed')
+      throw new Error('the journal begins later than its first record: a snapshot and its stores are needed')
     const state_hash = stateHash(state)
     const agrees = whole && resumed && equalBytes(stateHash(resumed), state_hash)
     return {

@@ -3,10 +3,11 @@
 import { mkdirSync } from 'node:fs'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/notes/poseidon'
+import { LIMITS } from '../limits'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { HashJob } from '../ports'
-import { readTreeCache, writeTreeCache } from './tree_cache'
-import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from './trees'
+import { TreeFiles, TreesDamaged } from './tree_files'
+import { appendLeaves, hashBatch, restoreSpent } from './trees'
 
 export type HashingRequest =
   | { op: 'open'; dir: string; key: Uint8Array }
@@ -24,39 +25,33 @@ export type HashingView = {
   batch_count: number
   spent_root: Uint8Array
 }
-export type HashingReply = { id: number; view: HashingView } & ({ value: unknown } | { error: string })
+export type HashingReply = { id: number; view: HashingView } & (
+  | { value: unknown }
+  | { error: string; ends: boolean }
+)
 
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
 
-/** Leaves and batches between two cache writes: this many and this share of all, because each writes the whole. */
-const CACHE_EVERY = 4096
-const CACHE_SHARE = 1 / 16
-
-let trees: Trees = emptyTrees()
-let cache_dir = ''
-let cache_key = new Uint8Array(0)
+let files: TreeFiles
 let changes = 0
 
-function open(request: { dir: string; key: Uint8Array }): void {
-  mkdirSync(request.dir, { recursive: true })
-  cache_dir = request.dir
-  cache_key = new Uint8Array(request.key)
-  trees = readTreeCache(cache_dir, cache_key) ?? emptyTrees()
+function open({ dir, key }: { dir: string; key: Uint8Array }): void {
+  mkdirSync(dir, { recursive: true })
+  files = new TreeFiles(dir, key)
 }
 
 function changed(by: number): void {
   changes += by
-  const all = trees.notes.leaf_count + trees.spent.leaf_count
-  if (changes < Math.max(CACHE_EVERY, CACHE_SHARE * all)) return
-  writeTreeCache(cache_dir, cache_key, trees)
+  if (changes < LIMITS.tree_save_every) return
+  files.save()
   changes = 0
 }
 
 function answer(request: HashingRequest): unknown {
+  if (request.op === 'open') return open(request)
+  const { trees } = files
   switch (request.op) {
-    case 'open':
-      return open(request)
     case 'hash_batch': {
       const result = hashBatch(trees, request.job)
       changed(1)
@@ -66,7 +61,8 @@ function answer(request: HashingRequest): unknown {
       appendLeaves(trees, request.first_index, request.leaves)
       return changed(request.leaves.length)
     case 'restore_spent':
-      return restoreSpent(trees, request.batches)
+      restoreSpent(trees, request.batches)
+      return changed(request.batches.length)
     case 'leaves': {
       const length = Math.max(0, Math.min(request.limit, trees.notes.leaf_count - request.from))
       return Array.from({ length }, (_, at) => trees.notes.leaf(request.from + at))
@@ -84,11 +80,12 @@ function answer(request: HashingRequest): unknown {
       }
     }
     case 'close':
-      return writeTreeCache(cache_dir, cache_key, trees)
+      return files.close()
   }
 }
 
 function view(): HashingView {
+  const { trees } = files
   return {
     leaf_count: trees.notes.leaf_count,
     root: trees.notes.root(),
@@ -107,6 +104,8 @@ self.onmessage = (message: MessageEvent<{ id: number; request: HashingRequest }>
     const value = answer(request)
     self.postMessage({ id, view: view(), value } satisfies HashingReply)
   } catch (error) {
-    self.postMessage({ id, view: view(), error: (error as Error).message } satisfies HashingReply)
+    const { message: said } = error as Error
+    const ends = error instanceof TreesDamaged
+    self.postMessage({ id, view: view(), error: said, ends } satisfies HashingReply)
   }
 }

@@ -3,13 +3,16 @@
 import type { HashPort, HashResult, SpentProof } from '../ports'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
+type HashingParts = { dir: string; key: Uint8Array; fatal?: (error: Error) => void }
+
 /**
- * @param dir folder of the tree cache (derived; may be deleted at any time)
- * @param key 32 bytes that authenticate the cache
+ * @param dir folder of the trees' files (derived; may be deleted while no process uses them)
+ * @param key 32 bytes that authenticate the files
+ * @param fatal called when the worker failed or a file is damaged: only another start helps
  */
-export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }): Promise<HashPort> {
+export async function openHashing({ dir, key, fatal = () => undefined }: HashingParts): Promise<HashPort> {
   const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
-  const call = caller(worker)
+  const call = caller(worker, fatal)
   let { view } = await call({ op: 'open', dir, key })
 
   const ask = async (request: HashingRequest): Promise<unknown> => {
@@ -46,18 +49,22 @@ export async function openHashing({ dir, key }: { dir: string; key: Uint8Array }
 type Answer = { view: HashingView; value: unknown }
 
 /** Numbers requests and settles each with its reply; an error of the worker rejects all pending ones. */
-function caller(worker: Worker): (request: HashingRequest) => Promise<Answer> {
+function caller(worker: Worker, fatal: (error: Error) => void): (request: HashingRequest) => Promise<Answer> {
   const waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: Error) => void }>()
   let next_id = 1
   worker.onmessage = (message: MessageEvent<HashingReply>) => {
     const reply = message.data
     const waiter = waiting.get(reply.id)
     waiting.delete(reply.id)
-    if ('error' in reply) waiter?.reject(new Error(`hashing: ${reply.error}`))
-    else waiter?.resolve({ view: reply.view, value: reply.value })
+    if (!('error' in reply)) return waiter?.resolve({ view: reply.view, value: reply.value })
+    const error = new Error(`hashing: ${reply.error}`)
+    if (reply.ends) fatal(error)
+    waiter?.reject(error)
   }
-  worker.onerror = (event) => {
-    for (const waiter of waiting.values()) waiter.reject(new Error(`hashing worker failed: ${event.message}`))
+  worker.onerror = ({ message }) => {
+    const error = new Error(`hashing worker failed: ${message}`)
+    fatal(error)
+    for (const waiter of waiting.values()) waiter.reject(error)
     waiting.clear()
   }
   return (request) =>

@@ -1,7 +1,7 @@
 /** Updates the hashing worker's note tree and spent log, and hashes settlement batches. */
 
 import { compareBytes, equalBytes } from '../../protocol/bytes'
-import { MerkleTree, type TreeNodes } from '../../protocol/notes/merkle_tree'
+import { MerkleTree, TreeLevel } from '../../protocol/notes/merkle_tree'
 import {
   encodeMemo,
   noteInner,
@@ -18,12 +18,16 @@ export type Trees = { notes: MerkleTree; spent: SpentLog }
 /** Levels of the note tree that are recomputed rather than stored: leaves come in runs and paths are read singly. */
 const NOTE_LEVELS_SKIPPED = 2
 
-export function noteTree(nodes?: TreeNodes): MerkleTree {
-  return new MerkleTree(nodes, NOTE_LEVELS_SKIPPED)
+/** @param levelOf the level of a height in the tree of a name */
+export function treesOf(levelOf: (tree: keyof Trees, height: number) => TreeLevel): Trees {
+  return {
+    notes: new MerkleTree((height) => levelOf('notes', height), NOTE_LEVELS_SKIPPED),
+    spent: new SpentLog((height) => levelOf('spent', height)),
+  }
 }
 
 export function emptyTrees(): Trees {
-  return { notes: noteTree(), spent: new SpentLog() }
+  return treesOf(() => new TreeLevel())
 }
 
 /** Appends the new part of `leaves`, which start at `first_index`. @throws Error on a gap or a changed leaf */
@@ -44,11 +48,11 @@ export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifie
     throw new Error('settlement batches leave a gap')
   const leaves = batches.map(({ batch_id, nullifiers }) => spentLogLeaf(batch_id, nullifiers))
   const known = Math.min(leaves.length, trees.spent.leaf_count - first + 1)
-  if (leaves.slice(0, known).some((leaf, at) => !equalBytes(leaf, trees.spent.leaf(first - 1 + at)))) {
-    const kept = Array.from({ length: first - 1 }, (_, at) => trees.spent.leaf(at))
-    trees.spent = new SpentLog()
-    trees.spent.append([...kept, ...leaves])
-  } else trees.spent.append(leaves.slice(known))
+  const same = leaves
+    .slice(0, known)
+    .findIndex((leaf, at) => !equalBytes(leaf, trees.spent.leaf(first - 1 + at)))
+  if (same !== -1) trees.spent.truncate(first - 1 + same)
+  trees.spent.append(leaves.slice(same === -1 ? known : same))
 }
 
 function hashOutput(output: HashOutput): HashResult['outputs'][number] {

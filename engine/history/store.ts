@@ -128,7 +128,8 @@ export class Store {
   fillsOf(order_id: string): FillRow[] {
     return this.db
       .query<HiddenFill & Pointer, [Uint8Array]>(
-        'SELECT account, seq, id, fill_index, event FROM fills WHERE id = ? ORDER BY fill_index',
+        `SELECT fills.account, fills.seq, id, fill_index, fills.event FROM fills JOIN orders USING (id)
+         WHERE id = ? AND fills.account = orders.account ORDER BY fill_index`,
       )
       .all(this.ids.order.hide(order_id))
       .map((row) => this.openFill({ account_id: this.accountId(row.account), account: row.account }, row))

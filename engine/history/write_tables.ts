@@ -7,27 +7,32 @@ import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
 import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Sealer } from './seal'
 
-/** First seq and newest event of one order, fill or payment within a batch. */
-type Latest = { seq: number; event: wire.AccountEvent }
+/** First seq and newest event of one order, fill or payment within a batch, and whether the batch holds its first event. */
+type Latest = { seq: number; begins: boolean; event: wire.AccountEvent }
 type RowWriter = (
   account: number,
   account_id: string,
   events: readonly wire.AccountEvent[],
 ) => Generator<void>
 
-/** Points each row at its newest event, one row per step; a row keeps the seq of its first event. */
+/**
+ * Points each row at its newest event, one row per step; a row keeps the seq of its first event. An id that a later order uses
+ * again is that order's: `?9` and `?7` are set for its first event.
+ */
 function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8`,
+     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8,
+       account = ?1, seq = iif(?9, ?2, seq), symbol = ?7`,
   )
   const fill = db.query(
     `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, unix_ms = ?6`,
+     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, unix_ms = ?6,
+       account = ?1, seq = iif(?7, ?2, seq)`,
   )
   const payment = db.query(
     `INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5)
-     ON CONFLICT (id) DO UPDATE SET event = ?3, final = ?4, unix_ms = ?5`,
+     ON CONFLICT (id) DO UPDATE SET account = ?2, event = ?3, final = ?4, unix_ms = ?5`,
   )
   const order_ids = new HiddenIds(key, 'order')
   const payment_ids = {
@@ -35,16 +40,18 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
     reshape: new HiddenIds(key, 'reshape'),
   }
 
-  const writeOrder = (account: number, account_id: string, { seq, event }: Latest) => {
+  const writeOrder = (account: number, account_id: string, { seq, begins, event }: Latest) => {
     const data = event.data as wire.Order
     const id = order_ids.hide(data.order_id)
     const status = names.mark('status', account_id, data.status)
     const symbol = names.mark('symbol', account_id, data.symbol)
-    order.run(account, seq, id, event.seq, isOpen(data.status) ? 1 : 0, status, symbol, event.unix_ms)
+    const open = isOpen(data.status) ? 1 : 0
+    order.run(account, seq, id, event.seq, open, status, symbol, event.unix_ms, begins)
   }
-  const writeFill = (account: number, { seq, event }: Latest) => {
+  const writeFill = (account: number, { seq, begins, event }: Latest) => {
     const data = event.data as wire.Fill
-    fill.run(account, seq, order_ids.hide(data.order_id), data.fill_index, event.seq, event.unix_ms)
+    const id = order_ids.hide(data.order_id)
+    fill.run(account, seq, id, data.fill_index, event.seq, event.unix_ms, begins)
   }
   const writePayment = (account: number, { event }: Latest) => {
     const data = event.data as wire.Withdrawal | wire.Reshape
@@ -80,7 +87,8 @@ function latestOf(events: readonly wire.AccountEvent[]) {
 
 function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent): void {
   const known = rows.get(name)
-  if (known === undefined) rows.set(name, { seq: event.seq, event })
+  const begins = event.kind === 'order.accepted' || event.kind === 'fill.matched'
+  if (known === undefined || begins) rows.set(name, { seq: event.seq, begins, event })
   else known.event = event
 }
 

@@ -5,11 +5,12 @@ import { Refusal } from '../../protocol/refusals'
 import type { Instrument, NoteOpening } from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
 import type { CommandBody, NoteFact } from '../commands'
+import { indexOf, type Past } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import { type InstrumentRules, rulesOf } from './instrument_rules'
 
-/** The parts of the state that decide whether an opening can matter. */
-type KnownNotes = Pick<State, 'notes' | 'leaves'>
+/** Decides whether an opening can matter. */
+export type KnownNotes = { state: State; past: Past }
 
 export type Intake = {
   /** The venue id that every signed body carries. */
@@ -64,17 +65,14 @@ export function openNote(
   opening: Parsed<typeof NoteOpening> | null | undefined,
   owner: Uint8Array,
 ): NoteFact | undefined {
-  if (!opening || isOwn(known, wanted, owner) || !isLeaf(known, wanted, opening.leaf_index)) return undefined
+  if (!opening || isOwn(known, wanted, owner)) return undefined
+  const leaf = indexOf(known.state, known.past, 'leaves', wanted)
+  if (leaf === undefined || (opening.leaf_index ?? leaf) !== leaf) return undefined
   const commitment = openingCommitment({ owner, ...opening })
-  return { ...opening, commitment, nullifier: nullifierOf(commitment, opening.blinding) }
+  return { ...opening, commitment, nullifier: nullifierOf(commitment, opening.blinding), leaf }
 }
 
-function isOwn({ notes }: KnownNotes, wanted: Uint8Array, owner: Uint8Array): boolean {
+function isOwn({ state: { notes } }: KnownNotes, wanted: Uint8Array, owner: Uint8Array): boolean {
   const note = notes.find(wanted)
   return note !== undefined && equalBytes(note.owner, owner)
-}
-
-function isLeaf({ leaves }: KnownNotes, wanted: Uint8Array, leaf_index: number | undefined): boolean {
-  if (leaf_index === undefined) return leaves.has(wanted)
-  return leaf_index < leaves.size && equalBytes(leaves.at(leaf_index), wanted)
 }

@@ -4,6 +4,7 @@ import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
 import { noteOfRequest } from '../machine/rules/exit'
 import type { Exit } from '../machine/state/batch'
+import { indexOf, type Past } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainSinkPort, ExitRequest, HashPort } from '../ports'
 import type { Availability } from './availability'
@@ -13,6 +14,7 @@ import type { Sequencer } from './sequencer'
 export class ChainSink implements ChainSinkPort {
   constructor(
     private readonly state: State,
+    private readonly past: Past,
     private readonly hash: HashPort,
     private readonly sequencer: Sequencer,
     private readonly closing: Closing,
@@ -40,7 +42,11 @@ export class ChainSink implements ChainSinkPort {
 
   async exitRequested(request: ExitRequest): Promise<boolean> {
     if (request.stage === 'confirmed' && noteOfRequest(this.state, request) === undefined) return false
-    await this.sequencer.submit({ kind: 'exit_requested', request })
+    const { nullifier, commitment } = request
+    const isOpen = this.state.settlement.exits.has(nullifier.toHex())
+    if (!isOpen && this.past.indexOf('nullifiers', nullifier) !== undefined) return true
+    const leaf_index = indexOf(this.state, this.past, 'leaves', commitment)
+    await this.sequencer.submit({ kind: 'exit_requested', request: { ...request, leaf_index } })
     return true
   }
 

@@ -3,7 +3,7 @@
 import type { CommandOf } from '../commands'
 import { inventedExits } from '../machine/rules/hashed'
 import { nextHashJob } from '../machine/settlement/payload'
-import { spentBatches } from '../machine/state/batch'
+import { type Past, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { HashPort } from '../ports'
 import type { Outbox } from './outbox'
@@ -16,6 +16,7 @@ export class HashPump {
 
   constructor(
     private readonly state: State,
+    private readonly past: Past,
     private readonly hash: HashPort,
     private readonly sequencer: Sequencer,
     private readonly outbox: Pick<Outbox, 'restartAfter'>,
@@ -75,7 +76,7 @@ export class HashPump {
     }
     await sequencer.submit(hashed)
     // The worker has logged the batch with them.
-    if (invented.length > 0) await this.hash.restoreSpent([...spentBatches(state, batch_id - 1)])
+    if (invented.length > 0) await this.hash.restoreSpent([...spentBatches(state, this.past, batch_id - 1)])
     return true
   }
 }

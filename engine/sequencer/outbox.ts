@@ -1,8 +1,9 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
+import { nullifierOf } from '../../protocol/notes/notes'
 import type { Journal } from '../journal/contract'
 import { isRefundHeld } from '../machine/rules/payout_stage'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
-import { spentBatch } from '../machine/state/batch'
+import { type Past, spentBatch } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ExitRequest, HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
 import { exitsOf } from './chain_sink'
@@ -17,6 +18,7 @@ export class Outbox implements OutboxPort {
 
   constructor(
     private readonly state: State,
+    private readonly past: Past,
     private readonly journal: Journal,
     private readonly sequencer: Sequencer,
     private readonly hash: Pick<HashPort, 'spentPath'>,
@@ -62,13 +64,18 @@ export class Outbox implements OutboxPort {
   }
 
   async recordPayout(stage: PayoutStage): Promise<boolean> {
-    if (!isRefundHeld(this.state, stage)) return false
-    await this.sequencer.submit({ kind: 'payout_stage', stage })
+    const { number, refund_commitment } = stage
+    if (!isRefundHeld(this.state, this.past, stage)) return false
+    const payout = this.state.settlement.queued.get(number)
+    const blinding = payout?.kind === 'withdrawal' ? payout.refund_blinding : undefined
+    const refund = refund_commitment && blinding && nullifierOf(refund_commitment, blinding)
+    const refund_spent = refund !== undefined && this.past.indexOf('nullifiers', refund) !== undefined
+    await this.sequencer.submit({ kind: 'payout_stage', stage, refund_spent })
     return true
   }
 
   async spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined> {
-    const spent = spentBatch(this.state, nullifier)
+    const spent = spentBatch(this.state, this.past, nullifier)
     const { last_hashed } = this.state.settlement
     if (spent === undefined || spent.batch_id > batch_count || batch_count > last_hashed) return undefined
     return { ...spent, ...(await this.hash.spentPath(spent.batch_id, batch_count)) }

@@ -8,6 +8,7 @@ import { decodeReplayed } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
 import type { AccountEventOut } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
+import type { Stores } from '../stores/stores'
 import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
 
 /** This build decides differently from the journal: the venue must not start. */
@@ -32,6 +33,8 @@ export class Replayer {
     private readonly state: State,
     /** Whether the events of a command are needed; building them costs more than applying the command. */
     private readonly wanted: (seq: JournalSeq, command: Command) => boolean = () => true,
+    /** Get the rows that leave the state, unless they have them already. */
+    private readonly stores?: Pick<Stores, 'extend'>,
   ) {}
 
   /**
@@ -46,6 +49,7 @@ export class Replayer {
     this.end(record.seq)
     if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
     const command = decodeReplayed(record.body)
+    if (command.kind === 'snapshot_taken') this.stores?.extend(this.state, command.covered)
     const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
     const outcome = execute(this.state, command, {}, events)
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)

@@ -7,7 +7,7 @@ import type { Parsed } from '../../protocol/wire/values'
 import type { CancelAllFields, CancelFields, CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { intakeCancel, intakeCancelAll, intakeDeadMan } from '../intake/cancel'
-import { type Intake, intakeOf, type Signed } from '../intake/context'
+import { type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
 import { intakeReshape, intakeWithdrawal } from '../intake/payments'
 import { intakeModify, intakePlace } from '../intake/place'
 import { claimsHold } from '../intake/signatures'
@@ -156,17 +156,17 @@ class Writes implements Pick<Venue, Write> {
  */
 export function openWrites(
   config: EngineConfig,
-  state: State,
+  known: KnownNotes,
   { genesis_hash, program_id, config_account }: ChainPort,
   generation: number,
   behind: Pick<WriteParts, 'sequencer' | 'availability' | 'grace' | 'closing'>,
 ) {
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
-  const intake: Intake = intakeOf(venue, config.instruments, state)
+  const intake: Intake = intakeOf(venue, config.instruments, known)
   const writes = new Writes({
     ...behind,
     intake,
-    state,
+    state: known.state,
     receipts: new ReceiptCache(randomHashSeed()),
   })
   return { intake, writes }

@@ -9,10 +9,12 @@ import { openSnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
 import { decodeState } from '../machine/codec/decode_state'
 import { encodeBlocks } from '../machine/codec/encode_state'
+import { coverable } from '../machine/state/past'
 import { createState } from '../machine/state/state'
 import { randomHashSeed } from '../sequencer/hash_seed'
 import { Replayer } from '../sequencer/replayer'
-import type { SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
+import { Stores } from '../stores/stores'
+import type { MadeSnapshot, SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
 /**
  * Verified records from `from_seq` to `seq_last`, in chunks. Runs beside the thread that writes the journal, so bytes
@@ -45,13 +47,16 @@ export function* durableRecords(
 const COLLECT_EVERY = 16
 
 /**
- * Makes the snapshot of `point` without the engine's state and returns its hash. Replays what a boot would replay, so each
+ * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays what a boot would replay, so each
  * snapshot also verifies that a boot reaches the same state. The files may have changed since this process wrote them:
  * only the snapshot of the journaled hash, and the records that lead to the head of `point`, are taken.
- * @throws ReplayDisagrees, JournalDamaged
+ * @throws ReplayDisagrees, JournalDamaged, StoreDamaged
  */
-export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint): Promise<Uint8Array> {
-  const { journal_dir, snapshots_dir, journal_key } = source
+export async function makeSnapshot(
+  source: SnapshotSource,
+  point: SnapshotPoint,
+): Promise<Omit<MadeSnapshot, 'retire_before'>> {
+  const { journal_dir, snapshots_dir, stores_dir, journal_key } = source
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
   const { newest } = point
   const hashOf = async ({ seq }: ChainPoint) => (seq === newest?.seq ? newest.state_hash : undefined)
@@ -62,7 +67,12 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
     snapshot === undefined
       ? createState(seed, orders)
       : decodeState(collecting(snapshot.blocks()), seed, orders)
-  const replayer = new Replayer(state, () => false)
+  const stores_at = { dir: stores_dir, key: journal_key }
+  const stores =
+    snapshot === undefined || newest === undefined
+      ? Stores.empty(stores_at)
+      : Stores.open(stores_at, newest.seq, newest.catalogue_hash)
+  const replayer = new Replayer(state, () => false, stores)
   const where = { dir: journal_dir, key: journal_key }
   const passed = snapshot === undefined ? [point] : [snapshot, point]
   const from_seq = (snapshot?.seq ?? 0) + 1
@@ -70,7 +80,13 @@ export async function makeSnapshot(source: SnapshotSource, point: SnapshotPoint)
     for (const record of records) replayer.apply(record)
   }
   replayer.end(point.seq)
-  return store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
+  const covered = coverable(state)
+  stores.extend(state, covered)
+  const catalogue_hash = stores.write(point.seq)
+  stores.scrub()
+  stores.close()
+  const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
+  return { state_hash, catalogue_hash, covered }
 }
 
 /**

@@ -1,25 +1,34 @@
 /** Opens the snapshot thread and declares its interface and messages. */
 
+import type { Covered } from '../commands'
 import type { ChainPoint } from '../journal/contract'
+import { StoreDamaged } from '../stores/part_file'
 
 /** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
 export type SnapshotSource = {
   journal_dir: string
   snapshots_dir: string
+  stores_dir: string
   journal_key: Uint8Array
   retention_ms: number
 }
 /** A durable place in the journal, and the newest snapshot that counts, from which the next one is made. */
 export type SnapshotPoint = ChainPoint & { unix_ms: number; newest: JournaledSnapshot | undefined }
 /** What the journal says of a snapshot. */
-export type JournaledSnapshot = { seq: number; state_hash: Uint8Array }
+export type JournaledSnapshot = { seq: number; state_hash: Uint8Array; catalogue_hash: Uint8Array }
 /** Records below `retire_before` are needed neither for a boot nor for retention; 0 for none. */
-export type MadeSnapshot = { state_hash: Uint8Array; retire_before: number }
+export type MadeSnapshot = {
+  state_hash: Uint8Array
+  catalogue_hash: Uint8Array
+  covered: Covered
+  retire_before: number
+}
 
 export type Request = { op: 'open'; source: SnapshotSource } | { op: 'make'; point: SnapshotPoint }
 export type Reply =
   | ({ op: 'made' } & MadeSnapshot)
-  | { op: 'failed'; message: string; disagrees_at: number | undefined }
+  /** `ends` where only another start helps. */
+  | { op: 'failed'; message: string; ends: 'disagrees' | 'damaged' | undefined }
 
 /** The snapshot thread's replay differs from this process's decisions: the next boot would fail too. */
 export class SnapshotDisagrees extends Error {
@@ -73,6 +82,7 @@ export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
 
 function receive(reply: Reply, { resolve, reject }: Waiting): void {
   if (reply.op === 'made') resolve(reply)
-  else if (reply.disagrees_at === undefined) reject(new Error(reply.message))
-  else reject(new SnapshotDisagrees(reply.message))
+  else if (reply.ends === 'disagrees') reject(new SnapshotDisagrees(reply.message))
+  else if (reply.ends === 'damaged') reject(new StoreDamaged(reply.message))
+  else reject(new Error(reply.message))
 }

@@ -2,6 +2,7 @@
 
 import { constants, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../sequencer/replayer'
+import { StoreDamaged } from '../stores/part_file'
 import { makeSnapshot, retirableBefore } from './make_snapshot'
 import type { Reply, Request, SnapshotSource } from './open_snapshot_maker'
 
@@ -14,11 +15,12 @@ let source: SnapshotSource | undefined
 
 async function answer(request: Extract<Request, { op: 'make' }>): Promise<Reply> {
   try {
-    const state_hash = await makeSnapshot(source!, request.point)
-    return { op: 'made', state_hash, retire_before: retirableBefore(source!, request.point) }
+    const made = await makeSnapshot(source!, request.point)
+    return { op: 'made', ...made, retire_before: retirableBefore(source!, request.point) }
   } catch (error) {
-    const disagrees_at = error instanceof ReplayDisagrees ? error.seq : undefined
-    return { op: 'failed', message: error instanceof Error ? error.message : 'unknown', disagrees_at }
+    const message = error instanceof Error ? error.message : 'unknown'
+    if (error instanceof ReplayDisagrees) return { op: 'failed', message, ends: 'disagrees' }
+    return { op: 'failed', message, ends: error instanceof StoreDamaged ? 'damaged' : undefined }
   }
 }
 

@@ -8,6 +8,8 @@ import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
 import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
 import type { Sequencer } from '../sequencer/sequencer'
+import { StoreDamaged } from '../stores/part_file'
+import type { Stores } from '../stores/stores'
 import {
   type JournaledSnapshot,
   openSnapshotMaker,
@@ -29,10 +31,11 @@ type Parts = {
   journal: Journal
   history: History
   facts: PublicFacts
+  stores: Stores
   clock: ClockPort
   maker: SnapshotMaker
   sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
-  /** Called when the replay disagrees: a boot would fail, so commands must no longer be acknowledged. */
+  /** Called when the replay disagrees or the stores are damaged: commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
 
@@ -97,7 +100,7 @@ export class Snapshotting {
       await this.makeOne()
     } catch (error) {
       // The next boot rebuilds broken read models; any other error is retried in the next round.
-      if (error instanceof SnapshotDisagrees) fatal(error)
+      if (error instanceof SnapshotDisagrees || error instanceof StoreDamaged) fatal(error)
       else this.failures++
     }
     const ended_ms = clock.monotonicMs()
@@ -105,7 +108,7 @@ export class Snapshotting {
   }
 
   private async makeOne(): Promise<void> {
-    const { journal, history, facts, maker, clock, sequencer } = this.parts
+    const { journal, history, facts, stores, maker, clock, sequencer } = this.parts
     const { seq, head } = journal.head()
     if (seq !== sequencer.seq_durable || seq === this.newest?.seq) return
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
@@ -113,9 +116,13 @@ export class Snapshotting {
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
     facts.mark(seq)
     const { newest } = this
-    const { state_hash, retire_before } = await maker.make({ seq, head, unix_ms: clock.unixMs(), newest })
-    await sequencer.submit({ kind: 'snapshot_taken', seq, state_hash })
-    this.newest = { seq, state_hash }
+    const point = { seq, head, unix_ms: clock.unixMs(), newest }
+    const { retire_before, covered, ...hashes } = await maker.make(point)
+    // The record drops the rows from the state, so lookups find them in the stores before.
+    stores.follow(seq, hashes.catalogue_hash)
+    await sequencer.submit({ kind: 'snapshot_taken', seq, ...hashes, covered })
+    this.newest = { seq, ...hashes }
+    stores.prune(newest === undefined ? [seq] : [seq, newest.seq])
     this.newest_ms = clock.monotonicMs()
     if (retire_before > journal.firstSeq()) await journal.retire(retire_before)
   }
@@ -125,6 +132,7 @@ type Loaded = {
   journal: Journal
   history: History
   facts: PublicFacts
+  stores: Stores
   snapshot: JournaledSnapshot | undefined
 }
 
@@ -132,14 +140,15 @@ type Loaded = {
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
-  { journal, history, facts, snapshot }: Loaded,
+  { journal, history, facts, stores, snapshot }: Loaded,
   more: { sequencer: Sequencer; fatal: (error: Error) => void },
 ): Snapshotting {
   const maker = openSnapshotMaker({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
+    stores_dir: join(data_dir, 'stores'),
     journal_key: keys.journal_key,
     retention_ms: retention_days * MS_PER_DAY,
   })
-  return new Snapshotting({ journal, history, facts, clock, maker, ...more }, snapshot)
+  return new Snapshotting({ journal, history, facts, stores, clock, maker, ...more }, snapshot)
 }

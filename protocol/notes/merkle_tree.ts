@@ -32,26 +32,31 @@ const PART_NODES = 1024
 /** Size of every part of a level but the last. */
 export const PART_BYTES = PART_NODES * NODE_BYTES
 
-/**
- * The nodes of one level, in parts that are never moved: growing copies nothing. The children of a node are adjacent,
- * as the hasher expects its inputs.
- */
-class TreeLevel {
-  private readonly parts: Uint8Array[] = []
-  private count = 0
+/** Holds the parts of a level, PART_BYTES each. Only the last one is written; one that is followed never changes again. */
+export type LevelParts = {
+  at(part: number): Uint8Array
+  /** Begins the next part, all zeros. */
+  open(part: number): void
+  /** Makes `part` the last one again. */
+  reopen(part: number): void
+}
 
-  /**
-   * @param parts from `nodes()`. The level owns them afterwards; the caller must not write them.
-   * @throws RangeError unless all but the last have PART_BYTES and the last consists of whole nodes
-   */
-  constructor(parts: readonly Uint8Array[] = []) {
-    for (const part of parts) {
-      const whole = part.length > 0 && part.length <= PART_BYTES && part.length % NODE_BYTES === 0
-      if (!whole || this.count % PART_NODES !== 0) throw new RangeError('expected whole parts')
-      this.parts.push(part.length === PART_BYTES ? part : padded(part))
-      this.count += part.length / NODE_BYTES
-    }
+function inMemory(): LevelParts {
+  const parts: Uint8Array[] = []
+  return {
+    at: (part) => parts[part]!,
+    open: () => parts.push(new Uint8Array(PART_BYTES)),
+    reopen: (part) => parts.splice(part + 1),
   }
+}
+
+/** The nodes of one level. The children of a node are adjacent, as the hasher expects its inputs. */
+export class TreeLevel {
+  /** @param count nodes that the parts hold already */
+  constructor(
+    private readonly parts: LevelParts = inMemory(),
+    private count = 0,
+  ) {}
 
   get length(): number {
     return this.count
@@ -69,7 +74,7 @@ class TreeLevel {
     if (index < 0 || index > this.count) throw new RangeError('nodes must be appended without a gap')
     if (node.length !== NODE_BYTES) throw new RangeError('expected 32 bytes')
     if (index === this.count) {
-      if (index % PART_NODES === 0) this.parts.push(new Uint8Array(PART_BYTES))
+      if (index % PART_NODES === 0) this.parts.open(index / PART_NODES)
       this.count++
     }
     this.partOf(index).set(node, (index % PART_NODES) * NODE_BYTES)
@@ -94,27 +99,16 @@ class TreeLevel {
     return nodes
   }
 
-  /** All nodes in parts, PART_BYTES each but the last; valid until the next change. */
-  nodes(): readonly Uint8Array[] {
-    const last = this.count % PART_NODES
-    return this.parts.map((part, at) =>
-      at === this.parts.length - 1 && last > 0 ? part.subarray(0, last * NODE_BYTES) : part,
-    )
+  truncate(count: number): void {
+    if (count >= this.count) return
+    this.count = count
+    this.parts.reopen(Math.ceil(count / PART_NODES) - 1)
   }
 
   private partOf(index: number): Uint8Array {
-    return this.parts[Math.floor(index / PART_NODES)]!
+    return this.parts.at(Math.floor(index / PART_NODES))
   }
 }
-
-function padded(part: Uint8Array): Uint8Array {
-  const whole = new Uint8Array(PART_BYTES)
-  whole.set(part)
-  return whole
-}
-
-/** The nodes of each level, leaves first, in the parts of `TreeLevel.nodes`; empty for a level that is not kept. */
-export type TreeNodes = readonly (readonly Uint8Array[])[]
 
 /** How a tree hashes. */
 type TreeHashing = {
@@ -132,17 +126,17 @@ export class MerkleTree {
   private readonly levels: readonly (TreeLevel | undefined)[]
 
   /**
-   * @param nodes from `nodes()` of a tree with the same `skipped`; the tree owns them afterwards.
+   * @param levelOf the level of a height
    * @param skipped number of levels above the leaves whose nodes are not kept. Skipping two saves three eighths of the
    * memory and adds four hashes to a path and to the append of a single leaf.
    */
   constructor(
-    nodes?: TreeNodes,
+    levelOf: (height: number) => TreeLevel = () => new TreeLevel(),
     private readonly skipped = 0,
     private readonly hashing = POSEIDON,
   ) {
     this.levels = Array.from({ length: TREE_DEPTH + 1 }, (_, height) =>
-      height > 0 && height <= skipped ? undefined : new TreeLevel(nodes?.[height]),
+      height > 0 && height <= skipped ? undefined : levelOf(height),
     )
   }
 
@@ -164,9 +158,23 @@ export class MerkleTree {
   /** Appends with one batch of hashes per level. */
   append(leaves: readonly Uint8Array[]): void {
     if (leaves.length === 0) return
-    let first = this.leaf_count
+    const first = this.leaf_count
     for (const leaf of leaves) this.leaves.set(this.leaf_count, leaf)
-    let last = this.leaf_count - 1
+    this.rise(first)
+  }
+
+  /** Removes the leaves from `leaf_count` on. */
+  truncate(leaf_count: number): void {
+    if (leaf_count >= this.leaf_count) return
+    this.levels.forEach((level, height) => {
+      level?.truncate(Math.ceil(leaf_count / 2 ** height))
+    })
+    if (leaf_count > 0) this.rise(leaf_count - 1)
+  }
+
+  /** Computes the nodes above the leaves from `first` on. */
+  private rise(first_leaf: number): void {
+    let [first, last] = [first_leaf, this.leaf_count - 1]
     for (let height = 0; height < TREE_DEPTH; ) {
       const rise = height === 0 ? 1 + this.skipped : 1
       ;[first, last] = [Math.floor(first / 2 ** rise), Math.floor(last / 2 ** rise)]
@@ -194,11 +202,6 @@ export class MerkleTree {
       place = Math.floor(place / 2)
       return this.node(height, sibling, leaf_count)
     })
-  }
-
-  /** Every kept node, for a cache that the constructor reads. Valid until the next change. */
-  nodes(): TreeNodes {
-    return this.levels.map((level) => level?.nodes() ?? [])
   }
 
   private get leaves(): TreeLevel {

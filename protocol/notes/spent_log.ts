@@ -1,7 +1,7 @@
 /** Keeps the spent log: an append-only SHA-256 tree of depth 40 with a leaf for each settlement batch. */
 import { concatBytes, u64Le, utf8 } from '../bytes'
 import { sha256 } from '../sha256'
-import { MerkleTree, NODE_BYTES, TREE_DEPTH, type TreeNodes } from './merkle_tree'
+import { MerkleTree, NODE_BYTES, TREE_DEPTH, type TreeLevel } from './merkle_tree'
 
 export const SPENT_LOG_DEPTH = TREE_DEPTH
 
@@ -39,8 +39,8 @@ export function spentRootFromPath(
 
 /** The spent log; its leaves are those of `spentLogLeaf`, the leaf of batch n at index n - 1. Keeps 64 bytes for each batch. */
 export class SpentLog extends MerkleTree {
-  constructor(nodes?: TreeNodes) {
-    super(nodes, 0, { empty: EMPTY_SPENT_SUBTREES, parents: spentParents })
+  constructor(levelOf?: (height: number) => TreeLevel) {
+    super(levelOf, 0, { empty: EMPTY_SPENT_SUBTREES, parents: spentParents })
   }
 }
 

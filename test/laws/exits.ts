@@ -1,6 +1,7 @@
 /** Exit requests of a simulation: for notes that are free, back a live order or are unknown; spent ones are refused. */
-import { spentBatch } from '../../engine/machine/state/batch'
+
 import type { Note } from '../../engine/machine/state/note'
+import { spentBatch } from '../../engine/machine/state/past'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
 import { exitRequestAddress } from '../../protocol/vault/addresses'
@@ -70,7 +71,7 @@ export async function exitSpentNote(simulation: Simulation): Promise<Came> {
 async function refuse(simulation: Simulation, { nullifier }: Asked): Promise<Came> {
   await simulation.quiesce()
   const { chain, venue } = simulation
-  const spent = spentBatch(venue.state, nullifier)
+  const spent = spentBatch(venue.state, undefined, nullifier)
   const { config, tree } = chain.vault()
   const log = venue.trees.spent
   const root = log.root(config.last_batch)

@@ -215,7 +215,9 @@ function normalized(seen: unknown[]): string {
     if (!names.has(found)) names.set(found, `"#${names.size}"`)
     return names.get(found)!
   })
-  return text.replace(/"(unix_ms|uptime_ms|slot_ms|lag_ms)":[0-9.]+/g, '"$1":0')
+  // How many appends share a sync depends on the speed of the disk.
+  const counted = text.replace(/("tacit_journal_groups_total"[^}]*"value":)[0-9]+/g, '$10')
+  return counted.replace(/"(unix_ms|uptime_ms|slot_ms|lag_ms)":[0-9.]+/g, '"$1":0')
 }
 
 /** Everything that Mallory sees and causes while a batch with a hidden order is closed and undecided. */

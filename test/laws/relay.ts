@@ -253,7 +253,7 @@ export class Relay {
     }
     if (stage === 'finalized' && this.venue.state.settlement.queued.has(number) && refund !== undefined)
       this.counts.refunded += 1
-    this.venue.must({ kind: 'payout_stage', stage: told })
+    this.venue.must({ kind: 'payout_stage', stage: told, refund_spent: false })
   }
 
   #exit(event: EventOf<'exit_requested'>, stage: 'confirmed' | 'finalized' | 'vanished'): void {

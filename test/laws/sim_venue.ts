@@ -7,9 +7,9 @@ import { decodeState } from '../../engine/machine/codec/decode_state'
 import { encodeState, stateHash } from '../../engine/machine/codec/encode_state'
 import { execute } from '../../engine/machine/rules/execute'
 import { nextHashJob } from '../../engine/machine/settlement/payload'
-import { spentBatches } from '../../engine/machine/state/batch'
 import { nextClose } from '../../engine/machine/state/instrument'
 import type { Outcome } from '../../engine/machine/state/outcome'
+import { spentBatches } from '../../engine/machine/state/past'
 import { createState, type State } from '../../engine/machine/state/state'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -120,7 +120,7 @@ export class SimVenue {
       0,
       Array.from({ length: leaves.size }, (_, at) => leaves.at(at).slice()),
     )
-    restoreSpent(trees, [...spentBatches(this.state)])
+    restoreSpent(trees, [...spentBatches(this.state, undefined, 1)])
     return trees
   }
 

@@ -29,7 +29,12 @@ export function usable({ venue, traders, holdings }: Simulation, owner: number, 
     if (note.owner !== owner || note.leaf_index >= state.leaves.size) continue
     if (bytes !== undefined && !equalBytes(note.mint, bytes)) continue
     const { commitment, amount } = note
-    found.push({ mint: encodeBase58(note.mint), commitment, amount, opening: note })
+    found.push({
+      mint: encodeBase58(note.mint),
+      commitment,
+      amount,
+      opening: { ...note, leaf: note.leaf_index },
+    })
   }
   return found
 }

@@ -3,13 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
-import {
-  EMPTY_SUBTREES,
-  MerkleTree,
-  PART_BYTES,
-  rootFromPath,
-  TREE_DEPTH,
-} from '../../protocol/notes/merkle_tree'
+import { EMPTY_SUBTREES, MerkleTree, rootFromPath, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import {
   EMPTY_SPENT_SUBTREES,
   SPENT_LOG_DEPTH,
@@ -47,7 +41,7 @@ describe('note tree', () => {
     })
   })
 
-  test('a tree that skips levels has the same roots and paths, and comes back from its nodes', () => {
+  test('a tree that skips levels has the same roots and paths, also once leaves are removed', () => {
     const element = (n: number) => fieldToBytes(BigInt(n + 1))
     const [whole, sparse] = [new MerkleTree(), new MerkleTree(undefined, 2)]
     let count = 0
@@ -59,23 +53,15 @@ describe('note tree', () => {
       for (const index of [0, count >> 1, count - 1])
         expect(sparse.siblings(index)).toEqual(whole.siblings(index))
     }
-    const [, first, second, third] = sparse.nodes()
-    expect([first, second]).toEqual([[], []])
-    expect(third).toHaveLength(1)
-    const again = new MerkleTree(
-      sparse.nodes().map((level) => level.map((part) => part.slice())),
-      2,
-    )
-    for (const tree of [whole, again]) tree.append([element(9_999)])
-    expect(again.root()).toEqual(whole.root())
-    expect(again.siblings(count)).toEqual(whole.siblings(count))
-  })
-
-  test('nodes are taken back in whole parts only', () => {
-    for (const parts of [[32, 32], [33], [0], [2 * PART_BYTES], [PART_BYTES, 64, 32]])
-      expect(() => new MerkleTree([parts.map((length) => new Uint8Array(length))])).toThrow(RangeError)
-    const tree = new MerkleTree([[PART_BYTES, 64].map((length) => new Uint8Array(length))])
-    expect(tree.leaf_count).toBe(1_026)
+    for (const left of [1_030, 1_024, 1_023, 33, 1, 0]) {
+      for (const tree of [whole, sparse]) tree.truncate(left)
+      const fresh = new MerkleTree()
+      fresh.append(Array.from({ length: left }, (_, at) => element(at)))
+      expect([whole.root(), sparse.root()]).toEqual([fresh.root(), fresh.root()])
+      if (left > 0) expect(sparse.siblings(left - 1)).toEqual(fresh.siblings(left - 1))
+      for (const tree of [whole, sparse, fresh]) tree.append([element(9_999), element(9_998)])
+      expect([whole.root(), sparse.root()]).toEqual([fresh.root(), fresh.root()])
+    }
   })
 
   test('an index without a leaf is refused', () => {

@@ -43,6 +43,7 @@ const RUNNING = [
   'engine/machine',
   'engine/intake',
   'engine/journal',
+  'engine/stores',
   'engine/history',
   'engine/hashing',
   'engine/streams',
@@ -146,6 +147,7 @@ export const CELLS: readonly Cell[] = [
       'engine/memory',
       'engine/machine/book',
       'engine/machine/state/instrument',
+      'engine/machine/state/past',
       'engine/machine/rules',
     ],
     types: [...CONTRACTS, 'engine/machine'],
@@ -157,6 +159,12 @@ export const CELLS: readonly Cell[] = [
     types: ['engine/machine/codec', 'engine/ports'],
   },
   {
+    folder: 'engine/stores',
+    owns: 'rows on disk that have left the state',
+    values: ['protocol', 'engine/limits', 'engine/journal', 'engine/machine'],
+    types: CONTRACTS,
+  },
+  {
     folder: 'engine/snapshots',
     owns: 'the thread that makes snapshots',
     values: [
@@ -164,6 +172,7 @@ export const CELLS: readonly Cell[] = [
       'engine/limits',
       'engine/memory',
       'engine/journal',
+      'engine/stores',
       'engine/history',
       'engine/machine',
       'engine/sequencer',

@@ -16,7 +16,7 @@ import {
   word,
 } from '../../../protocol/codec'
 import type * as commands from '../../commands'
-import type { PayoutStage } from '../../ports'
+import type { ExitRequest, PayoutStage } from '../../ports'
 import { SIDES, TYPES } from '../state/order_row'
 
 const b16 = fixed(16)
@@ -49,6 +49,7 @@ const note = struct({
   leaf_index: option(uint),
   commitment: b32,
   nullifier: b32,
+  leaf: uint,
 })
 export const hash_result = struct({
   nullifiers: list(b32),
@@ -94,7 +95,10 @@ export const exit_request = struct({
   commitment: b32,
   ...EXIT_TERMS,
   stage: word(['confirmed', 'finalized', 'vanished']),
-})
+  leaf_index: option(uint),
+}) as Codec<ExitRequest>
+
+const covered = struct({ leaves: uint, nullifiers: uint, retired: uint, finals: uint })
 
 const stamp = { unix_ms: uint }
 const who = { ...stamp, account_id: text }
@@ -192,7 +196,7 @@ const LAYOUTS = {
     ...stamp,
     batches: list(struct({ batch_id: uint, nullifiers: list(b32), signature: b64, slot: uint })),
   }),
-  payout_stage: struct({ ...stamp, stage: payout_stage }),
+  payout_stage: struct({ ...stamp, stage: payout_stage, refund_spent: bool }),
   queue_capacity: struct({ ...stamp, capacity: uint }),
   queue_restored: struct({ ...stamp, next_payout: uint, payouts: list(struct(PAYOUT_TERMS)) }),
   closed: struct({
@@ -209,7 +213,7 @@ const LAYOUTS = {
     epoch: uint,
     commit_seq: uint,
   }),
-  snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32 }),
+  snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32, catalogue_hash: b32, covered }),
   released: struct(stamp),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]

@@ -1,12 +1,11 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { ByteReader, CodecError } from '../../../protocol/byte_stream'
-import { list, option, uint, type ValueOf } from '../../../protocol/codec'
+import { list, option, type ValueOf } from '../../../protocol/codec'
 import type { CommandOf } from '../../commands'
 import { addToBucket } from '../../memory/buckets'
 import { newList } from '../../memory/handle_list'
 import type { HashSeed } from '../../memory/id_table'
-import { releaseBytes } from '../../memory/release_bytes'
 import { Book } from '../book/book'
 import { addKey } from '../rules/checks'
 import { restOrder } from '../rules/order_life'
@@ -16,6 +15,7 @@ import { ClosedBatch } from '../state/closed'
 import { addInstrument } from '../state/instrument'
 import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
+import { PAST_KINDS, queuesOf } from '../state/past'
 import { createState, keyBytes, type State, setSettings } from '../state/state'
 import { decodeReplayed } from './command_codec'
 import { STATE_LAYOUT } from './encode_state'
@@ -53,19 +53,15 @@ export function decodeState(
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)
-  const { noteAt, settle } = readNotes(state, from)
+  const noteAt = readNotes(state, from)
   const fills = readFills(state, from, noteAt)
   const known = { keys, instruments: state.instrument_list, noteAt, fills }
   state.closed = readClosed(state, from, keys, noteAt)
   const orders_live = from.uint()
   state.orders.reserve(orders_live)
   for (let count = orders_live; count > 0; count--) restOrder(state, readOrder(from, known))
-  state.finals.decode(from)
-  state.leaves.decode(from)
-  settle()
-  state.nullifiers.decode(from)
-  for (const end of list(uint).read(from)) state.nullifier_ends.push(end)
-  readSpentOwners(state, from)
+  const queues = queuesOf(state)
+  for (const kind of PAST_KINDS) queues[kind].decode(from)
   state.settlement = decodeSettlement(from, { keys, noteAt, fills })
   from.done()
   holdSettling(state)
@@ -108,27 +104,18 @@ function readKeys(state: State, from: ByteReader): TradingKey[] {
 /** The note at an index of the table of notes. */
 type NoteAt = (place: number) => Note
 
-/**
- * The known notes come first. `settle` stores the commitments and registers the known notes; it needs the leaves, which
- * contain most commitments.
- */
-function readNotes(state: State, from: ByteReader): { noteAt: NoteAt; settle: () => void } {
+/** The known notes come first. */
+function readNotes(state: State, from: ByteReader): NoteAt {
   const { notes } = state
   const known = from.uint()
   const handles = new Uint32Array(from.uint())
   notes.reserve(handles.length, known)
-  const commitments = new Uint8Array(new ArrayBuffer(handles.length * 32))
   for (let place = 0; place < handles.length; place++) {
-    handles[place] = readNote(from, state, commitments, place * 32).handle
+    const note = readNote(from, state)
+    handles[place] = note.handle
+    if (place < known) notes.register(note)
   }
-  const settle = () => {
-    handles.forEach((handle, place) => {
-      notes.settle(handle, commitments, place * 32)
-      if (place < known) notes.register(notes.at(handle))
-    })
-    releaseBytes(commitments)
-  }
-  return { noteAt: (place) => notes.at(handles[place]!), settle }
+  return (place) => notes.at(handles[place]!)
 }
 
 function readFills(state: State, from: ByteReader, noteAt: NoteAt): FillRecord[] {
@@ -165,13 +152,6 @@ function readClosed(
   }
   for (const one of row.endings) closed.end({ ...withKey(one), kind: 'cancel' })
   return closed
-}
-
-function readSpentOwners(state: State, from: ByteReader): void {
-  const count = from.uint()
-  if (count === 0) return
-  state.spent_owners = new Uint32Array(count)
-  for (let leaf = 0; leaf < count; leaf++) state.spent_owners[leaf] = from.uint()
 }
 
 /** The tables decoded before the settlement. */

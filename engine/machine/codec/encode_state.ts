@@ -1,11 +1,12 @@
 /** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
 
 import { ByteWriter } from '../../../protocol/byte_stream'
-import { type Codec, list, option, uint } from '../../../protocol/codec'
+import { type Codec, list, option } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
 import type { Exit, Reshape, Settlement, Withdrawal } from '../state/batch'
 import type { ClosedBatch, WaitingCancel } from '../state/closed'
 import { ROW_BYTES } from '../state/final_orders'
+import { PAST_KINDS, queuesOf } from '../state/past'
 import type { State } from '../state/state'
 import { encodeDeferred } from './command_codec'
 import {
@@ -27,7 +28,7 @@ import {
 import { type Tables, tablesOf } from './snapshot_tables'
 
 /** Layout version, the first byte of a snapshot. */
-export const STATE_LAYOUT = 4
+export const STATE_LAYOUT = 5
 /** Approximate length of a block. */
 const BLOCK_BYTES = 1024 * 1024
 
@@ -85,11 +86,8 @@ function* write(to: ByteWriter, state: State): Generator<void> {
   option(closed_row).write(to, state.closed && closedRow(state.closed, tables))
   to.uint(state.orders.size)
   for (const order of state.orders.values()) yield writeOrder(to, order, tables)
-  yield* state.finals.encode(to)
-  yield* state.leaves.encode(to)
-  yield* state.nullifiers.encode(to)
-  list(uint).write(to, state.nullifier_ends)
-  list(uint).write(to, trimmed(state.spent_owners))
+  const queues = queuesOf(state)
+  for (const kind of PAST_KINDS) yield* queues[kind].encode(to)
   encodeSettlement(to, state.settlement, tables)
 }
 
@@ -111,16 +109,9 @@ function closedRow({ seq, slot, capacity, due, waiting, endings }: ClosedBatch, 
 }
 
 /** A slight overestimate: reserved memory that is not written costs nothing, growing the buffer does. */
-function expectedBytes({ notes, orders, finals, leaves, nullifiers, spent_owners }: State): number {
-  const trees = (leaves.size + nullifiers.size) * 32 + spent_owners.length * 8
-  return 65_536 + notes.lives * 208 + orders.size * 320 + finals.size * ROW_BYTES + trees
-}
-
-/** Without the memory reserved in advance. */
-function trimmed(owners: Uint32Array): number[] {
-  let length = owners.length
-  while (length > 0 && owners[length - 1] === 0) length--
-  return Array.from(owners.subarray(0, length))
+function expectedBytes(state: State): number {
+  const queued = Object.values(queuesOf(state)).reduce((sum, { size, first }) => sum + size - first, 0)
+  return 65_536 + state.notes.lives * 208 + state.orders.size * 320 + queued * ROW_BYTES
 }
 
 function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables): void {

@@ -169,6 +169,7 @@ export const fill_row = struct({
 
 /** Optional parts of a note, 32 bytes each: offset in the row and flag. */
 const PARTS = [
+  [row.COMMITMENT_AT, row.HAS_COMMITMENT],
   [row.BLINDING_AT, row.HAS_BLINDING],
   [row.NULLIFIER_AT, row.HAS_NULLIFIER],
 ] as const
@@ -181,7 +182,6 @@ export function writeNote(to: ByteWriter, note: Note): void {
   to.uint(note.mint)
   to.u64(note.amount)
   note_status.write(to, note.status)
-  note.encodeCommitment(to)
   for (const [at, flag] of PARTS) {
     const has = (flags & flag) !== 0
     to.byte(has ? 1 : 0)
@@ -190,19 +190,12 @@ export function writeNote(to: ByteWriter, note: Note): void {
   const { leaf_index } = note
   to.byte(leaf_index === undefined ? 0 : 1)
   if (leaf_index !== undefined) to.uint(leaf_index)
+  to.byte(note.landed ? 1 : 0)
   to.uint(note.spent_in)
 }
 
-/**
- * Creates the note, not known yet. Its commitment is copied to `at` of `commitments` and is not readable from the note until
- * `Notes.settle` stores it, which needs the leaves.
- */
-export function readNote(
-  from: ByteReader,
-  { notes, keys }: Pick<State, 'notes' | 'keys'>,
-  commitments: Uint8Array,
-  at: number,
-): Note {
+/** Creates the note, not known yet. */
+export function readNote(from: ByteReader, { notes, keys }: Pick<State, 'notes' | 'keys'>): Note {
   const owner = from.text()
   const key = keys.get(owner)
   const note = notes.create({
@@ -214,19 +207,16 @@ export function readNote(
   })
   const { bytes, view } = note.chunk
   const flags_at = note.at(row.FLAGS_AT)
-  if (from.byte() === 1) {
-    from.copy(commitments, at, 32)
-    bytes[flags_at]! |= row.HAS_COMMITMENT
-  }
   for (const [part_at, flag] of PARTS) {
     if (from.byte() !== 1) continue
     from.copy(bytes, note.at(part_at), 32)
     bytes[flags_at]! |= flag
   }
   if (from.byte() === 1) {
-    view.setUint32(note.at(row.COMMITMENT_AT), from.uint(), true)
+    view.setUint32(note.at(row.LEAF_AT), from.uint(), true)
     bytes[flags_at]! |= row.HAS_LEAF_INDEX
   }
+  if (from.byte() === 1) note.land()
   note.spent_in = from.uint()
   return note
 }
@@ -402,6 +392,7 @@ export const exit_row = struct({
   commitment: b32,
   ...EXIT_TERMS,
   accepted_slot: uint,
+  leaf_index: option(uint),
   note: option(uint),
   settlement_batch: uint,
   ...PAYOUT_PROGRESS,

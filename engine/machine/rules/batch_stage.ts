@@ -92,8 +92,7 @@ function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void
   settlement.batches.delete(batch.batch_id)
   settlement.landed = { batch_id: batch.batch_id, signature: stage.signature, slot: stage.slot }
   for (const note of batch.inputs) {
-    const leaf_index = state.leaves.indexOf(note.commitment!)
-    if (leaf_index !== undefined) retireNote(state, note, leaf_index)
+    if (note.landed) retireNote(state, note)
   }
   dropAll(state.notes, notesOfBatch(batch))
 }

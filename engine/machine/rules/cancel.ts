@@ -5,8 +5,10 @@ import { LIMITS } from '../../limits'
 import { addToBucket, dueSlots, removeFromBucket } from '../../memory/buckets'
 import type { TradingKey } from '../state/account'
 import { isMember } from '../state/closed'
+import { type FinalOrder, isOutlived } from '../state/final_orders'
 import type { Order } from '../state/order'
-import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
+import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
+import { indexOf, type Past, rowAt } from '../state/past'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
 import {
@@ -24,7 +26,11 @@ import { cancelOrders, endOrder } from './order_life'
 type CancelPlan = { ok: true; order: Order; created: boolean }
 
 /** An identical cancel that already waits for the decision of the batch gets its answer. */
-export function decideCancel(state: State, command: CommandOf<'cancel'>): CancelPlan | RefusedOutcome {
+export function decideCancel(
+  state: State,
+  command: CommandOf<'cancel'>,
+  env: Env,
+): CancelPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
   const { closed } = state
@@ -34,10 +40,17 @@ export function decideCancel(state: State, command: CommandOf<'cancel'>): Cancel
     return { ...refuse('order_exists'), number: known.number }
   const creating = closed?.creating(order_id)
   const body = creating === undefined ? command : { ...command, order_id: creating.command.cancel.order_id }
-  const found = findCancellable(state, body, signer)
+  const found = findCancellable(state, body, signer, env)
   if (!found.ok) return found
   const refused = isMember(found.order) ? checkWaiting(state, signer.account) : undefined
   return refused ?? { ...found, created: creating !== undefined }
+}
+
+/** The closed order of an id, for its retention. */
+export function finalOf(state: State, past: Past | undefined, order_id: Uint8Array): FinalOrder | undefined {
+  const number = indexOf(state, past, 'finals', order_id)
+  const row = number === undefined ? undefined : rowAt(state, past, 'finals', number)
+  return row === undefined || isOutlived(row, state) ? undefined : state.finals.read(row)
 }
 
 /** Refuses `order_unknown`, `not_owner`, `order_final` with its status, `nonce_stale`, in this order; shared with modify. */
@@ -45,9 +58,10 @@ export function findCancellable(
   state: State,
   body: CancelFields,
   signer: Signer,
+  { past }: Env,
 ): { ok: true; order: Order } | RefusedOutcome {
   const order = state.orders.find(body.order_id)
-  const final = order === undefined ? state.finals.find(body.order_id) : undefined
+  const final = order === undefined ? finalOf(state, past, body.order_id) : undefined
   const owner = order?.key.text ?? final?.trading_key
   if (owner === undefined) return refuse('order_unknown')
   if (owner !== signer.text) return refuse('not_owner')

@@ -1,31 +1,28 @@
 /** Applies facts from outside: finalized leaves, nullifiers spent before this journal began, oracle prices, epochs. */
-import { equalBytes } from '../../../protocol/bytes'
 import type { CommandOf } from '../../commands'
+import { LIMITS } from '../../limits'
+import { appendSpent } from '../state/batch'
 import { instrumentOf, referenceTicks } from '../state/instrument'
 import { retireNote } from '../state/note'
 import type { Answer } from '../state/outcome'
+import { PAST_KINDS, queuesOf } from '../state/past'
 import type { State } from '../state/state'
 
 /**
  * Appends finalized leaves: deposits among them can be opened from here on, and spent notes among them are dropped.
- * @throws Error on a gap, or when a finalized leaf changed: then the chain contradicts the journal
+ * @throws Error unless they begin where the known ones end
  */
 export function applyLeaves(state: State, command: CommandOf<'leaves'>): Answer {
   const { first_index, leaves } = command
-  if (first_index > state.leaves.size) throw new Error('finalized leaves leave a gap')
-  leaves.forEach((leaf, at) => {
-    const leaf_index = first_index + at
-    if (leaf_index < state.leaves.size) {
-      if (!equalBytes(state.leaves.at(leaf_index), leaf)) throw new Error('a finalized leaf changed')
-      return
-    }
+  if (first_index !== state.leaves.size) throw new Error('finalized leaves come without gap or overlap')
+  for (const leaf of leaves) {
     state.leaves.append(leaf)
     const note = state.notes.find(leaf)
-    if (note === undefined) return
-    state.notes.land(note, leaf_index)
+    if (note === undefined) continue
+    note.land()
     const retired = note.status === 'spent' && !state.settlement.batches.has(note.spent_in)
-    if (retired) retireNote(state, note, leaf_index)
-  })
+    if (retired) retireNote(state, note)
+  }
   return { kind: 'done' }
 }
 
@@ -39,15 +36,22 @@ export function applySpentRestored(state: State, command: CommandOf<'spent_resto
     if (settlement.batches.size > 0 || batch_id !== settlement.last_batch + 1) {
       throw new Error('restored settlement batches come in order and before any other')
     }
-    for (const nullifier of nullifiers) {
-      if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
-      state.nullifiers.append(nullifier)
-    }
-    state.nullifier_ends.push(state.nullifiers.size)
+    appendSpent(state, batch_id, nullifiers)
     settlement.last_batch = batch_id
     settlement.last_hashed = batch_id
     settlement.landed = { batch_id, signature, slot }
   }
+  return { kind: 'done' }
+}
+
+/**
+ * The rows that the stores have leave the state, except the newest closed orders: a fresh nonce needs an id that is none of
+ * theirs.
+ */
+export function applySnapshotTaken(state: State, { covered }: CommandOf<'snapshot_taken'>): Answer {
+  const queues = queuesOf(state)
+  const finals = Math.min(covered.finals, queues.finals.size - LIMITS.final_orders_max)
+  for (const kind of PAST_KINDS) queues[kind].dropBefore(kind === 'finals' ? finals : covered[kind])
   return { kind: 'done' }
 }
 

@@ -21,6 +21,7 @@ import {
   applyQueueCapacity,
   applyQueueRestored,
   applyReference,
+  applySnapshotTaken,
   applySpentRestored,
 } from './chain_facts'
 import { applyConfigure } from './configure'
@@ -81,7 +82,7 @@ function decide(
     case 'modify':
       return when(decideModify(state, command, env), (plan, fx) => applyModify(state, fx, command, plan))
     case 'cancel':
-      return when(decideCancel(state, command), (plan, fx) => applyCancel(state, fx, command, plan))
+      return when(decideCancel(state, command, env), (plan, fx) => applyCancel(state, fx, command, plan))
     case 'cancel_all':
       return when(decideCancelAll(state, command), (plan, fx) => applyCancelAll(state, fx, command, plan))
     case 'dead_man':
@@ -159,8 +160,9 @@ function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: 
       return applySpentRestored(state, command)
     case 'queue_restored':
       return applyQueueRestored(state, command)
-    // The boot reads them; no decision does.
     case 'snapshot_taken':
+      return applySnapshotTaken(state, command)
+    // The boot reads it; no decision does.
     case 'released':
       return { kind: 'done' }
   }

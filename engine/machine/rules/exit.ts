@@ -38,6 +38,7 @@ export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_re
   if (known === undefined && exits.size >= LIMITS.exits_open_max) return { kind: 'done' }
   const exit = known ?? openExit(state, fx, request)
   if (exit === undefined) return { kind: 'done' }
+  exit.leaf_index ??= request.leaf_index
   const served = exit.settlement_batch > 0 || waiting.includes(exit)
   if (request.stage === 'finalized' && !served) waiting.push(exit)
   return { kind: 'done' }
@@ -71,6 +72,7 @@ function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undef
     request_account: request.request_account,
     refund_inner: request.refund_inner,
     accepted_slot: state.slot,
+    leaf_index: undefined,
     note: undefined,
     settlement_batch: 0,
     ...UNPAID,

@@ -1,9 +1,9 @@
 /** Applies the result of the hashing worker: registers the new notes of a batch and announces its fills. */
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
-import { appendSpent, dropExit } from '../settlement/unpack'
+import { dropExit } from '../settlement/unpack'
 import { keyOf } from '../state/account'
-import { type Exit, type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
+import { appendSpent, type Exit, type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
@@ -26,7 +26,7 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   batch.hashed = result
   for (const exit of invented) dropExit(state, exit)
   settlement.last_hashed = batch_id
-  appendSpent(state, batch_id)
+  appendSpent(state, batch_id, batch.hashed.nullifiers)
   batch.inputs.forEach((note, at) => {
     note.setNullifier(result.nullifiers[at]!)
   })

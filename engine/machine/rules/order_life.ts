@@ -94,19 +94,16 @@ export function endOrder(state: State, fx: Effects, order: Order, ending: Ending
   instrument.live -= 1
   releaseNote(order.collateral)
   order.readIdentity(IDENTITY)
-  state.finals.add(
-    { bytes: IDENTITY, at: 0 },
-    {
-      key: key.index,
-      status,
-      reason,
-      arrival_slot: order.arrival_slot,
-      expiry_slot: order.expiry_slot,
-      replaces: order.has_replaced,
-      seq: order.seq,
-      final_unix_ms: state.unix_ms,
-    },
-  )
+  state.finals.add(IDENTITY, {
+    key: key.index,
+    status,
+    reason,
+    arrival_slot: order.arrival_slot,
+    expiry_slot: order.expiry_slot,
+    replaces: order.has_replaced,
+    seq: order.seq,
+    final_unix_ms: state.unix_ms,
+  })
   const kind: EventKind = reason === 'replaced' ? 'order.replaced' : `order.${status}`
   const seq = fx.emit(key.account, kind, (seq) => orderView(order, { seq, status, reason, replaced_by }))
   // The row still reads the columns of the book, so it is removed first. The last fill has already removed the order there.

@@ -63,7 +63,7 @@ export function decideWithdraw(
   const signer = checkPayment(state, command)
   if (!signer.ok) return signer
   const { commitment, opening } = command
-  const note = checkNote(state, { commitment, opening, owner: signer.bytes, mint: undefined })
+  const note = checkNote(state, { commitment, opening, owner: signer.bytes, mint: undefined }, env)
   if (!note.ok) return note
   const mint = state.mints[note.note.mint]!
   if (note.note.amount < plus(command.amount, mint.withdraw_fee)) return refuse('collateral_insufficient')
@@ -84,7 +84,7 @@ export function decideReshape(
 ): ReshapePlan | RefusedOutcome {
   const signer = checkPayment(state, command)
   if (!signer.ok) return signer
-  const notes = checkInputs(state, command, signer)
+  const notes = checkInputs(state, command, signer, env)
   if (!Array.isArray(notes)) return notes
   const inside = notes.reduce((sum, found) => sum + found.note.amount, 0n)
   const wanted = command.amounts.reduce((sum, amount) => sum + amount, 0n)
@@ -100,12 +100,13 @@ function checkInputs(
   state: State,
   command: CommandOf<'reshape'>,
   signer: Signer,
+  env: Env,
 ): NoteFound[] | RefusedOutcome {
   const notes: NoteFound[] = []
   for (const [at, commitment] of command.inputs.entries()) {
     const mint = notes[0]?.note.mint
     const opening = command.openings[at]
-    const found = checkNote(state, { commitment, opening, owner: signer.bytes, mint })
+    const found = checkNote(state, { commitment, opening, owner: signer.bytes, mint }, env)
     if (!found.ok) return found
     notes.push(found)
   }

@@ -6,6 +6,7 @@ import type { CommandOf } from '../../commands'
 import type { PayoutStage } from '../../ports'
 import type { Exit, Withdrawal } from '../state/batch'
 import type { Answer, Effects } from '../state/outcome'
+import { type Past, rowAt } from '../state/past'
 import type { State } from '../state/state'
 import { withdrawalView } from '../state/views'
 import { announceExit, takeForExit } from './exit'
@@ -38,8 +39,7 @@ export function applyPayoutStage(state: State, fx: Effects, command: CommandOf<'
   const ended = stage.stage === 'finalized' ? (refunded ? 'refunded' : 'paid') : undefined
   if (payout.kind === 'exit') stageExit(state, fx, payout, ended)
   else stageWithdrawal(state, fx, payout, ended)
-  if (payout.kind === 'withdrawal' && ended === 'refunded')
-    registerRefund(state, fx, payout, stage.refund_leaf_index!)
+  if (payout.kind === 'withdrawal' && ended === 'refunded') registerRefund(state, fx, payout, command)
   return { kind: 'done' }
 }
 
@@ -66,7 +66,7 @@ function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, ende
  * False for the final refund of a withdrawal whose note the own tree does not hold at that leaf: providers may have invented
  * it. The program accepts no settlement under a tree with a leaf that is not on chain.
  */
-export function isRefundHeld(state: State, stage: PayoutStage): boolean {
+export function isRefundHeld(state: State, past: Past, stage: PayoutStage): boolean {
   const { number, refund_commitment: shown, refund_leaf_index: leaf_index } = stage
   const payout = state.settlement.queued.get(number)
   if (stage.stage !== 'finalized' || stage.outcome !== 'refunded' || payout?.kind !== 'withdrawal')
@@ -75,14 +75,20 @@ export function isRefundHeld(state: State, stage: PayoutStage): boolean {
   const { bytes: mint } = state.mints[payout.note.mint]!
   const inner = noteInner(payout.key.bytes, payout.refund_blinding!)
   const own = depositCommitment({ mint, amount: payout.amount, inner, leaf_index })
-  return equalBytes(own, shown) && equalBytes(own, state.leaves.at(leaf_index))
+  return equalBytes(own, shown) && equalBytes(own, rowAt(state, past, 'leaves', leaf_index))
 }
 
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */
-function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refund_leaf_index: number): void {
+function registerRefund(
+  state: State,
+  fx: Effects,
+  withdrawal: Withdrawal,
+  { stage, refund_spent }: CommandOf<'payout_stage'>,
+): void {
+  const leaf_index = stage.refund_leaf_index!
   const commitment = withdrawal.refund_commitment!
   // Its owner may have opened, spent and settled it already: whoever pays first determines when its payout is reported.
-  if (state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
+  if (refund_spent || state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
   // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))
   if (exit !== undefined && exit.settlement_batch > 0) return
@@ -97,7 +103,8 @@ function registerRefund(state: State, fx: Effects, withdrawal: Withdrawal, refun
       status: 'free',
       commitment,
       blinding: withdrawal.refund_blinding!,
-      leaf_index: refund_leaf_index,
+      leaf_index,
+      landed: leaf_index < state.leaves.size,
     })
   // A known note was opened by its owner after the leaf became final, and may already back a command.
   if (known === undefined) state.notes.register(note)

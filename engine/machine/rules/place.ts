@@ -20,7 +20,7 @@ import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from
 import type { State } from '../state/state'
 import { placeAnswer } from '../state/views'
 import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
-import { announceWaiting, findCancellable } from './cancel'
+import { announceWaiting, finalOf, findCancellable } from './cancel'
 import {
   checkBacklog,
   checkExpiry,
@@ -52,7 +52,7 @@ export function decidePlace(state: State, command: CommandOf<'place'>, env: Env)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')
   return (
-    checkResend(state, command, placeAnswer) ??
+    checkResend(state, command, signer, placeAnswer, env) ??
     checkNonce(signer.key, 'place_nonce', command.nonce) ??
     decideOrder(state, command, signer, env)
   )
@@ -64,15 +64,19 @@ export function decidePlace(state: State, command: CommandOf<'place'>, env: Env)
  */
 function checkResend(
   state: State,
-  { order_id, digest }: PlaceFields,
+  { order_id, digest, nonce }: PlaceFields,
+  { key }: Signer,
   resultOf: (known: Order | FinalOrder) => object,
+  { past }: Env,
 ): RefusedOutcome | undefined {
   const creating = state.closed?.creating(order_id)
   if (creating !== undefined) {
     const same = equalBytes(creating.command.replacement.digest, digest)
     return same ? { ...refuse('order_exists'), number: creating.number } : refuse('order_id_taken')
   }
-  const known = state.orders.find(order_id) ?? state.finals.find(order_id)
+  // The nonce of a resend is never fresh, so a new order costs no look at the stores.
+  const resent = checkNonce(key, 'place_nonce', nonce) !== undefined
+  const known = state.orders.find(order_id) ?? finalOf(state, resent ? past : undefined, order_id)
   if (known === undefined) return undefined
   if (!equalBytes(known.digest, digest)) return refuse('order_id_taken')
   return refuse('order_exists', { result: resultOf(known) })
@@ -92,13 +96,14 @@ function decideOrder(
   const lots = lotsOf(terms, body.amount)
   const expiry = checkExpiry(state, body.expiry_slot, nextClose(state, state.slot))
   if (expiry !== undefined) return expiry
-  const note = checkNote(state, {
+  const wanted = {
     commitment: body.collateral_commitment,
     opening: body.opening,
     owner: signer.bytes,
     mint: body.side === 'buy' ? terms.quote : terms.base,
     released: old?.collateral,
-  })
+  }
+  const note = checkNote(state, wanted, env)
   if (!note.ok) return note
   const quote = quoteOf(terms, lots, ticks)
   const needed = body.side === 'buy' ? plus(quote, feeUpTo(quote, terms.fee_bps)) : baseOf(terms, lots)
@@ -139,12 +144,10 @@ export function decideModify(
   const signer = checkSigner(state, command.account_id, replacement.trading_key)
   if (!signer.ok) return signer
   if (signer.account.status === 'suspended') return refuse('account_suspended')
-  const resend = checkResend(state, replacement, (known) => ({
-    old_order_id: known.replaces,
-    ...placeAnswer(known),
-  }))
+  const answerOf = (known: Order | FinalOrder) => ({ old_order_id: known.replaces, ...placeAnswer(known) })
+  const resend = checkResend(state, replacement, signer, answerOf, env)
   if (resend !== undefined) return resend
-  const found = findCancellable(state, cancel, signer)
+  const found = findCancellable(state, cancel, signer, env)
   if (!found.ok) return found
   const { order: old } = found
   const refused =
@@ -222,7 +225,7 @@ export function applyWaitingModify(
   const { cancel, replacement } = command
   const signer: Signer = { ok: true, account: key.account, text: key.text, bytes: key.bytes, key }
   // The nonces were used when the command arrived.
-  const found = findCancellable(state, { ...cancel, cancel_nonce: key.cancel_nonce + 1n }, signer)
+  const found = findCancellable(state, { ...cancel, cancel_nonce: key.cancel_nonce + 1n }, signer, {})
   if (!found.ok) return found
   const plan = decideReplacement(state, replacement, signer, {}, found.order)
   return plan.ok ? replace(state, fx, command, plan) : plan

@@ -38,17 +38,12 @@ export function expireOrders(state: State, fx: Effects): void {
 }
 
 /**
- * Drops closed orders and payments after their retention, so that memory stays bounded. Their ids are kept until the expiry
- * slot of their body: a later resend then fails on its expiry (protocol.md "Order of checks").
+ * Drops payments after their retention, so that memory stays bounded. Their ids are kept until the expiry slot of their body:
+ * a later resend then fails on its expiry (protocol.md "Order of checks").
  */
 function forgetEnded(state: State): void {
   const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
-  const { finals, slot } = state
-  for (let final = finals.oldest(); final !== undefined; final = finals.oldest()) {
-    const old = final.final_unix_ms < retained_ms || finals.size > LIMITS.final_orders_max
-    if (!old || final.expiry_slot >= slot) break
-    finals.dropOldest()
-  }
+  const { slot } = state
   const { payments } = state.settlement
   for (const [id, payment] of payments) {
     const ended = payment.ended_unix_ms > 0 && payment.expiry_slot < slot

@@ -238,7 +238,7 @@ function packReshape(state: State, batch: SettlementBatch, reshape: Reshape): vo
 
 function packExit(state: State, batch: SettlementBatch, exit: Exit): void {
   if (exit.note !== undefined) spendNote(state, batch, exit.note)
-  else coverLeaf(state, batch, state.leaves.indexOf(exit.commitment))
+  else coverLeaf(state, batch, exit.leaf_index ?? state.leaves.indexOf(exit.commitment))
   batch.payouts.push(exit)
 }
 

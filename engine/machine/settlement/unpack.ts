@@ -1,6 +1,5 @@
 /** Drops an exit that was never requested, also out of a batch that has not landed; later payouts and nullifiers move up. */
-import { compareBytes } from '../../../protocol/bytes'
-import { type Exit, unopenedExits } from '../state/batch'
+import { appendSpent, type Exit, spentIn, unopenedExits } from '../state/batch'
 import type { State } from '../state/state'
 
 /** Does nothing once the batch of the exit has landed, and until it is hashed. */
@@ -32,7 +31,7 @@ function unpackExit(state: State, exit: Exit): boolean {
     state.notes.drop(note)
   }
   renumber(state, exit.payout_number)
-  appendSpent(state, batch.batch_id)
+  appendAgain(state, batch.batch_id)
   return true
 }
 
@@ -45,16 +44,12 @@ function renumber(state: State, from: number): void {
   settlement.payouts_open -= 1
 }
 
-/**
- * Appends the nullifiers of this batch and the hashed ones behind it, which are all unlanded, in place of those there; in the
- * order of the spent log: ascending within a batch.
- */
-export function appendSpent({ nullifiers, nullifier_ends, settlement }: State, first: number): void {
-  nullifiers.truncate(nullifier_ends[first - 2] ?? 0)
-  nullifier_ends.length = first - 1
-  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++) {
-    for (const nullifier of [...settlement.batches.get(batch_id)!.hashed!.nullifiers].sort(compareBytes))
-      nullifiers.append(nullifier)
-    nullifier_ends.push(nullifiers.size)
-  }
+/** Restores the nullifiers of this batch and the hashed ones behind it, which are all unlanded. */
+function appendAgain(state: State, first: number): void {
+  const { nullifiers, settlement } = state
+  let end = nullifiers.size
+  while (end > nullifiers.first && spentIn(nullifiers.at(end - 1)) >= first) end--
+  nullifiers.truncate(end)
+  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++)
+    appendSpent(state, batch_id, settlement.batches.get(batch_id)!.hashed!.nullifiers)
 }

@@ -1,5 +1,7 @@
 /** Defines settlement batches, the content of one `settle` transaction each, from packing to finality. */
+import { compareBytes } from '../../../protocol/bytes'
 import type { Amount, EventSeq, SlotNumber } from '../../../protocol/units'
+import { newChunk, readU48, writeU48 } from '../../memory/rows'
 import type { HashResult, PayoutStage, SignedBatch } from '../../ports'
 import type { TradingKey } from './account'
 import type { Note, NoteFacts } from './note'
@@ -120,6 +122,8 @@ export type Exit = PayoutProgress & {
   /** Of the refund note, as in the request. */
   readonly refund_inner: Uint8Array
   readonly accepted_slot: SlotNumber
+  /** Of the commitment; undefined while it is not known to be final. */
+  leaf_index: number | undefined
   /** Undefined while the engine has not seen the opening of the note. */
   note: Note | undefined
   settlement_batch: number
@@ -227,38 +231,21 @@ export function moveFees(state: State, batch: SettlementBatch, mint: number, cha
   batch.fees[mint] = (batch.fees[mint] ?? 0n) + change
 }
 
-/**
- * The nullifiers of hashed batches with an id above `after`: batches ascending, nullifiers ascending within each. The hashing
- * worker rebuilds the spent log from them at boot.
- */
-export function* spentBatches(
-  state: State,
-  after = 0,
-): Generator<{ batch_id: number; nullifiers: Uint8Array[] }> {
-  for (let batch_id = after + 1; batch_id <= state.nullifier_ends.length; batch_id++)
-    yield { batch_id, nullifiers: nullifiersOf(state, batch_id) }
+/** A nullifier, then the id of the batch that spent it: u48. */
+export const SPENT_BYTES = 38
+const SPENT = newChunk(SPENT_BYTES)
+
+/** The batch of a row of `State.nullifiers`. */
+export function spentIn(row: Uint8Array): number {
+  return readU48(new DataView(row.buffer, row.byteOffset), 32)
 }
 
-/** The hashed batch that spent a nullifier, with all of its nullifiers; undefined when none did. */
-export function spentBatch(
-  state: State,
-  nullifier: Uint8Array,
-): { batch_id: number; nullifiers: Uint8Array[] } | undefined {
-  const place = state.nullifiers.indexOf(nullifier)
-  if (place === undefined) return undefined
-  const { nullifier_ends: ends } = state
-  let [low, high] = [0, ends.length - 1]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (ends[middle]! > place) high = middle
-    else low = middle + 1
+/** Appends the nullifiers of the next batch of the spent log, ascending. @throws Error for one that is spent already */
+export function appendSpent({ nullifiers }: State, batch_id: number, spent: readonly Uint8Array[]): void {
+  for (const nullifier of [...spent].sort(compareBytes)) {
+    if (nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
+    SPENT.bytes.set(nullifier)
+    writeU48(SPENT.view, 32, batch_id)
+    nullifiers.append(SPENT.bytes)
   }
-  return { batch_id: low + 1, nullifiers: nullifiersOf(state, low + 1) }
-}
-
-function nullifiersOf({ nullifiers, nullifier_ends }: State, batch_id: number): Uint8Array[] {
-  const first = nullifier_ends[batch_id - 2] ?? 0
-  return Array.from({ length: nullifier_ends[batch_id - 1]! - first }, (_, at) =>
-    nullifiers.at(first + at).slice(),
-  )
 }

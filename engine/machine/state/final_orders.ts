@@ -1,13 +1,14 @@
-/** Stores closed orders by id, oldest first, as rows of bytes: as objects, millions of them would be most of the heap. */
-
-import type { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
+/** Stores closed orders by id, oldest first, as rows of bytes: as objects they would be most of the heap. */
 import { copyBytes } from '../../../protocol/bytes'
 import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type { CancelReason, OrderStatus } from '../../../protocol/wire/trading'
-import { type HashSeed, IdTable } from '../../memory/id_table'
+import { MS_PER_DAY } from '../../limits'
+import type { HashSeed } from '../../memory/id_table'
+import { RowQueue } from '../../memory/row_queue'
 import { type Chunk, newChunk } from '../../memory/rows'
 import type { TradingKey } from './account'
 import { ID_BYTES, IDENTITY_BYTES } from './order_row'
+import type { State } from './state'
 
 /** The record of a closed order, enough to answer resends and late cancels. Ids in hex. */
 export type FinalOrder = {
@@ -25,7 +26,7 @@ export type FinalOrder = {
   readonly final_unix_ms: number
 }
 
-/** A row has the same layout in memory and in a snapshot: little-endian, unused bytes zero. */
+/** A row has the same layout in memory, in a snapshot and in a store: little-endian, unused bytes zero. */
 export const ROW_BYTES = 104
 const STATUSES = ['filled', 'cancelled', 'expired'] as const
 export const REASONS = [
@@ -63,42 +64,17 @@ type FinalFacts = Pick<
   replaces: boolean
 }
 
-/** The row at `at` must be all zeros except for the identity. */
-function writeRow({ bytes, view }: Chunk, at: number, final: FinalFacts): void {
-  bytes[at + REPLACES_FLAG_AT] = final.replaces ? 1 : 0
-  view.setUint32(at + KEY_AT, final.key, true)
-  bytes[at + STATUS_AT] = STATUSES.indexOf(final.status)
-  bytes[at + REASON_AT] = final.reason === undefined ? 0 : 1 + placeOf(final.reason)
-  view.setFloat64(at + ARRIVAL_AT, final.arrival_slot, true)
-  view.setFloat64(at + EXPIRY_AT, final.expiry_slot, true)
-  view.setFloat64(at + SEQ_AT, final.seq, true)
-  view.setFloat64(at + FINAL_MS_AT, final.final_unix_ms, true)
+/** Fills the part of an empty row behind the identity. */
+function writeRow({ bytes, view }: Chunk, final: FinalFacts): void {
+  bytes[REPLACES_FLAG_AT] = final.replaces ? 1 : 0
+  view.setUint32(KEY_AT, final.key, true)
+  bytes[STATUS_AT] = STATUSES.indexOf(final.status)
+  bytes[REASON_AT] = final.reason === undefined ? 0 : 1 + placeOf(final.reason)
+  view.setFloat64(ARRIVAL_AT, final.arrival_slot, true)
+  view.setFloat64(EXPIRY_AT, final.expiry_slot, true)
+  view.setFloat64(SEQ_AT, final.seq, true)
+  view.setFloat64(FINAL_MS_AT, final.final_unix_ms, true)
 }
-
-function readRow(
-  { bytes, view }: Chunk,
-  at: number,
-): Omit<FinalOrder, 'account_id' | 'trading_key'> & { key: number } {
-  const reason = bytes[at + REASON_AT]!
-  return {
-    order_id: bytes.slice(at, at + 16).toHex(),
-    key: view.getUint32(at + KEY_AT, true),
-    digest: bytes.slice(at + DIGEST_AT, at + DIGEST_AT + 32),
-    status: STATUSES[bytes[at + STATUS_AT]!]!,
-    reason: reason === 0 ? undefined : REASONS[reason - 1]!,
-    arrival_slot: view.getFloat64(at + ARRIVAL_AT, true),
-    expiry_slot: expiryOf(view, at),
-    replaces:
-      bytes[at + REPLACES_FLAG_AT] === 1
-        ? bytes.slice(at + REPLACES_AT, at + REPLACES_AT + 16).toHex()
-        : undefined,
-    seq: view.getFloat64(at + SEQ_AT, true),
-    final_unix_ms: finalTimeOf(view, at),
-  }
-}
-
-const expiryOf = (view: DataView, at: number): number => view.getFloat64(at + EXPIRY_AT, true)
-const finalTimeOf = (view: DataView, at: number): number => view.getFloat64(at + FINAL_MS_AT, true)
 
 function placeOf(reason: (typeof REASONS)[number]): number {
   const place = REASONS.indexOf(reason)
@@ -106,111 +82,62 @@ function placeOf(reason: (typeof REASONS)[number]): number {
   return place
 }
 
-/** Rows are in blocks, so that growth copies nothing and the memory of dropped rows is freed. */
-const BLOCK_ROWS = 4096
+/** A row that every closing order reuses. */
+const ROW = newChunk(ROW_BYTES)
 
 /** About 120 bytes per order, including its entry in the id table. */
 export class FinalOrders {
-  private blocks: Chunk[] = []
-  /** Numbers of the first row in the first block, of the oldest order, and of the next order. Numbers only grow. */
-  private base = 0
-  private first = 0
-  private next = 0
-  private readonly table: IdTable
+  readonly rows: RowQueue
 
   /** @param keys by index, which is how rows refer to them */
   constructor(
     private readonly keys: readonly TradingKey[],
     seed: HashSeed,
   ) {
-    const ids = {
-      bytesOf: (number: number) => this.blockOf(number).bytes,
-      placeOf: (number: number) => this.rowAt(number),
-    }
-    this.table = new IdTable(ids, seed, ID_BYTES, () => this.first)
+    this.rows = new RowQueue(ID_BYTES, ROW_BYTES, seed)
   }
 
-  get size(): number {
-    return this.next - this.first
-  }
-
-  /**
-   * @param live where the identity of the live order is
-   * @throws Error for an id that is stored already
-   */
-  add(live: { bytes: Uint8Array; at: number }, final: FinalFacts): void {
-    const chunk = this.room()
-    const at = this.rowAt(this.next)
-    copyBytes(live.bytes, live.at, chunk.bytes, at, IDENTITY_BYTES)
-    writeRow(chunk, at, final)
-    this.table.add(this.next++)
+  /** @param identity of the order (`order_row.ts`) */
+  add(identity: Uint8Array, final: FinalFacts): void {
+    ROW.bytes.fill(0)
+    copyBytes(identity, 0, ROW.bytes, 0, IDENTITY_BYTES)
+    writeRow(ROW, final)
+    this.rows.append(ROW.bytes)
   }
 
   /** @param order_id 16 bytes */
   find(order_id: Uint8Array): FinalOrder | undefined {
-    const number = this.table.find(order_id)
-    return number === undefined ? undefined : this.read(number)
+    const number = this.rows.indexOf(order_id)
+    return number === undefined ? undefined : this.read(this.rows.at(number))
   }
 
-  oldest(): { expiry_slot: SlotNumber; final_unix_ms: number } | undefined {
-    if (this.size === 0) return undefined
-    const { view } = this.blockOf(this.first)
-    const at = this.rowAt(this.first)
-    return { expiry_slot: expiryOf(view, at), final_unix_ms: finalTimeOf(view, at) }
-  }
-
-  dropOldest(): void {
-    if (this.size === 0) return
-    this.table.remove(this.first)
-    this.first++
-    if (this.first - this.base < BLOCK_ROWS) return
-    this.blocks.shift()
-    this.base += BLOCK_ROWS
-  }
-
-  /** Oldest first. */
-  *values(): Generator<FinalOrder> {
-    for (let number = this.first; number < this.next; number++) yield this.read(number)
-  }
-
-  /** Yields after each block of rows. */
-  *encode(to: ByteWriter): Generator<void> {
-    to.uint(this.size)
-    for (let number = this.first; number < this.next; ) {
-      const count = Math.min(this.next - number, BLOCK_ROWS - ((number - this.base) % BLOCK_ROWS))
-      const at = this.rowAt(number)
-      yield to.fixed(this.blockOf(number).bytes.subarray(at, at + count * ROW_BYTES), count * ROW_BYTES)
-      number += count
+  read(row: Uint8Array): FinalOrder {
+    const view = new DataView(row.buffer, row.byteOffset)
+    const reason = row[REASON_AT]!
+    const key = this.keys[view.getUint32(KEY_AT, true)]!
+    return {
+      order_id: row.subarray(0, ID_BYTES).toHex(),
+      account_id: key.account.account_id,
+      trading_key: key.text,
+      digest: row.slice(DIGEST_AT, DIGEST_AT + 32),
+      status: STATUSES[row[STATUS_AT]!]!,
+      reason: reason === 0 ? undefined : REASONS[reason - 1]!,
+      arrival_slot: view.getFloat64(ARRIVAL_AT, true),
+      expiry_slot: view.getFloat64(EXPIRY_AT, true),
+      replaces:
+        row[REPLACES_FLAG_AT] === 1 ? row.subarray(REPLACES_AT, REPLACES_AT + ID_BYTES).toHex() : undefined,
+      seq: view.getFloat64(SEQ_AT, true),
+      final_unix_ms: view.getFloat64(FINAL_MS_AT, true),
     }
   }
+}
 
-  /** Appends the output of `encode`. */
-  decode(from: ByteReader): void {
-    for (let count = from.uint(); count > 0; count--) {
-      this.room().bytes.set(from.fixed(ROW_BYTES), this.rowAt(this.next))
-      this.table.add(this.next++)
-    }
-  }
-
-  /** The block of the next row. */
-  private room(): Chunk {
-    if (this.next - this.base === this.blocks.length * BLOCK_ROWS) {
-      this.blocks.push(newChunk(BLOCK_ROWS * ROW_BYTES))
-    }
-    return this.blockOf(this.next)
-  }
-
-  private blockOf(number: number): Chunk {
-    return this.blocks[Math.floor((number - this.base) / BLOCK_ROWS)]!
-  }
-
-  private rowAt(number: number): number {
-    return ((number - this.base) % BLOCK_ROWS) * ROW_BYTES
-  }
-
-  private read(number: number): FinalOrder {
-    const { key: index, ...facts } = readRow(this.blockOf(number), this.rowAt(number))
-    const key = this.keys[index]!
-    return { ...facts, account_id: key.account.account_id, trading_key: key.text }
-  }
+/** Whether a row has outlived its body and the retention: its resend fails on its expiry (protocol.md "Order of checks"). */
+export function isOutlived(
+  row: Uint8Array,
+  { settings, slot, unix_ms }: Pick<State, 'settings' | 'slot' | 'unix_ms'>,
+): boolean {
+  const view = new DataView(row.buffer, row.byteOffset)
+  const retained_ms = unix_ms - (settings?.retention_days ?? 0) * MS_PER_DAY
+  return view.getFloat64(EXPIRY_AT, true) < slot && view.getFloat64(FINAL_MS_AT, true) < retained_ms
 }

@@ -1,12 +1,11 @@
 /** Defines references to the notes the engine can spend, deposits with a known opening and its own outputs, and holds on them. */
 import { encodeBase58 } from '../../../protocol/base58'
-import type { ByteWriter } from '../../../protocol/byte_stream'
 import type { Amount } from '../../../protocol/units'
-import { type Chunk, readU48, writeU48 } from '../../memory/rows'
+import { type Chunk, newChunk, readU48, writeU48 } from '../../memory/rows'
 import { keyOf, type TradingKey } from './account'
 import type { Reshape, SettlementBatch, Withdrawal } from './batch'
 import * as row from './note_row'
-import type { Commitments, Notes } from './notes'
+import type { Notes } from './notes'
 import type { FillRecord } from './order'
 import type { State } from './state'
 
@@ -34,6 +33,8 @@ export type NoteFacts = {
   nullifier?: Uint8Array
   /** Set for notes in deposit form and opened notes; the cited known state must contain the leaf. */
   leaf_index?: number
+  /** The commitment is a finalized leaf already. */
+  landed?: boolean
 }
 
 /** The objects that rows refer to by number. */
@@ -41,7 +42,6 @@ export type NoteContext = {
   readonly keys: readonly TradingKey[]
   /** By handle: owners that are not trading keys of the venue. */
   readonly others: Map<number, Uint8Array>
-  readonly commitments: Commitments
 }
 
 /**
@@ -95,18 +95,7 @@ export class Note {
 
   /** A copy, as for the other byte fields. */
   get commitment(): Uint8Array | undefined {
-    if (!this.flag(row.HAS_COMMITMENT)) return undefined
-    const { commitments } = this.context
-    const at = commitments.placeOf(this.handle)
-    return commitments.bytesOf(this.handle).slice(at, at + 32)
-  }
-
-  /** Writes a presence byte, then the commitment. */
-  encodeCommitment(to: ByteWriter): void {
-    const has = this.flag(row.HAS_COMMITMENT)
-    to.byte(has ? 1 : 0)
-    const { commitments } = this.context
-    if (has) to.copy(commitments.bytesOf(this.handle), commitments.placeOf(this.handle), 32)
+    return this.part(row.COMMITMENT_AT, row.HAS_COMMITMENT)
   }
 
   get blinding(): Uint8Array | undefined {
@@ -123,8 +112,17 @@ export class Note {
   }
 
   get leaf_index(): number | undefined {
-    this.at(0)
-    return this.context.commitments.leafIndex(this.handle)
+    if (!this.flag(row.HAS_LEAF_INDEX)) return undefined
+    return this.chunk.view.getUint32(this.place + row.LEAF_AT, true)
+  }
+
+  /** Whether the commitment is a finalized leaf. */
+  get landed(): boolean {
+    return this.flag(row.LANDED)
+  }
+
+  land(): void {
+    this.chunk.bytes[this.at(row.FLAGS_AT)]! |= row.LANDED
   }
 
   /** Id of the settlement batch that spends the note, 0 = none. */
@@ -191,15 +189,23 @@ export function dropAll(notes: Notes, held: readonly Note[]): void {
   for (const note of held) notes.drop(note)
 }
 
+/** The commitment of a spent note, then the index of its key: u32. */
+export const RETIRED_BYTES = 36
+const RETIRED = newChunk(RETIRED_BYTES)
+
+/** Index of the key in a row of `State.retired`. */
+export function retiredOwner(row: Uint8Array): number {
+  return new DataView(row.buffer, row.byteOffset).getUint32(32, true)
+}
+
 /** Forgets a note whose spending is final, but records the owner, so that a reuse is rejected with the right code. */
-export function retireNote(state: State, note: Note, leaf_index: number): void {
+export function retireNote(state: State, note: Note): void {
   const owner = keyOf(state, note.owner)
-  if (leaf_index >= state.spent_owners.length) {
-    const larger = new Uint32Array(Math.max(leaf_index + 1, state.spent_owners.length * 2))
-    larger.set(state.spent_owners)
-    state.spent_owners = larger
-  }
   // A note spent by an exit may belong to a key that never traded here.
-  state.spent_owners[leaf_index] = owner === undefined ? 0 : owner.index + 1
+  if (owner !== undefined) {
+    RETIRED.bytes.set(note.commitment!)
+    RETIRED.view.setUint32(32, owner.index, true)
+    state.retired.append(RETIRED.bytes)
+  }
   state.notes.forget(note)
 }

@@ -3,6 +3,7 @@ import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
 import type { EventSeq, Lots, SlotNumber, Ticks } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
+import type { Past } from './past'
 
 type WithoutReceipt<T> = T extends unknown ? Omit<T, 'receipt'> : never
 export type PlaceAnswer = WithoutReceipt<wire.PlaceResult>
@@ -67,10 +68,10 @@ export function refuse(code: RefusalCode, facts: RefusalFacts = {}): RefusedOutc
 }
 
 /**
- * The 503 code with which new orders, withdrawals and reshapes are rejected at present. Rejections write nothing, so a
- * replay omits it.
+ * `unavailable`: the 503 code with which new orders, withdrawals and reshapes are rejected at present. `past`: rows that have
+ * left the state. Both only reject, and rejections write nothing, so a replay omits them.
  */
-export type Env = { unavailable?: RefusalCode | undefined }
+export type Env = { unavailable?: RefusalCode | undefined; past?: Past | undefined }
 
 /** Collects the account events, auction records and results of deferred commands of a command. */
 export class Effects {

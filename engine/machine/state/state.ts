@@ -4,15 +4,16 @@ import { fromHex } from '../../../protocol/bytes'
 import type { Amount, SlotNumber } from '../../../protocol/units'
 import type { HaltReason, Settings } from '../../commands'
 import { LIMITS } from '../../limits'
-import { ByteIndex } from '../../memory/byte_index'
 import type { HashSeed } from '../../memory/id_table'
+import { RowQueue } from '../../memory/row_queue'
 import { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'
-import type { Settlement } from './batch'
+import { type Settlement, SPENT_BYTES } from './batch'
 import type { ClosedBatch } from './closed'
 import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
 import { LiveOrders } from './live_orders'
+import { RETIRED_BYTES } from './note'
 import { Notes } from './notes'
 
 type Mint = {
@@ -52,7 +53,7 @@ export type State = {
   /** By base58, in the order of binding; keys are never removed. */
   readonly keys: Map<string, TradingKey>
   /** The same keys by their bytes, which saves base58 encoding. */
-  readonly key_index: ByteIndex
+  readonly key_index: RowQueue
   readonly key_list: TradingKey[]
   /** By symbol, in the order of configuration. */
   readonly instruments: Map<string, InstrumentState>
@@ -62,19 +63,17 @@ export type State = {
   closed: ClosedBatch | undefined
   readonly pool: OrderPool
   readonly orders: LiveOrders
-  /** In the order in which they closed. */
+  /** In the order in which they closed. These four begin with the oldest row that a lookup may need in memory (`past.ts`). */
   readonly finals: FinalOrders
   /** Keys with an armed dead-man timer, by the slot at which it fires. */
   readonly timers: Map<SlotNumber, Set<TradingKey>>
   readonly notes: Notes
   /** Finalized leaves of the note tree. */
-  readonly leaves: ByteIndex
-  /** Spent nullifiers in the order of the spent log. */
-  readonly nullifiers: ByteIndex
-  /** `nullifiers.size` after each hashed batch; index = batch id - 1. */
-  readonly nullifier_ends: number[]
-  /** By leaf index: 1 + index of the key whose note was spent in a finalized batch, or 0. */
-  spent_owners: Uint32Array
+  readonly leaves: RowQueue
+  /** Spent nullifiers with their batch, in the order of the spent log. */
+  readonly nullifiers: RowQueue
+  /** Commitments with a finalized leaf that a finalized batch spent, with the owning key. */
+  readonly retired: RowQueue
   settlement: Settlement
 }
 
@@ -85,9 +84,8 @@ export type State = {
 export function createState(seed: HashSeed, orders?: number): State {
   const key_list: TradingKey[] = []
   const instrument_list: InstrumentState[] = []
-  const leaves = new ByteIndex(seed)
-  const key_index = new ByteIndex(seed)
-  const notes = new Notes({ key_index, key_list, leaves }, seed)
+  const key_index = new RowQueue(32, 32, seed)
+  const notes = new Notes({ key_index, key_list }, seed)
   const pool = new OrderPool(orders)
   return {
     settings: undefined,
@@ -112,10 +110,9 @@ export function createState(seed: HashSeed, orders?: number): State {
     finals: new FinalOrders(key_list, seed),
     timers: new Map(),
     notes,
-    leaves,
-    nullifiers: new ByteIndex(seed),
-    nullifier_ends: [],
-    spent_owners: new Uint32Array(1024),
+    leaves: new RowQueue(32, 32, seed),
+    nullifiers: new RowQueue(32, SPENT_BYTES, seed),
+    retired: new RowQueue(32, RETIRED_BYTES, seed),
     settlement: {
       batches: new Map(),
       last_batch: 0,

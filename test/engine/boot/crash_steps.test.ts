@@ -174,7 +174,9 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     const point = journal.head()
     const state_hash = await store.writeSnapshot(point, () => [encodeState(state)], snapshot?.seq)
     if (below(random, 4) === 0) return
-    void sequencer.submit({ kind: 'snapshot_taken', seq: point.seq, state_hash }).catch(() => undefined)
+    const covered = { leaves: 0, nullifiers: 0, retired: 0, finals: 0 }
+    const taken = { seq: point.seq, state_hash, catalogue_hash: new Uint8Array(32), covered }
+    void sequencer.submit({ kind: 'snapshot_taken', ...taken }).catch(() => undefined)
     promised.releasing = epoch
     await sequencer.submit({ kind: 'released' })
     promised.released = epoch

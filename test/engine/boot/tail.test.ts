@@ -9,6 +9,7 @@ import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { encodeCommand } from '../../../engine/machine/codec/command_codec'
 import { encodeState, stateHash } from '../../../engine/machine/codec/encode_state'
 import { COMMAND_RECORD } from '../../../engine/sequencer/records'
+import { Stores } from '../../../engine/stores/stores'
 import { encodeStatement } from '../../../protocol/bodies/binding'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { publicKeyOf, sign } from '../../../protocol/sign'
@@ -151,7 +152,13 @@ test('a snapshot that the journal does not name is no start, nor one that a forg
   await other.remove()
   expect(state_hash).not.toEqual(whole)
   const named = copyTo('named')
-  await forge(signerBy(stranger, 1), [[{ kind: 'snapshot_taken', seq: point.seq, state_hash }]], named)
+  const stores = Stores.empty({ dir: join(site.dir, 'stores'), key: site.keys.journal_key })
+  const without = { catalogue_hash: stores.write(point.seq), covered: stores.covered }
+  await forge(
+    signerBy(stranger, 1),
+    [[{ kind: 'snapshot_taken', seq: point.seq, state_hash, ...without }]],
+    named,
+  )
   await refused(named, /tail_unsigned/)
   await trades()
 })

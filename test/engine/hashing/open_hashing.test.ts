@@ -1,7 +1,7 @@
 /** The hashing worker: batches equal the protocol's formulas, survive a lost answer, and a cache never lies. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -15,17 +15,19 @@ import { SpentLog, spentLogLeaf, spentRootFromPath } from '../../../protocol/not
 const key = new Uint8Array(32).fill(1)
 const dirs: string[] = []
 const ports: HashPort[] = []
+const ended: Error[] = []
 function folder(): string {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-hashing-'))
   dirs.push(dir)
   return dir
 }
 async function open(dir: string): Promise<HashPort> {
-  const port = await openHashing({ dir, key })
+  const port = await openHashing({ dir, key, fatal: (error) => ended.push(error) })
   ports.push(port)
   return port
 }
 afterEach(async () => {
+  ended.splice(0)
   for (const port of ports.splice(0)) await port.close().catch(() => {})
   for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true })
 })
@@ -144,7 +146,7 @@ describe('hashing', () => {
     expect(await port.leaves(9, 3)).toEqual([])
   })
 
-  test('a reopened worker goes on from its cache; a damaged or foreign cache is the same as none', async () => {
+  test('a reopened worker goes on from its files; damaged or foreign ones are the same as none', async () => {
     const dir = folder()
     const port = await open(dir)
     await port.appendLeaves(0, [fe(1), fe(2)])
@@ -161,7 +163,7 @@ describe('hashing', () => {
     await again.close()
     ports.pop()
 
-    const file = join(dir, readdirSync(dir).find((name) => name === 'trees.cache')!)
+    const file = join(dir, 'trees.edge')
     const bytes = readFileSync(file)
     bytes[bytes.length - 1]! ^= 1
     writeFileSync(file, bytes)
@@ -175,5 +177,25 @@ describe('hashing', () => {
     )
     expect(rebuilt.spent()).toEqual(both)
     expect(await failure(rebuilt.restoreSpent([{ batch_id: 4, nullifiers: [] }]))).toContain('gap')
+  })
+
+  test('a part that is not what was written ends the process, and the next start computes the trees again', async () => {
+    const dir = folder()
+    const leaves = Array.from({ length: 3_000 }, (_, at) => fe(at + 1))
+    const port = await open(dir)
+    await port.appendLeaves(0, leaves)
+    await port.close()
+    ports.pop()
+    const level = join(dir, 'notes.0.level')
+    writeFileSync(level, readFileSync(level).fill(0))
+    const again = await open(dir)
+    expect(await failure(again.inclusion(2_999))).toBe('nothing failed')
+    expect(ended).toEqual([])
+    expect(await failure(again.inclusion(5))).toContain('the next start computes it again')
+    expect(ended).toHaveLength(1)
+    await again.close()
+    ports.pop()
+    const next = await open(dir)
+    expect(next.root().leaf_count).toBe(0)
   })
 })

@@ -149,16 +149,17 @@ test('orders page by creation and filter by status and symbol', async () => {
   )
 })
 
+const withdrawal = (status: wire.Withdrawal['status']): wire.Withdrawal => ({
+  withdrawal_id: id(1),
+  commitment: 'cd'.repeat(32),
+  destination: 'x',
+  amount: '5',
+  fee: '1',
+  status,
+  seq: 1,
+})
+
 test('withdrawals and reshapes read by id with their newest stage', async () => {
-  const withdrawal = (status: wire.Withdrawal['status']): wire.Withdrawal => ({
-    withdrawal_id: id(1),
-    commitment: 'cd'.repeat(32),
-    destination: 'x',
-    amount: '5',
-    fee: '1',
-    status,
-    seq: 1,
-  })
   const reshape = (status: wire.Reshape['status']): wire.Reshape => ({
     reshape_id: id(1),
     inputs: ['ef'.repeat(32)],
@@ -180,4 +181,39 @@ test('withdrawals and reshapes read by id with their newest stage', async () => 
       expect(history.reshape(id(2))).toBeUndefined()
     },
   )
+})
+
+test('an id that another account uses again is that of its order or payment, and breaks no read', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (let n = 1; n <= 3; n++) recorder.record('alice', 'order.accepted', order(n, 'accepted'))
+      recorder.record('alice', 'fill.matched', fill(2, 0, 'matched'))
+      recorder.record('alice', 'fill.matched', fill(2, 1, 'matched'))
+      recorder.record('alice', 'order.filled', order(2, 'filled'))
+      recorder.record('alice', 'withdrawal.accepted', withdrawal('finalized'))
+      await history.flush()
+      recorder.record('bob', 'withdrawal.accepted', withdrawal('accepted'))
+      await history.flush()
+      expect(history.withdrawal(id(1))).toEqual({ account_id: 'bob', withdrawal: withdrawal('accepted') })
+      const stages: (() => void)[] = [
+        () => recorder.record('bob', 'order.accepted', order(2, 'accepted')),
+        () => recorder.record('bob', 'fill.matched', fill(2, 0, 'matched')),
+        () => recorder.record('bob', 'order.cancelled', order(2, 'cancelled', { filled_amount: '10' })),
+        () => recorder.record('bob', 'order.accepted', order(2, 'accepted')),
+      ]
+      for (const [fills, stage] of stages.entries()) {
+        stage()
+        await history.flush()
+        expect(history.order(id(2))?.account_id).toBe('bob')
+        expect(history.order(id(2))?.order.fills).toHaveLength([0, 0, 1, 0][fills]!)
+        const idsOf = (account: string) =>
+          history.orders(account, { after: 0, limit: 10 }).items.map(({ order_id }) => order_id)
+        expect(idsOf('bob')).toEqual([id(2)])
+        expect(idsOf('alice')).toEqual([id(1), id(3)])
+        expect(history.fills('alice', 0, 10).items.map(({ fill_index }) => fill_index)).toContain(1)
+      }
+      expect(history.events('alice', 0, 10).items).toHaveLength(7)
+    })
+  })
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { CommandBody } from '../../../engine/commands'
 import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
-import { ByteIndex } from '../../../engine/memory/byte_index'
+import { RowQueue } from '../../../engine/memory/row_queue'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { FIXED_HASH_SEED, key, SIGNATURE, seeded, settings, World } from '../../kit/venue/machine_world'
 
@@ -15,6 +15,7 @@ const opening = {
   blinding: seeded('b'),
   commitment: seeded('c'),
   nullifier: seeded('n'),
+  leaf: 5,
 }
 const note = { ...opening, leaf_index: 7 }
 const owner = { account_id: 'alice', trading_key: key('a'), signature: SIGNATURE }
@@ -43,6 +44,7 @@ const request = {
   request_account: key('q'),
   refund_inner: seeded('i'),
   stage: 'vanished' as const,
+  leaf_index: 7,
 }
 const refund = { outcome: 'refunded' as const, refund_commitment: seeded('c'), refund_leaf_index: 4 }
 
@@ -123,6 +125,7 @@ const COMMANDS: CommandBody[] = [
   {
     kind: 'payout_stage',
     stage: { number: 3, stage: 'finalized', signature: SIGNATURE, slot: 4, ...refund },
+    refund_spent: true,
   },
   { kind: 'queue_capacity', capacity: 120 },
   {
@@ -148,7 +151,13 @@ const COMMANDS: CommandBody[] = [
     kind: 'spent_restored',
     batches: [{ batch_id: 1, nullifiers: [seeded('n')], signature: SIGNATURE, slot: 7 }],
   },
-  { kind: 'snapshot_taken', seq: 9, state_hash: seeded('h') },
+  {
+    kind: 'snapshot_taken',
+    seq: 9,
+    state_hash: seeded('h'),
+    catalogue_hash: seeded('c'),
+    covered: { leaves: 4, nullifiers: 3, retired: 2, finals: 1 },
+  },
   { kind: 'released' },
 ]
 
@@ -175,20 +184,20 @@ test('type bytes stand for ever in the order of their first publication', () => 
   )
 })
 
-test('an index of keys finds the first place of each and nothing else, also after growing', () => {
+test('a queue of rows finds the newest place of each and nothing else, also after growing', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4_000 }), (names) => {
-      const index = new ByteIndex(FIXED_HASH_SEED)
+      const index = new RowQueue(32, 32, FIXED_HASH_SEED)
       const model = new Map<number, number>()
       for (const [at, name] of names.entries()) {
         expect(index.append(seeded(`${name}`))).toBe(at)
-        if (!model.has(name)) model.set(name, at)
+        model.set(name, at)
       }
       for (const [name, at] of model) expect(index.indexOf(seeded(`${name}`))).toBe(at)
       expect(index.has(seeded('none'))).toBe(false)
       const [written, again] = [new ByteWriter(), new ByteWriter()]
       for (const _ of index.encode(written));
-      const read = new ByteIndex(FIXED_HASH_SEED)
+      const read = new RowQueue(32, 32, FIXED_HASH_SEED)
       read.decode(new ByteReader(written.done()))
       for (const _ of read.encode(again));
       expect(again.done()).toEqual(written.done())

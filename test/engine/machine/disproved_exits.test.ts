@@ -4,7 +4,7 @@ import type { NoteFact } from '../../../engine/commands'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
-import { spentBatch, spentBatches } from '../../../engine/machine/state/batch'
+import { coverable, spentBatch, spentBatches } from '../../../engine/machine/state/past'
 import type { State } from '../../../engine/machine/state/state'
 import type { ExitRequest } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
@@ -72,7 +72,7 @@ function packed(known: boolean) {
 const numbersOf = (state: State, batch_id: number) =>
   payloadOf(state, batch_id)!.payouts.map(({ number, kind }) => [number, kind])
 const spentOf = (state: State) =>
-  [...spentBatches(state)].map(({ nullifiers }) => nullifiers.map((one) => toHex(one)))
+  [...spentBatches(state, undefined, 1)].map(({ nullifiers }) => nullifiers.map((one) => toHex(one)))
 
 for (const known of [false, true])
   test(`an exit of a note that the engine ${known ? 'holds' : 'never saw'} leaves its batch`, () => {
@@ -82,7 +82,7 @@ for (const known of [false, true])
     const kinds = () => batches.flatMap((id) => numbersOf(state, id))
     const withdrawal = (number: number): [number, 'withdrawal'] => [number, 'withdrawal']
     expect(kinds()).toEqual([withdrawal(1), [2, 'exit'], withdrawal(3), withdrawal(4)])
-    expect(spentBatch(state, request.nullifier)?.batch_id).toBe(1)
+    expect(spentBatch(state, undefined, request.nullifier)?.batch_id).toBe(1)
     report(world, request, 'vanished')
     expect(kinds()).toEqual([withdrawal(1), withdrawal(2), withdrawal(3)])
     expect(state.settlement).toMatchObject({ next_payout: 4, payouts_open: 3 })
@@ -90,7 +90,7 @@ for (const known of [false, true])
     const gone = toHex(request.nullifier)
     expect(spentOf(state)).toEqual(before.map((batch) => batch.filter((one) => one !== gone)))
     expect(payloadOf(state, 1)!.nullifiers.map((one) => toHex(one))).toEqual(spentOf(state)[0]!)
-    expect(spentBatch(state, request.nullifier)).toBeUndefined()
+    expect(spentBatch(state, undefined, request.nullifier)).toBeUndefined()
     if (known) expect(state.notes.find(request.commitment)?.status).toBe('free')
     const read = decodeState(encodeState(state), FIXED_HASH_SEED)
     expect(encodeState(read)).toEqual(encodeState(state))
@@ -176,7 +176,7 @@ test('an exit with the nullifier of a note that a later batch spends leaves its 
   expect(auctions[0]).toMatchObject({ volume_lots: 10 })
   world.hashAll()
   expectWithout(world, 2, [note])
-  expect(spentBatch(world.state, note.nullifier)?.batch_id).toBe(2)
+  expect(spentBatch(world.state, undefined, note.nullifier)?.batch_id).toBe(2)
   expect(world.state.settlement).toMatchObject({ next_payout: 1, payouts_open: 0 })
 })
 
@@ -186,7 +186,7 @@ test('an exit that is packed while the batch which spends its nullifier is being
   report(world, inventedFor(note), 'finalized')
   pack(world)
   expectWithout(world, 2, [note])
-  expect(spentBatch(world.state, note.nullifier)?.batch_id).toBe(1)
+  expect(spentBatch(world.state, undefined, note.nullifier)?.batch_id).toBe(1)
 })
 
 test('a nullifier that a landed exit spent is not spent again, until its batch is taken back', () => {
@@ -202,4 +202,18 @@ test('a nullifier that a landed exit spent is not spent again, until its batch i
   world.stage(1, 'submitted')
   world.hashAll()
   expectWithout(world, 2, [note])
+})
+
+test('the nullifier of a landed batch stays in the state while a waiting exit has it, and then leaves', () => {
+  const { world, note, cross } = resting()
+  cross()
+  report(world, inventedFor(note), 'finalized')
+  world.hashAll()
+  for (const stage of ['submitted', 'confirmed', 'finalized'] as const) world.stage(1, stage)
+  const { state } = world
+  expect(coverable(state).nullifiers).toBe(state.nullifiers.indexOf(note.nullifier)!)
+  expect(coverable(state).nullifiers).toBeLessThan(state.nullifiers.size)
+  pack(world)
+  expect(state.settlement.exits.size).toBe(0)
+  expect(coverable(state).nullifiers).toBe(state.nullifiers.size)
 })

@@ -8,8 +8,8 @@ import { newAccount, type TradingKey } from '../../../engine/machine/state/accou
 import { LiveOrders } from '../../../engine/machine/state/live_orders'
 import { Notes } from '../../../engine/machine/state/notes'
 import type { Order, OrderFacts } from '../../../engine/machine/state/order'
-import { ByteIndex } from '../../../engine/memory/byte_index'
 import { newList } from '../../../engine/memory/handle_list'
+import { RowQueue } from '../../../engine/memory/row_queue'
 import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 
 const instruments = new World().state.instrument_list
@@ -27,10 +27,9 @@ function venue() {
       orders: newList(),
     }),
   )
-  const leaves = new ByteIndex(FIXED_HASH_SEED)
-  const key_index = new ByteIndex(FIXED_HASH_SEED)
+  const key_index = new RowQueue(32, 32, FIXED_HASH_SEED)
   for (const key of keys) key_index.append(key.bytes)
-  const notes = new Notes({ key_index, key_list: keys, leaves }, FIXED_HASH_SEED)
+  const notes = new Notes({ key_index, key_list: keys }, FIXED_HASH_SEED)
   const pool = new OrderPool(4)
   return { keys, notes, pool, orders: new LiveOrders({ keys, instruments, notes, pool }, FIXED_HASH_SEED) }
 }

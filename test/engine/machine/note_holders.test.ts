@@ -7,7 +7,7 @@ import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
 import { Notes } from '../../../engine/machine/state/notes'
 import type { State } from '../../../engine/machine/state/state'
-import { ByteIndex } from '../../../engine/memory/byte_index'
+import { RowQueue } from '../../../engine/memory/row_queue'
 import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
 import { played } from './played'
 import { steps } from './random_commands'
@@ -32,12 +32,13 @@ function checkHolds(state: State): void {
   for (const note of state.notes.values()) living.add(note.handle)
   for (const handle of living) expect(state.notes.holds(state.notes.at(handle))).toBe(counts.get(handle) ?? 0)
   expect(state.notes.lives).toBe(living.size)
-  const commitments = [...living].map((handle) => state.notes.at(handle).commitment)
-  const leafless = commitments.filter((bytes) => bytes !== undefined && !state.leaves.has(bytes))
-  expect(state.notes.leafless).toBe(leafless.length)
+  for (const handle of living) {
+    const { commitment, landed, known } = state.notes.at(handle)
+    if (known) expect(landed).toBe(state.leaves.has(commitment!))
+  }
 }
 
-test('notes are held by what refers to them and by nothing else, and have their leaf if there is one, also after a snapshot', () => {
+test('notes are held by what refers to them and by nothing else, and know whether their leaf is final, also after a snapshot', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       const world = played(stream, ({ state }, at) => {
@@ -60,33 +61,28 @@ const facts = (serial: number) => ({
   ...(serial % 2 === 0 ? {} : { nullifier: seeded(`nullifier ${serial}`) }),
 })
 
-/** `leaf` is where its commitment was finalized; `cited` whether that was told when it was made. */
 type Modelled = {
   note: Note
   serial: number
   leaf: number | undefined
-  cited: boolean
+  landed: boolean
   spent: boolean
   holds: number
   known: boolean
 }
 
-/** A third of the notes is opened at a leaf that stands, a third is a leaf and nobody says so, a third has none yet. */
-function create(notes: Notes, leaves: ByteIndex, serial: number): Modelled {
-  const commitment = seeded(`commitment ${serial}`)
-  const leaf = serial % 3 === 0 ? undefined : leaves.append(commitment)
-  const cited = serial % 3 === 1
-  const note = notes.create(cited ? { ...facts(serial), leaf_index: leaf! } : facts(serial))
+/** A third of the notes is opened at a final leaf, a third cites a leaf that is not final, a third has none yet. */
+function create(notes: Notes, serial: number): Modelled {
+  const leaf = serial % 3 === 0 ? undefined : serial
+  const landed = serial % 3 === 1
+  const note = notes.create(
+    leaf === undefined ? facts(serial) : { ...facts(serial), leaf_index: leaf, landed },
+  )
   notes.register(note)
-  return { note, serial, leaf, cited, spent: false, holds: 0, known: true }
+  return { note, serial, leaf, landed, spent: false, holds: 0, known: true }
 }
 
-function land(notes: Notes, leaves: ByteIndex, one: Modelled): void {
-  one.leaf ??= leaves.append(seeded(`commitment ${one.serial}`))
-  notes.land(one.note, one.leaf)
-}
-
-function change(notes: Notes, leaves: ByteIndex, one: Modelled, op: string): void {
+function change(notes: Notes, one: Modelled, op: string): void {
   if (op === 'hold') {
     notes.hold(one.note)
     one.holds++
@@ -99,7 +95,10 @@ function change(notes: Notes, leaves: ByteIndex, one: Modelled, op: string): voi
   } else if (op === 'spend') {
     one.note.status = 'spent'
     one.spent = true
-  } else if (op === 'land') land(notes, leaves, one)
+  } else if (op === 'land') {
+    one.note.land()
+    one.landed = true
+  }
 }
 
 const moves = fc.array(
@@ -113,15 +112,12 @@ const moves = fc.array(
 test('the memory of notes agrees with a map of objects, and a reference to a note that is gone says so', () => {
   fc.assert(
     fc.property(moves, (stream) => {
-      const leaves = new ByteIndex(FIXED_HASH_SEED)
-      const notes = new Notes(
-        { key_index: new ByteIndex(FIXED_HASH_SEED), key_list: [], leaves },
-        FIXED_HASH_SEED,
-      )
+      const key_index = new RowQueue(32, 32, FIXED_HASH_SEED)
+      const notes = new Notes({ key_index, key_list: [] }, FIXED_HASH_SEED)
       const model: Modelled[] = []
       stream.forEach(({ op, pick }, serial) => {
         if (op === 'create') {
-          model.push(create(notes, leaves, serial))
+          model.push(create(notes, serial))
           return
         }
         const one = model[pick % Math.max(1, model.length)]
@@ -132,39 +128,24 @@ test('the memory of notes agrees with a map of objects, and a reference to a not
           expect(() => notes.hold(one.note)).toThrow('gone')
           return
         }
-        change(notes, leaves, one, op)
+        change(notes, one, op)
       })
       const known = model.filter((one) => one.known)
       expect([...notes.values()].map(({ handle }) => handle)).toEqual(known.map(({ note }) => note.handle))
       expect(notes.size).toBe(known.length)
       expect(notes.lives).toBe(model.filter((one) => one.known || one.holds > 0).length)
-      for (const { note, serial, leaf, cited, spent, holds, known } of model) {
+      for (const { note, serial, leaf, landed, spent, holds, known } of model) {
         const { status: _, ...expected } = facts(serial)
         if (!known && holds === 0) continue
         expect(notes.find(expected.commitment)?.is(note) ?? false).toBe(known)
         const { owner, mint, amount, commitment, blinding, nullifier, leaf_index } = note
         const found = { owner, mint, amount, commitment, blinding, nullifier, leaf_index }
-        expect(found).toEqual({ nullifier: undefined, leaf_index: cited ? leaf : undefined, ...expected })
+        expect(found).toEqual({ nullifier: undefined, leaf_index: leaf, ...expected })
+        expect(note.landed).toBe(landed)
         expect(note.spent_in).toBe(0)
         expect(note.status).toBe(spent ? 'spent' : 'free')
       }
     }),
     { numRuns: 60 },
   )
-})
-
-test('a leaf told of a note before it is final is kept, and so is the commitment where another lands there', () => {
-  const leaves = new ByteIndex(FIXED_HASH_SEED)
-  const notes = new Notes(
-    { key_index: new ByteIndex(FIXED_HASH_SEED), key_list: [], leaves },
-    FIXED_HASH_SEED,
-  )
-  const [early, wrong] = [1, 2].map((serial) => notes.create({ ...facts(serial), leaf_index: serial }))
-  const told = () => [early, wrong].map((note) => [note!.leaf_index, note!.commitment])
-  const expected = [1, 2].map((serial) => [serial, seeded(`commitment ${serial}`)])
-  expect(told()).toEqual(expected)
-  for (const name of ['another', 'commitment 1', 'a third', 'commitment 2']) leaves.append(seeded(name))
-  notes.land(early!, 1)
-  notes.land(wrong!, 3)
-  expect(told()).toEqual(expected)
 })

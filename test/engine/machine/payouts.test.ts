@@ -4,7 +4,7 @@ import type { NoteFact } from '../../../engine/commands'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { openPayouts, payloadOf } from '../../../engine/machine/settlement/payload'
-import { spentBatch } from '../../../engine/machine/state/batch'
+import { spentBatch } from '../../../engine/machine/state/past'
 import { encodeBase58 } from '../../../protocol/base58'
 import type * as wire from '../../../protocol/wire/trading'
 import {
@@ -254,10 +254,10 @@ test('the spent batch of a nullifier is found, with all of its nullifiers', () =
     return note
   })
   notes.forEach((note, at) => {
-    expect(spentBatch(world.state, note.nullifier)).toEqual({
+    expect(spentBatch(world.state, undefined, note.nullifier)).toEqual({
       batch_id: at + 1,
       nullifiers: [note.nullifier],
     })
   })
-  expect(spentBatch(world.state, seeded('unspent'))).toBeUndefined()
+  expect(spentBatch(world.state, undefined, seeded('unspent'))).toBeUndefined()
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import type { NoteFact } from '../../../engine/commands'
 import { emptyTrees, hashBatch } from '../../../engine/hashing/trees'
 import { nextHashJob, payloadOf } from '../../../engine/machine/settlement/payload'
-import { spentBatches } from '../../../engine/machine/state/batch'
+import { spentBatches } from '../../../engine/machine/state/past'
 import { fieldToBytes } from '../../../protocol/field'
 import {
   decodeMemo,
@@ -23,7 +23,8 @@ function deposit(world: World, owner: Uint8Array, mint: Uint8Array, amount: bigi
   const blinding = fieldToBytes(BigInt(1_000 + leaf_index))
   const commitment = openingCommitment({ owner, mint, amount, blinding, leaf_index })
   world.must({ kind: 'leaves', first_index: leaf_index, leaves: [commitment], slot: 1 })
-  return { mint, amount, blinding, leaf_index, commitment, nullifier: nullifierOf(commitment, blinding) }
+  const nullifier = nullifierOf(commitment, blinding)
+  return { mint, amount, blinding, leaf_index, commitment, nullifier, leaf: leaf_index }
 }
 const used = (note: NoteFact) => ({ collateral_commitment: note.commitment, opening: note })
 
@@ -64,7 +65,9 @@ test('outputs carry the commitments and memos that a wallet recomputes from anch
   expect(payload.nullifiers.map((one) => one.toHex()).sort()).toEqual(
     [quote.nullifier, base.nullifier].map((one) => one.toHex()).sort(),
   )
-  expect([...spentBatches(world.state)]).toEqual([{ batch_id: 1, nullifiers: payload.nullifiers }])
+  expect([...spentBatches(world.state, undefined, 1)]).toEqual([
+    { batch_id: 1, nullifiers: payload.nullifiers },
+  ])
   expect(trees.spent.leaf(0)).toEqual(spentLogLeaf(1, payload.nullifiers))
 })
 

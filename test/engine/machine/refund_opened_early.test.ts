@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { CommandBody, NoteFact } from '../../../engine/commands'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
+import { appendSpent } from '../../../engine/machine/state/batch'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import type { RefusalCode } from '../../../protocol/refusals'
 import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
@@ -132,7 +133,7 @@ test('a refund note that is spent, settled and forgotten before its payout is fi
   world.landBatches()
   expect(world.state.notes.find(note.commitment)).toBeUndefined()
   // The nullifier that the refund's own blinding gives; the world's hashes are not Poseidon.
-  world.state.nullifiers.append(nullifierOf(note.commitment, withdrawal.refund_blinding!))
+  appendSpent(world.state, 1, [nullifierOf(note.commitment, withdrawal.refund_blinding!)])
   finalize()
   expectRefused(world, note, 'note_spent')
   expect(owed(world)).toBe(DEPOSITED)

@@ -1,10 +1,12 @@
-/** Snapshots taken under load, by a process that dies by kill -9 between and during them, are what a replay gives. */
+/** Snapshots and stores of a process that dies by kill -9 between and during writing them are what a replay gives. */
 import { expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { loadState } from '../../../engine/boot/load_state'
+import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { indexOf, PAST_KINDS, queuesOf, rowAt } from '../../../engine/machine/state/past'
 import type { ChainPort } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
@@ -14,7 +16,10 @@ import { testConfig, testKeys } from '../../kit/venue/open_test_venue'
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 4)
 const SEED = Number(process.env['TACIT_CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const VICTIM = new URL('./snapshot_victim.ts', import.meta.url).pathname
+const ROUND_MS_MAX = 30_000
 const DELAY_MS_MAX = 60
+/** Enough that parts of the stores are merged. */
+const SNAPSHOTS_MAX = 7
 
 /** Runs the victim until it has taken `snapshots`, then kills it at some later moment. @returns the lines it printed. */
 async function trade(dir: string, snapshots: number, delay_ms: number): Promise<string[][]> {
@@ -51,39 +56,67 @@ async function boot(dir: string, lines: string[][]) {
   const vault = { ...new Ledger([], publicKeyOf(settlement_seed)).config, epoch: 1 }
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
   expect(loaded.verdict.fault).toBeUndefined()
-  const ended = [...loaded.state.finals.values()].map(({ order_id }) => order_id)
+  const { rows } = loaded.state.finals
+  const numbers = Array.from({ length: rows.size - rows.first }, (_, at) => rows.first + at)
+  const ended = numbers.map((number) => rows.at(number).subarray(0, 16).toHex())
   const orders = new Set([...loaded.state.orders.keys(), ...ended])
   const found = {
     state: toHex(encodeState(loaded.state)),
     from_seq: loaded.snapshot?.seq ?? 0,
+    rows: rowsOf(loaded),
     orders,
     live: new Set(loaded.state.orders.keys()),
   }
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+  loaded.stores.close()
   return found
 }
 
-test(`a boot from a snapshot of a killed venue equals a boot from its journal (${ROUNDS} rounds, seed ${SEED})`, async () => {
-  let random = SEED
-  for (let round = 0; round < ROUNDS; round++) {
-    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
-    const dir = mkdtempSync(join(tmpdir(), 'tacit-snapshots-'))
-    try {
-      const lines = await trade(dir, 1 + (round % 3), (random >>> 8) % DELAY_MS_MAX)
-      const said = (word: string) => lines.filter(([first]) => first === word).map((line) => line[1]!)
-      const from_snapshot = await boot(dir, lines)
-      expect(from_snapshot.from_seq).toBeGreaterThanOrEqual(Number(said('snapshot').at(-1)))
-      expect(said('placed').filter((id) => !from_snapshot.orders.has(id))).toEqual([])
-      expect(said('cancelled').filter((id) => from_snapshot.live.has(id))).toEqual([])
-      rmSync(join(dir, 'snapshots'), { recursive: true })
-      const from_journal = await boot(dir, lines)
-      expect(from_journal.from_seq).toBe(0)
-      expect(from_snapshot.state === from_journal.state).toBe(true)
-      expect(existsSync(join(dir, 'snapshots'))).toBe(true)
-    } finally {
-      rmSync(dir, { recursive: true, force: true })
+/** A hash of all rows that ever left the state or are about to, each of which must be found by its key. */
+function rowsOf({ state, stores }: Loaded): { hash: string; count: number } {
+  const hash = createHash('sha256')
+  let count = 0
+  for (const kind of PAST_KINDS) {
+    const end = queuesOf(state)[kind].size
+    expect(queuesOf(state)[kind].first).toBeLessThanOrEqual(stores.covered[kind])
+    for (let number = 0; number < end; number++) {
+      const row = rowAt(state, stores, kind, number)
+      expect(indexOf(state, stores, kind, row)).toBe(number)
+      if (number < stores.covered[kind]) expect(stores.indexOf(kind, row)).toBe(number)
+      hash.update(row)
     }
+    count += stores.covered[kind]
   }
-}, 120_000)
+  return { hash: hash.digest('hex'), count }
+}
+
+test(
+  `a boot from a snapshot of a killed venue equals a boot from its journal (${ROUNDS} rounds, seed ${SEED})`,
+  async () => {
+    let random = SEED
+    for (let round = 0; round < ROUNDS; round++) {
+      random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
+      const dir = mkdtempSync(join(tmpdir(), 'tacit-snapshots-'))
+      try {
+        const lines = await trade(dir, 1 + ((2 * round) % SNAPSHOTS_MAX), (random >>> 8) % DELAY_MS_MAX)
+        const said = (word: string) => lines.filter(([first]) => first === word).map((line) => line[1]!)
+        const from_snapshot = await boot(dir, lines)
+        expect(from_snapshot.from_seq).toBeGreaterThanOrEqual(Number(said('snapshot').at(-1)))
+        expect(said('placed').filter((id) => !from_snapshot.orders.has(id))).toEqual([])
+        expect(said('cancelled').filter((id) => from_snapshot.live.has(id))).toEqual([])
+        rmSync(join(dir, 'snapshots'), { recursive: true })
+        const from_journal = await boot(dir, lines)
+        expect(from_journal.from_seq).toBe(0)
+        expect(from_snapshot.state === from_journal.state).toBe(true)
+        expect(from_snapshot.rows).toEqual(from_journal.rows)
+        expect(from_snapshot.rows.count).toBeGreaterThan(0)
+        expect(existsSync(join(dir, 'snapshots'))).toBe(true)
+      } finally {
+        rmSync(dir, { recursive: true, force: true })
+      }
+    }
+  },
+  ROUNDS * ROUND_MS_MAX,
+)

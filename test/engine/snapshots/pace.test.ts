@@ -11,11 +11,17 @@ import {
   type SnapshotPoint,
 } from '../../../engine/snapshots/open_snapshot_maker'
 import { Snapshotting } from '../../../engine/snapshots/snapshotting'
+import type { Stores } from '../../../engine/stores/stores'
+
+const MADE: MadeSnapshot = {
+  state_hash: new Uint8Array(32),
+  catalogue_hash: new Uint8Array(32),
+  covered: { leaves: 0, nullifiers: 0, retired: 0, finals: 0 },
+  retire_before: 0,
+}
 
 /** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
-function site(
-  outcome: () => Promise<MadeSnapshot> = async () => ({ state_hash: new Uint8Array(32), retire_before: 0 }),
-) {
+function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
   const fatal: Error[] = []
@@ -29,6 +35,7 @@ function site(
     } as unknown as Journal,
     history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
     facts: { mark: () => undefined } as unknown as PublicFacts,
+    stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
       make: (point: SnapshotPoint) => {
@@ -95,7 +102,7 @@ test('a failure is counted and tried again, and the journal keeps everything mea
   let fails = true
   const { now, made, retired, look, snapshotting } = site(async () => {
     if (fails) throw new Error('disk full')
-    return { state_hash: new Uint8Array(32), retire_before: 50 }
+    return { ...MADE, retire_before: 50 }
   })
   now.seq = 100
   await look()

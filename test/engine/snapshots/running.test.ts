@@ -1,11 +1,30 @@
-/** Snapshots of a running venue: equal to its state, beside its intake, and the end of journal nobody needs. */
-import { afterEach, expect, test } from 'bun:test'
+/** Snapshots of a running venue: equal to its state, beside its intake, the end of journal nobody needs, hostile stores. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
+import { verifyBackup } from '../../../engine/boot/verify_backup'
+import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
+
+// A snapshot on a busy machine takes as long as a stalled chain.
+const { stall_min_ms } = LIMITS
+beforeAll(() => Object.assign(LIMITS, { stall_min_ms: 600_000 }))
+afterAll(() => Object.assign(LIMITS, { stall_min_ms }))
 
 let site = new TestSite()
 afterEach(async () => {
@@ -106,6 +125,188 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+}, 20_000)
+
+/** What a host does to a part while the venue is stopped. */
+const HOSTILE = {
+  deleted: (part: string) => rmSync(part),
+  cut: (part: string) => truncateSync(part, statSync(part).size - 1),
+}
+
+const partsOf = ({ config }: TestVenue) => {
+  const dir = join(config.data_dir, 'stores')
+  return readdirSync(dir)
+    .filter((name) => name.endsWith('.part'))
+    .map((name) => join(dir, name))
+}
+
+for (const [name, spoil] of Object.entries(HOSTILE))
+  test(`stores of which every part is ${name} are rebuilt from the journal, and the venue goes on`, async () => {
+    const first = await site.open()
+    const trader = await traded(first, 3)
+    await first.engine.snapshotting.now()
+    await first.engine.anchoring.now()
+    const { state } = first.engine
+    const leaf = first.engine.loaded.stores.at('leaves', 0).slice()
+    expect(state.leaves.first).toBeGreaterThan(0)
+    const orders = [...state.orders.keys()]
+    await first.close()
+    for (const part of partsOf(first)) spoil(part)
+    const second = await site.open()
+    expect(second.engine.loaded.snapshot).toBeUndefined()
+    expect([...second.engine.state.orders.keys()]).toEqual(orders)
+    expect(second.engine.state.leaves.first).toBe(state.leaves.first)
+    expect(second.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
+    expect(second.engine.loaded.stores.at('leaves', 0)).toEqual(leaf)
+    await second.venue.cancelAll('alice', [trader.cancelAll()])
+    await second.engine.sequencer.durable()
+    await second.engine.snapshotting.now()
+    expect(second.engine.snapshotting.failures).toBe(0)
+    await second.close()
+    const third = await site.open()
+    expect(third.engine.loaded.snapshot).toBeDefined()
+    expect(third.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
+  }, 20_000)
+
+test('stores as they were before the newest snapshot count with the older one, and the replay adds the rest', async () => {
+  const first = await site.open()
+  const trader = await traded(first, 3)
+  await first.engine.snapshotting.now()
+  const { newest: older, parts } = await kept(first)
+  await first.venue.cancelAll('alice', [trader.cancelAll()])
+  await first.engine.sequencer.durable()
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const rows = first.engine.loaded.stores.covered
+  expect(rows.finals).toBeGreaterThan(3)
+  await first.close()
+  const dir = join(first.config.data_dir, 'stores')
+  rmSync(dir, { recursive: true })
+  cpSync(parts, dir, { recursive: true })
+  const { engine } = await site.open()
+  expect(engine.loaded.snapshot?.seq).toBe(older)
+  expect(engine.loaded.stores.covered).toEqual(rows)
+  for (let number = 0; number < rows.finals; number++)
+    expect(engine.loaded.stores.indexOf('finals', engine.state.finals.rows.at(number))).toBe(number)
+}, 20_000)
+
+/** The newest snapshot, and a copy of its stores. */
+async function kept({ engine, config }: TestVenue) {
+  const parts = join(config.data_dir, 'stores-copy')
+  cpSync(join(config.data_dir, 'stores'), parts, { recursive: true })
+  return { newest: engine.snapshotting.newest?.seq, parts }
+}
+
+/** What a host does to a part under a running venue. */
+const SPOILED_BLOCKS = {
+  swapped: (bytes: Buffer) => Buffer.concat([bytes.subarray(BLOCK_BYTES), bytes.subarray(0, BLOCK_BYTES)]),
+  zeroed: (bytes: Buffer) => Buffer.alloc(bytes.length),
+  cut: (bytes: Buffer) => bytes.subarray(0, BLOCK_BYTES / 2),
+}
+
+for (const [name, spoil] of Object.entries(SPOILED_BLOCKS))
+  test(`blocks that are ${name} end the venue at the first lookup, and the next start rebuilds them`, async () => {
+    const first = await site.open()
+    const trader = await traded(first, 3)
+    const deposit = trader.deposit('quote', 200_000_000n)
+    await first.chain.finalizeLeaves()
+    await first.engine.snapshotting.now()
+    await first.engine.anchoring.now()
+    for (const part of partsOf(first)) writeFileSync(part, spoil(readFileSync(part)))
+    const request = trader.place(deposit)
+    await expectFailed(first.venue.place('alice', request))
+    expect(first.fatal.map((error) => error.name)).toEqual(['StoreDamaged'])
+    await expectFailed(first.venue.cancelAll('alice', [trader.cancelAll()]))
+    await first.close()
+    const second = await site.open()
+    expect(second.engine.loaded.snapshot).toBeUndefined()
+    expect((await second.venue.place('alice', request)).order_id).toBe(request.order_id)
+    expect(second.fatal).toEqual([])
+  }, 20_000)
+
+test('a block that no lookup reads is noticed by a later snapshot and by the check of a backup', async () => {
+  const first = await site.open()
+  const trader = await traded(first, 3)
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const { genesis_hash, program_id, config_account } = first.chain
+  const judged = async () => {
+    const config = await first.chain.readConfig()
+    const chain = { genesis_hash, program_id, config_account, config }
+    return verifyBackup({ dir: first.config.data_dir, keys: site.keys, chain })
+  }
+  const { seq } = first.engine.snapshotting.newest!
+  expect((await judged()).snapshot).toEqual({ seq, agrees: true })
+  const part = partsOf(first)[0]!
+  const bytes = readFileSync(part)
+  writeFileSync(part, bytes.fill(0, bytes.length - BLOCK_BYTES))
+  expect((await judged()).snapshot).toBeUndefined()
+  await first.venue.cancelAll('alice', [trader.cancelAll()])
+  await first.engine.sequencer.durable()
+  expect(first.fatal).toEqual([])
+  await first.engine.snapshotting.now()
+  expect(first.fatal.map(({ name }) => name)).toEqual(['StoreDamaged'])
+  await first.close()
+  const { engine } = await site.open()
+  expect(engine.loaded.snapshot).toBeUndefined()
+  expect(engine.loaded.stores.covered.finals).toBeGreaterThan(0)
+}, 20_000)
+
+async function expectFailed(promise: Promise<unknown>): Promise<void> {
+  const outcome = await promise.then(
+    () => 'answered',
+    () => 'failed',
+  )
+  expect(outcome).toBe('failed')
+}
+
+test('without the stores, and with a journal that begins later, the start is refused with what to do', async () => {
+  const first = await site.open({ retention_days: 1e-9 })
+  const trader = await traded(first, 2)
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await first.chain.finalizeLeaves()
+  for (let round = 0; round < 2; round++) {
+    await fillSegment(first, trader, deposit)
+    await first.engine.snapshotting.now()
+  }
+  expect(first.engine.loaded.journal.firstSeq()).toBeGreaterThan(1)
+  await first.engine.anchoring.now()
+  await first.close()
+  for (const part of partsOf(first)) rmSync(part)
+  const config = await first.chain.readConfig()
+  const opening = loadState(first.config, { keys: site.keys, chain: first.chain }, config, {
+    segment_bytes: 2 * 1024 * 1024,
+  })
+  const error = await opening.then(
+    () => undefined,
+    (reason: Error) => reason,
+  )
+  expect(error).toBeInstanceOf(StoreDamaged)
+  expect(error!.message).toContain('from a backup')
+}, 20_000)
+
+test('files that no snapshot names go at a start, but not while the chain contradicts the journal', async () => {
+  const first = await site.open()
+  await traded(first, 2)
+  await first.engine.snapshotting.now()
+  await first.engine.anchoring.now()
+  const config = await first.chain.readConfig()
+  await first.close()
+  const newer = join(first.config.data_dir, 'stores', `${'f'.repeat(16)}.part`)
+  writeFileSync(newer, new Uint8Array(1))
+  for (const [journal_seq, fault] of [
+    [config.journal_seq + 1_000, 'rolled_back'],
+    [config.journal_seq, undefined],
+  ] as const) {
+    const ports = { keys: site.keys, chain: first.chain }
+    const loaded = await loadState(first.config, ports, { ...config, journal_seq })
+    expect(loaded.verdict.fault).toBe(fault)
+    expect(existsSync(newer)).toBe(fault !== undefined)
+    await loaded.journal.close()
+    await loaded.history.close()
+    loaded.facts.close()
+    loaded.stores.close()
+  }
 }, 20_000)
 
 test('journal within the retention stays', async () => {

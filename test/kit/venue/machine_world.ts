@@ -141,7 +141,7 @@ export class World {
     const commitment = sha256(owner, mint, u64Le(amount), blinding)
     const nullifier = sha256(utf8('nullifier'), commitment, blinding)
     this.must({ kind: 'leaves', first_index: leaf_index, leaves: [commitment], slot: this.state.slot })
-    return { mint, amount, blinding, leaf_index, commitment, nullifier }
+    return { mint, amount, blinding, leaf_index, commitment, nullifier, leaf: leaf_index }
   }
 
   /** A place command by `owner`, with enough deposited for it unless `change` names a note. */
@@ -223,9 +223,10 @@ export class World {
   /** A payout as the chain shows it; paid unless `change` says otherwise. */
   payout(number: number, stage: PayoutStage['stage'], change: Partial<PayoutStage> = {}): void {
     const signature = new Uint8Array(64).fill(100 + number)
-    const outcome = stage === 'submitted' ? undefined : 'paid'
+    const outcome = stage === 'submitted' ? undefined : ('paid' as const)
     const { slot } = this.state
-    this.must({ kind: 'payout_stage', stage: { number, stage, outcome, signature, slot, ...change } })
+    const shown = { number, stage, outcome, signature, slot, ...change }
+    this.must({ kind: 'payout_stage', stage: shown, refund_spent: false })
   }
 
   /** Takes every hashed batch to finality and its outputs into the tree. */

@@ -2,12 +2,12 @@
 import { afterEach, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { disk } from '../../engine/journal/disk'
-import { LIMITS } from '../../engine/limits'
-import { fillUp, isMountable, setReadOnly, withSmallVolume } from '../kit/small_volume'
-import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
-import { refusalOf } from '../kit/venue/refusal_of'
-import { Trader } from '../kit/venue/trader'
+import { disk } from '../../../engine/journal/disk'
+import { LIMITS } from '../../../engine/limits'
+import { fillUp, isMountable, setReadOnly, withSmallVolume } from '../../kit/small_volume'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
+import { Trader } from '../../kit/venue/trader'
 
 const real = { ...disk }
 let site = new TestSite()

@@ -1,7 +1,7 @@
 /** A host whose wall clock is wrong by 40 days, at a start or while it runs: no history goes, and no decision changes. */
 import { afterEach, expect, test } from 'bun:test'
-import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
-import { Trader } from '../kit/venue/trader'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
 
 let site = new TestSite()
 afterEach(async () => {

@@ -2,9 +2,9 @@
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { verifySignature } from '../protocol/ed25519'
-import { median } from './kit/figures'
-import { named, pairNamed } from './venue/bench_config'
+import { verifySignature } from '../../protocol/ed25519'
+import { named, pairNamed } from '../venue/bench_config'
+import { median } from './figures'
 
 type VerifyLimit = {
   /** Checks per second of wall time, on one thread. */

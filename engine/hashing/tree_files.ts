@@ -1,0 +1,203 @@
+/**
+ * Keeps the nodes of both trees in files, one for each level, so that memory and boot do not grow with the trees. All of it is
+ * derived: what does not authenticate is computed again from the leaves.
+ */
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { concatBytes, utf8 } from '../../protocol/bytes'
+import { blob, fixed, list, struct, text, uint } from '../../protocol/codec'
+import { type LevelParts, NODE_BYTES, PART_BYTES, TreeLevel } from '../../protocol/notes/merkle_tree'
+import { LIMITS } from '../limits'
+import { type Trees, treesOf } from './trees'
+
+/** The last part of each level, which still changes, and the number of its nodes. */
+const EDGE = struct({ levels: list(struct({ tree: text, height: uint, nodes: uint, last: blob })) })
+const SEALED = struct({ tag: fixed(32), edge: blob })
+const EDGE_NAME = 'trees.edge'
+const TAG_BYTES = 32
+const RECORD_BYTES = PART_BYTES + TAG_BYTES
+const PART_NODES = PART_BYTES / NODE_BYTES
+
+/** A file of the trees differs from what was written. */
+export class TreesDamaged extends Error {
+  override readonly name = 'TreesDamaged'
+}
+
+/** What makes the saved edge wrong. */
+type Spoiled = { reopened: () => void; damaged: () => void }
+
+/** The parts of one level: the last one in memory, the others in a file, each behind a tag that covers its place. */
+class FileParts implements LevelParts {
+  private readonly fd: number
+  private readonly cached = new Map<number, Uint8Array>()
+
+  constructor(
+    path: string,
+    private readonly tagOf: (part: number, bytes: Uint8Array) => Uint8Array,
+    private last_part: number,
+    private last: Uint8Array,
+    private readonly spoiled: Spoiled,
+  ) {
+    this.fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+  }
+
+  /** Whether the file is long enough for the parts before the last one. */
+  get isWhole(): boolean {
+    return fstatSync(this.fd).size >= this.last_part * RECORD_BYTES
+  }
+
+  at(part: number): Uint8Array {
+    if (part === this.last_part) return this.last
+    const bytes = this.cached.get(part) ?? this.read(part)
+    this.cached.delete(part)
+    this.cached.set(part, bytes)
+    if (this.cached.size > LIMITS.tree_parts_cached_max) this.cached.delete(this.cached.keys().next().value!)
+    return bytes
+  }
+
+  open(part: number): void {
+    if (part > 0) this.write()
+    this.last = new Uint8Array(PART_BYTES)
+    this.last_part = part
+  }
+
+  reopen(part: number): void {
+    if (part === this.last_part) return
+    this.last = part < 0 ? new Uint8Array(PART_BYTES) : this.at(part).slice()
+    this.last_part = Math.max(0, part)
+    this.cached.clear()
+    this.spoiled.reopened()
+  }
+
+  sync(): void {
+    fsyncSync(this.fd)
+  }
+
+  close(): void {
+    closeSync(this.fd)
+  }
+
+  private write(): void {
+    const record = concatBytes(this.last, this.tagOf(this.last_part, this.last))
+    for (let at = 0; at < RECORD_BYTES; )
+      at += writeSync(this.fd, record, at, RECORD_BYTES - at, this.last_part * RECORD_BYTES + at)
+  }
+
+  private read(part: number): Uint8Array {
+    const record = new Uint8Array(RECORD_BYTES)
+    const length = readSync(this.fd, record, 0, RECORD_BYTES, part * RECORD_BYTES)
+    const bytes = record.subarray(0, PART_BYTES)
+    if (length === RECORD_BYTES && timingSafeEqual(this.tagOf(part, bytes), record.subarray(PART_BYTES)))
+      return bytes
+    this.spoiled.damaged()
+    throw new TreesDamaged('a file of the trees is damaged: the next start computes it again')
+  }
+}
+
+type Level = { tree: keyof Trees; height: number; level: TreeLevel; parts: FileParts }
+
+export class TreeFiles {
+  readonly trees: Trees
+  private readonly levels: Level[] = []
+  private readonly key: Uint8Array
+  private readonly folder: number
+  /** Once a part differs, no edge may claim it again. */
+  private damaged = false
+
+  /** Opens what the folder holds; empty trees when it does not authenticate. */
+  constructor(
+    private readonly dir: string,
+    key: Uint8Array,
+  ) {
+    this.folder = openSync(dir, 'r')
+    this.key = new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), 'tacit/tree-files/v1', 32))
+    const edge = this.readEdge()
+    this.trees = this.openTrees(edge)
+    if (this.levels.every(({ parts }) => parts.isWhole)) return
+    this.closeLevels()
+    this.trees = this.openTrees(new Map())
+  }
+
+  /** Makes the present trees those of the next start, unless a file is damaged. */
+  save(): void {
+    if (this.damaged) return
+    for (const { parts } of this.levels) parts.sync()
+    const levels = this.levels.map(({ tree, height, level, parts }) => {
+      const last = Math.max(0, Math.ceil(level.length / PART_NODES) - 1)
+      const bytes = parts.at(last).subarray(0, (level.length - last * PART_NODES) * NODE_BYTES)
+      return { tree, height, nodes: level.length, last: bytes }
+    })
+    const edge = EDGE.encode({ levels })
+    const path = join(this.dir, EDGE_NAME)
+    writeFileSync(`${path}.new`, SEALED.encode({ tag: this.tag(edge), edge }), { mode: 0o600 })
+    renameSync(`${path}.new`, path)
+  }
+
+  close(): void {
+    this.save()
+    this.closeLevels()
+    closeSync(this.folder)
+  }
+
+  private closeLevels(): void {
+    for (const { parts } of this.levels.splice(0)) parts.close()
+  }
+
+  private openTrees(edge: ReadonlyMap<string, { nodes: number; last: Uint8Array }>): Trees {
+    return treesOf((tree, height) => {
+      const name = `${tree}.${height}`
+      const { nodes, last } = edge.get(name) ?? { nodes: 0, last: new Uint8Array(0) }
+      const bytes = new Uint8Array(PART_BYTES)
+      bytes.set(last)
+      const tagOf = (part: number, nodes_of: Uint8Array) => this.tag(utf8(`${name} ${part} `), nodes_of)
+      const last_part = Math.max(0, Math.ceil(nodes / PART_NODES) - 1)
+      const parts = new FileParts(join(this.dir, `${name}.level`), tagOf, last_part, bytes, this.spoiled)
+      const level = new TreeLevel(parts, nodes)
+      this.levels.push({ tree, height, level, parts })
+      return level
+    })
+  }
+
+  /** A full part is about to be written again, or is not what was written: the saved edge counts no more. */
+  private readonly spoiled: Spoiled = {
+    reopened: () => {
+      rmSync(join(this.dir, EDGE_NAME), { force: true })
+      fsyncSync(this.folder)
+    },
+    damaged: () => {
+      this.damaged = true
+      this.spoiled.reopened()
+    },
+  }
+
+  /** By name of a level; empty for any error. */
+  private readEdge(): Map<string, { nodes: number; last: Uint8Array }> {
+    try {
+      const { tag, edge } = SEALED.decode(new Uint8Array(readFileSync(join(this.dir, EDGE_NAME))))
+      if (!timingSafeEqual(tag, this.tag(edge))) return new Map()
+      const { levels } = EDGE.decode(edge)
+      return new Map(levels.map(({ tree, height, nodes, last }) => [`${tree}.${height}`, { nodes, last }]))
+    } catch {
+      return new Map()
+    }
+  }
+
+  private tag(...parts: Uint8Array[]): Uint8Array {
+    const hmac = createHmac('sha256', this.key)
+    for (const part of parts) hmac.update(part)
+    return new Uint8Array(hmac.digest())
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * Writes and reads the files of a store: rows of fixed width in blocks that are written once. A block is sealed under the
+ * file's own random key with its number as the nonce, so each block that opens is the one that was written there.
+ */
+import { createCipheriv, createDecipheriv } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { nonceOf } from '../journal/frame'
+
+const TAG_BYTES = 16
+export const BLOCK_BYTES = 4096
+const PLAIN_BYTES = BLOCK_BYTES - TAG_BYTES
+
+/** A file of the stores is missing, cut, or differs from what was written. */
+export class StoreDamaged extends Error {
+  override readonly name = 'StoreDamaged'
+
+  constructor(
+    message: string,
+    private readonly path?: string,
+  ) {
+    super(message)
+  }
+
+  /** Renames the file, so that the next boot rebuilds it: its length alone would pass. */
+  setAside(): void {
+    if (this.path !== undefined && existsSync(this.path)) renameSync(this.path, `${this.path}.damaged`)
+  }
+}
+
+/** Rows of one width; a section begins with a block. */
+export type Section = { readonly width: number; readonly rows: number }
+
+export const rowsPerBlock = (width: number): number => Math.floor(PLAIN_BYTES / width)
+
+export function blocksOf({ width, rows }: Section): number {
+  return Math.ceil(rows / rowsPerBlock(width))
+}
+
+/** Writes sections one after the other and syncs the file; returns the number of rows of each. */
+export function writePart(
+  dir: string,
+  { name, key }: { name: string; key: Uint8Array },
+  sections: readonly { width: number; rows: Iterable<Uint8Array> }[],
+): number[] {
+  const fd = openSync(join(dir, name), 'wx', 0o600)
+  let number = 0
+  const plain = new Uint8Array(PLAIN_BYTES)
+  const flush = () => {
+    const cipher = createCipheriv('aes-256-gcm', key, nonceOf(number++))
+    writeFileSync(fd, cipher.update(plain))
+    cipher.final()
+    writeFileSync(fd, cipher.getAuthTag())
+    plain.fill(0)
+  }
+  try {
+    const counts = sections.map(({ width, rows }) => {
+      const block_rows = rowsPerBlock(width)
+      let count = 0
+      for (const row of rows) {
+        plain.set(row, (count % block_rows) * width)
+        if (++count % block_rows === 0) flush()
+      }
+      if (count % block_rows > 0) flush()
+      return count
+    })
+    fsyncSync(fd)
+    return counts
+  } finally {
+    closeSync(fd)
+  }
+}
+
+export class PartReader {
+  private readonly fd: number
+  private readonly path: string
+
+  /** @throws StoreDamaged unless the file has exactly `blocks` */
+  constructor(
+    dir: string,
+    name: string,
+    private readonly key: Uint8Array,
+    readonly blocks: number,
+  ) {
+    this.path = join(dir, name)
+    try {
+      this.fd = openSync(this.path, 'r')
+    } catch (error) {
+      if ((error as { code?: string }).code === 'ENOENT') throw new StoreDamaged(`${this.path} is missing`)
+      throw error
+    }
+    if (fstatSync(this.fd).size === blocks * BLOCK_BYTES) return
+    this.close()
+    throw new StoreDamaged(`${this.path} has another length than when it was written`)
+  }
+
+  close(): void {
+    closeSync(this.fd)
+  }
+
+  /** The plaintext of a block. @throws StoreDamaged when it cannot be read or opened */
+  block(number: number): Uint8Array {
+    try {
+      return this.openBlock(number)
+    } catch {
+      const what = `block ${number} of ${this.path} is not what was written: start again to rebuild it`
+      throw new StoreDamaged(what, this.path)
+    }
+  }
+
+  private openBlock(number: number): Uint8Array {
+    const sealed = new Uint8Array(BLOCK_BYTES)
+    let filled = 0
+    while (filled < BLOCK_BYTES) {
+      const read = readSync(this.fd, sealed, filled, BLOCK_BYTES - filled, number * BLOCK_BYTES + filled)
+      if (read === 0) break
+      filled += read
+    }
+    const opener = createDecipheriv('aes-256-gcm', this.key, nonceOf(number))
+    opener.setAuthTag(sealed.subarray(PLAIN_BYTES))
+    const plain = opener.update(sealed.subarray(0, PLAIN_BYTES))
+    opener.final()
+    return plain
+  }
+
+  /** The rows of a section that begins at a block, in order; each is valid until the next is requested. */
+  *rows(first_block: number, { width, rows }: Section): Generator<Uint8Array> {
+    const block_rows = rowsPerBlock(width)
+    for (let row = 0; row < rows; ) {
+      const plain = this.block(first_block + row / block_rows)
+      for (let at = 0; at < block_rows && row < rows; at++, row++)
+        yield plain.subarray(at * width, (at + 1) * width)
+    }
+  }
+}

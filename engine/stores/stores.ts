@@ -1,0 +1,302 @@
+/**
+ * Keeps the rows that have left the state on disk, in parts that a catalogue names. Catalogue and parts count from the record
+ * in the journal that states the catalogue's hash; everything later is rebuilt by the replay.
+ */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomInt } from 'node:crypto'
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { equalBytes } from '../../protocol/bytes'
+import { fixed, list, struct, uint } from '../../protocol/codec'
+import { sha256 } from '../../protocol/sha256'
+import type { Covered } from '../commands'
+import { nonceOf } from '../journal/frame'
+import { syncFolder } from '../journal/segment_files'
+import { LIMITS } from '../limits'
+import { isOutlived } from '../machine/state/final_orders'
+import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
+import type { State } from '../machine/state/state'
+import { createPart, Entries, HASH_BYTES, mergeParts, Part, part_row } from './part'
+import { StoreDamaged } from './part_file'
+
+/** Folder, and the journal's key. */
+export type StoresAt = { dir: string; key: Uint8Array }
+
+const CATALOGUE = struct({ seq: uint, hash_key: fixed(32), parts: list(part_row) })
+const SALT_BYTES = 32
+const COLLECT_EVERY = 32_768
+const TAG_BYTES = 16
+const KEPT_NAME = /^(?:(\d{16})\.catalogue|([0-9a-f]{16})\.part)$/
+const catalogueName = (seq: number): string => `${String(seq).padStart(16, '0')}.catalogue`
+
+export class Stores implements Past {
+  /** Called with the error of a lookup that cannot be answered: only another start helps. */
+  onDamage: (error: Error) => void = () => undefined
+  /** Opened blocks, the one used last at the end. */
+  private readonly blocks = new Map<string, Uint8Array>()
+
+  private constructor(
+    private readonly where: StoresAt,
+    /** Of the hashes in the index: clients choose keys, and must not choose those that collide. */
+    private hash_key: Uint8Array,
+    /** Oldest rows first. */
+    private parts: readonly Part[],
+  ) {}
+
+  static empty(where: StoresAt): Stores {
+    mkdirSync(where.dir, { recursive: true, mode: 0o700 })
+    return new Stores(where, new Uint8Array(randomBytes(32)), [])
+  }
+
+  /** The stores of the catalogue written at `seq`. @throws StoreDamaged unless it has the hash and its parts their lengths */
+  static open(where: StoresAt, seq: number, catalogue_hash: Uint8Array): Stores {
+    const { hash_key, parts } = readCatalogue(where, seq, catalogue_hash)
+    return new Stores(where, hash_key, openParts(where.dir, parts))
+  }
+
+  /** Whether `open` succeeds and, with `blocks`, whether every block is what was written. The files stay as they are. */
+  static areWhole(
+    where: StoresAt,
+    { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array },
+    read: 'lengths' | 'blocks' = 'lengths',
+  ): boolean {
+    try {
+      const stores = Stores.open(where, seq, catalogue_hash)
+      try {
+        if (read === 'blocks') stores.readBlocks(0, stores.blocks_total)
+      } finally {
+        stores.close()
+      }
+      return true
+    } catch (error) {
+      if (error instanceof StoreDamaged) return false
+      throw error
+    }
+  }
+
+  get covered(): Covered {
+    const ends = PAST_KINDS.map((kind) => [kind, this.parts.at(-1)?.range(kind).end ?? 0])
+    return Object.fromEntries(ends) as Covered
+  }
+
+  indexOf(kind: PastKind, key: Uint8Array): number | undefined {
+    const hash = this.hashOf(kind, key)
+    for (let at = this.parts.length - 1; at >= 0; at--) {
+      const found = this.parts[at]!.find(kind, hash, this.blockOf)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+
+  at(kind: PastKind, number: number): Uint8Array {
+    const part = this.parts.find((one) => one.range(kind).first <= number && number < one.range(kind).end)
+    if (part === undefined) throw new RangeError('no such row')
+    return part.at(kind, number, this.blockOf)
+  }
+
+  /**
+   * Appends the rows of the state before `covered` as a part, then merges parts of one level into one of the next, so that a
+   * lookup passes few. The files are synced; the catalogue is not written.
+   */
+  extend(state: State, covered: Covered): void {
+    const { covered: before } = this
+    const ranges = PAST_KINDS.map((kind) => ({
+      first: before[kind],
+      end: Math.max(before[kind], covered[kind]),
+    }))
+    const rows = ranges.reduce((sum, { first, end }) => sum + end - first, 0)
+    if (rows === 0) return
+    const queues = queuesOf(state)
+    const entries = new Entries(rows)
+    for (const [at, kind] of PAST_KINDS.entries()) {
+      const { first, end } = ranges[at]!
+      for (const number of collecting(first, end))
+        entries.add(this.hashOf(kind, queues[kind].at(number)), kind, number)
+    }
+    function* rowsOf(kind: PastKind): Generator<Uint8Array> {
+      const { first, end } = ranges[PAST_KINDS.indexOf(kind)]!
+      for (const number of collecting(first, end)) yield queues[kind].at(number)
+    }
+    const { dir } = this.where
+    const fresh = createPart(dir, { level: 0, ranges, rowsOf, entries: entries.sorted() })
+    this.parts = [...this.parts, fresh]
+    this.reading(() => this.merge(state))
+    syncFolder(dir)
+  }
+
+  /** Reads some blocks, others at each call, so that damage is noticed while a backup may still help. @throws StoreDamaged */
+  scrub(): void {
+    const { blocks_total } = this
+    const count = Math.min(LIMITS.store_blocks_scrubbed, blocks_total)
+    if (count > 0) this.reading(() => this.readBlocks(randomInt(blocks_total), count))
+  }
+
+  private merge(state: State): void {
+    const { store_parts_per_level: step } = LIMITS
+    for (;;) {
+      const last = this.parts.slice(-step)
+      if (last.length < step || last[0]!.row.level !== last.at(-1)!.row.level) return
+      const finals_first =
+        last[0] === this.parts[0] ? outlivedBefore(last, state) : last[0]!.range('finals').first
+      const merged = mergeParts(this.where.dir, last, finals_first)
+      this.parts = [...this.parts.slice(0, -step), merged]
+      for (const part of last) part.close()
+    }
+  }
+
+  /** Writes the catalogue of the parts and returns its hash; it counts once the journal states that. */
+  write(seq: number): Uint8Array {
+    const { dir, key } = this.where
+    const plain = CATALOGUE.encode({ seq, hash_key: this.hash_key, parts: this.parts.map(({ row }) => row) })
+    const salt = new Uint8Array(randomBytes(SALT_BYTES))
+    const cipher = createCipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
+    const sealed = [salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()]
+    const unfinished = join(dir, 'catalogue.unfinished')
+    writeFileSync(unfinished, Buffer.concat(sealed), { mode: 0o600 })
+    syncFile(unfinished)
+    renameSync(unfinished, join(dir, catalogueName(seq)))
+    syncFolder(dir)
+    return sha256(plain)
+  }
+
+  /** Takes the catalogue that another thread wrote in place of its own. @throws StoreDamaged */
+  follow(seq: number, catalogue_hash: Uint8Array): void {
+    const { hash_key, parts } = readCatalogue(this.where, seq, catalogue_hash)
+    const opened = openParts(this.where.dir, parts)
+    this.close()
+    this.hash_key = hash_key
+    this.parts = opened
+  }
+
+  /** Deletes every file but the present parts, the catalogues of `seqs` and their parts. */
+  prune(seqs: readonly number[]): void {
+    const { dir } = this.where
+    const names = new Set(this.parts.map(({ row }) => row.name))
+    for (const seq of seqs) {
+      for (const { name } of catalogueAt(this.where, seq)?.parts ?? []) names.add(name)
+    }
+    for (const file of readdirSync(dir)) {
+      const [, seq, name] = KEPT_NAME.exec(file) ?? []
+      if (seq === undefined && (name === undefined || !names.has(name))) rmSync(join(dir, file))
+      if (seq !== undefined && !seqs.includes(Number(seq))) rmSync(join(dir, file))
+    }
+  }
+
+  close(): void {
+    for (const part of this.parts) part.close()
+    this.parts = []
+    this.blocks.clear()
+  }
+
+  private hashOf(kind: PastKind, row: Uint8Array): Uint8Array {
+    const key = row.subarray(0, kind === 'finals' ? 16 : 32)
+    return sha256(this.hash_key, Uint8Array.of(PAST_KINDS.indexOf(kind)), key).subarray(0, HASH_BYTES)
+  }
+
+  private readonly blockOf = (part: Part, block: number): Uint8Array => {
+    const name = `${part.row.name} ${block}`
+    const plain = this.blocks.get(name) ?? this.reading(() => part.readBlock(block))
+    this.blocks.delete(name)
+    this.blocks.set(name, plain)
+    if (this.blocks.size > LIMITS.store_blocks_max) this.blocks.delete(this.blocks.keys().next().value!)
+    return plain
+  }
+
+  private get blocks_total(): number {
+    return this.parts.reduce((sum, { blocks }) => sum + blocks, 0)
+  }
+
+  /** Reads `count` blocks of all parts from number `first` on; the first follows the last. */
+  private readBlocks(first: number, count: number): void {
+    for (let at = first; at < first + count; at++) {
+      let number = at % this.blocks_total
+      for (const part of this.parts) {
+        if (number >= 0 && number < part.blocks) part.readBlock(number)
+        number -= part.blocks
+      }
+    }
+  }
+
+  /** A read that fails: the file does not count at the next start, and this process must end. */
+  private reading<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      if (error instanceof StoreDamaged) error.setAside()
+      this.onDamage(error as Error)
+      throw error
+    }
+  }
+}
+
+/** Counts, and collects garbage regularly: hashes and views of rows would otherwise double the heap. */
+function* collecting(first: number, end: number): Generator<number> {
+  for (let number = first; number < end; number++) {
+    if ((number + 1) % COLLECT_EVERY === 0) Bun.gc(true)
+    yield number
+  }
+}
+
+/** The first closed order of the oldest parts that has not outlived its body and the retention. */
+function outlivedBefore(parts: readonly Part[], state: State): number {
+  for (const part of parts) {
+    let number = part.range('finals').first
+    for (const row of part.rows('finals')) {
+      if (!isOutlived(row, state)) return number
+      number++
+    }
+  }
+  return parts.at(-1)!.range('finals').end
+}
+
+function openParts(dir: string, rows: readonly Part['row'][]): Part[] {
+  const parts: Part[] = []
+  try {
+    for (const row of rows) parts.push(new Part(dir, row))
+    return parts
+  } catch (error) {
+    for (const part of parts) part.close()
+    throw error
+  }
+}
+
+function catalogueKey(key: Uint8Array, salt: Uint8Array): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', key, salt, 'tacit/stores/v1', 32))
+}
+
+function readCatalogue(where: StoresAt, seq: number, catalogue_hash: Uint8Array) {
+  const catalogue = catalogueAt(where, seq)
+  if (catalogue === undefined || !equalBytes(sha256(CATALOGUE.encode(catalogue)), catalogue_hash))
+    throw new StoreDamaged('a catalogue of the stores is missing or is not the journaled one')
+  return catalogue
+}
+
+/** Undefined for any error: a catalogue that does not open does not count. */
+function catalogueAt({ dir, key }: StoresAt, seq: number) {
+  try {
+    const sealed = new Uint8Array(readFileSync(join(dir, catalogueName(seq))))
+    const salt = sealed.subarray(0, SALT_BYTES)
+    const opener = createDecipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
+    opener.setAuthTag(sealed.subarray(-TAG_BYTES))
+    const plain = opener.update(sealed.subarray(SALT_BYTES, -TAG_BYTES))
+    opener.final()
+    return CATALOGUE.decode(new Uint8Array(plain))
+  } catch {
+    return undefined
+  }
+}
+
+function syncFile(path: string): void {
+  const fd = openSync(path, 'r')
+  fsyncSync(fd)
+  closeSync(fd)
+}
