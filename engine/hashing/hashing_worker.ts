@@ -25,10 +25,9 @@ export type HashingView = {
   batch_count: number
   spent_root: Uint8Array
 }
-export type HashingReply = { id: number; view: HashingView } & (
-  | { value: unknown }
-  | { error: string; ends: boolean }
-)
+export type HashingReply =
+  | { id: number; view: HashingView; value: unknown }
+  | { id: number; error: string; ends: boolean }
 
 const native = loadNativePoseidon()
 if (native !== undefined) installPoseidon(native)
@@ -106,6 +105,6 @@ self.onmessage = (message: MessageEvent<{ id: number; request: HashingRequest }>
   } catch (error) {
     const { message: said } = error as Error
     const ends = error instanceof TreesDamaged
-    self.postMessage({ id, view: view(), error: said, ends } satisfies HashingReply)
+    self.postMessage({ id, error: said, ends } satisfies HashingReply)
   }
 }
