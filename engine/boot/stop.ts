@@ -3,7 +3,6 @@ import { Refusal } from '../../protocol/refusals'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
-import type { AccountsPort } from '../ports'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import type { Engine } from './assemble'
 
@@ -61,7 +60,7 @@ async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefi
 }
 
 /** Closes every part and the ports, producers before consumers. */
-export async function close(engine: Engine, accounts: AccountsPort): Promise<void> {
+export async function close(engine: Engine): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
@@ -78,7 +77,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   await loaded.history.close()
   loaded.facts.close()
   await hash.close()
-  await accounts.close()
+  engine.accounts.close()
 }
 
 /** False when the read models are broken. */

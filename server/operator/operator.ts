@@ -2,6 +2,7 @@
 
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
 import { ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
@@ -31,6 +32,8 @@ type OperatorCall = {
   header(name: string): string | null
 }
 const parsePrice = parserOf(ReferencePrice)
+const parseAdmission = parserOf(AdmissionRequest)
+const parseCredential = parserOf(CredentialRequest)
 
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
@@ -80,9 +83,17 @@ function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Op
     [
       'POST /accounts',
       async (request, body) => {
-        const applied = await venue.provision(parseBody(request, body))
+        const applied = await venue.admit(parseAdmission(parseBody(request, body)))
         log.write('info', 'account_record_applied')
         return json(request, 200, applied)
+      },
+    ],
+    [
+      'POST /accounts/credentials',
+      async (request, body) => {
+        const set = await venue.setCredential(undefined, parseCredential(parseBody(request, body)))
+        log.write('info', 'credential_applied')
+        return json(request, 200, set)
       },
     ],
     [

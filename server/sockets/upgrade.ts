@@ -4,7 +4,7 @@ import type { Session, Subscription } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact, QueryInteger, t } from '../../protocol/wire/values'
-import { type Answering, authenticate, socketToken } from '../edge/answer'
+import { type Answering, authenticateFor, socketToken } from '../edge/answer'
 import { readQuery } from '../edge/body'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
@@ -70,7 +70,7 @@ async function connect(
   request_id: string,
 ): Promise<void> {
   const { venue, sockets } = services
-  const session = authenticate(venue, socketToken(request))
+  const session = authenticateFor(contract, venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session.account_id, COST.read))
   const after = resumePoint(readQuery(request.url))
   const release = sockets.reserve(session)

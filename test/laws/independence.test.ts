@@ -38,6 +38,8 @@ const all = <T extends string>(shown: Shown, ...names: T[]) =>
 const CODES: Record<RefusalCode, Shown> = {
   ...all('edge', 'route_unknown', 'method_not_allowed', 'upgrade_required', 'token_missing', 'token_invalid'),
   ...all('edge', 'token_expired', 'token_revoked', 'credentials_invalid', 'operator_signature_invalid'),
+  ...all('edge', 'credential_expired', 'read_only'),
+  ...all('own', 'account_unknown', 'credential_version', 'credential_taken', 'credential_limit'),
   ...all('edge', 'rate_limited', 'login_limited', 'login_busy', 'quote_busy', 'body_too_large'),
   ...all(
     'edge',
@@ -95,7 +97,7 @@ const EVENTS: Record<wire.EventKind, Shown> = {
     'withdrawal.accepted',
     'withdrawal.voided',
   ),
-  ...all('own', 'reshape.accepted', 'reshape.voided', 'note.exited', 'exit.requested'),
+  ...all('own', 'reshape.accepted', 'reshape.voided', 'note.exited', 'exit.requested', 'account.changed'),
   ...all('timing', 'order.expired', 'batch.voided'),
   ...all('waiting', 'order.cancel_pending', 'order.replace_pending'),
   ...all('after', 'order.cancel_refused', 'order.replace_refused', 'order.partially_filled', 'order.filled'),

@@ -4,7 +4,7 @@ import { openOperatorCheck } from '../../engine/accounts/verify_operator'
 import type { Venue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
-import { fromHex, utf8 } from '../../protocol/bytes'
+import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { publicKeyOf } from '../../protocol/sign'
 import { REFERENCE_POLICY } from '../../server/edge/headers'
@@ -12,8 +12,10 @@ import { openLog } from '../../server/edge/log'
 import { openMeters } from '../../server/edge/meters'
 import { operatorApp } from '../../server/operator/operator'
 import { type Listener, listen } from '../../server/tls/listen'
+import { DEFAULT_LIMITS, signAdmission } from '../../tools/account/call_operator'
 import { only, StandingClock } from '../kit/server/harness'
 import { rawStatus } from '../kit/server/raw_http'
+import { testCredential } from '../kit/venue/test_login'
 import { HASH } from '../routes/bodies'
 
 const SEED = new Uint8Array(32).fill(7)
@@ -70,24 +72,34 @@ async function send(method: string, path: string, call: Call = {}) {
 }
 const codeOf = async (answer: Response) => [answer.status, ((await answer.json()) as { code: string }).code]
 
-test('a signed record is applied', async () => {
+const RECORD = signAdmission(
+  { account_key: publicKeyOf(SEED), version: 2, state: 'closed', limits: DEFAULT_LIMITS },
+  { operator_seed: SEED, venue: VENUE },
+)
+
+test('a signed record and a credential are applied', async () => {
   const records: unknown[] = []
   const lines = open({
-    provision: async (record) => {
+    admit: async (record) => {
       records.push(record)
       return { account_id: 'acct', version: 2 }
     },
+    setCredential: async (account_id, { credential_id, version }) => {
+      records.push(account_id)
+      return { credential_id: toHex(credential_id), version, seq: 5 }
+    },
   })
-  const answer = await send('POST', '/accounts', { body: '{"secret_hash":"ab"}' })
+  const answer = await send('POST', '/accounts', { body: JSON.stringify(RECORD) })
   expect([answer.status, await answer.json()]).toEqual([200, { account_id: 'acct', version: 2 }])
-  expect(records).toEqual([{ secret_hash: 'ab' }])
-  expect(lines.join()).not.toContain('secret_hash')
+  const body = JSON.stringify(testCredential('acct', VENUE, { version: 7 }).request)
+  const set = await send('POST', '/accounts/credentials', { body })
+  expect([set.status, await set.json()]).toEqual([200, expect.objectContaining({ version: 7, seq: 5 })])
+  expect(records).toEqual([expect.objectContaining({ version: 2, state: 'closed' }), undefined])
+  for (const logged of [RECORD.account_key, 'secret_hash']) expect(lines.join()).not.toContain(logged)
 })
 
 test('accounts are listed for the operator alone', async () => {
-  const [account] = [
-    { account_id: 'desk-1', version: 2, status: 'active' as const, orders_live_max: 9, keys_max: 8 },
-  ]
+  const [account] = [{ ...RECORD, account_id: 'ab'.repeat(32) }]
   open({ listAccounts: () => [account] })
   expect(await (await send('GET', '/accounts')).json()).toEqual({ items: [account] })
   expect((await fetch(`${listener.url}/accounts`)).status).toBe(401)
@@ -97,11 +109,14 @@ test('accounts are listed for the operator alone', async () => {
 
 test('refusals of a record are problem documents', async () => {
   open({
-    provision: async () => {
+    admit: async () => {
       throw new Refusal('record_stale')
     },
   })
-  expect(await codeOf(await send('POST', '/accounts', { body: '{}' }))).toEqual([409, 'record_stale'])
+  expect(await codeOf(await send('POST', '/accounts', { body: JSON.stringify(RECORD) }))).toEqual([
+    409,
+    'record_stale',
+  ])
   expect(await codeOf(await send('POST', '/accounts', { body: '{"a":1,"a":2}' }))).toEqual([
     400,
     'key_duplicate',
