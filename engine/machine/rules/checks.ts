@@ -106,10 +106,13 @@ export function checkOrderLimit({ account }: Signer, released: number): RefusedO
   return account.live - released >= account.limits.orders_live_max ? refuse('account_order_limit') : undefined
 }
 
-/** Refuses `commit_undecided` when as many commands of the account wait for the decision as it may have live orders. */
+/**
+ * Refuses `commit_undecided` when as many commands of the account wait for the decision as it may have, or has, live orders:
+ * a lower limit stops no cancel.
+ */
 export function checkWaiting({ closed }: State, account: Account): RefusedOutcome | undefined {
-  const full = closed !== undefined && closed.countOf(account) >= account.limits.orders_live_max
-  return full ? refuse('commit_undecided') : undefined
+  const most = Math.max(account.limits.orders_live_max, account.live)
+  return closed !== undefined && closed.countOf(account) >= most ? refuse('commit_undecided') : undefined
 }
 
 /** Refuses `key_limit` if the key is not bound yet and the account has no room for `fresh` more keys. */

@@ -264,6 +264,16 @@ describe('a rebind', () => {
   })
 })
 
+test('limits of nothing stop no cancel of an order in a closed batch', () => {
+  const world = venue()
+  for (const name of ['one', 'two']) world.must(world.placing('alice', key('a'), { order_id: idOf(name) }))
+  world.account('alice', { version: 2, state: 'closed', orders_live_max: 0 })
+  world.closeOnly()
+  world.must(cancelling('alice', key('a'), 'one', 1n))
+  world.must(cancelling('alice', key('a'), 'two', 2n))
+  expect(refused(world, cancelling('alice', key('a'), 'one', 3n)).code).toBe('commit_undecided')
+})
+
 test('a suspended and a closed account cancel, withdraw and read, and place, modify and reshape nothing', () => {
   for (const state of ['suspended', 'closed'] as const) {
     const world = venue()
