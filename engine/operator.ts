@@ -30,7 +30,7 @@ export async function postReference(
 
 /** Gauges of the running engine by metric name. */
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
-  const { chain, state, sequencer, loaded, hub, anchoring, snapshotting } = engine
+  const { chain, state, sequencer, loaded, hub, snapshotting } = engine
   const { slot, lag_ms } = chain.view()
   return {
     tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
@@ -55,9 +55,5 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
-    tacit_head_dirty: {
-      help: '1 while the journal head waits for an anchor.',
-      value: Number(anchoring.isDirty()),
-    },
   }
 }

@@ -1,5 +1,6 @@
 /** Serves the operator, never on the public port: signed calls for accounts, oracle prices, drain and metrics; the reference. */
 
+import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
@@ -9,13 +10,14 @@ import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
-import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
+import { openDelayed, openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
 
 type OperatorParts = {
   venue: Venue
   log: Log
+  clock: Pick<ClockPort, 'monotonicMs'>
   documents: Documents
   /** Throws `operator_signature_invalid` unless the operator signed exactly this call recently and it is no replay. */
   check(call: OperatorCall): void
@@ -77,7 +79,8 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 }
 
 /** By method and path. */
-function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Operation> {
+function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<string, Operation> {
+  const delayed = openDelayed(clock)
   return new Map<string, Operation>([
     ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
     [
@@ -111,7 +114,7 @@ function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Op
     [
       'GET /metrics',
       (request) => {
-        const rows = [...venue.metrics(), ...app.meters.read(), ...processMetrics()]
+        const rows = [...delayed([...venue.metrics(), ...app.meters.read()]), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
     ],

@@ -160,7 +160,7 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
-  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty'),
+  ...all('edge', 'tacit_history_backlog'),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }

@@ -10,6 +10,7 @@ import { publicKeyOf } from '../../protocol/sign'
 import { REFERENCE_POLICY } from '../../server/edge/headers'
 import { openLog } from '../../server/edge/log'
 import { openMeters } from '../../server/edge/meters'
+import { METRICS_AGE_MS } from '../../server/limits'
 import { operatorApp } from '../../server/operator/operator'
 import { type Listener, listen } from '../../server/tls/listen'
 import { DEFAULT_LIMITS, signAdmission } from '../../tools/account/call_operator'
@@ -34,6 +35,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
   const app = operatorApp({
     venue: only<Venue>('venue', venue),
     log: openLog((line) => lines.push(line), clock.unixMs),
+    clock,
     documents: { json: '{}', html: '<p>', css: 'p {}' },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
@@ -146,18 +148,40 @@ test('a call counts once, and calls from before the start are void', async () =>
   expect(drained).toBe(1)
 })
 
-test('metrics are Prometheus text with one head per name', async () => {
-  open({ metrics: () => [{ name: 'tacit_orders_live', help: 'Live.', type: 'gauge', value: 3 }] })
-  const answer = await send('GET', '/metrics')
-  expect(answer.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
-  const text = await answer.text()
-  expect(text).toContain(
-    '# HELP tacit_orders_live Live.\n# TYPE tacit_orders_live gauge\ntacit_orders_live 3\n',
+test('metrics are Prometheus text with one head per name; counts are rounded and a minute old, the rest is exact', async () => {
+  let live = 33
+  const gauge = { help: 'Live.', type: 'gauge' } as const
+  const metrics = () => [
+    { name: 'tacit_orders_live', ...gauge, value: live },
+    { name: 'tacit_chain_slot', ...gauge, value: live },
+  ]
+  open({ metrics })
+  const read = async () => {
+    const answer = await send('GET', '/metrics')
+    expect(answer.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
+    return await answer.text()
+  }
+  const first = await read()
+  expect(first).toContain(
+    '# HELP tacit_chain_slot Live.\n# TYPE tacit_chain_slot gauge\ntacit_chain_slot 33\n',
   )
-  expect(text).toContain('tacit_http_refusals_total{code="nonce_stale"} 1\n')
-  expect(text).toContain('process_resident_memory_bytes ')
-  const heads = text.split('\n').filter((line) => line.startsWith('# TYPE'))
+  expect(first).toContain('process_resident_memory_bytes ')
+  const heads = first.split('\n').filter((line) => line.startsWith('# TYPE'))
   expect(new Set(heads).size).toBe(heads.length)
+  const shown = (text: string) => /^tacit_orders_live (\d+)$/m.exec(text)![1]
+  expect([shown(first), first.includes('nonce_stale')]).toEqual(['0', false])
+  live = 47
+  clock.ms += METRICS_AGE_MS - 1
+  expect(shown(await read())).toBe('0')
+  clock.ms += 1
+  // The sample of the first reading; the one after next shows this one.
+  expect(shown(await read())).toBe('32')
+  live = 48
+  clock.ms += METRICS_AGE_MS
+  expect(shown(await read())).toBe('32')
+  clock.ms += METRICS_AGE_MS
+  const last = await read()
+  expect([shown(last), last.includes('nonce_stale')]).toEqual(['48', false])
 })
 
 test('other paths and methods are refused, and the reference is open', async () => {

@@ -28,6 +28,7 @@ beforeAll(async () => {
   const { fetch } = operatorApp({
     venue: open.venue.parsed,
     log: openLog(() => undefined, clock.unixMs),
+    clock,
     documents: { json: '', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
