@@ -13,12 +13,8 @@ type AccountsOptions = {
   token_ttl_s: number
   book: AccountBook
 }
-export type Accounts = AccountsPort & {
-  /** Ends expired tokens; a timer does the same. */
-  expire(): void
-}
 
-export function openAccounts(options: AccountsOptions): Accounts {
+export function openAccounts(options: AccountsOptions): AccountsPort {
   const { book, clock, credential_key } = options
   const tokens = new Tokens(clock)
   const limits = new AccountLimits(book, clock)
@@ -37,7 +33,6 @@ export function openAccounts(options: AccountsOptions): Accounts {
     takeLimit: (account_id, cost) => limits.take(account_id, cost),
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
     endCredential: (account_id, credential_id) => tokens.revokeAll(account_id, credential_id),
-    expire: () => tokens.expire(),
     close() {
       tokens.close()
       passphrases.close()

@@ -21,7 +21,6 @@ export class Tokens {
   private readonly end_reasons = new Map<string, EndReason>()
   private readonly by_account = new Map<string, Set<string>>()
   private readonly listeners = new Map<string, Set<() => void>>()
-  private timer: Timer | undefined
 
   constructor(private readonly clock: ClockPort) {}
 
@@ -33,12 +32,13 @@ export class Tokens {
   ): string {
     const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
     const token_id = idOf(token)
-    const expires_ms = this.clock.monotonicMs() + ttl_s * 1000
+    const now_ms = this.clock.monotonicMs()
+    this.expire(now_ms)
+    const expires_ms = now_ms + ttl_s * 1000
     this.live.set(token_id, { account_id, token_id, expires_ms, credential_id, access })
     const held = this.by_account.get(account_id) ?? new Set()
     this.by_account.set(account_id, held.add(token_id))
     if (held.size > LIMITS.account_tokens_max) this.end(held.values().next().value!, 'token_revoked')
-    this.arm()
     return token
   }
 
@@ -80,22 +80,16 @@ export class Tokens {
     }
   }
 
-  /** Ends expired tokens. A timer also calls this when the next token expires. */
-  expire(): void {
-    const now_ms = this.clock.monotonicMs()
-    for (const { token_id, expires_ms } of this.live.values()) {
-      if (expires_ms > now_ms) break
-      this.end(token_id, 'token_expired')
-    }
-    clearTimeout(this.timer)
-    this.timer = undefined
-    this.arm()
+  close(): void {
+    this.live.clear()
   }
 
-  close(): void {
-    clearTimeout(this.timer)
-    this.timer = undefined
-    this.live.clear()
+  /** Ends expired tokens from the oldest on; a socket looks at the expiry of its token by itself. */
+  private expire(now_ms: number): void {
+    for (const { token_id, expires_ms } of this.live.values()) {
+      if (expires_ms > now_ms) return
+      this.end(token_id, 'token_expired')
+    }
   }
 
   private end(token_id: string, reason: EndReason): void {
@@ -111,13 +105,6 @@ export class Tokens {
     const waiting = this.listeners.get(token_id)
     this.listeners.delete(token_id)
     for (const ended of waiting ?? []) ended()
-  }
-
-  private arm(): void {
-    const next = this.live.values().next().value
-    if (this.timer !== undefined || next === undefined) return
-    this.timer = setTimeout(() => this.expire(), Math.max(1, next.expires_ms - this.clock.monotonicMs()))
-    this.timer.unref()
   }
 }
 

@@ -49,6 +49,8 @@ describe('the limit of an account', () => {
     for (let at = 0; at < 8; at++) take('dave', 1)
     site.admit('dave', { version: 2, rate_capacity: 12, rate_refill_per_s: 1 })
     expect(take('dave', 1)).toMatchObject({ capacity: 12, remaining: 3 })
+    expect(take('dave', 3).remaining).toBe(0)
+    expect(refusal(() => take('dave', 1)).facts).toEqual({ retry_after_ms: 1_000 })
   })
 
   test('of an unknown account does not exist', () => {

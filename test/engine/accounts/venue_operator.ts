@@ -1,5 +1,5 @@
 /** The account edge over a real state machine, with a clock that moves only when told. */
-import { type Accounts, openAccounts } from '../../../engine/accounts/open_accounts'
+import { openAccounts } from '../../../engine/accounts/open_accounts'
 import { intakeCredential } from '../../../engine/intake/accounts'
 import type { ClockPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
@@ -39,7 +39,7 @@ export class AccountSite {
   readonly world = new World()
   /** Between the journal record of a login and its token. */
   meanwhile: () => void = () => undefined
-  readonly accounts: Accounts = openAccounts({
+  readonly accounts = openAccounts({
     credential_key: new Uint8Array(32).fill(9),
     clock: this.clock,
     token_ttl_s: 900,
