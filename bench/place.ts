@@ -4,6 +4,7 @@
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
  */
 
+import { loadNativeEd25519 } from '../native/load_ed25519'
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers, quantile } from './kit/figures'
 import type { RawFacts } from './kit/raw_server'
@@ -19,7 +20,7 @@ const raw = startChild('kit/raw_server.ts')
 
 const PLACES: Record<keyof ThreadTimes, string> = {
   main_ms: 'on the main thread',
-  workers_ms: 'on journal, signature and history threads',
+  workers_ms: 'on journal and history threads',
   compiling_ms: 'compiling',
   collecting_ms: 'collecting garbage beside',
 }
@@ -129,6 +130,8 @@ await runBench('place', [venue, generator, raw], async (dir) => {
     per_second: (verify_before.per_second + verify_after.per_second) / 2,
     cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
   }
+  const native = loadNativeEd25519()
+  const compiled = native && verifyLimit(native)
   const cores = full.cpu_ms / full.elapsed_ms
   const perOrder = (ms: number) => (ms * 1_000) / full.report.answered
   const cpu_us = perOrder(full.cpu_ms)
@@ -137,6 +140,16 @@ await runBench('place', [venue, generator, raw], async (dir) => {
     { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
     { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
     { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
+    ...(compiled === undefined
+      ? []
+      : [
+          {
+            figure: 'the same, compiled',
+            value: compiled.per_second,
+            unit: '1/s',
+            beside: `${compiled.cpu_us.toFixed(1)} us`,
+          },
+        ]),
     { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
     {
       figure: 'share of the verify rate of one core',

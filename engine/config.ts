@@ -44,8 +44,6 @@ export type EngineConfig = {
   commit_ms: number
   /** Slots without new orders after the chain stalled. */
   reopen_slots: number
-  /** Verifies signatures on a worker thread, for machines with a spare core; default: on the engine's thread. */
-  signature_thread?: boolean
   /** Lets an empty journal start from the chain, if the admin has announced a restore there. */
   restore_from_chain?: boolean
 }

@@ -86,8 +86,6 @@ export const LIMITS = {
 
   /** Commands applied in memory and not yet on disk; beyond it 503 `matching_unavailable`. */
   queue_commands_max: 16_384,
-  /** Commands whose signatures wait for the signature thread; beyond it 503 `matching_unavailable`. */
-  signatures_waiting_max: 16_384,
   /** A durable command whose release has to wait longer is answered 503 `outcome_unknown`; interval of the check. */
   outcome_unknown_after_ms: 5_000,
   release_look_ms: 20,

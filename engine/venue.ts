@@ -190,5 +190,6 @@ export interface Venue {
   // lifecycle
   /** Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. */
   drain(): Promise<void>
+  /** Closes every part once; each further call awaits the first. */
   close(): Promise<void>
 }

@@ -14,8 +14,8 @@ import type { Venue } from './venue'
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
-  const { genesis_hash } = identity
   const counted = countRefusals((code) => metrics.refused(code))
+  let closing: Promise<void> | undefined
   return {
     place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
     cancel: counted((account_id, request, answers) => writes.cancel(account_id, request, answers)),
@@ -60,7 +60,7 @@ export function venueOf(engine: Engine): Venue {
     instrument: (symbol) => instruments.one(symbol),
     treeRoot: () => tree.root(),
     transparency: () => engine.transparency.read(),
-    status: () => statusOf(engine, genesis_hash),
+    status: () => statusOf(engine, identity.genesis_hash),
     time: () => {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
@@ -72,7 +72,7 @@ export function venueOf(engine: Engine): Venue {
     ...accountCalls(engine, counted),
 
     drain: () => drain(engine),
-    close: () => close(engine),
+    close: () => (closing ??= close(engine)),
   }
 }
 

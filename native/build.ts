@@ -1,20 +1,23 @@
 /**
- * Builds `poseidon.so` from the Rust source beside it: `bun native/build.ts`. Needs the pinned
- * rustc for x86-64 Linux and nothing else: no crate, no other linker.
+ * Builds the libraries from the Rust source beside this file: `bun native/build.ts`. Needs the pinned rustc and cargo for
+ * x86-64 Linux; Poseidon has no crate, those of Ed25519 come from crates.io as `ed25519/Cargo.lock` pins them.
  */
 import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { constantsSource, type Parameters } from './constants'
 
 const HERE = import.meta.dir
+const ED25519 = join(HERE, 'ed25519')
 
-/** The version the committed library was built with; another may give other bytes. */
+/** The version the committed libraries were built with; another may give other bytes. */
 const RUSTC_VERSION = 'rustc 1.95.0'
 const TARGET = 'x86_64-unknown-linux-gnu'
-const RUSTC_FLAGS = [
+/** The linker that comes with rustc, and no library of the machine: the bytes do not depend on either. */
+const LINK_FLAGS = ['-Clinker=rust-lld', '-Clinker-flavor=ld.lld', '-Clink-arg=-nostdlib']
+const POSEIDON_FLAGS = [
   '--edition=2021',
   '--crate-name=poseidon',
   '--crate-type=cdylib',
@@ -23,31 +26,37 @@ const RUSTC_FLAGS = [
   '-Cpanic=abort',
   '-Ccodegen-units=1',
   '-Cstrip=symbols',
-  '-Clinker-flavor=ld.lld',
-  '-Clink-arg=-nostdlib',
   '-Dwarnings',
 ]
 /** Arities the protocol hashes. */
 const ARITIES = [1, 2, 3, 4, 5]
 
-function run(command: string[], cwd = HERE): string {
-  const { exitCode, stdout, stderr } = Bun.spawnSync(command, { cwd, stdout: 'pipe', stderr: 'pipe' })
+function run(command: string[], cwd = HERE, env: Record<string, string> = {}): string {
+  const { exitCode, stdout, stderr } = Bun.spawnSync(command, {
+    cwd,
+    env: { ...process.env, ...env },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   if (exitCode !== 0) throw new Error(`${command[0]} failed:\n${stderr.toString()}`)
   return stdout.toString().trim()
 }
 
-/** The linker that comes with rustc, so the bytes do not depend on the machine's. */
-const linkerPath = (): string =>
-  join(run(['rustc', '--print', 'sysroot']), 'lib/rustlib', TARGET, 'bin/rust-lld')
-
-/** Undefined when the exact toolchain is installed, else the reason why a rebuild proves nothing. */
+/** Undefined when the exact toolchain and the crates are installed, else the reason why a rebuild proves nothing. */
 export function toolchainMissing(): string | undefined {
   try {
     if (!run(['rustc', '--version']).startsWith(RUSTC_VERSION)) return `rustc is not ${RUSTC_VERSION}`
   } catch {
     return 'rustc is not installed'
   }
-  return existsSync(linkerPath()) ? undefined : `rustc has no linker for ${TARGET}`
+  const linker = join(run(['rustc', '--print', 'sysroot']), 'lib/rustlib', TARGET, 'bin/rust-lld')
+  if (!existsSync(linker)) return `rustc has no linker for ${TARGET}`
+  if (Bun.which('cc') === null) return 'no cc links the build scripts of the crates'
+  try {
+    run(['cargo', 'fetch', '--locked', '--offline', '--target', TARGET], ED25519)
+  } catch {
+    return 'the crates of Ed25519 are not downloaded (`cargo fetch` in native/ed25519)'
+  }
 }
 
 /** Circom's parameters as the pure implementation's package carries them: base64 of big-endian integers. */
@@ -59,26 +68,53 @@ function circomParameters(arity: number): Parameters {
   return { C: C.map(integer), M: M.map((row) => row.map(integer)) }
 }
 
-/** Compiles the library; the bytes depend on the source and the toolchain only. */
-export function buildLibrary(): Uint8Array {
-  const folder = mkdtempSync(join(tmpdir(), 'poseidon-build-'))
+function buildPoseidon(folder: string): string {
+  cpSync(join(HERE, 'src'), folder, { recursive: true })
+  writeFileSync(join(folder, 'constants.rs'), constantsSource(ARITIES.map(circomParameters)))
+  run(['rustc', ...POSEIDON_FLAGS, ...LINK_FLAGS, '-o', 'poseidon.so', 'lib.rs'], folder)
+  return 'poseidon.so'
+}
+
+/** @param extensions flags of rustc; the one backend that they select is compiled in, without a choice at run time */
+function buildEd25519(folder: string, ...extensions: string[]): string {
+  cpSync(ED25519, folder, { recursive: true })
+  const crates = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry/src')
+  const flags = [...extensions, ...LINK_FLAGS, `--remap-path-prefix=${crates}=crates`, '-Dwarnings']
+  run(['cargo', 'build', '--release', '--locked', '--target', TARGET, '--target-dir', 'target'], folder, {
+    CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'),
+  })
+  return `target/${TARGET}/release/libed25519.so`
+}
+
+/** Each builds in an empty folder and names the library in it. */
+const BUILDS: Record<string, (folder: string) => string> = {
+  'ed25519_avx2.so': (folder) => buildEd25519(folder, '-Ctarget-cpu=x86-64-v3'),
+  'ed25519_avx512.so': (folder) =>
+    buildEd25519(folder, '-Ctarget-cpu=x86-64-v4', '-Ctarget-feature=+avx512ifma'),
+  'poseidon.so': buildPoseidon,
+}
+export const LIBRARIES = Object.keys(BUILDS)
+
+/** Compiles the library; the bytes depend on the source, the crates and the toolchain only. */
+export function buildLibrary(name: string): Uint8Array {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-native-'))
   try {
-    cpSync(join(HERE, 'src'), folder, { recursive: true })
-    writeFileSync(join(folder, 'constants.rs'), constantsSource(ARITIES.map(circomParameters)))
-    run(['rustc', ...RUSTC_FLAGS, `-Clinker=${linkerPath()}`, '-o', 'poseidon.so', 'lib.rs'], folder)
-    return new Uint8Array(readFileSync(join(folder, 'poseidon.so')))
+    return new Uint8Array(readFileSync(join(folder, BUILDS[name]!(folder))))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-export const sha256Hex = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+/** The line of `sha256sum.txt` for a library. */
+export const hashLine = (name: string, library: Uint8Array): string =>
+  `${createHash('sha256').update(library).digest('hex')}  ${name}\n`
 
 if (import.meta.main) {
-  const missing = toolchainMissing()
-  if (missing !== undefined) throw new Error(missing)
-  const library = buildLibrary()
-  writeFileSync(join(HERE, 'poseidon.so'), library)
-  writeFileSync(join(HERE, 'poseidon.so.sha256'), `${sha256Hex(library)}  poseidon.so\n`)
-  console.log(`poseidon.so ${library.length} bytes, sha256 ${sha256Hex(library)}`)
+  const lines = LIBRARIES.map((name) => {
+    const library = buildLibrary(name)
+    writeFileSync(join(HERE, name), library)
+    return hashLine(name, library)
+  })
+  writeFileSync(join(HERE, 'sha256sum.txt'), lines.join(''))
+  process.stdout.write(lines.join(''))
 }

@@ -1,6 +1,5 @@
 /** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
 
-import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
@@ -126,7 +125,6 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
       ...config.engine,
       compose_hash: enclave.identity.compose_hash,
       tacit_version: version,
-      signature_thread: availableParallelism() > 1,
       self_check_reasons,
     },
     ports: {

@@ -3,13 +3,12 @@ import { createHash } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Glob } from 'bun'
+import { LIBRARIES } from '../native/build'
 import { buildPage } from './build_page'
 
 const ROOT = join(import.meta.dir, '..')
 const OUT = join(ROOT, 'dist')
 const SERVER = join(OUT, 'server')
-/** The compiled Poseidon, which a worker loads from its own folder. */
-const POSEIDON = 'native/poseidon.so'
 
 /** Worker threads load by URL, so each is a separate entry. */
 const workers = [...new Glob('engine/**/*_worker.ts').scanSync({ cwd: ROOT })].sort()
@@ -36,7 +35,8 @@ for (const name of readdirSync(SERVER).filter((file) => file.endsWith('.js'))) {
   // The bundler leaves the URLs of workers as they are written; beside a bundle they end in .js.
   writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/(["']\.\/[a-z_]+_worker)\.ts(["'])/g, '$1.js$2'))
 }
-cpSync(join(ROOT, POSEIDON), join(SERVER, 'poseidon.so'))
+// Compiled code is loaded from the folder of the bundle.
+for (const library of LIBRARIES) cpSync(join(ROOT, 'native', library), join(SERVER, library))
 await buildPage(join(OUT, 'page'))
 
 const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()

@@ -1,6 +1,5 @@
 /** Derives settings, keys, traders and notes of the measured venue from names, so that every process knows them. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
-import { availableParallelism } from 'node:os'
 import type { EngineConfig } from '../../engine/config'
 import { LIMITS } from '../../engine/limits'
 import type { KeysPort } from '../../engine/ports'
@@ -124,6 +123,5 @@ export function benchConfig(data_dir: string): EngineConfig {
     anchor_max_ms: LIMITS.anchor_max_ms,
     commit_ms: LIMITS.commit_ms,
     reopen_slots: 2,
-    signature_thread: availableParallelism() > 1,
   }
 }

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
 export type ThreadTimes = {
-  /** The main thread: everything a request waits for but signatures and the disk. */
+  /** The main thread: everything a request waits for but the disk. */
   main_ms: number
-  /** Threads of ours: journal, signatures, history, hashing. */
+  /** Threads of ours: journal, history, hashing. */
   workers_ms: number
   /** The runtime compiles: much while it warms up, little afterwards. */
   compiling_ms: number

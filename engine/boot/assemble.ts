@@ -108,7 +108,7 @@ export function assemble(
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, state, chain, first.config.generation, fatal, {
+    ...openWrites(config, state, chain, first.config.generation, {
       sequencer,
       availability,
       grace,

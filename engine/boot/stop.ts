@@ -67,7 +67,6 @@ export async function close(engine: Engine): Promise<void> {
   engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
-  engine.signatures.close()
   engine.closing.stop()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))

@@ -107,9 +107,8 @@ export class Availability {
 
   /** Refuses while no command may be acknowledged, cancels included. */
   requireRunning(): void {
-    if (!this.serving || this.stopped !== undefined) {
-      throw new Refusal('matching_unavailable', { subsystem: 'matching' })
-    }
+    if (this.stopped !== undefined) throw new Refusal('matching_unavailable', { subsystem: 'matching' })
+    if (!this.serving) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
     const barred = this.barred()
     if (barred !== undefined) throw new Refusal(barred)
   }
@@ -127,7 +126,7 @@ export class Availability {
     const barred = this.barred()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const all = [
-      ...(this.serving || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
+      ...(this.serving || this.draining || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),

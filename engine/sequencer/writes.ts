@@ -10,7 +10,7 @@ import { intakeCancel, intakeCancelAll, intakeDeadMan } from '../intake/cancel'
 import { type Intake, intakeOf, type Signed } from '../intake/context'
 import { intakeReshape, intakeWithdrawal } from '../intake/payments'
 import { intakeModify, intakePlace } from '../intake/place'
-import { SIGNATURES_INLINE, type Signatures, SignatureThread } from '../intake/signatures'
+import { claimsHold } from '../intake/signatures'
 import type { Answer } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { ChainPort } from '../ports'
@@ -27,7 +27,6 @@ type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt
 
 type WriteParts = {
   intake: Intake
-  signatures: Signatures
   state: State
   sequencer: Sequencer
   availability: Availability
@@ -82,8 +81,6 @@ class Writes implements Pick<Venue, Write> {
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {
-    // Orders sent before the socket closed may still be in signature verification; they must be cancelled too.
-    await this.parts.signatures.hold([])
     if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
     this.require(account_id)
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
@@ -103,8 +100,7 @@ class Writes implements Pick<Venue, Write> {
     idOf?: (command: C) => Uint8Array,
     answers: Answers = 'held',
   ): Promise<WithReceipt<K>> {
-    const held = this.parts.signatures.hold(signed.claims)
-    if (!(typeof held === 'boolean' ? held : await held)) throw new Refusal('signature_invalid')
+    if (!claimsHold(signed.claims)) throw new Refusal('signature_invalid')
     this.require(account_id)
     const command = signed.command()
     const created_id = idOf?.(command)
@@ -156,7 +152,6 @@ class Writes implements Pick<Venue, Write> {
 
 /**
  * @param generation of the vault; part of the venue id that every signed body carries
- * @param fatal called when the signature thread failed: the process must exit
  * @param behind the parts that a command reaches after intake and signatures
  */
 export function openWrites(
@@ -164,18 +159,15 @@ export function openWrites(
   state: State,
   { genesis_hash, program_id, config_account }: ChainPort,
   generation: number,
-  fatal: (error: Error) => void,
   behind: Pick<WriteParts, 'sequencer' | 'availability' | 'grace' | 'closing'>,
 ) {
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   const intake: Intake = intakeOf(venue, config.instruments, state)
-  const signatures = config.signature_thread === true ? new SignatureThread(fatal) : SIGNATURES_INLINE
   const writes = new Writes({
     ...behind,
     intake,
-    signatures,
     state,
     receipts: new ReceiptCache(randomHashSeed()),
   })
-  return { intake, signatures, writes }
+  return { intake, writes }
 }

@@ -30,13 +30,14 @@ export async function readBalances(traders: Trader[], mints: MintName[]): Promis
   return balances
 }
 
-export function printBalances(title: string, balances: Balances, traders: Trader[], mints: MintName[]): void {
-  console.log(`   ${title}`)
+/** One line for each trader and mint: what the account and the notes held, and what they hold. */
+export function printBalances(before: Balances, after: Balances, traders: Trader[], mints: MintName[]): void {
   for (const trader of traders) {
     for (const { mint, name, decimals } of mints) {
-      const holding = balances.get(`${trader.name}/${mint}`)!
-      const parts = `account ${tokens(holding.in_accounts, decimals)} + notes ${tokens(holding.in_notes, decimals)}`
-      fact(`${trader.name} ${name}`, parts)
+      const [had, has] = [before, after].map((balances) => balances.get(`${trader.name}/${mint}`)!)
+      const change = (held: keyof Holding) =>
+        `${tokens(had![held], decimals)} -> ${tokens(has![held], decimals)}`
+      fact(`${trader.name} ${name}`, `account ${change('in_accounts')}, notes ${change('in_notes')}`)
     }
   }
 }
@@ -76,8 +77,9 @@ export async function checkVault(
     const vault = account === undefined ? undefined : await readVault(traders[0]!, account.vault)
     const notes = traders.reduce((sum, trader) => sum + trader.wallet.balance(mint), 0n)
     const owed = notes + (fees_ever.get(mint) ?? 0n)
-    check(vault === owed, `${name}: vault on chain = notes + fees`, `${tokens(vault ?? 0n, decimals)}`)
-    check(account?.vault_balance === String(vault), `${name}: /transparency reports the same balance`)
+    const equal = vault === owed && account?.vault_balance === String(vault)
+    const evidence = tokens(vault ?? 0n, decimals)
+    check(equal, `${name}: vault on chain = notes + fees = what /transparency reports`, evidence)
   }
 }
 

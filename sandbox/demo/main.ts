@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Options, runCommand } from '../../client/cli/command'
-import { chapter, check, DemoFailed } from './report'
+import { chapter, check, DemoFailed, waiting } from './report'
 import { fund } from './steps'
 import { playStory, tradersDir } from './story'
 import { VenueProcess } from './venue_process'
@@ -38,11 +38,15 @@ await runCommand(USAGE, async (args) => {
   ] as const)
     process.once(signal, () => void venue_process.kill().finally(() => process.exit(code)))
   try {
-    chapter('A venue starts on an embedded chain, and is verified before a word is said to it')
-    const facts = await venue_process.start()
+    chapter(
+      'A venue starts and proves what it runs',
+      'Before a trader sends it anything, the client judges its evidence by a policy that pins this build.',
+    )
+    const facts = await waiting('the venue', venue_process.start())
     const { ada, bob } = await playStory({ venue_process, facts, traders_dir, mints: MINTS, fund })
     for (const trader of [ada, bob]) trader.close()
-    check((await venue_process.stop()) === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
+    const exit_code = await waiting('the venue to drain', venue_process.stop())
+    check(exit_code === 0, 'SIGTERM: the venue drains, anchors and exits with 0')
     console.log('\nThe demo ends: everything it promised was seen to hold.')
   } catch (error) {
     await venue_process.kill()

@@ -1,14 +1,40 @@
-/** Prints the demo's numbered chapters and facts in columns, and stops the story at the first failed check. */
+/** Prints the demo's numbered chapters, facts in columns and progress, and ends the story at the first failed check. */
 
+const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const
+const PROGRESS_MS = 1_000
 let chapter_number = 0
 
-export function chapter(title: string): void {
+/** Escape codes only on a terminal, and not with NO_COLOR. */
+function styled(style: keyof typeof STYLES, text: string): string {
+  if (!process.stdout.isTTY || process.env['NO_COLOR']) return text
+  return `\x1b[${STYLES[style]}m${text}\x1b[0m`
+}
+
+/** Prints a numbered heading and the sentence that explains the chapter. */
+export function chapter(title: string, sentence?: string): void {
   chapter_number++
-  console.log(`\n${chapter_number}. ${title}`)
+  console.log(`\n${styled('bold', `${chapter_number}. ${title}`)}`)
+  if (sentence !== undefined) console.log(`   ${styled('dim', sentence)}`)
+}
+
+/** Shows on a terminal what the demo waits for and since how many seconds, until `work` settles. */
+export async function waiting<T>(what: string, work: Promise<T>): Promise<T> {
+  if (!process.stdout.isTTY) return work
+  let seconds = 0
+  const progress = setInterval(
+    () => process.stdout.write(`\r   waits for ${what}: ${++seconds} s`),
+    PROGRESS_MS,
+  )
+  try {
+    return await work
+  } finally {
+    clearInterval(progress)
+    process.stdout.write('\r\x1b[K')
+  }
 }
 
 export function fact(label: string, value: string | number): void {
-  console.log(`   ${label.padEnd(34)} ${value}`)
+  console.log(`   ${label.padEnd(24)} ${value}`)
 }
 
 /** A promise of the venue that did not hold. */
@@ -16,7 +42,8 @@ export class DemoFailed extends Error {}
 
 /** Prints the check with its evidence. @throws DemoFailed when it does not hold. */
 export function check(holds: boolean, what: string, evidence = ''): void {
-  console.log(`   [${holds ? 'ok' : 'FAILED'}] ${what}${evidence === '' ? '' : `  (${evidence})`}`)
+  const verdict = holds ? styled('green', 'ok') : styled('red', 'FAILED')
+  console.log(`   [${verdict}] ${what}${evidence === '' ? '' : `  (${evidence})`}`)
   if (!holds) throw new DemoFailed(what)
 }
 

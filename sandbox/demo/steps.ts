@@ -1,6 +1,6 @@
 /** Runs the chapters of the demo: verify, deposit, trade, withdraw, and the commands that must be rejected. */
 
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import {
   airdrop,
   type Collateral,
@@ -50,16 +50,17 @@ function collateralOf(facts: SandboxFacts): Collateral {
   return JSON.parse(readFileSync(facts.collateral, 'utf8')) as Collateral
 }
 
-export async function verifyVenue(facts: SandboxFacts): Promise<VerifiedVenue> {
+/** The venue, judged by the policy of this build; every check with its values is in the file `transcript`. */
+export async function verifyVenue(facts: SandboxFacts, transcript: string): Promise<VerifiedVenue> {
   const venue = await connect(facts.url, demoPolicy(facts), { collateral: collateralOf(facts) })
-  fact('verified', `${venue.transcript.verdict}, ${venue.transcript.checks.length} checks`)
+  const { verdict, checks } = venue.transcript
+  writeFileSync(transcript, `${transcriptText(venue.transcript)}\n`)
+  const passed = checks.filter(({ result }) => result === 'pass').length
+  fact(
+    'verified',
+    `${verdict}: ${passed} of ${checks.length} checks passed, each with its values in ${transcript}`,
+  )
   return venue
-}
-
-/** Prints every check with the sentence that says how to read it. */
-export function printTranscript({ transcript }: VerifiedVenue): void {
-  console.log("   Each line is a check of the venue's evidence against the policy that pins this build:")
-  for (const line of transcriptText(transcript).split('\n')) console.log(`   ${line}`)
 }
 
 /** Checks that a policy which pins another compose hash rejects the venue for that reason. */
@@ -185,7 +186,7 @@ export async function otherKinds(buyer: Trader, seller: Trader, sol: Instrument)
 export async function untilSettled(trader: Trader, order_id: string, count: number): Promise<Fill[]> {
   const fills = await trader.untilFills(order_id, 'finalized', count)
   for (const fill of fills)
-    fact(`settlement batch ${fill.settlement_batch} finalized`, String(fill.signature))
+    fact(`batch ${fill.settlement_batch} is final`, `transaction ${short(String(fill.signature))}`)
   check(
     fills.every((fill) => (fill.signature ?? '').length > 80),
     'every fill names its transaction',
@@ -210,7 +211,7 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   })
   const { withdrawal_id } = await trader.client.withdraw(request)
   trader.save()
-  const done = await trader.until('the withdrawal to be paid', () => {
+  const done = await trader.until('the payment of the withdrawal', () => {
     const event = trader.events.find(
       ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === withdrawal_id,
     )

@@ -1,16 +1,15 @@
 /** Plays the story of every demo: two traders deposit, trade, survive a kill, settle, withdraw, and the books balance. */
 
 import { join } from 'node:path'
-import { type Instrument, reopenChain, VenueClient, type VerifiedVenue } from '../../client/index'
+import { type Instrument, reopenChain, VenueClient } from '../../client/index'
 import type { SandboxFacts } from '../open_sandbox'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
-import { chapter, check, fact } from './report'
+import { chapter, check, fact, waiting } from './report'
 import {
   depositNote,
   forcedRefusals,
   otherKinds,
   partialOverThreeBatches,
-  printTranscript,
   refuseOtherBuild,
   untilSettled,
   untilUsable,
@@ -38,14 +37,8 @@ export type Stage = {
 export type Cast = { ada: Trader; bob: Trader; sol: Instrument }
 
 /** Verifies the venue, then connects each trader's account and event stream to it. */
-async function connectAll(
-  stage: Stage,
-  facts: SandboxFacts,
-  traders: Trader[],
-  show: (venue: VerifiedVenue) => void = () => {},
-): Promise<Instrument> {
-  const venue = await verifyVenue(facts)
-  show(venue)
+async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]): Promise<Instrument> {
+  const venue = await verifyVenue(facts, join(stage.traders_dir, 'verification.txt'))
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
     const credentials = await account(stage.traders_dir, trader, facts, venue.info.venue)
@@ -54,39 +47,22 @@ async function connectAll(
   return traders[0]!.client.instrument('SOL-USDC')
 }
 
-/** @throws DemoFailed at the first promise that does not hold */
-export async function playStory(stage: Stage): Promise<Cast> {
-  const { facts, venue_process } = stage
-  const { sol: SOL, usdc: USDC } = stage.mints
-  const mints = [SOL, USDC]
-  fact('serves at', facts.url)
-  fact('chain', facts.rpc_url)
-  const [ada, bob] = await Promise.all([
-    openTrader(stage.traders_dir, 'ada', facts.rpc_url),
-    openTrader(stage.traders_dir, 'bob', facts.rpc_url),
-  ])
-  const traders = [ada, bob]
-  const sol = await connectAll(stage, facts, traders, printTranscript)
+/** Deposits the notes of both traders and waits until the venue accepts them. */
+async function depositAll(program_id: string, ada: Trader, bob: Trader, { sol, usdc }: Stage['mints']) {
+  for (const amount of [2_000n, 600n]) await depositNote(ada, program_id, usdc, amount * WHOLE_USDC)
+  for (const amount of [12n, 10n, 6n]) await depositNote(bob, program_id, sol, amount * WHOLE_SOL)
+  for (const trader of [ada, bob])
+    await waiting('finality of the deposits', untilUsable(trader.client, [trader]))
+}
 
-  chapter('Two traders deposit; only their keys can spend the notes')
-  await stage.fund(ada, USDC, 4_000n * WHOLE_USDC)
-  await stage.fund(bob, SOL, 40n * WHOLE_SOL)
-  const before = await readBalances(traders, mints)
-  const fees_before = feesOf(traders)
-  for (const amount of [2_000n, 600n]) await depositNote(ada, facts.program_id, USDC, amount * WHOLE_USDC)
-  for (const amount of [12n, 10n, 6n]) await depositNote(bob, facts.program_id, SOL, amount * WHOLE_SOL)
-  for (const trader of traders) await untilUsable(trader.client, [trader])
-  check(true, 'every deposit is in the finalized tree')
-
-  chapter('Orders of every kind meet in sealed batch auctions')
-  const resting = await partialOverThreeBatches(ada, bob, sol)
-
-  chapter('kill -9 in the middle of trading, and nothing is lost')
+/** Kills the venue, starts it again, and compares what ada's account shows. */
+async function surviveKill(stage: Stage, ada: Trader, bob: Trader, resting: string): Promise<SandboxFacts> {
+  const { venue_process } = stage
   const seen = ada.wallet.state.seq
   const live = ada.order(resting)!
   await venue_process.kill()
-  const again = await venue_process.start()
-  await connectAll(stage, again, traders)
+  const again = await waiting('the venue', venue_process.start())
+  await connectAll(stage, again, [ada, bob])
   const kept = await ada.client.order(resting)
   check(
     kept.remaining_amount === live.remaining_amount && kept.status === live.status,
@@ -97,26 +73,72 @@ export async function playStory(stage: Stage): Promise<Cast> {
     events.items.every((event, at) => event.seq === seen + 1 + at),
     `events go on at seq ${seen + 1}`,
   )
+  return again
+}
 
-  chapter('The other kinds of orders')
+/** @throws DemoFailed at the first promise that does not hold */
+export async function playStory(stage: Stage): Promise<Cast> {
+  const { facts } = stage
+  const { sol: SOL, usdc: USDC } = stage.mints
+  const mints = [SOL, USDC]
+  fact('serves at', `${facts.url}, chain ${facts.rpc_url}`)
+  const [ada, bob] = await Promise.all([
+    openTrader(stage.traders_dir, 'ada', facts.rpc_url),
+    openTrader(stage.traders_dir, 'bob', facts.rpc_url),
+  ])
+  const traders = [ada, bob]
+  const sol = await connectAll(stage, facts, traders)
+
+  chapter(
+    'Two traders deposit',
+    'A deposit on the chain makes a note that only the key of its owner can spend.',
+  )
+  await stage.fund(ada, USDC, 4_000n * WHOLE_USDC)
+  await stage.fund(bob, SOL, 40n * WHOLE_SOL)
+  const before = await readBalances(traders, mints)
+  const fees_before = feesOf(traders)
+  await depositAll(facts.program_id, ada, bob, stage.mints)
+  check(true, 'every deposit is in the finalized tree')
+
+  chapter(
+    'A resting order is filled in part',
+    'Orders are sealed until their batch closes; all fills of a batch have one price.',
+  )
+  const resting = await partialOverThreeBatches(ada, bob, sol)
+
+  chapter(
+    'kill -9 loses nothing',
+    'What the venue acknowledged is on disk; it starts again, and the client verifies it again.',
+  )
+  const again = await surviveKill(stage, ada, bob, resting)
+
+  chapter('The other kinds of orders', 'Fill or kill, a least fill, immediate or cancel, and a cancel.')
   await otherKinds(ada, bob, sol)
 
-  chapter('Fills become final on Solana')
+  chapter(
+    'Fills become final on Solana',
+    'One transaction settles a batch; no finalized fill can be reverted.',
+  )
   await untilSettled(ada, resting, 4)
   await ada.cancel(resting)
   await ada.untilOrder(resting, 'cancelled')
 
-  chapter('A withdrawal arrives in a token account')
+  chapter(
+    'A withdrawal arrives',
+    'A settlement queues the payout; a second transaction pays it to a token account.',
+  )
   await withdrawTokens(bob, USDC, 100n * WHOLE_USDC)
 
-  chapter('What must be refused is refused')
+  chapter(
+    'What must be refused is refused',
+    'Each attempt is made for real; the code is the answer of client or venue.',
+  )
   await refuseOtherBuild(again)
   await forcedRefusals(bob, ada, sol)
 
-  chapter('Before and after')
+  chapter('The books balance', 'Sums are in exact units, read from the chain and the wallets.')
   const after = await readBalances(traders, mints)
-  printBalances('before', before, traders, mints)
-  printBalances('after', after, traders, mints)
+  printBalances(before, after, traders, mints)
   const fees_after = feesOf(traders)
   const fees = new Map(
     mints.map(({ mint }) => [mint, (fees_after.get(mint) ?? 0n) - (fees_before.get(mint) ?? 0n)]),

@@ -28,11 +28,9 @@ import {
   Wallet,
 } from '../../client/index'
 import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
-import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
-import { publicKeyOf } from '../../protocol/sign'
 import type { SandboxFacts } from '../open_sandbox'
-import { DemoFailed, fact, short } from './report'
+import { DemoFailed, fact, short, waiting } from './report'
 
 type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
 
@@ -92,7 +90,7 @@ export class Trader {
 
   /** Resolves with the first value of `find`, called again after each event. @throws DemoFailed after a timeout */
   until<T>(goal: string, find: () => T | undefined): Promise<T> {
-    return new Promise((resolve, reject) => {
+    const found = new Promise<T>((resolve, reject) => {
       const late = setTimeout(
         () => done(new DemoFailed(`${this.name}: waited in vain for ${goal}`)),
         DEMO_EVENT_MAX_MS,
@@ -114,6 +112,7 @@ export class Trader {
       this.waiters.add(look)
       look()
     })
+    return waiting(goal, found)
   }
 
   /** Places an order backed by the smallest note that covers it. */
@@ -158,13 +157,13 @@ export class Trader {
       .map((event) => event.data as Fill)
   }
   untilOrder(order_id: string, status: Order['status']): Promise<Order> {
-    return this.until(`order ${order_id} ${status}`, () => {
+    return this.until(`order ${short(order_id)} to be ${status}`, () => {
       const order = this.order(order_id)
       return order?.status === status ? order : undefined
     })
   }
   untilFills(order_id: string, stage: 'matched' | 'finalized', count: number): Promise<Fill[]> {
-    return this.until(`${count} fills ${stage}`, () => {
+    return this.until(`fill ${count} to be ${stage}`, () => {
       const fills = this.fillsOf(order_id, stage)
       return fills.length >= count ? fills : undefined
     })
@@ -214,7 +213,5 @@ export async function openTrader(dir: string, name: string, rpc_url: string): Pr
     writeFileSync(payer_path, Buffer.from(seed).toString('hex'), { mode: 0o600 })
   }
   const payer_seed = fromHex(readFileSync(payer_path, 'utf8'), 32)!
-  fact(`${name} trading key`, wallet.tradingKeyText(0))
-  fact(`${name} Solana key`, encodeBase58(publicKeyOf(payer_seed)))
   return new Trader(name, wallet, wallet_path, await openChainAccess(rpc_url, payer_seed))
 }

@@ -90,9 +90,9 @@ const OWNERSHIP: Codes = ['signature_invalid', 'key_bound']
 const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'note_in_use']
 /** Nothing may be acknowledged, cancels included. */
-const SILENT: Codes = ['matching_unavailable', 'lease_lost', 'commit_reorged', 'unanchored']
+const SILENT: Codes = ['matching_unavailable', 'draining', 'lease_lost', 'commit_reorged', 'unanchored']
 export const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
-const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable', 'draining']
+const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable']
 
 export const CHECK_REFUSALS: Codes = [
   'field_element_invalid',

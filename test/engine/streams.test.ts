@@ -169,7 +169,14 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   expect(snapshot).toMatchObject(anchored!)
   // Behind it follow only its hash and the release of the lease.
   expect(journal.head().seq).toBe(anchored!.seq + 2)
-  expect(open.venue.status()).toMatchObject({ ready: false, draining: true })
+  expect(open.venue.status()).toMatchObject({
+    ready: false,
+    draining: true,
+    reasons: ['draining for a restart'],
+  })
+  // The lease is given back, so not even a cancel is taken.
+  const late = [alice.cancelAll()]
+  expect((await refusalOf(open.venue.cancelAll('alice', late))).code).toBe('draining')
 })
 
 test('a cursor ahead of the log is refused on lists as on streams, and so is an unknown instrument', async () => {

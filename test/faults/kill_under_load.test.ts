@@ -10,7 +10,7 @@ import { openChainAccess } from '../../client/chain/chain_access'
 import { tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58 } from '../../protocol/base58'
 import type { AccountEvent, Fill } from '../../protocol/wire/trading'
-import { type CrashSite, crashRound, notesPerMint, openCrashSite } from './kit/crash_rounds'
+import { type CrashSite, crashRound, notesPerMint, openCrashSite, tradeUntilFilled } from './kit/crash_rounds'
 import { segmentPaths } from './kit/journal_files'
 import { DEPOSITED } from './kit/open_trader'
 import { readEvents } from './kit/read_account'
@@ -54,6 +54,7 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
   )
 
   test('settlement goes on: every fill becomes final on chain', async () => {
+    await tradeUntilFilled(site)
     await windDown(site.traders)
     for (const { trading } of site.traders) {
       const fills = trading.events.filter(({ kind }) => kind === 'fill.matched')

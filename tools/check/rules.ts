@@ -56,7 +56,7 @@ export const CELLS: readonly Cell[] = [
     values: [],
     modules: ['@noble/', '@sinclair/typebox', 'poseidon-lite/', 'bs58', 'node:crypto'],
   },
-  { folder: 'native', owns: 'compiled Poseidon', values: ['protocol'] },
+  { folder: 'native', owns: 'compiled Poseidon and Ed25519', values: ['protocol'] },
   {
     folder: 'routes',
     owns: 'one endpoint per file',
@@ -141,6 +141,7 @@ export const CELLS: readonly Cell[] = [
     owns: 'the rules and signatures of requests',
     values: [
       'protocol',
+      'native',
       'engine/limits',
       'engine/memory',
       'engine/machine/book',
@@ -282,8 +283,6 @@ export const COMPUTED_IMPORTS: Readonly<Record<string, string>> = {
     'it loads the package of the folder that its user names, and of no other project',
   'native/build.ts': 'it reads the parameters of poseidon-lite, which no entry of the package exports',
   'test/client/face.test.ts': 'it loads the package by the names that package.json exports',
-  'test/engine/intake/signature_thread.test.ts':
-    'it puts a silent worker in the place of the one of the platform',
   'test/kit/chain/break_chain.ts': 'it wraps the worker of the platform, to break the chain that runs in it',
   'tools/dev.ts': 'it loads each route of routes/, to say which one does not load',
 }

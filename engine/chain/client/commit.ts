@@ -32,8 +32,11 @@ type Commit = {
 
 export class Commits {
   readonly #seen: number[] = []
-  /** The newest decided commit and the record of its match, until a quorum shows both as final. */
-  #guarded: { commit: Commit; match_seq: number } | undefined
+  /**
+   * The newest decided commit, the record of its match, and by provider the slot of its answer by then, until a quorum shows
+   * both as final.
+   */
+  #guarded: { commit: Commit; match_seq: number; seen: number[] } | undefined
   #newest: Commit | undefined
 
   constructor(
@@ -77,12 +80,12 @@ export class Commits {
 
   /** Record `match_seq` holds the match of the batch decided last: the commit is watched from here on. */
   matched(match_seq: number): void {
-    if (this.#newest !== undefined) this.#guarded = { commit: this.#newest, match_seq }
+    if (this.#newest !== undefined) this.#guarded = { commit: this.#newest, match_seq, seen: [...this.#seen] }
   }
 
   /**
    * Reports `commit_reorged` while a quorum shows neither the decided commit nor a position past its match, and sends again:
-   * the same bytes while they may land, then an anchor.
+   * the commit while it may land, then an anchor.
    */
   async guard(
     confirmed: readonly Answer<VaultSnapshot>[],
@@ -93,7 +96,9 @@ export class Commits {
     if (guarded === undefined) return
     const holds = ({ config }: VaultSnapshot) =>
       config.commit_seq >= guarded.commit.close.seq || config.journal_seq >= guarded.match_seq
-    const shown = client.rpc.majority(confirmed, (value) => String(holds(value)))
+    // An answer that was under way when the commit was decided shows an older vault.
+    const fresh = client.view.fresh('confirmed', confirmed, guarded.seen)
+    const shown = client.rpc.majority(fresh, (value) => String(holds(value)))
     if (shown === undefined) return
     const lost = !holds(shown[0]!.value)
     client.health.set('commit_reorged', lost)
@@ -101,10 +106,15 @@ export class Commits {
       if (finalized.filter(({ value }) => holds(value)).length >= client.rpc.quorum) this.#guarded = undefined
       return
     }
-    const { newest, not_after_slot } = guarded.commit
-    if (newest !== undefined && client.view.agreed('confirmed') <= not_after_slot)
-      await broadcast(client, newest.wire)
-    else await anchor(client, this.epoch, guarded.match_seq, this.head())
+    const { commit, match_seq } = guarded
+    const { slot } = client.view.now()
+    if (slot > commit.not_after_slot) await anchor(client, this.epoch, match_seq, this.head())
+    else if (slot - commit.sent_slot >= LIMITS.rebroadcast_slots) {
+      commit.sent_slot = slot
+      // The blockhash of the bytes sent before may be of the fork that lost.
+      commit.newest = await this.#sign(commit, VARIANTS_AT.length)
+      await broadcast(client, commit.newest.wire)
+    }
   }
 
   /** Signs the next variant when it is due, or when the newest expired; otherwise sends the newest again at intervals. */

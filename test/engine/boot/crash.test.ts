@@ -88,16 +88,22 @@ test('a planned stop does not fire cancel-on-disconnect', async () => {
   expect((await open.venue.order('alice', request.order_id)).status).toBe('accepted')
 })
 
-test('a socket that closes while armed takes its own orders along and no others', async () => {
+test('a socket that closes while armed takes its own orders along, pending ones included, and no others', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
   const own = trader.place(trader.deposit('quote', 200_000_000n))
   const other = trader.place(trader.deposit('quote', 200_000_000n))
+  const pending = trader.place(trader.deposit('quote', 200_000_000n))
   await open.chain.finalizeLeaves()
   await open.venue.armDisconnect('alice', 'socket-1', true)
   await open.venue.place('alice', own, 'socket-1')
   await open.venue.place('alice', other)
-  await open.venue.disconnected('alice', 'socket-1')
-  expect((await open.venue.order('alice', own.order_id)).status).toBe('cancelled')
+  const placing = open.venue.place('alice', pending, 'socket-1')
+  await Promise.all([placing, open.venue.disconnected('alice', 'socket-1')])
+  for (const { order_id } of [own, pending])
+    expect(await open.venue.order('alice', order_id)).toMatchObject({
+      status: 'cancelled',
+      reason: 'disconnect',
+    })
   expect((await open.venue.order('alice', other.order_id)).status).toBe('accepted')
 })

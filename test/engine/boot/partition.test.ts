@@ -13,8 +13,8 @@ import type { JsonVenue } from '../../kit/venue/json_venue'
 import { Trader } from '../../kit/venue/trader'
 import { Random } from '../../laws/random'
 
-setDefaultTimeout(3_600_000)
 const ROUNDS = Number(process.env['TACIT_PARTITION_ROUNDS'] ?? 5)
+setDefaultTimeout(60_000 * (ROUNDS + 1))
 const SEED = Number(process.env['TACIT_PARTITION_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const LEASE_MS = 800
 const PROVIDERS = 3
@@ -158,8 +158,8 @@ test('a venue whose transactions do not land stops at the anchor bound, says so,
   for (const endpoint of own) swallow(endpoint)
   const traffic = client(venue)
   await until(() => traffic.refused.has('unanchored'))
-  // The first one beyond the bound was on disk already.
-  expect([...traffic.refused].sort()).toEqual(['outcome_unknown', 'unanchored'])
+  // `outcome_unknown` answers a command that was on its way to the disk when the bound passed.
+  expect([...traffic.refused].filter((code) => !/^(unanchored|outcome_unknown)$/.test(code))).toEqual([])
   const count = traffic.acknowledged.length
   expect(venue.status()).toMatchObject({ ready: false })
   expect(venue.status().reasons.join()).toContain('unanchored')

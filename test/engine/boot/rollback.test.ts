@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { openJournal } from '../../../engine/journal/open_journal'
 import { encodeReceipt } from '../../../protocol/bodies/receipt'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
@@ -34,10 +35,10 @@ async function stop(venue: JsonVenue = world.site.venue): Promise<void> {
   await venue.drain()
   await venue.close()
 }
-async function stopped(venue: JsonVenue, because: string | RegExp): Promise<void> {
+async function stopped(venue: JsonVenue, because: string): Promise<void> {
   while (venue.status().matching !== 'stopped') await soon()
   expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
-  expect(venue.status().reasons.join()).toMatch(because)
+  expect(venue.status().reasons.join()).toContain(because)
 }
 /** What the vault owes equals what it holds, by mint. */
 async function solvent(): Promise<void> {
@@ -143,11 +144,14 @@ test('a clone that opens the next epoch fences the venue it was copied from, and
   const { order_id } = await world.cross(clone)
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect(await clone.order('alice', order_id)).toMatchObject({ status: 'filled' })
+  // The one that was copied comes back once the clone's position is ahead of its journal, as a commit at each close makes it.
   await running.close()
-  // The one that was copied comes back: the chain has a story its journal lacks. Where the clone's position is ahead of this
-  // journal too, the disk looks like an older one of the clone.
+  const journal = await openJournal({ dir: join(site.dir, 'journal'), key: site.keys.journal_key })
+  const { seq } = journal.head()
+  await journal.close()
+  while ((await site.port.readConfig()).journal_seq <= seq) await soon()
   const again = await site.openVenue()
-  await stopped(again, /^(forked|rolled_back): /)
+  await stopped(again, 'ahead of this journal')
   await solvent()
   await clone.close()
   await rpc.stop()

@@ -3,8 +3,11 @@
  * TACIT_LAST_LOOK_ROUNDS sets the number of rounds, TACIT_LAST_LOOK_SEED replays them.
  */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { decideClosed } from '../../../engine/boot/check_chain'
-import { type Journal, JournalDamaged } from '../../../engine/journal/contract'
+import type { Journal } from '../../../engine/journal/contract'
 import type { State } from '../../../engine/machine/state/state'
 import type { BatchDecision, ClosePosition } from '../../../engine/ports'
 import { equalBytes } from '../../../protocol/bytes'
@@ -12,6 +15,7 @@ import { farSlot } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../laws/random'
+import * as folder from '../journal/folder'
 
 const ROUNDS = Number(process.env['TACIT_LAST_LOOK_ROUNDS'] ?? 25)
 const SEED = Number(process.env['TACIT_LAST_LOOK_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
@@ -20,23 +24,29 @@ const COMMIT_MS = 400
 const LONG_MS = 20_000
 
 let world: VaultWorld
-let head = { seq: 0, head: new Uint8Array(32) }
-let seq = 0
+let dir: string
+let journal: Journal
+let closes = 0
 async function open(finalized_depth: number): Promise<void> {
   world = await VaultWorld.open({}, finalized_depth)
-  seq = 0
-  head = { seq: 0, head: new Uint8Array(32) }
-  world.outbox.head = () => head
+  dir = mkdtempSync(join(tmpdir(), 'tacit-commit-'))
+  journal = await folder.open(dir)
+  world.outbox.head = () => journal.head()
   await world.boot()
 }
+async function close(): Promise<void> {
+  await world.close()
+  await journal.close()
+  rmSync(dir, { recursive: true })
+}
 beforeEach(() => open(4), 30_000)
-afterEach(() => world.close())
+afterEach(close)
 
 /** The close of another batch; its group is the newest of the journal. */
-function nextClose(): ClosePosition {
-  seq += 10
-  head = { seq, head: crypto.getRandomValues(new Uint8Array(32)) }
-  return { ...head, slot: world.port.view().slot }
+async function nextClose(): Promise<ClosePosition> {
+  closes += 1
+  await journal.append(folder.records(closes, 10))
+  return { ...journal.head(), slot: world.port.view().slot }
 }
 
 /** The commit that the chain holds for good. */
@@ -53,15 +63,8 @@ async function decidedAtBoot(close: ClosePosition): Promise<BatchDecision['outco
   await world.port.close()
   await world.boot()
   const config = await world.port.readConfig()
-  const journal: Pick<Journal, 'readBatches'> = {
-    // biome-ignore lint/correctness/useYield: a journal that ends at the close holds no record behind it.
-    async *readBatches(seq, head_before) {
-      if (seq !== head.seq + 1 || !equalBytes(head_before!, head.head))
-        throw new JournalDamaged(seq, 'chain', 0, 'another head')
-    },
-  }
   const state = { closed: { seq: close.seq } } as unknown as State
-  const decision = await decideClosed(config, config.epoch, state, journal as Journal)
+  const decision = await decideClosed(config, config.epoch, state, journal)
   if (typeof decision === 'string' || decision?.kind !== 'decided')
     throw new Error(`no decision: ${decision}`)
   return decision.outcome
@@ -72,7 +75,7 @@ test(`a host that withholds commits for any time, with and without restarts, has
   const random = new Random(SEED)
   const counts = { committed: 0, void: 0, rolled_back: 0, restarts: 0 }
   for (let round = 0; round < ROUNDS; round++) {
-    const close = nextClose()
+    const close = await nextClose()
     const until_ms = performance.now() + random.between(0, 2 * COMMIT_MS)
     world.chain.faults.landing_delay_slots = random.chance(0.3) ? random.between(1, 20) : 0
     if (random.chance(0.7)) world.chain.faults.drop = () => performance.now() < until_ms
@@ -97,11 +100,11 @@ test(`a host that withholds commits for any time, with and without restarts, has
 
 test('a void batch never lands: its commit, sent again after the decision, stores nothing', async () => {
   world.chain.faults.drop = () => true
-  const close = nextClose()
+  const close = await nextClose()
   expect(await world.port.commit(close, COMMIT_MS)).toMatchObject({ outcome: 'void', commit_seq: 0 })
   world.chain.faults.drop = undefined
   expect((await finalCommit()).commit_seq).toBe(0)
-  const next = nextClose()
+  const next = await nextClose()
   expect(await world.port.commit(next, COMMIT_MS)).toMatchObject({
     outcome: 'committed',
     commit_seq: next.seq,
@@ -110,7 +113,7 @@ test('a void batch never lands: its commit, sent again after the decision, store
 
 test('after a halt of the cluster longer than the clock allows, a commit that was held back is void', async () => {
   world.chain.faults.drop = () => true
-  const close = nextClose()
+  const close = await nextClose()
   const deciding = world.port.commit(close, COMMIT_MS)
   await Bun.sleep(50)
   world.chain.stall(true)
@@ -129,7 +132,7 @@ test('one provider of three that claims to be a billion slots ahead, or that rep
   await world.boot({ connect: { rpc_urls: [world.chain.url, honest.url, liar.url] } })
   liar.lies = farSlot()
   world.chain.faults.landing_delay_slots = 15
-  expect(await world.port.commit(nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   world.chain.faults.landing_delay_slots = 0
   const frozen = new Map<string, unknown>()
   liar.lies = {
@@ -139,29 +142,71 @@ test('one provider of three that claims to be a billion slots ahead, or that rep
       return frozen.get(name)
     },
   }
-  expect(await world.port.commit(nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   await Promise.all([liar.stop(), honest.stop()])
 }, 60_000)
 
 test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
-  await world.close()
+  await close()
   await open(32)
-  const close = nextClose()
-  expect(await world.port.commit(close, 60_000)).toMatchObject({ outcome: 'committed' })
-  world.port.matched(close.seq + 1)
+  const { machine } = world.chain
+  const sent: string[] = []
+  world.chain.faults.drop = (signature) => {
+    sent.push(signature)
+    return false
+  }
+  const landedSlots = () => sent.flatMap((one) => machine.store.transaction(one)?.slot ?? [])
+  // A commit that is final before its decision is known here cannot be dropped: the next one is.
+  let commit: ClosePosition
+  do {
+    sent.length = 0
+    commit = await nextClose()
+    expect(await world.port.commit(commit, 60_000)).toMatchObject({ outcome: 'committed' })
+  } while (Math.min(...landedSlots()) <= machine.slotAt('finalized'))
+  world.port.matched(commit.seq + 1)
   world.chain.faults.drop = () => true
-  const { tip } = world.chain.machine
-  world.chain.fork(tip - close.slot)
+  // The block of its blockhash stays, so the same bytes land again.
+  world.chain.fork(machine.tip - Math.min(...landedSlots()) + 1)
   const reorged = () => world.port.health().reasons.includes('commit_reorged')
   while (!reorged()) await Bun.sleep(5)
   expect(world.port.health().overdue).toBe(true)
   world.chain.faults.drop = undefined
   while (reorged()) await Bun.sleep(5)
-  while ((await world.port.readConfig()).commit_seq !== close.seq) await Bun.sleep(20)
+  while ((await world.port.readConfig()).commit_seq !== commit.seq) await Bun.sleep(20)
+}, 60_000)
+
+test('an answer that was under way while a commit was decided is no reorganization', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const held = Promise.withResolvers<void>()
+  const decided = Promise.withResolvers<void>()
+  let looks = 0
+  const later: string[][] = []
+  endpoint.lies = {
+    async getMultipleAccounts(_, { params }) {
+      const [addresses, { commitment }] = params as [string[], { commitment: string }]
+      // Config, tree and known states at confirmed are asked for by the watcher alone while nothing is being decided.
+      if (addresses.length !== 3 || commitment !== 'confirmed') return undefined
+      looks += 1
+      if (looks > 1) return void later.push(world.port.health().reasons)
+      held.resolve()
+      return void (await decided.promise)
+    },
+  }
+  await held.promise
+  const commit = await nextClose()
+  expect(await world.port.commit(commit, LONG_MS)).toMatchObject({ outcome: 'committed' })
+  world.port.matched(commit.seq + 1)
+  later.length = 0
+  decided.resolve()
+  while (later.length < 2) await Bun.sleep(5)
+  expect(later.flat()).not.toContain('commit_reorged')
+  await endpoint.stop()
 }, 60_000)
 
 test('a commit that is newer than the close is of another journal', async () => {
-  const close = nextClose()
-  expect(await world.port.commit(nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  const close = await nextClose()
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   expect(await world.port.commit(close, COMMIT_MS)).toMatchObject({ outcome: 'rolled_back' })
 }, 60_000)

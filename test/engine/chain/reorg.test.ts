@@ -76,7 +76,9 @@ test('a confirmed settlement that is taken back with its payment is submitted ag
   await expectPaidOnce(id, destination)
   const stages = await told(id)
   const again = stages.slice(stages.findIndex((one) => one.endsWith(' confirmed')) + 1)
-  expect(again.slice(0, 2)).toEqual(['submitted none', 'confirmed none'])
+  // Bytes whose blockhash was of the lost fork expire, and others are submitted.
+  const steps = again.filter((stage, at) => stage !== again[at - 1])
+  expect(steps.slice(0, 2)).toEqual(['submitted none', 'confirmed none'])
   expect(stages.filter((one) => /^(paid|refunded)/.test(one))).toEqual(['paid finalized'])
   expect(await site.venue.withdrawal('alice', id)).toMatchObject({ settlement_batch: settlement_batch! })
 }, 60_000)
@@ -91,6 +93,7 @@ test('confirmed fills that are taken back are submitted again and become final o
   const fills = (await world.events('alice'))
     .map(({ kind }) => kind)
     .filter((kind) => kind.startsWith('fill.'))
+    .filter((kind, at, all) => kind !== all[at - 1])
   expect(fills.slice(0, 5)).toEqual([
     'fill.matched',
     'fill.submitted',

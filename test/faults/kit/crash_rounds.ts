@@ -72,19 +72,32 @@ export async function crashRound(site: CrashSite, round: number): Promise<string
   return [...faults, ...seen.flat()].map((fault) => `seed ${site.seed} round ${round}: ${fault}`)
 }
 
+/** Commands on every key, without a kill, until every account has a fill: short rounds may end before a match. */
+export async function tradeUntilFilled({ traders, seed }: CrashSite): Promise<void> {
+  const random = seededRandom(seed)
+  const isUnfilled = ({ trading }: LoadTrader) => !trading.events.some(({ kind }) => kind === 'fill.matched')
+  const goesOn = (): boolean => traders.some(isUnfilled)
+  await Promise.all(traders.flatMap((trader) => tradeOnEveryKey(trader, random, goesOn)))
+}
+
+function tradeOnEveryKey(trader: LoadTrader, random: Random, goesOn: () => boolean): Promise<void>[] {
+  return Array.from({ length: trader.keys }, (_, key_index) =>
+    trader.trade(key_index, seededRandom(random.integer(2 ** 32)), goesOn),
+  )
+}
+
 /** Commands on every key and sockets that come and go, until the kill. */
 async function live(site: CrashSite, round: number, random: Random): Promise<string[]> {
   const { venue, traders } = site
   let loaded = true
   const goesOn = (): boolean => loaded
-  const drawn = (): Random => seededRandom(random.integer(2 ** 32))
   const workers = traders.flatMap((trader, account) => {
     trader.lean = account + round
     trader.draining = false
-    const trading = Array.from({ length: trader.keys }, (_, key_index) =>
-      trader.trade(key_index, drawn(), goesOn),
-    )
-    return [...trading, ...trader.streams.map((stream) => stream.comeAndGo(drawn(), goesOn))]
+    return [
+      ...tradeOnEveryKey(trader, random, goesOn),
+      ...trader.streams.map((stream) => stream.comeAndGo(seededRandom(random.integer(2 ** 32)), goesOn)),
+    ]
   })
   await Bun.sleep(random.integer(LOAD_MS_MAX))
   const drains = random.integer(3) === 0

@@ -77,7 +77,7 @@ export class LyingEndpoint {
     const reply = await fetch(this.truth_url, { method: 'POST', headers, body: text }).catch(() => undefined)
     if (reply === undefined || reply.status !== 200) return new Response('', { status: 502 })
     const told = (await reply.json()) as { result?: unknown }
-    const changed = told.result === undefined ? undefined : lie?.(structuredClone(told.result), call)
+    const changed = told.result === undefined ? undefined : await lie?.(structuredClone(told.result), call)
     if (changed !== undefined) this.lied += 1
     return Response.json(changed === undefined ? told : { ...told, result: changed })
   }

@@ -1,0 +1,232 @@
+/** The compiled Ed25519 verification gives the platform's verdict on any signature, and is used only if it gives the published ones. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { createHash, generateKeyPairSync, sign } from 'node:crypto'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ED25519_TORSION_SUBGROUP, ed25519 } from '@noble/curves/ed25519.js'
+import fc from 'fast-check'
+import { ED25519_VECTORS } from '../../native/ed25519_vectors'
+import { loadNativeEd25519 } from '../../native/load_ed25519'
+import { concatBytes } from '../../protocol/bytes'
+import { verifySignature } from '../../protocol/ed25519'
+
+/** Of the differential test; a million take some minutes. */
+const MUTATIONS = Number(process.env['TACIT_MUTATIONS'] ?? 5_000)
+const FOLDER = join(import.meta.dir, '../../native')
+const AVX2_ONLY = 'abm avx avx2 bmi1 bmi2 f16c fma movbe'
+
+type Vector = { public_key: Uint8Array; signature: Uint8Array; message: Uint8Array; holds: boolean }
+
+const native = loadNativeEd25519()
+/** Every processor that runs the faster library runs the other one. */
+const compiled = [native, native && loadNativeEd25519(FOLDER, AVX2_ONLY)].filter((one) => one !== undefined)
+if (native === undefined) console.log('compiled Ed25519 is not tried: it is built for x86-64 Linux with AVX2')
+
+const folder = mkdtempSync(join(tmpdir(), 'tacit-ed25519-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const hex = (text: string) => Uint8Array.fromHex(text)
+const utf8 = (text: string) => new TextEncoder().encode(text)
+
+function published(file: string): string {
+  const bytes = readFileSync(join(import.meta.dir, '../vectors/ed25519', `${file}.gz`))
+  return new TextDecoder().decode(Bun.gunzipSync(bytes))
+}
+
+/** The publishers' verdicts; where a file serves several rules, that of a strict one without cofactor. */
+const PUBLISHED: Record<string, () => Vector[]> = {
+  'speccheck_cases.json': () =>
+    JSON.parse(published('speccheck_cases.json')).map((one: Record<string, string>, at: number) => ({
+      public_key: hex(one['pub_key']!),
+      signature: hex(one['signature']!),
+      message: hex(one['message']!),
+      // The others have a point of small order, a residue or an encoding that is not canonical.
+      holds: at === 3,
+    })),
+  'ed25519vectors.json': () =>
+    JSON.parse(published('ed25519vectors.json')).map(
+      ({ A, R, S, M, Flags }: { A: string; R: string; S: string; M: string; Flags: string[] | null }) => ({
+        public_key: hex(A),
+        signature: hex(R + S),
+        message: utf8(M),
+        holds: !/LowOrder[AR]\b|LowOrderResidue|NonCanonical/.test(`${Flags}`),
+      }),
+    ),
+  'zip215.json': () =>
+    JSON.parse(published('zip215.json')).map(([key, signature]: [string, string]) => ({
+      public_key: hex(key),
+      signature: hex(signature),
+      message: utf8('Zcash'),
+      holds: false,
+    })),
+  'sign.input': () =>
+    published('sign.input')
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const [, key, message, signature] = line.split(':')
+        return {
+          public_key: hex(key!),
+          signature: hex(signature!.slice(0, 128)),
+          message: hex(message!),
+          holds: true,
+        }
+      }),
+  'wycheproof.json': () =>
+    JSON.parse(published('wycheproof.json')).testGroups.flatMap(
+      ({ publicKey, tests }: { publicKey: { pk: string }; tests: Record<string, string>[] }) =>
+        tests.map(({ msg, sig, result }) => ({
+          public_key: hex(publicKey.pk),
+          signature: hex(sig!),
+          message: hex(msg!),
+          holds: result === 'valid',
+        })),
+    ),
+}
+
+/** Signatures by ordinary keys of messages from 0 to 1,023 bytes. */
+function honest(count: number): Vector[] {
+  return Array.from({ length: count }, (_, at) => {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+    const message = new Uint8Array((at * 67) % 1_024).fill(at)
+    const public_key = new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }).subarray(12))
+    return { public_key, signature: new Uint8Array(sign(null, message, privateKey)), message, holds: true }
+  })
+}
+
+/** Signatures whose key and R carry a point of small order: they verify where the two cancel out. */
+function withTorsion(): Vector[] {
+  const { Point } = ed25519
+  const littleEndian = (bytes: Uint8Array) => BigInt(`0x${bytes.toReversed().toHex()}`)
+  const seed = new Uint8Array(32).fill(9)
+  const { scalar, point } = ed25519.utils.getExtendedPublicKey(seed)
+  return ED25519_TORSION_SUBGROUP.flatMap((of_key, at) =>
+    ED25519_TORSION_SUBGROUP.map((of_r, round) => {
+      const nonce = BigInt(1 + 8 * at + round)
+      const public_key = point.add(Point.fromHex(of_key)).toBytes()
+      const R = Point.BASE.multiply(nonce).add(Point.fromHex(of_r)).toBytes()
+      const message = Uint8Array.of(at, round)
+      const hash = createHash('sha512').update(R).update(public_key).update(message).digest()
+      const s = (nonce + littleEndian(hash) * scalar) % Point.Fn.ORDER
+      const signature = concatBytes(R, hex(s.toString(16).padStart(64, '0')).reverse())
+      return { public_key, signature, message, holds: verifySignature(signature, message, public_key) }
+    }),
+  )
+}
+
+describe.each(Object.entries(PUBLISHED))('the vectors of %s', (_, read) => {
+  test.each([
+    ['the platform', verifySignature] as const,
+    ...compiled.map((one) => ['the library', one] as const),
+  ])('get their verdict from %s', (_, verify) => {
+    const vectors = read()
+    expect(vectors.length).toBeGreaterThan(11)
+    for (const { signature, message, public_key, holds } of vectors)
+      expect(verify(signature, message, public_key)).toBe(holds)
+  })
+})
+
+test('the vectors checked before use are published ones', () => {
+  const all = [...PUBLISHED['speccheck_cases.json']!(), ...PUBLISHED['sign.input']!()]
+  for (const vector of ED25519_VECTORS) expect(all).toContainEqual(vector)
+  expect(ED25519_VECTORS.filter(({ holds }) => holds).length).toBe(5)
+})
+
+describe.skipIf(native === undefined)('the library', () => {
+  test('gives the verdict of the platform on mutations of every kind of signature', () => {
+    const bases = [...Object.values(PUBLISHED).flatMap((read) => read()), ...withTorsion(), ...honest(1_000)]
+    const edit = fc.record({
+      field: fc.constantFrom('signature', 'message', 'public_key'),
+      change: fc.oneof(
+        fc.record({ at: fc.nat(1_023), bits: fc.integer({ min: 1, max: 255 }) }),
+        fc.record({ from: fc.nat(bases.length - 1), half: fc.constantFrom(0, 32) }),
+      ),
+    })
+    let accepted = 0
+    fc.assert(
+      fc.property(fc.nat(bases.length - 1), fc.array(edit, { maxLength: 2 }), (base, edits) => {
+        const { public_key, signature, message } = bases[base]!
+        const given = {
+          public_key: public_key.slice(),
+          signature: signature.slice(),
+          message: message.slice(),
+        }
+        for (const { field, change } of edits) {
+          const bytes = given[field]
+          if ('bits' in change) bytes[change.at % Math.max(1, bytes.length)]! ^= change.bits
+          else {
+            const [from, to] = [change.half, change.half + 32].map((at) => Math.min(at, bytes.length))
+            bytes.set(bases[change.from]![field].subarray(from, to), from)
+          }
+        }
+        const expected = verifySignature(given.signature, given.message, given.public_key)
+        accepted += Number(expected)
+        for (const verify of compiled)
+          expect(verify(given.signature, given.message, given.public_key)).toBe(expected)
+      }),
+      { numRuns: MUTATIONS, seed: 25 },
+    )
+    expect(accepted).toBeGreaterThan(MUTATIONS / 10)
+  })
+
+  test('keeps keys whose first bytes are equal apart', () => {
+    const one = honest(2)[1]!
+    const [, by_slot] = honest(3_000).reduce<[Map<string, Vector>, Vector[]]>(
+      ([seen, found], vector) => {
+        const slot = `${vector.public_key[0]} ${vector.public_key[1]! % 64}`
+        const other = seen.get(slot)
+        if (other !== undefined) found.push(other, vector)
+        return [seen.set(slot, vector), found]
+      },
+      [new Map(), []],
+    )
+    expect(by_slot.length).toBeGreaterThan(20)
+    for (let at = 0; at < by_slot.length; at += 2) {
+      const [first, second] = [by_slot[at]!, by_slot[at + 1]!]
+      for (const { public_key, signature, message } of [first, second, first, one])
+        expect(native!(signature, message, public_key)).toBe(true)
+      expect(native!(first.signature, first.message, second.public_key)).toBe(false)
+      expect(native!(second.signature, second.message, first.public_key)).toBe(false)
+    }
+  })
+
+  test('reads views into larger buffers', () => {
+    for (const { public_key, signature, message } of honest(32)) {
+      const all = concatBytes(Uint8Array.of(1), public_key, signature, message)
+      expect(native!(all.subarray(33, 97), all.subarray(97), all.subarray(1, 33))).toBe(true)
+      expect(native!(all.subarray(32, 96), all.subarray(97), all.subarray(1, 33))).toBe(false)
+    }
+  })
+
+  test('is the one that the processor can run', () => {
+    // The faster library is absent: where it is chosen, none is loaded, and no processor runs what it cannot.
+    copyFileSync(join(FOLDER, 'ed25519_avx2.so'), join(folder, 'ed25519_avx2.so'))
+    const avx512 = `${AVX2_ONLY} avx512f avx512bw avx512cd avx512dq avx512vl avx512ifma`
+    expect(loadNativeEd25519(folder, AVX2_ONLY)).toBeDefined()
+    expect(loadNativeEd25519(folder, avx512)).toBeUndefined()
+    for (const flag of avx512.split(' ')) {
+      const without = avx512.replace(new RegExp(`\\b${flag}( |$)`), '')
+      expect(loadNativeEd25519(folder, without) !== undefined).toBe(flag.startsWith('avx512'))
+    }
+  })
+
+  test('absent, damaged or with wrong verdicts, it is not used', () => {
+    // A file that was loaded stays mapped: each library has a folder.
+    const loaded = (library: Uint8Array | string, name: string) => {
+      const other = join(folder, name)
+      mkdirSync(other)
+      writeFileSync(join(other, 'ed25519_avx2.so'), library)
+      return loadNativeEd25519(other, AVX2_ONLY)
+    }
+    const library = readFileSync(join(FOLDER, 'ed25519_avx2.so'))
+    // The first constant of SHA-512: with another one, no signature verifies.
+    const at = library.indexOf(hex('22ae28d7982f8a42'))
+    expect(at).toBeGreaterThan(0)
+    expect(loaded(library, 'whole')).toBeDefined()
+    library[at]! ^= 1
+    expect(loaded(library, 'wrong')).toBeUndefined()
+    expect(loaded('not a library', 'damaged')).toBeUndefined()
+    expect(loadNativeEd25519(join(folder, 'absent'), AVX2_ONLY)).toBeUndefined()
+  })
+})
