@@ -123,7 +123,7 @@ export {
   claimNote,
   payClaim,
   readClaim,
-  readClaims,
+  readOpenClaims,
   redirectClaim,
 } from './chain/claims'
 

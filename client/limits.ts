@@ -41,8 +41,9 @@ export const LISTED_AGAIN_SLOTS = 150
 export const ARCHIVE_WRITE_EVERY = 512
 /** Transactions of one archive block; with its header it is at most 100 bytes longer, unless one transaction alone is. */
 export const ARCHIVE_BLOCK_BYTES = 1_048_576
-/** Longest block that a reader accepts from a mirror, and the longest wait for it. */
+/** Longest block and longest archive that a reader accepts, and the longest wait for a block of a mirror. */
 export const ARCHIVE_BLOCK_BYTES_MAX = 2 * ARCHIVE_BLOCK_BYTES
+export const ARCHIVE_BYTES_MAX = 1_073_741_824
 export const ARCHIVE_CALL_MS = 30_000
 /** Batches read with each batch of a wallet, so that a node does not learn which is the wallet's. */
 export const CONFIRM_DECOYS = 3
@@ -51,8 +52,9 @@ export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
 /** Compute units requested per transaction; a deposit or payment into a full tree, the dearest one, uses fewer. */
 export const SEND_COMPUTE_UNITS_MAX = 200_000
-/** Seconds between two looks at the claims of a frozen vault. */
+/** Seconds between two looks at the claims of a frozen vault, and the most after failures, each of which doubles them. */
 export const WATCH_POLL_S = 30
+export const WATCH_WAIT_MAX_S = 300
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 

@@ -171,7 +171,11 @@ type InstrumentStatusSet = {
 /** Batches that settled before this journal began; nullifiers ascending within each batch. */
 type SpentRestored = { kind: 'spent_restored'; batches: SettledBatch[] }
 /** The payout queue as the batches before this journal left it. */
-type QueueRestored = { kind: 'queue_restored'; next_payout: number; payouts: Omit<OpenPayout, 'batch_id'>[] }
+type QueueRestored = {
+  kind: 'queue_restored'
+  next_payout: number
+  payouts: Omit<OpenPayout, 'batch_id' | 'signature'>[]
+}
 /** The snapshot of the state after record `seq` is on disk; it counts from here on. `state_hash` is SHA-256 of its state. */
 type SnapshotTaken = { kind: 'snapshot_taken'; seq: JournalSeq; state_hash: Uint8Array }
 /** The last command of a drained instance: it acknowledges nothing more, so its successor need not wait out its lease. */

@@ -107,6 +107,14 @@ export const LIMITS = {
   journal_write_bytes_max: 4 * 1024 * 1024,
   /** Groups appended to the journal and not yet durable; one more closes it. */
   journal_pending_groups_max: 65_536,
+  /** Interval at which a write that found the disk full is tried again. */
+  disk_retry_ms: 500,
+  /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */
+  disk_reserve_bytes: 256 * 1024 * 1024,
+  /** Interval at which free space is measured. */
+  disk_look_ms: 1_000,
+  /** Interval at which one old segment or snapshot is verified. */
+  scrub_every_ms: 10_000,
 
   // History
 
@@ -115,6 +123,8 @@ export const LIMITS = {
   /** Events the history may lag before the next group waits for it, in operation and in a replay. */
   history_lag_live_events_max: 20_000,
   history_lag_replay_events_max: 50_000,
+  /** Longest wait of a group for a lagging history. */
+  history_wait_ms: 20,
   /** A write to the history starts when it holds this many events, or after the delay. */
   history_batch_events_max: 500,
   history_batch_delay_ms: 125,
@@ -177,6 +187,8 @@ export const LIMITS = {
   stall_min_ms: 2_000,
   /** A commit lands until the chain's clock is this far beyond that of the close: not after a halt of the cluster. */
   commit_clock_s: 30,
+  /** Multiple of `commit_ms` after which a batch that the chain has not decided makes the venue not ready. */
+  commit_delay: 2,
   /** Time that the answer to a deferred command waits for the decision. */
   deferred_answer_ms: 8_000,
 
@@ -231,7 +243,9 @@ export const LIMITS = {
   rpc_attempts_max: 6,
   rpc_backoff_first_ms: 40,
   rpc_backoff_max_ms: 2_000,
-  /** Wait for the other providers once a quorum has answered. */
+  /** Requests to one provider under way at a time; the runtime allows 256 to all hosts together. */
+  rpc_pending_max: 64,
+  /** Wait for the other providers once a quorum has answered, and for a blockhash before the next provider is asked. */
   rpc_grace_ms: 1_000,
   /** Signatures of one getSignatureStatuses, and accounts of one getMultipleAccounts. */
   rpc_statuses_max: 256,

@@ -30,7 +30,7 @@ export async function postReference(
 
 /** Gauges of the running engine by metric name. */
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
-  const { chain, state, sequencer, loaded, hub, snapshotting } = engine
+  const { chain, state, sequencer, loaded, hub, snapshotting, disk_gauge, scrub } = engine
   const { slot, lag_ms } = chain.view()
   return {
     tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
@@ -39,6 +39,11 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_journal_pending: {
       help: 'Records applied in memory and not yet durable.',
       value: sequencer.seq_executed - sequencer.seq_durable,
+    },
+    tacit_disk_free_bytes: { help: 'Free space of the data volume.', value: disk_gauge.free_bytes },
+    tacit_files_damaged: {
+      help: 'Old segments and snapshots that are damaged.',
+      value: scrub.damaged.length,
     },
     tacit_snapshot_seq: {
       help: 'Journal record of the newest snapshot.',

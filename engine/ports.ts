@@ -121,6 +121,7 @@ export const SETTLEMENT_REASONS = {
   payout_overdue: 'overdue',
   payout_failing: 'degraded',
   commit_reorged: 'overdue',
+  commit_undecided: 'overdue',
   program_error: 'degraded',
   vault_frozen: 'degraded',
   vault_paused: 'degraded',
@@ -237,18 +238,21 @@ export interface OutboxPort {
   recordStage(stage: BatchStage): Promise<void>
   /** Payouts of batches that are at least confirmed, until each is finally paid or refunded. Ascending by number. */
   openPayouts(): OpenPayout[]
-  /** Stages of different payouts come in any order. A number without an open payout is ignored. */
-  recordPayout(stage: PayoutStage): Promise<void>
+  /**
+   * Stages of different payouts come in any order. A number without an open payout is ignored. False for a final refund
+   * whose note is not at that leaf of the own tree: it is not recorded, and counts once the leaf is there.
+   */
+  recordPayout(stage: PayoutStage): Promise<boolean>
   /**
    * Proves that a batch spent the nullifier, under the root of the spent log after `batch_count` batches: the chain's
    * `last_batch`. Undefined when none of these batches spent it, and for a count beyond the hashed batches.
    */
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /**
-   * Takes exits that a quorum disproves out of the rejected batch and ends the process: what was signed before is fenced by
-   * the epoch that the next one opens.
+   * Drops the exits that a quorum disproves, out of the rejected batch, those behind it and the queue, and ends the process:
+   * the epoch that the next one opens fences what was signed before. Does nothing without one, and until all is hashed.
    */
-  dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void>
+  dropExits(batch_id: number, isDisproved: (request: ExitRequest) => boolean): Promise<void>
   /** Journal head to store on chain. */
   head(): { seq: JournalSeq; head: Uint8Array }
 }
@@ -293,8 +297,14 @@ export type BatchStage = {
   slot: SlotNumber
 }
 
-/** A payout that waits in the queue of the vault. `batch_id` is 0 for one queued before this journal began. */
-export type OpenPayout = Pick<Payout, 'number' | 'mint' | 'destination' | 'amount'> & { batch_id: number }
+/**
+ * A payout that waits in the queue of the vault. `batch_id` is 0 for one queued before this journal began; `signature` is
+ * the newest one recorded for it, in base58.
+ */
+export type OpenPayout = Pick<Payout, 'number' | 'mint' | 'destination' | 'amount'> & {
+  batch_id: number
+  signature: string | undefined
+}
 
 /** How a transaction with `pay` closed a payout. */
 export type PayoutStage = {

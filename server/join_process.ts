@@ -18,7 +18,7 @@ import { fromHex } from '../protocol/bytes'
 import { publicKeyOf } from '../protocol/sign'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
-import { STOP_GRACE_MS } from './limits'
+import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
@@ -26,6 +26,7 @@ import { type SelfCheckTerms, selfCheck } from './self_check'
 import type { Config } from './settings/config'
 import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 import { openCertificates } from './tls/open_certificates'
+import { watchStatus } from './watch_status'
 
 export type ProcessParts = {
   config: Config
@@ -78,6 +79,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
   const { matching, reasons } = venue.status()
   if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
+  const stopWatching = watchStatus(() => venue.status(), log, STATUS_LOOK_MS)
   const { acme, tls_names: names } = config
   const { data_dir } = config.engine
   const source =
@@ -92,6 +94,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     operator,
     async stop() {
       stopRotating()
+      stopWatching()
       log.write('info', 'draining', { sockets: app.sockets.count() })
       await venue.drain()
       app.sockets.byeAll('upgrade', STOP_GRACE_MS)

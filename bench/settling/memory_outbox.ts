@@ -24,16 +24,12 @@ export class MemoryOutbox implements OutboxPort {
   onStage: (stage: BatchStage) => void = () => {}
   spentProof: (nullifier: Uint8Array, batch_count: number) => Promise<SpentProof | undefined> = async () =>
     undefined
-  /** Exits that the relayer disproved. */
-  readonly dropped: Uint8Array[] = []
   #seq = 1
   #head = sha256(utf8('test journal'))
   #waiting: { batch_id: number; resolve: () => void }[] = []
   #listeners = new Set<() => void>()
 
-  async dropExits(_: number, nullifiers: readonly Uint8Array[]): Promise<void> {
-    this.dropped.push(...nullifiers)
-  }
+  async dropExits(): Promise<void> {}
 
   add(payload: SettlementPayload): void {
     if (payload.batch_id !== this.payloads.size + 1) throw new Error('payloads come in order')
@@ -85,15 +81,20 @@ export class MemoryOutbox implements OutboxPort {
       if (landed !== 'confirmed' && landed !== 'finalized') return []
       return payouts
         .filter(({ number }) => this.payoutOf(number)?.stage !== 'finalized')
-        .map(({ number, mint, destination, amount }) => ({ number, mint, destination, amount, batch_id }))
+        .map(({ number, mint, destination, amount }) => {
+          const stage = this.payoutOf(number)
+          const signature = stage && encodeBase58(stage.signature)
+          return { number, mint, destination, amount, batch_id, signature }
+        })
     })
   }
 
-  async recordPayout(stage: PayoutStage): Promise<void> {
+  async recordPayout(stage: PayoutStage): Promise<boolean> {
     if (this.payoutOf(stage.number)?.stage === 'finalized')
       this.violations.push(`payout ${stage.number} was final and became ${stage.stage}`)
     this.payouts.push(stage)
     this.#append()
+    return true
   }
 
   payoutOf(number: number): PayoutStage | undefined {

@@ -1,16 +1,7 @@
 /** Reads an archive from a folder or a mirror up to its first block that is not whole; extends one in a folder. Bun and Node. */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX, ARCHIVE_CALL_MS } from '../limits'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX, ARCHIVE_BYTES_MAX, ARCHIVE_CALL_MS } from '../limits'
+import { writeWhole } from '../whole_file'
 import {
   type ArchiveBlock,
   type ArchivedTransaction,
@@ -38,14 +29,17 @@ export class Archive {
 
   /**
    * Reads all blocks in order. A folder that is missing is an empty archive.
-   * @throws ArchiveRejected for an archive of another vault, or a mirror that does not answer
+   * @throws ArchiveRejected for an archive of another vault, one that is too long, or a mirror that does not answer
    */
-  static async load(where: string, of: ArchiveOf): Promise<Archive> {
+  static async load(where: string, of: ArchiveOf, bytes_max = ARCHIVE_BYTES_MAX): Promise<Archive> {
     const blocks: ArchiveBlock[] = []
+    let room = bytes_max
     const read = isUrl(where) ? readMirror : readFolder
     let bytes: Uint8Array | undefined
     for (;;) {
       bytes = await read(where, blocks.length)
+      room -= bytes?.length ?? 0
+      if (room < 0) throw new ArchiveRejected(`${where} has more than ${bytes_max} bytes`)
       const block = bytes && decodeBlock(of, blocks.at(-1), bytes)
       if (block === undefined) break
       blocks.push(block)
@@ -81,7 +75,7 @@ export class Archive {
       // A process that ends between two blocks leaves what the first of them has.
       const reaches = at === parts.length - 1 ? through_slot : transactions.at(-1)!.slot
       const block = encodeBlock(this.of, this.blocks.at(-1), { through_slot: reaches, transactions })
-      write(pathOf(this.where, block.number), block.bytes)
+      writeWhole(pathOf(this.where, block.number), block.bytes, 0o644)
       this.add(block)
     }
     this.transactions.push(...fresh)
@@ -101,38 +95,34 @@ export class Archive {
 const pathOf = (where: string, number: number): string => `${where.replace(/\/$/, '')}/${blockName(number)}`
 const isUrl = (where: string): boolean => /^https?:\/\//.test(where)
 
+/** Undefined where the folder has no such block. @throws ArchiveRejected, or the system's error */
 function readFolder(where: string, number: number): Uint8Array | undefined {
   const path = pathOf(where, number)
-  return existsSync(path) ? readFileSync(path) : undefined
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found === undefined) return undefined
+  if (!found.isFile()) throw new ArchiveRejected(`${path} is not a file`)
+  if (found.size > ARCHIVE_BLOCK_BYTES_MAX) throw new ArchiveRejected(`${path} is longer than any block`)
+  return readFileSync(path)
 }
 
 /** Undefined where the mirror has no such block. */
 async function readMirror(where: string, number: number): Promise<Uint8Array | undefined> {
   const url = pathOf(where, number)
-  const answer = await fetch(url, { signal: AbortSignal.timeout(ARCHIVE_CALL_MS) }).catch(() => undefined)
-  if (answer?.status === 404) return undefined
-  if (!answer?.ok) {
-    const finding = answer === undefined ? 'does not answer' : `answers HTTP ${answer.status}`
-    throw new ArchiveRejected(`${url} ${finding}: check --archive, or leave it out`)
-  }
+  const rejected = (finding: string) =>
+    new ArchiveRejected(`${url} ${finding}: check --archive, or leave it out`)
   const bytes: Uint8Array[] = []
   let length = 0
-  for await (const part of answer.body ?? []) {
-    length += part.length
-    if (length > ARCHIVE_BLOCK_BYTES_MAX) throw new ArchiveRejected(`${url} is longer than any block`)
-    bytes.push(part)
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ARCHIVE_CALL_MS) })
+    if (answer.status === 404) return undefined
+    if (!answer.ok) throw rejected(`answers HTTP ${answer.status}`)
+    for await (const part of answer.body ?? []) {
+      length += part.length
+      if (length > ARCHIVE_BLOCK_BYTES_MAX) throw rejected('is longer than any block')
+      bytes.push(part)
+    }
+  } catch (error) {
+    throw error instanceof ArchiveRejected ? error : rejected('does not answer, or not to the end')
   }
   return Buffer.concat(bytes)
-}
-
-/** A reader sees the old block or the new one, never a part. */
-function write(path: string, bytes: Uint8Array): void {
-  const file = openSync(`${path}.new`, 'w', 0o644)
-  try {
-    writeFileSync(file, bytes)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(`${path}.new`, path)
 }

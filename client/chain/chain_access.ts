@@ -13,6 +13,7 @@ import {
 } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
+import { printable } from '../verify/transcript'
 
 /** A node of the client's choice; the venue is never asked about the chain. */
 export type ChainNode = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
@@ -76,7 +77,7 @@ export function chainFailure(error: unknown, rpc_url: string): string | undefine
       statusCode === 429 ? 'it limits you: wait, or ask another' : 'is it a Solana JSON-RPC endpoint?'
     return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
   }
-  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${error.message}`
+  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${printable(error.message)}`
   if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
   if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
   return undefined

@@ -21,6 +21,7 @@ import {
   addressOf,
   bytesOfBase64,
   type ChainAccess,
+  type ChainNode,
   type ChainReader,
   nodesOf,
   patientRead,
@@ -28,37 +29,62 @@ import {
 } from './chain_access'
 import { ownerOf } from './exit_note'
 import { programBytes, readAccounts, readMintRecord } from './read_vault'
-import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
+import { requireLamports, sendInstructions, toInstruction } from './send_instructions'
 
 const BOND_LAMPORTS = 50_000_000n
 
 /** The claim of a note, open or closed; undefined when it has none. */
 export async function readClaim(
-  chain: ChainReader,
+  node: ChainNode,
   program_id: string,
   nullifier: Uint8Array,
 ): Promise<EscapeClaim | undefined> {
   const address = escapeClaimAddress(programBytes(program_id), nullifier)
-  const { data } = await readAccounts(chain, program_id, [address], 'confirmed')
+  const { data } = await readAccounts(node, program_id, [address], 'confirmed')
   return data[0] && decodeEscapeClaim(data[0])
 }
 
-/** Every claim that any of the nodes shows, closed ones included. */
-export async function readClaims(chain: ChainReader, program_id: string): Promise<EscapeClaim[]> {
+/** The claim of a note as the node that shows least of it does, so that no node hides a step that is left; undefined for none. */
+export async function readEarliestClaim(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<EscapeClaim | undefined> {
+  const shown = await Promise.all(nodesOf(chain).map((node) => readClaim(node, program_id, nullifier)))
+  if (shown.includes(undefined)) return undefined
+  return shown.find((claim) => claim?.state === 'open') ?? shown[0]
+}
+
+/**
+ * Every claim that any of the nodes shows open: one that hides or closes it changes nothing. Two that show another mint of it
+ * give two. @param nullifier restricts it to the claim of one note
+ */
+export async function readOpenClaims(
+  chain: ChainReader,
+  program_id: string,
+  nullifier?: Uint8Array,
+): Promise<EscapeClaim[]> {
+  const open = new Map<string, EscapeClaim>()
+  for (const node of nodesOf(chain)) {
+    const shown =
+      nullifier === undefined
+        ? await listClaims(node, program_id)
+        : [await readClaim(node, program_id, nullifier)]
+    for (const claim of shown)
+      if (claim?.state === 'open') open.set(`${toHex(claim.nullifier)} ${toHex(claim.mint)}`, claim)
+  }
+  return [...open.values()]
+}
+
+async function listClaims({ rpc }: ChainNode, program_id: string): Promise<(EscapeClaim | undefined)[]> {
   const config = {
     commitment: 'confirmed',
     encoding: 'base64',
     filters: [{ dataSize: BigInt(ACCOUNT_BYTES.escape_claim) }],
   } as const
-  const claims = new Map<string, EscapeClaim>()
-  for (const { rpc } of nodesOf(chain))
-    for (const { account } of await patientRead(() =>
-      rpc.getProgramAccounts(addressOf(programBytes(program_id)), config).send(),
-    )) {
-      const claim = decodeEscapeClaim(bytesOfBase64(account.data[0]))
-      if (claim !== undefined) claims.set(toHex(claim.nullifier), claim)
-    }
-  return [...claims.values()]
+  const program = addressOf(programBytes(program_id))
+  const accounts = await patientRead(() => rpc.getProgramAccounts(program, config).send())
+  return accounts.map(({ account }) => decodeEscapeClaim(bytesOfBase64(account.data[0])))
 }
 
 /** Unix seconds from which a claim can be paid; until then, and as long as it is not, it can be challenged. */
@@ -123,18 +149,10 @@ export async function payClaim(
  */
 export async function challengeClaim(
   chain: ChainAccess,
-  of: { program_id: string; nullifier: Uint8Array; proofs: VaultProofs },
+  of: { program_id: string; claim: EscapeClaim; proofs: VaultProofs },
 ): Promise<Signature> {
-  const { program_id, nullifier, proofs } = of
-  const claim = await readClaim(chain, program_id, nullifier)
-  if (claim?.state !== 'open')
-    throw new TransactionFailed(`there is no open claim for nullifier ${toHex(nullifier)}`)
-  const terms = {
-    program: programBytes(program_id),
-    challenger: payerKey(chain),
-    mint: claim.mint,
-    nullifier,
-  }
-  const challenge = challengeEscapeInstruction({ ...terms, ...proofs.spending(nullifier) })
+  const { mint, nullifier } = of.claim
+  const terms = { program: programBytes(of.program_id), challenger: payerKey(chain), mint, nullifier }
+  const challenge = challengeEscapeInstruction({ ...terms, ...of.proofs.spending(nullifier) })
   return sendInstructions(chain, [toInstruction(challenge, [chain.payer])], 'confirmed')
 }

@@ -25,14 +25,17 @@ export class NodesDisagree extends Error {
   }
 }
 
+/** The nodes have another batch than an archive: one of both is wrong. */
+export class BatchDiffers extends ArchiveRejected {}
+
 /**
  * `folder`: an archive of one's own, which every reading extends; `archive`: folder or URL of another's, only read; neither:
  * everything is read from the node.
  */
 export type HistoryFrom = { folder?: string; archive?: string }
 
-/** `foreign`: another's archive supplied it, no node has. */
-type Batch = { transaction: ArchivedTransaction; foreign: boolean }
+/** `kept`: an archive supplied it, and no node in this reading. */
+type Batch = { transaction: ArchivedTransaction; kept: boolean }
 type ReadEvents = {
   /** As each node shows it, read before the events. */
   vaults: readonly VaultState[]
@@ -55,6 +58,7 @@ export type CurrentHistory = Omit<ReadEvents, 'events' | 'unwritten'> & {
 /**
  * Reads an archive and the transactions after it. An archive of one's own that does not lead to the vault is read again from
  * the node; another's is rejected.
+ * @param again reads everything from the nodes, and replaces the archive of one's own
  * @throws HistoryIncomplete, ProofUnavailable, NotAVault, ArchiveRejected, NodesDisagree
  */
 export async function currentHistory(
@@ -62,20 +66,18 @@ export async function currentHistory(
   program_id: string,
   from: HistoryFrom,
   options: ReadHistoryOptions = {},
+  again = false,
 ): Promise<CurrentHistory> {
-  const { unwritten: _, ...read } = await readEventsFrom(chain, program_id, from, options)
+  const { unwritten, ...read } = await readEventsFrom(chain, program_id, from, options, again)
   try {
-    return checked(chain, read)
+    const current = checked(chain, read)
+    // Only now: a node that lacks old transactions must not replace an archive that has them.
+    if (again && from.folder !== undefined) read.archive.extend(unwritten, newest(read.vaults).slot)
+    return current
   } catch (error) {
     const unfit = error instanceof ProofUnavailable || error instanceof HistoryIncomplete
     if (!unfit || read.kept === 0) throw error
-    if (from.archive === undefined) {
-      const { unwritten, ...again } = await readEventsFrom(chain, program_id, from, options, true)
-      const current = checked(chain, again)
-      // Only now: a node that lacks old transactions must not replace an archive that has them.
-      if (from.folder !== undefined) again.archive.extend(unwritten, newest(again.vaults).slot)
-      return current
-    }
+    if (from.archive === undefined) return currentHistory(chain, program_id, from, options, true)
     throw new ArchiveRejected(
       `${from.archive} and what the node has after it do not lead to the vault: ${error.message}; without --archive everything is read from the node`,
     )
@@ -121,8 +123,7 @@ export async function readEventsFrom(
   for (const [at, transaction] of [...kept, ...fresh].entries())
     for (const event of eventsOf(transaction.data)) {
       events.push(event)
-      if (event.kind === 'settled')
-        batches.set(event.batch, { transaction, foreign: !own && at < kept.length })
+      if (event.kind === 'settled') batches.set(event.batch, { transaction, kept: at < kept.length })
     }
   return { vaults, events, batches, archive, kept: kept.length, read: listed.length, unwritten }
 }
@@ -142,12 +143,12 @@ function checked(chain: ChainReader, { events, ...read }: Omit<ReadEvents, 'unwr
 const DECOY_DOMAIN = utf8('tacit/decoy/v1')
 
 /**
- * Reads batches again from every node that did not supply them: no root covers a memo, so an archive or a single node can
- * hide a note behind a wrong one. Each output of a wallet is in a batch that spent a note of the wallet, so `spent_in`, the
- * batches of its spent notes, is enough. Others are read with them, the same at each call, because a node would otherwise
- * learn which batches are the wallet's.
- * @param seed selects the others. @returns how many batches of `spent_in` no node serves any more
- * @throws ArchiveRejected, NodesDisagree
+ * Reads batches again: no root covers a memo, so an archive or a single node can hide a note behind a wrong one. Every named
+ * node is asked for what an archive supplied, and for every batch where several are named. Each output of a wallet is in a
+ * batch that spent a note of the wallet, so `spent_in`, the batches of its spent notes, is enough. Others are read with them,
+ * the same at each call, because a node would otherwise learn which batches are the wallet's.
+ * @param seed selects the others. @returns how many batches of `spent_in` fewer than two of the nodes show, or not the only one
+ * @throws NodesDisagree, BatchDiffers
  */
 export async function confirmBatches(
   chain: ChainReader,
@@ -161,20 +162,27 @@ export async function confirmBatches(
       const draw = readU64Le(sha256(DECOY_DOMAIN, seed, u64Le(batch), Uint8Array.of(at)), 0)
       wanted.add(1 + Number(draw % BigInt(batches.size)))
     }
+  const nodes = nodesOf(chain)
   let unserved = 0
   const confirm = async (number: number): Promise<void> => {
-    const { transaction, foreign } = batches.get(number)!
-    const asked = foreign ? nodesOf(chain) : chain.others
+    const { transaction, kept } = batches.get(number)!
+    if (!kept && nodes.length === 1) return
     const answers = await Promise.all(
-      asked.map((node) => readEventData(node, program_id, transaction.signature, 'finalized')),
+      nodes.map((node) => readEventData(node, program_id, transaction.signature, 'finalized')),
     )
-    for (const [at, answer] of answers.entries()) {
-      if (answer === undefined || isSame(answer, transaction.data)) continue
-      const finding = `${asked[at]!.rpc_url} has another batch ${number} than`
-      if (foreign) throw new ArchiveRejected(`${finding} ${archive.where}: one of both is wrong`)
-      throw new NodesDisagree(`${finding} ${chain.rpc_url}`)
+    const shown = nodes.flatMap(({ rpc_url }, at) => {
+      const data = answers[at]
+      return data === undefined ? [] : { rpc_url, data }
+    })
+    const [first] = shown
+    const other = shown.find(({ data }) => !isSame(data, first!.data))
+    const has = `${(other ?? first)?.rpc_url} has another batch ${number} than`
+    if (other !== undefined) throw new NodesDisagree(`${has} ${first!.rpc_url}`)
+    if (first !== undefined && !isSame(first.data, transaction.data)) {
+      if (kept) throw new BatchDiffers(`${has} ${archive.where}: one of both is wrong`)
+      throw new NodesDisagree(`${has} it or another showed before`)
     }
-    if (foreign && answers.every((answer) => answer === undefined) && spent_in.has(number)) unserved += 1
+    if (shown.length < Math.min(2, nodes.length) && spent_in.has(number)) unserved += 1
   }
   // Ascending: the order says nothing about whose they are.
   const ordered = [...wanted].sort((a, b) => a - b)

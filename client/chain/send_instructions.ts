@@ -25,6 +25,7 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
+import { printable } from '../verify/transcript'
 import {
   addressOf,
   type ChainAccess,
@@ -99,7 +100,7 @@ function preflightFailure(error: unknown): TransactionFailed | undefined {
     ? cause.context.code
     : undefined
   const reason = cause instanceof Error ? cause.message : 'no reason given'
-  return failure(`the transaction was refused before it was sent: ${reason}`, custom)
+  return failure(`the transaction was refused before it was sent: ${printable(reason)}`, custom)
 }
 
 function failure(message: string, code: bigint | number | undefined): TransactionFailed {

@@ -13,7 +13,7 @@ import { type Failure, Options, runCommand, timeOf } from './command'
 import { rpcOf } from './options'
 import { reporting } from './recover_notes'
 
-const USAGE = `usage: bun run audit-chain --rpc URL[,URL…] --program ADDRESS [--archive FOLDER|URL] [--json]
+const USAGE = `usage: bun run audit-chain --rpc URL[,URL] --program ADDRESS [--archive FOLDER|URL] [--json]
 Reads every transaction of the vault, or with --archive those that came after it, so without one the node must keep the whole
 history. What it says is as true as the node: ask one of your own, or several.
 exit code: 0 agrees, 1 differs, 2 the history is incomplete, 3 no vault or no answer, 64 usage`

@@ -1,14 +1,15 @@
 /** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import type { ChainAccess } from '../chain/chain_access'
-import { openChainAccess } from '../chain/chain_access'
+import { type ChainAccess, nodesOf, openChainAccess } from '../chain/chain_access'
 import {
   challengeClaim,
   claimDueS,
   claimNote,
   payClaim,
   readClaim,
-  readClaims,
+  readEarliestClaim,
+  readOpenClaims,
   redirectClaim,
 } from '../chain/claims'
 import { currentHistory } from '../chain/current_history'
@@ -16,12 +17,13 @@ import { readVaultState } from '../chain/read_vault'
 import { TransactionFailed } from '../chain/send_instructions'
 import { nullifierOfNote } from '../exit/prepare_exit'
 import type { VaultProofs } from '../exit/vault_proofs'
-import { WATCH_POLL_S } from '../limits'
-import { Refused } from '../verify/transcript'
+import { WATCH_POLL_S, WATCH_WAIT_MAX_S } from '../limits'
+import { Refused, reasonOf } from '../verify/transcript'
 import { absorbFrozen } from '../wallet/absorb_recovered'
 import { hashFast } from '../wallet/hash_fast'
 import type { WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
+import { judgeChain } from './chain_failures'
 import { Options } from './command'
 import { claimStage, noteOf, payoutAccount } from './exit_commands'
 import { type CommandOptions, rpcOf } from './options'
@@ -49,14 +51,18 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
   /** The next step of a note; undefined where there is none. */
   const next = async (note: WalletNote): Promise<string | undefined> => {
     const nullifier = nullifierOfNote(note)
-    const claim = await readClaim(chain, program_id, nullifier)
+    let claim = await readEarliestClaim(chain, program_id, nullifier)
     if (claim === undefined) {
       if (note.state === 'spent') return undefined
       const destination = await payoutAccount(chain, options, note.mint)
       await claimNote(chain, wallet, note, { program_id, destination, proofs })
-    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s)
+      claim = await readClaim(chain, program_id, nullifier)
+    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s) {
       await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
-    return claimStage((await readClaim(chain, program_id, nullifier))!, config)
+      claim = await readClaim(chain, program_id, nullifier)
+    }
+    if (claim === undefined) throw new TransactionFailed(`${chain.rpc_url} does not show the claim`)
+    return claimStage(claim, config)
   }
   let failed = 0
   for (const note of named) {
@@ -74,8 +80,8 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
 export async function exitRedirect(options: CommandOptions): Promise<void> {
   const [wallet, chain, program_id] = [options.wallet(), await options.chain(), options.program()]
   const note = noteOf(options, wallet)
-  const claim = await readClaim(chain, program_id, nullifierOfNote(note))
-  if (claim?.state !== 'open') throw new Refused("the note has no open claim: 'exit status' tells its stage")
+  const [claim] = await readOpenClaims(chain, program_id, nullifierOfNote(note))
+  if (claim === undefined) throw new Refused("the note has no open claim: 'exit status' tells its stage")
   const destination = await payoutAccount(chain, options, note.mint)
   const signature = await redirectClaim(chain, wallet, note, { program_id, claim, destination })
   console.log(`redirected   in ${signature}`)
@@ -83,54 +89,75 @@ export async function exitRedirect(options: CommandOptions): Promise<void> {
 
 /** Any payer may cancel a claim for a spent note and gets its bond. */
 export async function exitChallenge(options: CommandOptions): Promise<void> {
-  const nullifier = options.hex32('nullifier')
+  const [nullifier, program_id] = [options.hex32('nullifier'), options.program()]
   const chain = await options.chain()
   const { proofs } = await readHistory(options, chain)
-  const signature = await challengeClaim(chain, { program_id: options.program(), nullifier, proofs })
+  const [claim] = await readOpenClaims(chain, program_id, nullifier)
+  if (claim === undefined)
+    throw new TransactionFailed(`there is no open claim for nullifier ${toHex(nullifier)}`)
+  const signature = await challengeClaim(chain, { program_id, claim, proofs })
   console.log(`cancelled    in ${signature}: the bond is the payer's`)
 }
 
-export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL…] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
+export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
          challenges each claim of a frozen vault whose note a batch spent; the payer gets the bond, 0.05 SOL. Runs until it is
-         stopped, or with --once looks once`
+         stopped, whatever fails meanwhile, or with --once looks once, and fails where a false claim stays`
 
 export async function runWatchEscapes(args: string[]): Promise<void> {
   const texts = ['rpc', 'program', 'payer', 'archive', 'every'] as const
   const options = new Options(args, { texts, flags: ['once'] })
-  const [program_id, archive] = [options.text('program'), options.optional('archive')]
+  const [program_id, archive] = [encodeBase58(options.address('program')), options.optional('archive')]
+  const every_s = Math.max(1, options.count('every', WATCH_POLL_S, 5))
   const chain = await openChainAccess(rpcOf(options.text('rpc')), options.seed('payer'))
   hashFast()
   let proofs: VaultProofs | undefined
-  for (;;) {
-    const { config } = await readVaultState(chain, program_id)
-    if (!config.frozen) console.log('the vault is not frozen: there are no claims')
-    else if (proofs === undefined) {
+  const look = async (): Promise<void> => {
+    const shown = await Promise.all(nodesOf(chain).map((node) => readVaultState(node, program_id)))
+    if (!shown.some(({ config }) => config.frozen))
+      return console.log('the vault is not frozen: there are no claims')
+    const batches = Math.max(...shown.map(({ config }) => config.last_batch))
+    if (proofs === undefined || proofs.history.nullifier_batches.length < batches) {
       const from = archive === undefined ? {} : { archive }
       const current = await currentHistory(chain, program_id, from, reporting())
       console.log(`history      ${described(current)}`)
-      // No batch follows a freeze: the spent log stays as it is.
       proofs = current.proofs
     }
-    if (proofs !== undefined) await challengeFalse(chain, program_id, proofs)
-    if (options.flag('once')) return
-    await Bun.sleep(options.count('every', WATCH_POLL_S) * 1_000)
+    await challengeFalse(chain, program_id, proofs)
+  }
+  if (options.flag('once')) return look()
+  for (let wait_s = every_s; ; ) {
+    try {
+      await look()
+      wait_s = every_s
+    } catch (error) {
+      // Neither a node that fails nor one that lies ends the guard.
+      console.error(judgeChain(error as Error, 'the node')?.message ?? reasonOf(error))
+      wait_s = Math.max(every_s, Math.min(2 * wait_s, WATCH_WAIT_MAX_S))
+    }
+    await Bun.sleep(wait_s * 1_000)
   }
 }
 
-/** A refund note of the frozen vault is in no batch, whatever its nullifier. */
+/**
+ * A refund note of the frozen vault is in no batch, whatever its nullifier.
+ * @throws TransactionFailed where a false claim stays open
+ */
 async function challengeFalse(chain: ChainAccess, program_id: string, proofs: VaultProofs): Promise<void> {
-  const open = (await readClaims(chain, program_id)).filter(
-    ({ state, rank }) => state === 'open' && rank !== 'refund',
-  )
+  const open = (await readOpenClaims(chain, program_id)).filter(({ rank }) => rank !== 'refund')
   const claims = open.filter(({ nullifier }) => proofs.history.spent.has(toHex(nullifier)))
   console.log(`claims       ${open.length} open, ${claims.length} false`)
-  for (const { nullifier, amount } of claims)
+  let left = 0
+  for (const claim of claims) {
+    const name = toHex(claim.nullifier)
     try {
-      const signature = await challengeClaim(chain, { program_id, nullifier, proofs })
-      console.log(`  ${toHex(nullifier)}: ${amount} units, cancelled in ${signature}`)
+      const signature = await challengeClaim(chain, { program_id, claim, proofs })
+      console.log(`  ${name}: ${claim.amount} units, cancelled in ${signature}`)
     } catch (error) {
-      // Another challenger may have been first.
       if (!(error instanceof TransactionFailed)) throw error
-      console.error(`  ${toHex(nullifier)}: ${error.message}`)
+      const stays = (await readOpenClaims(chain, program_id, claim.nullifier)).length > 0
+      if (stays) left += 1
+      console.error(`  ${name}: ${stays ? error.message : 'another challenger was first'}`)
     }
+  }
+  if (left > 0) throw new TransactionFailed(`${left} false claims are not cancelled: see above`)
 }

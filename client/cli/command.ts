@@ -6,9 +6,21 @@ import { equalBytes, fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { parseU64 } from '../../protocol/units'
 import { printable, Refused } from '../verify/transcript'
+import { NotWritten } from '../whole_file'
 
 /** Invalid arguments; without a message only the usage is printed. */
 export class UsageFault extends Error {}
+
+/** A file or URL that the command line names cannot be used. */
+export class InputFault extends Refused {}
+
+/** Nothing is printed raw: control characters in the text of a node or file would rewrite the terminal. */
+function printEscaped(): void {
+  for (const stream of ['log', 'error'] as const) {
+    const print = console[stream]
+    console[stream] = (text = '') => print(text.split('\n').map(printable).join('\n'))
+  }
+}
 
 /** Prints the usage and exits with 0 when the command line asks for help. */
 function answerHelp(usage: string): void {
@@ -19,10 +31,12 @@ function answerHelp(usage: string): void {
 }
 
 export type Failure = { code: number; message: string }
+const CODES =
+  'exit code: 0 done, 1 not done, for the reason that is printed, 64 usage, 74 a file or folder fails'
 
 /**
  * Runs a command and ends the process with the number that `run` returns, 1 for false, else 0. A usage error ends with 64,
- * so that a script which acts on 1 never takes a mistyped option for a verdict.
+ * so that a script which acts on 1 never takes a mistyped option for a verdict; a file or folder that fails ends with 74.
  * @param judge code and message of another error, by default 1 and its own; an error without them is thrown on
  */
 export async function runCommand(
@@ -30,23 +44,25 @@ export async function runCommand(
   run: (args: string[]) => unknown,
   judge: (error: Error) => Failure | undefined = ({ message }) => ({ code: 1, message }),
 ): Promise<never> {
-  answerHelp(usage)
+  printEscaped()
+  answerHelp(usage.includes('exit code') ? usage : `${usage}\n${CODES}`)
   try {
     const result = await run(process.argv.slice(2))
     process.exit(typeof result === 'number' ? result : Number(result === false))
   } catch (thrown) {
-    const error = thrown as Error & { code?: unknown }
+    const error = thrown as NodeJS.ErrnoException
     const misused = error instanceof UsageFault || String(error.code).startsWith('ERR_PARSE_ARGS')
     const usage_message = [error.message, usage].filter(Boolean).join('\n\n')
-    const failure = misused ? { code: 64, message: usage_message } : judge(error)
+    const of_system =
+      error.syscall === undefined && !(error instanceof NotWritten)
+        ? undefined
+        : { code: 74, message: error.message }
+    const failure = misused ? { code: 64, message: usage_message } : (judge(error) ?? of_system)
     if (failure === undefined) throw error
-    console.error(printableLines(failure.message))
+    console.error(failure.message)
     process.exit(failure.code)
   }
 }
-
-/** Text of several lines in which files and answers of others are quoted. */
-export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n')
 
 type Names<T, F> = {
   readonly texts: readonly T[]
@@ -61,13 +77,16 @@ export class Options<T extends string, F extends string = never> {
   readonly words: readonly string[]
   private readonly values: Partial<Record<string, string | boolean>>
 
-  /** @throws Error of `parseArgs` for an unknown option, UsageFault for too many words */
+  /** @throws Error of `parseArgs` for an unknown option, UsageFault for too many words and for an option given twice */
   constructor(args: readonly string[], { texts, flags = [], words = 0 }: Names<T, F>) {
     const options = Object.fromEntries([
       ...texts.map((name) => [name, { type: 'string' as const }] as const),
       ...flags.map((name) => [name, { type: 'boolean' as const }] as const),
     ])
-    const parsed = parseArgs({ args: [...args], options, allowPositionals: true })
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, tokens: true })
+    const given = parsed.tokens.flatMap((token) => (token.kind === 'option' ? token.name : []))
+    const twice = given.find((name, at) => given.indexOf(name) !== at)
+    if (twice !== undefined) throw new UsageFault(`--${twice} is given twice`)
     if (parsed.positionals.length > words) throw new UsageFault()
     this.words = parsed.positionals
     this.values = parsed.values as Partial<Record<string, string | boolean>>
@@ -128,14 +147,14 @@ export class Options<T extends string, F extends string = never> {
 /**
  * Reads an Ed25519 seed, 32 bytes, from a file with 32 bytes, 64 hex digits, or the array of `solana-keygen`.
  * @param called the name of the file in errors
- * @throws Refused with that name, never the file's content
+ * @throws InputFault with that name, never the file's content
  */
 export function readSeed(path: string, called = path): Uint8Array {
   const bytes = readInput(path, called)
   if (bytes.length === 32) return bytes
   const text = new TextDecoder().decode(bytes).trim()
   const seed = text.startsWith('[') ? keygenSeed(text) : fromHex(text, 32)
-  if (seed === undefined) throw new Refused(`${called} holds neither a seed nor a key of solana-keygen`)
+  if (seed === undefined) throw new InputFault(`${called} holds neither a seed nor a key of solana-keygen`)
   return seed
 }
 
@@ -154,16 +173,16 @@ function keygenSeed(text: string): Uint8Array | undefined {
   return equalBytes(publicKeyOf(seed), bytes.subarray(32)) ? seed : undefined
 }
 
-/** Reads a file named on the command line. @throws Refused with the name `called` */
+/** Reads a file named on the command line. @throws InputFault with the name `called` */
 export function readInput(path: string, called = path): Uint8Array {
   try {
     return new Uint8Array(readFileSync(path))
   } catch {
-    throw new Refused(`${called} cannot be read`)
+    throw new InputFault(`${called} cannot be read`)
   }
 }
 
-/** The same as UTF-8 text. @throws Refused naming the file */
+/** The same as UTF-8 text. @throws InputFault naming the file */
 export function readInputText(path: string): string {
   return new TextDecoder().decode(readInput(path))
 }

@@ -1,43 +1,42 @@
 /** Reads the options of the wallet's commands, opens what they name and locks the wallet. */
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { Database } from 'bun:sqlite'
+import { statSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { encodeBase58 } from '../../protocol/base58'
 import { parseU64 } from '../../protocol/units'
 import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } from '../chain/chain_access'
 import { Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
-import { Options, readSeed } from './command'
+import { InputFault, Options } from './command'
+
+const locks = new Map<string, Database>()
 
 /**
- * Locks a wallet until this process ends: two commands would use the same counters, and the later save would drop the
- * other's notes. A lock of an ended process is taken over.
+ * Locks a wallet or an archive's folder until this process ends: two commands would use the same counters, and the later
+ * save would drop the other's notes. SQLite's exclusive lock on an empty database: the kernel drops it with the process,
+ * so no lock is ever stale. The file stays: removing it would let two processes lock two files of one name.
  * @throws Refused while another command holds the lock
  */
-export function lockWallet(wallet_path: string): void {
-  const path = `${wallet_path}.lock`
-  if (existsSync(path) && !runs(Number(readFileSync(path, 'utf8')))) rmSync(path, { force: true })
+export function lockPath(named: string): void {
+  const path = resolve(named)
+  if (locks.has(path)) return
   try {
-    writeFileSync(path, String(process.pid), { flag: 'wx', mode: 0o600 })
+    const lock = new Database(`${path}.lock`, { create: true })
+    lock.run('PRAGMA busy_timeout = 0')
+    lock.run('BEGIN EXCLUSIVE')
+    locks.set(path, lock)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
-      throw new Refused(`${path} cannot be written: name a --wallet in a folder that is yours`)
-    throw new Refused(`another command uses ${wallet_path}: wait for it to end (${path} names its process)`)
-  }
-  process.once('exit', () => rmSync(path, { force: true }))
-}
-
-function runs(pid: number): boolean {
-  try {
-    return Number.isInteger(pid) && pid > 0 && process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    if ((error as { code?: unknown }).code === 'SQLITE_BUSY')
+      throw new Refused(`another command uses ${named}: wait for it to end`)
+    throw new Refused(`${named}.lock cannot be written: name a place in a folder that is yours`)
   }
 }
 
-/** One URL, or several separated by commas. @throws Refused for any other text */
+/** One URL, or several separated by commas. @throws InputFault for any other text */
 export function rpcOf(text: string): string {
   const good = text.split(',').every((url) => URL.canParse(url) && /^https?:$/.test(new URL(url).protocol))
-  if (!good) throw new Refused(`--rpc is ${MEANINGS['rpc']}`)
+  if (!good) throw new InputFault(`--rpc is ${MEANINGS['rpc']}`)
   return text
 }
 
@@ -87,10 +86,10 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
   }
   /** @throws Refused for a file that others may read */
   override seed(name: Text): Uint8Array {
+    const seed = super.seed(name)
     const path = this.text(name)
-    const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
-    if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
-    return readSeed(path, `the file of --${name}`)
+    if ((statSync(path).mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+    return seed
   }
 
   /** The wallet, for reading only. */
@@ -103,7 +102,7 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
   }
   /** The wallet, locked for changes. @throws Refused while another command holds the lock */
   walletToChange(): Wallet {
-    lockWallet(this.text('wallet'))
+    lockPath(this.text('wallet'))
     return this.wallet()
   }
   program(): string {

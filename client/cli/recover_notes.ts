@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { toHex } from '../../protocol/bytes'
 import type { ChainReader } from '../chain/chain_access'
-import { type CurrentHistory, confirmBatches, currentHistory } from '../chain/current_history'
+import { BatchDiffers, type CurrentHistory, confirmBatches, currentHistory } from '../chain/current_history'
 import { nullifierOfNote } from '../exit/prepare_exit'
 import { GAP_LIMITS } from '../limits'
 import { Refused } from '../verify/transcript'
@@ -10,7 +10,7 @@ import { absorbFrozen, absorbRecovered } from '../wallet/absorb_recovered'
 import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, lockWallet } from './options'
+import { type CommandOptions, lockPath } from './options'
 import { printNotes } from './wallet_commands'
 
 /** Transactions between two lines of progress. */
@@ -18,12 +18,18 @@ const PROGRESS_EVERY = 1_000
 
 /**
  * Reads the public history up to now, from `--archive` or the archive beside the wallet and what came after it, and checks it
- * against the vault. @throws HistoryIncomplete, NotAVault, ProofUnavailable, ArchiveRejected, NodesDisagree
+ * against the vault. @param again reads everything from the node, and replaces the archive beside the wallet
+ * @throws HistoryIncomplete, NotAVault, ProofUnavailable, ArchiveRejected, NodesDisagree
  */
-export async function readHistory(options: CommandOptions, chain: ChainReader): Promise<CurrentHistory> {
+export async function readHistory(
+  options: CommandOptions,
+  chain: ChainReader,
+  again = false,
+): Promise<CurrentHistory> {
   const archive = options.optional('archive')
+  if (archive === undefined) lockPath(options.text('wallet'))
   const from = archive === undefined ? { folder: historyPath(options) } : { archive }
-  const current = await currentHistory(chain, options.program(), from, reporting())
+  const current = await currentHistory(chain, options.program(), from, reporting(), again)
   console.log(`history      ${described(current)}`)
   return current
 }
@@ -57,7 +63,7 @@ export async function recoverNotes(options: CommandOptions): Promise<void> {
   const path = options.text('wallet')
   if (existsSync(path) && !options.flag('replace'))
     throw new Refused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
-  lockWallet(path)
+  lockPath(path)
   const chain = options.reader()
   rmSync(historyPath(options), { force: true, recursive: true })
   const { wallet } = await recovered(options, seed, chain)
@@ -80,36 +86,49 @@ export async function syncNotes(options: CommandOptions): Promise<void> {
   printNotes(wallet, options.flag('all'))
 }
 
-/** Every note of a seed, after the batches that spent its notes were compared with the node. @throws RecoveryIncomplete */
+/**
+ * Every note of a seed, after the batches that spent its notes were compared with the nodes. Where they have another batch than
+ * the archive beside the wallet, an earlier node lied about it, or one lies now: all is read again.
+ * @throws RecoveryIncomplete unless `--partial` keeps what was found, and as `readHistory` and `confirmBatches`
+ */
 export async function recovered(options: CommandOptions, seed: Uint8Array, chain: ChainReader) {
-  const current = await readHistory(options, chain)
-  const { history, vault } = current.proofs
   const limits: GapLimits = {
     keys: options.count('gap-keys', GAP_LIMITS.keys),
     deposits: options.count('gap-deposits', GAP_LIMITS.deposits),
     commands: options.count('gap-commands', GAP_LIMITS.commands),
   }
-  const wallet = found(options, () => recoverWallet(seed, history, vault.config.generation, limits))
-  const spent_in = new Set<number>()
-  for (const note of wallet.state.notes) {
-    const batch = history.spent.get(toHex(nullifierOfNote(note)))
-    if (batch !== undefined) spent_in.add(batch)
+  const search = async (again: boolean) => {
+    const current = await readHistory(options, chain, again)
+    const { history, vault } = current.proofs
+    const { wallet, incomplete } = searched(() =>
+      recoverWallet(seed, history, vault.config.generation, limits),
+    )
+    const spent_in = new Set<number>()
+    for (const note of wallet.state.notes) {
+      const batch = history.spent.get(toHex(nullifierOfNote(note)))
+      if (batch !== undefined) spent_in.add(batch)
+    }
+    const unserved = await confirmBatches(chain, options.program(), current, { spent_in, seed })
+    if (unserved > 0) console.error(`${unserved} batches of this wallet ${UNSERVED}`)
+    if (incomplete !== undefined && !options.flag('partial')) throw incomplete
+    if (incomplete !== undefined) console.error(incomplete.message)
+    return { wallet, proofs: current.proofs }
   }
-  const unserved = await confirmBatches(chain, options.program(), current, { spent_in, seed })
-  if (unserved > 0) console.error(`${unserved} batches of this wallet ${UNSERVED}`)
-  return { wallet, proofs: current.proofs }
+  return search(false).catch((error: Error) => {
+    if (!(error instanceof BatchDiffers) || options.optional('archive') !== undefined) throw error
+    console.error(`${error.message}; everything is read again`)
+    return search(true)
+  })
 }
 
-/** With `--partial`, what was found although more must exist. @throws RecoveryIncomplete */
-function found(options: CommandOptions, recover: () => Wallet): Wallet {
+function searched(recover: () => Wallet): { wallet: Wallet; incomplete?: RecoveryIncomplete } {
   try {
-    return recover()
+    return { wallet: recover() }
   } catch (error) {
-    if (!(error instanceof RecoveryIncomplete && options.flag('partial'))) throw error
-    console.error(error.message)
-    return error.wallet
+    if (!(error instanceof RecoveryIncomplete)) throw error
+    return { wallet: error.wallet, incomplete: error }
   }
 }
 
 const UNSERVED =
-  'are in the archive and on no node any more: a memo that the archive misstates would hide a note, so compare with another archive'
+  'were shown by fewer than two of the nodes, or by none of one: a misstated memo would hide a note, so ask others or compare with an archive'

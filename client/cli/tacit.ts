@@ -17,7 +17,7 @@ const COMMANDS: Record<string, (args: string[]) => Promise<unknown>> = {
 }
 
 const CODES =
-  'exit code of archive and watch-escapes: 0 done, 1 refused by the chain or its history, 2 no answer from the node, 64 usage'
+  'exit code of archive and watch-escapes: 0 done, 1 refused by the chain or its history, 2 no answer from the node, 64 usage, 74 a file or folder fails'
 
 await runCommand(
   [VERIFY_USAGE, ACCOUNT_USAGE, ARCHIVE_USAGE, WATCH_USAGE, CODES].join('\n'),

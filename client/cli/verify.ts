@@ -7,7 +7,7 @@ import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
-import { Options, printableLines, readInputText, UsageFault } from './command'
+import { Options, readInputText, UsageFault } from './command'
 
 export const VERIFY_USAGE = `usage: tacit verify URL [--policy FILE] [--collateral FILE] [--manifest FILE] [--bundle OUT] [--json]
        tacit verify --offline BUNDLE [--policy FILE] [--json]
@@ -29,9 +29,7 @@ export async function runVerify(args: string[]): Promise<number> {
   const policy = given === undefined ? BARE_POLICY : parsePolicy(given)
   const { transcript, evidence } =
     url === undefined ? await judgeFile(offline!, policy) : await judgeVenue(url, policy, options)
-  console.log(
-    options.flag('json') ? printableLines(JSON.stringify(transcript, null, 2)) : transcriptText(transcript),
-  )
+  console.log(options.flag('json') ? JSON.stringify(transcript, null, 2) : transcriptText(transcript))
   const bundle = options.optional('bundle')
   if (bundle !== undefined) writeText(bundle, `${JSON.stringify(evidence, null, 2)}\n`)
   return EXIT[transcript.verdict]

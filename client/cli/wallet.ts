@@ -32,12 +32,13 @@ of a frozen vault:
                                                                claims unspent notes; run again, it collects what is due
   exit redirect CHAIN --wallet FILE --payer FILE --note COMMITMENT --destination ACCOUNT
   exit challenge CHAIN --wallet FILE --payer FILE --nullifier NULLIFIER
-CHAIN is --rpc URL[,URL…] --program ADDRESS [--archive FOLDER|URL]: further nodes are compared with the first; an archive
+CHAIN is --rpc URL[,URL] --program ADDRESS [--archive FOLDER|URL]: further nodes are compared with the first; an archive
 ('tacit archive') replaces the reading of everything before its end. A payer is a file with a 32-byte seed in hex or a Solana key file; it pays fees, rent
 and bond, and without --destination its own token account receives the tokens. GAPS say how many unused places in a row end
 a search: --gap-keys 20 --gap-deposits 1000 --gap-commands 1000000. A search that ends before every spent note has its
 command fails; --partial keeps what it found.
-exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage, 130 stopped by Ctrl-C`
+exit code: 0 done, 1 refused by the chain or not provable, 2 no answer from the node, 64 usage, 74 a file or folder fails,
+130 stopped by Ctrl-C`
 
 const COMMANDS: Record<string, (options: CommandOptions) => void | Promise<void>> = {
   create: createWallet,

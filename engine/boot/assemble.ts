@@ -1,7 +1,9 @@
 /** Constructs the parts of a running venue around one loaded state, in the order of their dependencies. */
+import { join } from 'node:path'
 import { Refusal } from '../../protocol/refusals'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
+import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
@@ -30,6 +32,7 @@ import { Retention } from '../sequencer/retention'
 import { seedsOf } from '../sequencer/seeds'
 import { Sequencer } from '../sequencer/sequencer'
 import { openWrites } from '../sequencer/writes'
+import { Scrub } from '../snapshots/scrub'
 import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
 import type { Loaded } from './load_state'
@@ -61,14 +64,16 @@ export function assemble(
     unixMs: () => chain.view().unix_ms,
     monotonicMs: () => ports.clock.monotonicMs(),
   }
+  const files = openFiles(config, ports.keys, loaded)
   const availability = new Availability(
     chain,
     config.lease_ms,
     () => anchoring.isOverdue(),
     () => closing.isLate(),
+    files.health,
   )
   availability.halt(state.halted)
-  const views = openViews(config, loaded, availability)
+  const views = openViews(config, loaded)
   const ending = (reason: StopReason) => (error: Error) => {
     halt(reason)
     ports.fatal(error)
@@ -101,6 +106,7 @@ export function assemble(
     loaded,
     state,
     ...durable,
+    ...files,
     ...writer,
     halt,
     vault: first.config,
@@ -140,8 +146,25 @@ function bookOf(
   }
 }
 
+/** What watches the files while the venue runs. */
+function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history }: Loaded) {
+  const disk_gauge = new DiskGauge(data_dir)
+  const scrub = new Scrub({
+    journal_dir: join(data_dir, 'journal'),
+    snapshots_dir: join(data_dir, 'snapshots'),
+    key: journal_key,
+  })
+  const health = {
+    isFull: () => disk_gauge.isFull(),
+    isHistoryBroken: history.isBroken,
+    isHistoryStalled: history.isStalled,
+    damage: () => scrub.damaged,
+  }
+  return { disk_gauge, scrub, health }
+}
+
 /** The views that durable records update. */
-function openViews(config: EngineConfig, { history, state }: Loaded, availability: Availability) {
+function openViews(config: EngineConfig, { history, state }: Loaded) {
   const finalized: FinalizedView = {
     leaf_count: state.leaves.size,
     slot: state.slot,
@@ -150,13 +173,13 @@ function openViews(config: EngineConfig, { history, state }: Loaded, availabilit
   return {
     finalized,
     metrics: new Metrics(),
-    hub: new Hub(history, () => availability.readsBroken()),
+    hub: new Hub(history),
     instruments: new InstrumentReads(config, state),
   }
 }
 type Views = ReturnType<typeof openViews>
 
-/** What ends this instance: a fault, or a batch without its disproved exits that a new process must pack. */
+/** What ends this instance: a fault, or batches that lost invented exits, which a new process must sign. */
 type Ends = {
   fatal: (error: Error) => void
   restart: (error: Error) => void
@@ -191,7 +214,8 @@ function openWriter(
       pump.wake()
       landings.check()
       if (history.backlog() <= LIMITS.history_lag_live_events_max) return
-      return history.flush().catch(() => availability.readsBroken())
+      // Slows the writer down while the read models lag, and never stops it.
+      return Promise.race([history.flush().catch(() => undefined), Bun.sleep(LIMITS.history_wait_ms)])
     },
   })
   const seedOf = seedsOf(state, keys.tie_break_key, chain)
@@ -199,7 +223,7 @@ function openWriter(
   const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, journal, sequencer, hash, restart)
-  const pump = new HashPump(state, hash, sequencer, fatal)
+  const pump = new HashPump(state, hash, sequencer, outbox, fatal)
   const anchoring = new Anchoring(
     chain,
     () => journal.head(),

@@ -1,6 +1,8 @@
 /** Opens the venue's folder and rebuilds the state: the newest snapshot that the read models cover, then a replay. */
 
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { JournalSeq } from '../../protocol/units'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
@@ -31,22 +33,23 @@ export type Loaded = {
 /**
  * A tail that is not signed is not replayed, and so nothing of the journal: who wrote it is unknown.
  * @param vault as read before the journal is opened
- * @param options for tests: small segments and injected write faults
+ * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees: the venue must not start.
  */
 export async function loadState(
   config: EngineConfig,
   ports: { keys: KeysPort; chain: ChainPort },
   vault: VaultConfig,
-  options: Pick<JournalOptions, 'segment_bytes' | 'faults'> = {},
+  options: Pick<JournalOptions, 'segment_bytes' | 'thread'> = {},
 ): Promise<Loaded> {
-  const { data_dir, retention_days } = config
+  const { data_dir } = config
   const key = ports.keys.journal_key
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const verdict = await judgeJournal(vault, ports.chain, journal)
-  const history = await openHistory({ dir: join(data_dir, 'history'), key, retention_days })
-  const facts = new PublicFacts(join(data_dir, 'facts'), key)
+  // A journal that the chain contradicts may be the wrong one, and its read models those of the right one.
+  const newest = verdict.fault === undefined ? journal.head().seq : Number.POSITIVE_INFINITY
+  const { history, facts } = await openReadModels(config, key, newest)
   const is_replayed = verdict.fault !== 'tail_unsigned'
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
@@ -61,6 +64,23 @@ export async function loadState(
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
   return { journal, snapshots, history, facts, state, snapshot, verdict }
+}
+
+/** Read models ahead of the journal are of another disk: empty ones take their place. */
+async function openReadModels(
+  { data_dir, retention_days }: EngineConfig,
+  key: Uint8Array,
+  newest: JournalSeq,
+): Promise<Pick<Loaded, 'history' | 'facts'>> {
+  const dirs = { history: join(data_dir, 'history'), facts: join(data_dir, 'facts') }
+  for (;;) {
+    const history = await openHistory({ dir: dirs.history, key, retention_days })
+    const facts = new PublicFacts(dirs.facts, key)
+    if (history.watermark() <= newest && facts.watermark() <= newest) return { history, facts }
+    await history.close()
+    facts.close()
+    for (const dir of Object.values(dirs)) rmSync(dir, { recursive: true })
+  }
 }
 
 /**

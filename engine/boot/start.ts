@@ -58,6 +58,8 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (slot > state.slot) await engine.closing.slot(slot)
   engine.pump.wake()
   engine.grace.begin()
+  await engine.disk_gauge.begin()
+  engine.scrub.begin()
   engine.retention.begin()
   engine.snapshotting.begin()
   while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)

@@ -1,6 +1,6 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { Refusal } from '../../protocol/refusals'
-import { type History, HistoryBroken } from '../history/contract'
+import { type History, HistoryBroken, HistoryStalled } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
@@ -33,6 +33,11 @@ export async function drain(engine: Engine): Promise<void> {
   pump.stop()
   anchoring.stop()
   availability.release()
+  await within(
+    LIMITS.stop_landing_ms,
+    sequencer.durable(true).catch(() => undefined),
+  )
+  if (isOver()) return
   const taken = await writeSnapshot(engine)
   if (availability.isStopped()) return
   if (taken !== undefined) void sequencer.submit({ kind: 'snapshot_taken', ...taken })
@@ -40,7 +45,10 @@ export async function drain(engine: Engine): Promise<void> {
   sequencer.stop(new Refusal('draining'))
 }
 
-/** Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it. */
+/**
+ * Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the
+ * disk took none.
+ */
 async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefined> {
   const { loaded, sequencer, state } = engine
   do await sequencer.durable()
@@ -51,12 +59,14 @@ async function writeSnapshot(engine: Engine): Promise<JournaledSnapshot | undefi
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return undefined
   loaded.facts.mark(point.seq)
-  const state_hash = await loaded.snapshots.writeSnapshot(
-    point,
-    () => [bytes],
-    engine.snapshotting.newest?.seq,
-  )
-  return { seq: point.seq, state_hash }
+  const kept = engine.snapshotting.newest?.seq
+  try {
+    const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
+    return { seq: point.seq, state_hash }
+  } catch {
+    // A full or failing disk: the next boot replays more, and the lease is still given back.
+    return undefined
+  }
 }
 
 /** Closes every part and the ports, producers before consumers. */
@@ -67,7 +77,8 @@ export async function close(engine: Engine): Promise<void> {
   engine.closing.stop()
   engine.grace.stop()
   engine.retention.stop()
-  engine.closing.stop()
+  engine.disk_gauge.stop()
+  engine.scrub.stop()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)
@@ -79,13 +90,13 @@ export async function close(engine: Engine): Promise<void> {
   engine.accounts.close()
 }
 
-/** False when the read models are broken. */
+/** False when the read models cannot be written. */
 async function flushed(history: History): Promise<boolean> {
   try {
     await history.flush()
     return true
   } catch (error) {
-    if (error instanceof HistoryBroken) return false
+    if (error instanceof HistoryBroken || error instanceof HistoryStalled) return false
     throw error
   }
 }

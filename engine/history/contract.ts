@@ -30,7 +30,7 @@ export interface History {
   record(journal_seq: JournalSeq, events: readonly NewEvent[]): void
   /** Journal seq up to which the history is durable: replay records from the next one. 0 = rebuild from the start. */
   watermark(): JournalSeq
-  /** Events recorded and not yet written. Beyond `history_backlog_events_max` record throws: await flush() before. */
+  /** Events recorded and not yet written. Beyond `history_backlog_events_max` the history breaks: await flush() before. */
   backlog(): number
 
   /** Events with seq > after, ascending. */
@@ -55,7 +55,11 @@ export interface History {
   prune(now_unix_ms: number): Promise<void>
   /** Prunes since the opening: a cached read is valid while this and seqLast are unchanged. */
   prunes(): number
-  /** Resolves when everything recorded so far is durable. */
+  /** Reads fail until the next start. */
+  isBroken(): boolean
+  /** The disk takes no writes; reads go on. */
+  isStalled(): boolean
+  /** Resolves when everything recorded so far is durable. Rejects with HistoryStalled while the disk takes no writes. */
   flush(): Promise<void>
   close(): Promise<void>
 }
@@ -71,6 +75,11 @@ export type HistoryOptions = {
 /** The database cannot be read or written; the next opening rebuilds it. Not fatal for the venue. */
 export class HistoryBroken extends Error {
   override readonly name = 'HistoryBroken'
+}
+
+/** The disk takes no writes at present: they are repeated until it does, and reads go on. */
+export class HistoryStalled extends Error {
+  override readonly name = 'HistoryStalled'
 }
 
 // Messages between the two threads.
@@ -89,6 +98,8 @@ export type Reply =
   | { op: 'refused'; message: string }
   /** The oldest pending write is durable. */
   | { op: 'written'; watermark: number }
+  /** A write found no space or an I/O error and is repeated. */
+  | { op: 'stalled' }
   | { op: 'pruned' }
   | { op: 'failed'; message: string }
   | { op: 'closed' }

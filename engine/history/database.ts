@@ -57,10 +57,15 @@ export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
   try {
     return openFile(dir, key)
   } catch (error) {
-    if (isBusy(error)) throw error
+    if (isBusy(error) || isDiskError(error)) throw error
     discard(dir)
     return openFile(dir, key)
   }
+}
+
+/** No space, an I/O error or a read-only volume: what is stored is intact. */
+export function isDiskError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^SQLITE_(FULL|IOERR|READONLY)/.test(String(error.code))
 }
 
 /** Another connection holds a lock: the database itself may be intact. */

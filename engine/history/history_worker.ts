@@ -4,7 +4,7 @@ import type { Database } from 'bun:sqlite'
 import { constants, getPriority, setPriority } from 'node:os'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { Reply, Request } from './contract'
-import { openWritable } from './database'
+import { isDiskError, openWritable } from './database'
 import { pruneTables } from './prune_tables'
 import { Names } from './seal'
 import { type GentleWrites, writeGently } from './write_gently'
@@ -25,21 +25,34 @@ function open(dir: string, key: Uint8Array): void {
   const { db, sealer, watermark } = openWritable(dir, key)
   const written = (until: number) => reply({ op: 'written', watermark: until })
   const names = new Names(key)
-  opened = { db, names, writes: writeGently(eventWriter(db, key, names, sealer), written, failed) }
+  opened = {
+    db,
+    names,
+    writes: writeGently(eventWriter(db, key, names, sealer), written, () => reply({ op: 'stalled' }), failed),
+  }
   reply({ op: 'opened', watermark })
 }
 
 async function prune({ db, names, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
   const step = pruneTables(db, names, cutoff_unix_ms)
-  for (await writes.idle(); step(); await writes.idle()) {
-    await new Promise<void>((resolve) => setImmediate(resolve))
+  try {
+    for (await writes.idle(); step(); await writes.idle()) {
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+  } catch (error) {
+    // The next round deletes what this one left.
+    if (!isDiskError(error)) throw error
   }
   reply({ op: 'pruned' })
 }
 
 async function close({ db, writes }: Opened): Promise<void> {
   await writes.idle()
-  db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+  try {
+    db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch {
+    // The next opening reads the write-ahead log.
+  }
   db.close()
   reply({ op: 'closed' })
 }

@@ -1,12 +1,13 @@
 /** Opens the history: starts its worker and implements its interface over the worker and the database. */
 
 import type * as wire from '../../protocol/wire/trading'
-import { MS_PER_DAY } from '../limits'
+import { LIMITS, MS_PER_DAY } from '../limits'
 import {
   type EventText,
   type History,
   HistoryBroken,
   type HistoryOptions,
+  HistoryStalled,
   type NewEvent,
   type OrderFilter,
   type Owned,
@@ -55,6 +56,7 @@ class WorkerHistory implements History {
   private prune_count = 0
   private written: number
   private broken: HistoryBroken | undefined
+  private stalled = false
   private closed = false
   private pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
   private on_closed: (() => void) | undefined
@@ -75,11 +77,18 @@ class WorkerHistory implements History {
 
   record(journal_seq: number, events: readonly NewEvent[]): void {
     if (this.broken !== undefined || this.closed) return
+    if (this.writes.backlog + events.length > LIMITS.history_backlog_events_max) {
+      this.break('the history is too far behind', true)
+      return
+    }
     if (!this.writes.record(journal_seq, events)) return
     for (const { account_id, event } of events) this.seqs.set(account_id, event.seq)
   }
   watermark = (): number => (this.broken === undefined ? this.written : 0)
   backlog = (): number => (this.broken === undefined ? this.writes.backlog : 0)
+
+  isBroken = (): boolean => this.broken !== undefined || this.closed
+  isStalled = (): boolean => this.stalled
 
   prunes = (): number => this.prune_count
   events = (account_id: string, after: number, limit: number): wire.Page<EventText> =>
@@ -111,15 +120,17 @@ class WorkerHistory implements History {
 
   async flush(): Promise<void> {
     this.check()
+    if (this.stalled) throw new HistoryStalled('the disk takes no writes of the history')
     await this.writes.flush()
   }
 
   async close(): Promise<void> {
     if (this.closed) return
     // A history that breaks during the flush is rebuilt at the next opening, so closing still succeeds.
-    if (this.broken === undefined) await this.writes.flush().catch(() => undefined)
+    if (this.broken === undefined) await this.flush().catch(() => undefined)
     this.closed = true
-    if (this.broken === undefined) {
+    // A stalled worker would end its writes first: the next boot records their events again.
+    if (this.broken === undefined && !this.stalled) {
       await new Promise<void>((resolve) => {
         this.on_closed = resolve
         this.post({ op: 'close' })
@@ -146,7 +157,12 @@ class WorkerHistory implements History {
   private receive(reply: Reply): void {
     if (reply.op === 'written') {
       this.written = reply.watermark
+      this.stalled = false
       this.writes.written()
+    } else if (reply.op === 'stalled') {
+      this.stalled = true
+      this.writes.rejectFlushes(new HistoryStalled('the disk takes no writes of the history'))
+      this.on_closed?.()
     } else if (reply.op === 'pruned') {
       this.prune_count++
       this.pruning.shift()?.resolve()
@@ -154,13 +170,17 @@ class WorkerHistory implements History {
     else if (reply.op === 'closed') this.on_closed?.()
   }
 
-  /** From here on reads throw and records are dropped; the mark makes the next opening rebuild the database. */
-  private break(message: string): HistoryBroken {
+  /**
+   * From here on reads throw and records are dropped; the mark makes the next opening rebuild the database, unless it is
+   * intact.
+   */
+  private break(message: string, is_intact = false): HistoryBroken {
     if (this.broken !== undefined) return this.broken
     this.broken = new HistoryBroken(message)
     this.writes.abandon(this.broken)
     for (const { reject } of this.pruning.splice(0)) reject(this.broken)
     this.on_closed?.()
+    if (is_intact) return this.broken
     try {
       markBroken(this.dir)
     } catch {

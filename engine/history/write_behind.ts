@@ -31,8 +31,6 @@ export class WriteBehind {
   /** False if the record is already recorded. */
   record(journal_seq: number, events: readonly NewEvent[]): boolean {
     if (journal_seq <= this.recorded) return false
-    if (this.unwritten + events.length > LIMITS.history_backlog_events_max)
-      throw new RangeError('the history is too far behind: flush before recording more')
     const batch = this.batches.at(-1) as Batch
     for (const event of events) batch.layer.add(event)
     batch.records++
@@ -92,6 +90,10 @@ export class WriteBehind {
   /** Rejects pending flushes: nothing more is written. */
   abandon(error: Error): void {
     clearTimeout(this.timer)
+    this.rejectFlushes(error)
+  }
+
+  rejectFlushes(error: Error): void {
     for (const { reject } of this.flushing.splice(0)) reject(error)
   }
 }

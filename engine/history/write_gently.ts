@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../limits'
 import type { Request } from './contract'
+import { isDiskError } from './database'
 import type { EventWriter } from './write_tables'
 
 type Write = Extract<Request, { op: 'write' }>
@@ -18,11 +19,13 @@ export type GentleWrites = {
  * Rests only while no further batch is queued, because a history that falls behind ends in backpressure on the venue.
  *
  * @param written called after each batch with its watermark
+ * @param stalled called after each attempt that the disk refused
  * @param failed called once; nothing is written afterwards
  */
 export function writeGently(
   writer: EventWriter,
   written: (watermark: number) => void,
+  stalled: () => void,
   failed: (error: unknown) => void,
   pace: Pace = { nowMs: () => performance.now(), rest: () => Bun.sleep(LIMITS.history_rest_ms) },
 ): GentleWrites {
@@ -32,13 +35,28 @@ export function writeGently(
 
   async function run(): Promise<void> {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      const step = writer.write(next.accounts, next.watermark)
+      while (!(await writes(next))) {
+        stalled()
+        await Bun.sleep(LIMITS.disk_retry_ms)
+      }
+      written(next.watermark)
+    }
+  }
+
+  /** False when the disk took no writes: the transaction is gone. */
+  async function writes({ accounts, watermark }: Write): Promise<boolean> {
+    try {
+      const step = writer.write(accounts, watermark)
       for (let began_ms = pace.nowMs(); step(); ) {
         if (waiting.length > 0 || pace.nowMs() - began_ms < LIMITS.history_work_ms) continue
         await pace.rest()
         began_ms = pace.nowMs()
       }
-      written(next.watermark)
+      return true
+    } catch (error) {
+      writer.abandon()
+      if (isDiskError(error)) return false
+      throw error
     }
   }
 

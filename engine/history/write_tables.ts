@@ -95,11 +95,13 @@ export type EventWriter = {
    * one transaction. The connection must not be used between the first and the last step.
    */
   write(accounts: readonly NewLines[], watermark: number): () => boolean
+  /** Ends the transaction of a write that threw. */
+  abandon(): void
 }
 
 export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer: Sealer): EventWriter {
   const writeRows = rowWriter(db, key, names)
-  const numberOf = accountNumbers(db, names, sealer)
+  const { numberOf, forget } = accountNumbers(db, names, sealer)
   const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
   const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')
   const begin = db.query('BEGIN')
@@ -130,6 +132,12 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
       const steps = writeAll(accounts, watermark)
       return () => steps.next().done !== true
     },
+    abandon() {
+      // SQLite ended it already after some errors.
+      if (db.inTransaction) db.run('ROLLBACK')
+      // Accounts that were inserted in it.
+      forget()
+    },
   }
 }
 
@@ -137,7 +145,7 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
 function accountNumbers(db: Database, names: Names, sealer: Sealer) {
   const insert = db.query('INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT (account) DO NOTHING')
   const known = new Map<string, number>()
-  return (account_id: string, seq_first: number): number => {
+  const numberOf = (account_id: string, seq_first: number): number => {
     let account = known.get(account_id)
     if (account !== undefined) return account
     account = names.number(account_id)
@@ -147,4 +155,5 @@ function accountNumbers(db: Database, names: Names, sealer: Sealer) {
     known.set(account_id, account)
     return account
   }
+  return { numberOf, forget: () => known.clear() }
 }

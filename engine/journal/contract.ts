@@ -70,15 +70,8 @@ export type JournalOptions = {
   key: Uint8Array
   /** Size of a segment file, a multiple of 512; default 64 MiB. */
   segment_bytes?: number
-  /** Injected disk errors, for tests. */
-  faults?: JournalFaults
-}
-/** Writes and syncs are counted from the opening of the journal, 1 = the first. */
-export type JournalFaults = {
-  /** This write fails with ENOSPC after half of its sectors. */
-  write_fails_at?: number
-  /** This fdatasync fails with EIO. */
-  sync_fails_at?: number
+  /** Runs a `JournalServer`; a test starts one whose disk fails. */
+  thread?: () => Worker
 }
 
 /** Stored bytes differ from the written ones: the venue must not start. Nothing was modified. */
@@ -111,7 +104,6 @@ export type OpenRequest = {
   dir: string
   key: Uint8Array
   segment_bytes: number
-  faults: JournalFaults
 }
 export type Request =
   | OpenRequest

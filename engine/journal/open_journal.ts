@@ -83,12 +83,14 @@ function journalReader(
   return { chunks, receive: deliver, abandon: deliver }
 }
 
+const ownThread = () => new Worker(new URL('./journal_worker.ts', import.meta.url))
+
 /**
  * @throws JournalLocked when the folder is already open; JournalDamaged when stored bytes differ from the written ones
  * (nothing is modified then); RangeError for an invalid option
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
-  const { dir, key, segment_bytes = LIMITS.journal_segment_bytes, faults = {} } = options
+  const { dir, key, segment_bytes = LIMITS.journal_segment_bytes, thread = ownThread } = options
   if (key.length !== 32) throw new RangeError('the journal key has 32 bytes')
   if (
     segment_bytes % SECTOR_BYTES !== 0 ||
@@ -99,7 +101,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
       `segment_bytes is a multiple of ${SECTOR_BYTES} from ${LIMITS.journal_segment_bytes_min} to 1 GiB`,
     )
   const unlock = lockFolder(dir)
-  const worker = new Worker(new URL('./journal_worker.ts', import.meta.url))
+  const worker = thread()
   const stop = () => {
     worker.terminate()
     unlock()
@@ -111,7 +113,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
         if (data.op === 'opened') resolve(data)
         else if (data.op === 'refused') reject(fromFailure(data.failure))
       }
-      worker.postMessage({ op: 'open', dir, key, segment_bytes, faults } satisfies Request)
+      worker.postMessage({ op: 'open', dir, key, segment_bytes } satisfies Request)
     })
     return new WorkerJournal(worker, stop, opened, groupBytesMax(segment_bytes, SECTOR_BYTES))
   } catch (error) {

@@ -1,8 +1,10 @@
 /** Reads durable groups in order, verifies every byte, and finds where the journal ends. */
 
+import { join } from 'node:path'
 import { releaseBytes } from '../memory/release_bytes'
 import { type ChainPoint, type Chunk, JournalDamaged } from './contract'
-import { listSegments, loadSegment } from './segment_files'
+import { disk, writeWhole } from './disk'
+import { listSegments, loadSegment, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
 
@@ -137,15 +139,67 @@ type Recovered = {
  * @throws JournalDamaged
  */
 export function recover(dir: string, key: Uint8Array): Recovered {
+  return walkTail(dir, key)
+}
+
+/**
+ * Recovers, then makes durable what was found. Only the last frame can be in memory alone: its process may have ended
+ * before the sync, or after a failed one, which leaves pages that the kernel takes for written. So its verified bytes
+ * are written again and synced, before anything is built on them.
+ * @throws JournalDamaged, or the error of the disk
+ */
+export function openTail(dir: string, key: Uint8Array): Recovered {
+  const recovered = walkTail(dir, key, (name, frame, at) => {
+    const fd = disk.openSync(join(dir, name), 'r+')
+    try {
+      writeWhole(fd, frame, frame.length, at)
+      disk.sync(fd)
+    } finally {
+      disk.closeSync(fd)
+    }
+  })
+  syncFolder(dir)
+  return recovered
+}
+
+function walkTail(
+  dir: string,
+  key: Uint8Array,
+  lastFrame: (name: string, frame: Uint8Array, at: number) => void = () => undefined,
+): Recovered {
   const segments = listSegments(dir, key)
   const last = segments.at(-1)
   if (last === undefined) return { segments, end: undefined }
   const segment = loadSegment(dir, last, key)
   try {
-    let end = segmentStart(last)
-    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end))
+    let before = segmentStart(last)
+    let end = before
+    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end)) {
+      before = end
       end = step.next
+    }
+    lastFrame(segment.name, segment.bytes.subarray(before.offset, end.offset), before.offset)
     return { segments, end }
+  } finally {
+    releaseBytes(segment.bytes)
+  }
+}
+
+/**
+ * Verifies every byte that counts of a segment behind which another one begins.
+ * @throws JournalDamaged
+ */
+export function checkSegment({ dir, key }: { dir: string; key: Uint8Array }, number: number): void {
+  const [header, successor] = listSegments(dir, key, (one) => one === number || one === number + 1)
+  const segment = loadSegment(dir, header!, key)
+  try {
+    let at = segmentStart(header!)
+    while (at.frames < successor!.previous_frames) {
+      const step = readFrame(segment, at)
+      if (step === undefined) throw lost(segment, at)
+      at = step.next
+    }
+    checkSegmentEnd(segment, at, successor!)
   } finally {
     releaseBytes(segment.bytes)
   }

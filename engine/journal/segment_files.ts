@@ -1,9 +1,10 @@
 /** Names, locks, loads and syncs the journal's files. */
 
 import { Database } from 'bun:sqlite'
-import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { JournalDamaged, JournalLocked } from './contract'
+import { disk } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
@@ -14,15 +15,25 @@ export const UNFINISHED_SPARE_NAME = 'spare.unfinished'
 
 export const segmentName = (number: number): string => `${String(number).padStart(10, '0')}.segment`
 
+export function segmentNumber(name: string): number | undefined {
+  const digits = SEGMENT_NAME.exec(name)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
 /**
- * Headers of all segments in order: authentic, numbered without a gap, with seqs that never decrease.
+ * Headers of the wanted segments in order: authentic, numbered without a gap, with seqs that never decrease.
  * @throws JournalDamaged
  */
-export function listSegments(dir: string, key: Uint8Array): SegmentHeader[] {
-  const numbers = readdirSync(dir)
-    .map((name) => SEGMENT_NAME.exec(name)?.[1])
-    .filter((digits) => digits !== undefined)
-    .map(Number)
+export function listSegments(
+  dir: string,
+  key: Uint8Array,
+  wanted: (number: number) => boolean = () => true,
+): SegmentHeader[] {
+  const numbers = disk
+    .list(dir)
+    .map(segmentNumber)
+    .filter((number) => number !== undefined)
+    .filter(wanted)
     .sort((a, b) => a - b)
   const headers: SegmentHeader[] = []
   for (const number of numbers) {
@@ -53,28 +64,29 @@ export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array)
 
 /** Reads up to `bytes_max` bytes, fewer at the end of the file. */
 export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
-  const fd = openSync(join(dir, name), 'r')
+  const path = join(dir, name)
+  const fd = disk.openSync(path, 'r')
   try {
-    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, fstatSync(fd).size - from)))
+    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
     let filled = 0
     while (filled < bytes.length) {
-      const got = readSync(fd, bytes, filled, bytes.length - filled, from + filled)
+      const got = disk.read(fd, bytes, filled, bytes.length - filled, from + filled)
       if (got === 0) return bytes.subarray(0, filled)
       filled += got
     }
     return bytes
   } finally {
-    closeSync(fd)
+    disk.closeSync(fd)
   }
 }
 
 /** Makes created, renamed and deleted names durable. */
 export function syncFolder(dir: string): void {
-  const fd = openSync(dir, 'r')
+  const fd = disk.openSync(dir, 'r')
   try {
-    fsyncSync(fd)
+    disk.sync(fd)
   } finally {
-    closeSync(fd)
+    disk.closeSync(fd)
   }
 }
 
@@ -87,6 +99,8 @@ export function syncFolder(dir: string): void {
  */
 export function lockFolder(dir: string): () => void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
+  // The folder's own name must be durable before anything in it is.
+  syncFolder(dirname(dir))
   const lock = new Database(join(dir, 'journal.lock'), { create: true })
   try {
     lock.run('PRAGMA busy_timeout = 0')

@@ -1,20 +1,9 @@
 /** Writes frames to the current segment, prepares the spare file and switches to the next segment. */
 
-import {
-  closeSync,
-  existsSync,
-  fdatasyncSync,
-  fsyncSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeSync,
-} from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ChainPoint, GroupAuthor, JournalFaults } from './contract'
+import { LIMITS } from '../limits'
+import type { ChainPoint, GroupAuthor } from './contract'
+import { disk, writeFileWhole, writeWhole } from './disk'
 import { FRAME_HEADER_BYTES, frameBytes, sealFrame } from './frame'
 import { SPARE_NAME, segmentName, syncFolder, UNFINISHED_SPARE_NAME } from './segment_files'
 import {
@@ -29,50 +18,65 @@ import { type Position, segmentStart } from './walk_segment'
 const ZEROS = new Uint8Array(1024 * 1024)
 
 export type SpareSegment = {
-  /** Resolves when the spare is complete and synced under SPARE_NAME. */
+  /** Resolves when the spare is complete and synced under SPARE_NAME; waits for space while the disk is full. */
   ready(): Promise<void>
   /** Starts the next spare; call after the current one became a segment. */
   begin(): void
-  /** Stops at the next piece and deletes an unfinished file; the next opening uses a finished one. */
-  stop(): Promise<void>
+  /**
+   * Waits for no more space, and once `written` resolved stops at the next piece and deletes an unfinished file; the next
+   * opening uses a finished one.
+   */
+  stop(written: Promise<void>): Promise<void>
 }
 
 /**
  * Prepares the file of zeros that becomes the next segment, so that switching segments does not pause writes. The
- * zeros are written rather than reserved: a sync of a write into written blocks changes no metadata and is about twice
- * as fast. Each piece is synced by itself, so that this background work never occupies the disk for long.
+ * zeros are written rather than reserved: a sync of a write into written blocks changes no metadata, is about twice
+ * as fast, and needs no space. Each piece is synced by itself, so that this background work never occupies the disk for
+ * long. A failed attempt is repeated: at once when the spare is needed, and while the disk is full until it is not.
  */
 export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
   const finished = join(dir, SPARE_NAME)
   const unfinished = join(dir, UNFINISHED_SPARE_NAME)
   let stopped = false
+  let giving_up = false
   let making: Promise<void> | undefined
 
   async function make(): Promise<void> {
-    if (existsSync(finished) && statSync(finished).size === segment_bytes) return
-    rmSync(unfinished, { force: true })
-    const file = await open(unfinished, 'w', 0o600)
+    if (disk.exists(finished) && disk.size(finished) === segment_bytes) return
+    disk.rmSync(unfinished)
+    const file = await disk.create(unfinished)
     try {
-      await fill(file)
+      for (let at = 0; at < segment_bytes && !stopped; at += ZEROS.length) {
+        await writeFileWhole(file, ZEROS, Math.min(ZEROS.length, segment_bytes - at), at)
+        await file.datasync()
+      }
+      await file.sync()
     } finally {
       await file.close()
     }
-    if (stopped) rmSync(unfinished, { force: true })
-    else renameSync(unfinished, finished)
+    if (stopped) disk.rmSync(unfinished)
+    else disk.renameSync(unfinished, finished)
   }
 
-  async function fill(file: FileHandle): Promise<void> {
-    for (let at = 0; at < segment_bytes && !stopped; at += ZEROS.length) {
-      await file.write(ZEROS, 0, Math.min(ZEROS.length, segment_bytes - at), at)
-      await file.datasync()
+  async function untilMade(): Promise<void> {
+    for (;;) {
+      try {
+        return await make()
+      } catch (error) {
+        // A file that is being made holds space that its retry, and everything else, needs.
+        disk.rmSync(unfinished)
+        if (giving_up || !isFull(error)) throw error
+        await Bun.sleep(LIMITS.disk_retry_ms)
+      }
     }
-    await file.sync()
   }
 
   function begin(): void {
-    making = make()
-    // ready() reports the error; without a caller it must not be an unhandled rejection.
-    making.catch(() => undefined)
+    making = untilMade()
+    making.catch(() => {
+      making = undefined
+    })
   }
 
   return {
@@ -81,18 +85,23 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
       if (making === undefined) begin()
       return making as Promise<void>
     },
-    async stop() {
+    async stop(written) {
+      giving_up = true
+      await written
       stopped = true
       await making?.catch(() => undefined)
     },
   }
 }
 
+function isFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+}
+
 type WriterOptions = {
   dir: string
   key: Uint8Array
   segment_bytes: number
-  faults: JournalFaults
   /** 32 random bytes per segment. */
   salt: () => Uint8Array
 }
@@ -104,8 +113,6 @@ export class SegmentWriter {
   private author: GroupAuthor | undefined
   private keys: SegmentKeys | undefined
   private last: { number: number; end: Position } | undefined
-  private writes = 0
-  private syncs = 0
 
   /** `last` is the end of the newest segment on disk, to which nothing more is written. */
   constructor(
@@ -151,14 +158,14 @@ export class SegmentWriter {
       author,
     }
     const keys = segmentKeys(key, number, header.salt)
-    const fd = openSync(join(dir, SPARE_NAME), 'r+')
+    const fd = disk.openSync(join(dir, SPARE_NAME), 'r+')
     writeWhole(fd, encodeSegmentHeader(header, keys), SECTOR_BYTES, 0)
-    fsyncSync(fd)
-    renameSync(join(dir, SPARE_NAME), join(dir, segmentName(number)))
+    disk.sync(fd)
+    disk.renameSync(join(dir, SPARE_NAME), join(dir, segmentName(number)))
     syncFolder(dir)
-    if (this.fd !== undefined) closeSync(this.fd)
+    if (this.fd !== undefined) disk.closeSync(this.fd)
     // Frees unused space. Bytes behind `previous_end` are ignored anyway, so a crash before this step is harmless.
-    if (previous !== undefined) truncateSync(join(dir, segmentName(previous.number)), previous.end.offset)
+    if (previous !== undefined) disk.truncate(join(dir, segmentName(previous.number)), previous.end.offset)
     this.fd = fd
     this.keys = keys
     this.last = { number, end: segmentStart(header) }
@@ -181,24 +188,13 @@ export class SegmentWriter {
       groups: groups.length,
     }
     sealFrame(frame, header, groups, from.head, this.keys.frame)
-    if (++this.writes === this.options.faults.write_fails_at) {
-      writeWhole(this.fd, frame, (bytes >> 1) & -SECTOR_BYTES, from.offset)
-      throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
-    }
     writeWhole(this.fd, frame, bytes, from.offset)
-    if (++this.syncs === this.options.faults.sync_fails_at)
-      throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
-    fdatasyncSync(this.fd)
+    disk.datasync(this.fd)
     this.last = { number: last.number, end: { ...to, frames: from.frames + 1, offset: from.offset + bytes } }
   }
 
   close(): void {
-    if (this.fd !== undefined) closeSync(this.fd)
+    if (this.fd !== undefined) disk.closeSync(this.fd)
     this.fd = undefined
   }
-}
-
-function writeWhole(fd: number, bytes: Uint8Array, length: number, at: number): void {
-  let done = 0
-  while (done < length) done += writeSync(fd, bytes, done, length - done, at + done)
 }

@@ -1,13 +1,13 @@
 /** Stores snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
 
 import { createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, statSync } from 'node:fs'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { utf8 } from '../../protocol/bytes'
 import { constant, fixed, struct, uint, type ValueOf } from '../../protocol/codec'
 import { releaseBytes } from '../memory/release_bytes'
 import type { ChainPoint } from './contract'
+import { type DiskFile, disk, writeFileWhole } from './disk'
 import { nonceOf } from './frame'
 import { readRange, syncFolder } from './segment_files'
 
@@ -42,6 +42,8 @@ export interface SnapshotStore {
   ): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
   /** Journal seqs of the stored snapshots, newest first. */
   seqs(): number[]
+  /** Authenticates every piece, whatever hash the journal states. @throws Error for a damaged snapshot */
+  verify(seq: number): void
 }
 
 const SNAPSHOT_NAME = /^(\d{16})\.snapshot$/
@@ -67,8 +69,10 @@ const TAG_BYTES = 16
 export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }): SnapshotStore {
   if (key.length !== 32) throw new RangeError('the snapshot key has 32 bytes')
   mkdirSync(dir, { recursive: true, mode: 0o700 })
+  syncFolder(dirname(dir))
   const names = () =>
-    readdirSync(dir)
+    disk
+      .list(dir)
       .filter((name) => SNAPSHOT_NAME.test(name))
       .sort()
       .reverse()
@@ -78,17 +82,21 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       for (const block of blocks()) bytes += block.length
       const header = { seq, bytes, head, salt: new Uint8Array(randomBytes(32)) }
       const unfinished = join(dir, UNFINISHED_NAME)
-      const file = await open(unfinished, 'w', 0o600)
+      const file = await disk.create(unfinished)
       let state_hash: Uint8Array
       try {
         state_hash = await writePieces(file, header, key, inPieces(blocks()))
         await file.sync()
+      } catch (error) {
+        // It holds space that a full disk lacks.
+        await disk.rm(unfinished)
+        throw error
       } finally {
         await file.close()
       }
-      await rename(unfinished, join(dir, `${String(seq).padStart(16, '0')}.snapshot`))
+      await disk.rename(unfinished, join(dir, snapshotName(seq)))
       syncFolder(dir)
-      for (const name of names()) if (![seq, kept].includes(seqOf(name))) await rm(join(dir, name))
+      for (const name of names()) if (![seq, kept].includes(seqOf(name))) await disk.rm(join(dir, name))
       return state_hash
     },
     async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
@@ -103,9 +111,16 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       return { snapshot: undefined, rejected }
     },
     seqs: () => names().map(seqOf),
+    verify(seq) {
+      const name = snapshotName(seq)
+      const header = readHeader(dir, name)
+      if (header === undefined) throw new Error('the snapshot has no valid header')
+      for (const _ of readPieces(dir, name, key, header, undefined));
+    },
   }
 }
 
+export const snapshotName = (seq: number): string => `${String(seq).padStart(16, '0')}.snapshot`
 const seqOf = (name: string): number => Number(SNAPSHOT_NAME.exec(name)![1])
 
 /** The salt gives each file its own key, so the piece number is a nonce used once; the header fixes the piece count. */
@@ -137,14 +152,14 @@ function* inPieces(blocks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuff
 
 /** Returns the hash of the state. crypto.subtle encrypts off this thread; the event loop runs between pieces. */
 async function writePieces(
-  file: FileHandle,
+  file: DiskFile,
   header: Header,
   key: Uint8Array,
   pieces: Iterable<Uint8Array<ArrayBuffer>>,
 ): Promise<Uint8Array> {
   const piece_key = await crypto.subtle.importKey('raw', pieceKey(key, header), 'AES-GCM', false, ['encrypt'])
   const additionalData = HEADER.encode(header)
-  await file.writeFile(additionalData)
+  await writeFileWhole(file, additionalData, additionalData.length, null)
   let written = HEADER_BYTES
   let piece = 0
   const hasher = createHash('sha256')
@@ -152,7 +167,7 @@ async function writePieces(
     hasher.update(plain)
     const how = { name: 'AES-GCM', iv: nonceOf(piece++), additionalData, tagLength: TAG_BYTES * 8 }
     const sealed = new Uint8Array(await crypto.subtle.encrypt(how, piece_key, plain))
-    await file.writeFile(sealed)
+    await writeFileWhole(file, sealed, sealed.length, null)
     written += sealed.length
   }
   if (written !== fileBytes(header)) throw new Error('a state changed while its snapshot was written')
@@ -172,7 +187,7 @@ function* readPieces(
   name: string,
   key: Uint8Array,
   header: Header,
-  state_hash: Uint8Array,
+  state_hash: Uint8Array | undefined,
 ): Generator<Uint8Array> {
   const piece_key = pieceKey(key, header)
   const associated = HEADER.encode(header)
@@ -188,7 +203,8 @@ function* readPieces(
     at += sealed.length
     releaseBytes(sealed)
     hasher.update(plain)
-    if (piece === pieceCount(header.bytes) - 1 && !hasher.digest().equals(state_hash))
+    const is_last = piece === pieceCount(header.bytes) - 1
+    if (is_last && state_hash !== undefined && !hasher.digest().equals(state_hash))
       throw new Error('the snapshot is not the journaled one')
     yield plain
     releaseBytes(plain)
@@ -199,7 +215,7 @@ function* readPieces(
 function readHeader(dir: string, name: string): Header | undefined {
   try {
     const header = HEADER.decode(readRange(dir, name, 0, HEADER_BYTES))
-    return statSync(join(dir, name)).size === fileBytes(header) ? header : undefined
+    return disk.size(join(dir, name)) === fileBytes(header) ? header : undefined
   } catch {
     return undefined
   }

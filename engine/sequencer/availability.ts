@@ -13,7 +13,8 @@ const HALT_TEXT: Record<HaltReason, string> = {
     'another instance opened an epoch, or wrote to its journal, that this journal does not know: keep the instance that holds the epoch and stop this one; if its disk is lost, restore from the chain',
   rolled_back:
     'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
-  root_mismatch: "the note tree on chain differs from the venue's: restore from the chain",
+  root_mismatch:
+    "the note tree on chain, or what was spent, differs from the venue's: restore from the chain if it stays so",
   program_error: 'the vault program rejected a settlement batch: inspect it before restarting',
 }
 
@@ -46,18 +47,36 @@ const STOP_TEXT: Record<StopReason, string> = {
   self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
   exits_disproved:
-    'the providers disproved exits of a rejected batch: the process exits, to start again without them',
+    'batches held exits that were never requested: the process exits, to start again without them',
+}
+
+const DISK_FULL_TEXT = `disk_full: less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume: free some or make it larger; cancels and withdrawals go on`
+
+const HISTORY_STALLED_TEXT =
+  'history_stalled: the disk takes no writes of the read models, which are repeated: look at its space and errors'
+const DAMAGE_TEXT =
+  'trading goes on, and a start that needs the file fails: keep this process running and put the file back from a backup'
+
+/** Trading continues without the read models and with damaged old files. */
+type FilesHealth = {
+  /** Less space than the reserve is free. */
+  isFull(): boolean
+  isHistoryBroken(): boolean
+  isHistoryStalled(): boolean
+  /** Names of files that are not as written. */
+  damage(): string[]
 }
 
 export class Availability {
   /** The epoch is open and commands are accepted. */
   private serving = false
   private draining = false
+  /** The lease goes to the next instance. */
+  private ended = false
   /** The newest durable halt. */
   private halted: HaltReason | undefined
   /** The journal failed or contradicts the chain: nothing may be acknowledged. */
   private stopped: string | undefined
-  private reads_broken = false
 
   constructor(
     private readonly chain: ChainPort,
@@ -66,6 +85,7 @@ export class Availability {
     private readonly isAnchorOverdue: () => boolean,
     /** No slot has come for too long. */
     private readonly isLate: () => boolean,
+    private readonly files: FilesHealth,
   ) {}
 
   serve(): void {
@@ -74,9 +94,9 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** No command is accepted from here on: the lease goes to the next instance. */
+  /** No command is accepted from here on; what is on its way to the disk still needs the right to be released. */
   release(): void {
-    this.serving = false
+    this.ended = true
   }
   /** The durable halt of the state; `undefined` without one. */
   halt(reason: HaltReason | undefined): void {
@@ -85,10 +105,6 @@ export class Availability {
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
     this.stopped ??= [reason, STOP_TEXT[reason], ...details].join(': ')
-  }
-  /** Trading continues without the read models; the next boot rebuilds them from the journal. */
-  readsBroken(): void {
-    this.reads_broken = true
   }
   isStopped(): boolean {
     return this.stopped !== undefined
@@ -108,7 +124,7 @@ export class Availability {
   /** Refuses while no command may be acknowledged, cancels included. */
   requireRunning(): void {
     if (this.stopped !== undefined) throw new Refusal('matching_unavailable', { subsystem: 'matching' })
-    if (!this.serving) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
+    if (!this.serving || this.ended) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
     const barred = this.barred()
     if (barred !== undefined) throw new Refusal(barred)
   }
@@ -118,20 +134,27 @@ export class Availability {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'
     if (this.isLate()) return 'reopening'
-    return this.draining ? 'draining' : undefined
+    if (this.draining) return 'draining'
+    return this.files.isFull() ? 'disk_full' : undefined
   }
 
   status(): Pick<SystemStatus, 'ready' | 'matching' | 'settlement' | 'draining' | 'reasons'> {
     const { settlement, reasons, overdue } = this.chain.health()
     const barred = this.barred()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
+    const { files } = this
     const all = [
       ...(this.serving || this.draining || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
       ...(this.stopped === undefined ? [] : [this.stopped]),
       ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
       ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
-      ...(this.reads_broken ? ['the read models failed: restart to rebuild them from the journal'] : []),
       ...(this.draining ? ['draining for a restart'] : []),
+      ...(files.isFull() ? [DISK_FULL_TEXT] : []),
+      ...(files.isHistoryBroken()
+        ? ['the read models failed: restart to rebuild them from the journal']
+        : []),
+      ...(files.isHistoryStalled() ? [HISTORY_STALLED_TEXT] : []),
+      ...files.damage().map((file) => `file_damaged: ${file}: ${DAMAGE_TEXT}`),
       ...(barred === undefined ? [] : [`${barred}: ${BARRED_TEXT[barred]}`]),
       ...reasons,
     ]
@@ -142,12 +165,14 @@ export class Availability {
       !stalled &&
       !overdue &&
       barred === undefined &&
+      !files.isFull() &&
+      !files.isHistoryBroken() &&
       !this.draining
     return { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
   }
 
   private matching(): SystemStatus['matching'] {
-    if (!this.serving || this.stopped !== undefined) return 'stopped'
+    if (!this.serving || this.ended || this.stopped !== undefined) return 'stopped'
     if (this.halted === undefined) return 'running'
     return this.halted === 'vault_paused' ? 'paused' : 'stopped'
   }

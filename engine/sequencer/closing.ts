@@ -70,7 +70,7 @@ export class Closing {
   decidedDurable({ seq, outcome }: Pick<Entry, 'seq' | 'outcome'>): void {
     this.effects = outcome.effects
     this.parts.chain.matched(seq)
-    for (const wake of this.waiting.splice(0)) wake()
+    this.wake()
     this.pending.clear()
   }
 
@@ -81,13 +81,16 @@ export class Closing {
 
   /**
    * The answer to a deferred command, or to its resend: its effect if that follows soon, else that it is pending.
-   * @throws Refusal with which the effect was refused
+   * @throws Refusal with which the effect was refused, or `outcome_unknown` when nothing may be acknowledged by then
    */
   async answerTo(number: number, answers: Answers, known = this.pending.get(number)): Promise<object> {
     if (known === undefined) throw new Refusal('order_exists')
     if (answers === 'held' && !this.effects.has(number)) await this.nextDecision(LIMITS.deferred_answer_ms)
     const effect = this.effects.get(number)
-    if (effect === undefined) return { ...known.result, receipt: known.receipt }
+    if (effect === undefined) {
+      if (this.stopped || this.parts.barred() !== undefined) throw new Refusal('outcome_unknown')
+      return { ...known.result, receipt: known.receipt }
+    }
     if ('code' in effect) throw new Refusal(effect.code, effect.facts)
     return { ...('result' in effect ? effect.result : {}), receipt: known.receipt }
   }
@@ -98,10 +101,15 @@ export class Closing {
     if (this.parts.state.closed !== undefined) await this.nextDecision(ms)
   }
 
-  /** Matches nothing more either. */
+  /** Matches nothing more either, and answers what waits. */
   stop(): void {
     this.draining = true
     this.stopped = true
+    this.wake()
+  }
+
+  private wake(): void {
+    for (const wake of this.waiting.splice(0)) wake()
   }
 
   private isStalled(slot: SlotNumber): boolean {

@@ -1,8 +1,12 @@
 /** Hashes settlement batches in the worker, strictly in order, and journals each result. */
 
+import type { CommandOf } from '../commands'
+import { inventedExits } from '../machine/rules/hashed'
 import { nextHashJob } from '../machine/settlement/payload'
+import { spentBatches } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
 import type { HashPort } from '../ports'
+import type { Outbox } from './outbox'
 import type { Sequencer } from './sequencer'
 
 export class HashPump {
@@ -14,6 +18,7 @@ export class HashPump {
     private readonly state: State,
     private readonly hash: HashPort,
     private readonly sequencer: Sequencer,
+    private readonly outbox: Pick<Outbox, 'restartAfter'>,
     private readonly fatal: (error: Error) => void,
   ) {}
 
@@ -24,7 +29,7 @@ export class HashPump {
     void this.run()
   }
 
-  /** Resolves when every batch packed so far is hashed and its result durable, or when the pump stops. */
+  /** Resolves when every batch packed so far is hashed and its result durable, or when the pump stops or cannot continue. */
   idle(): Promise<void> {
     this.wake()
     if (!this.running) return Promise.resolve()
@@ -44,13 +49,33 @@ export class HashPump {
         await this.sequencer.durable()
         const job = nextHashJob(this.state)
         if (job === undefined) break
-        const result = await this.hash.hashBatch(job)
-        await this.sequencer.submit({ kind: 'hashed', batch_id: job.batch_id, result })
+        const { batch_id } = job
+        const hashed = { kind: 'hashed' as const, batch_id, result: await this.hash.hashBatch(job) }
+        if (!(await this.record(hashed))) break
       }
     } catch (error) {
       if (!this.stopped) this.fatal(error as Error)
     }
     this.running = false
     for (const resolve of this.idle_waiters.splice(0)) resolve()
+  }
+
+  /** False when the result cannot be applied: the venue halts until the chain takes the other spending back. */
+  private async record(hashed: Omit<CommandOf<'hashed'>, 'unix_ms'>): Promise<boolean> {
+    const { state, sequencer, outbox } = this
+    const { batch_id } = hashed
+    const invented = inventedExits(state, hashed)
+    if (invented === undefined) {
+      if (state.halted === undefined) await sequencer.submit({ kind: 'halted', reason: 'root_mismatch' })
+      return false
+    }
+    if (invented.some(({ settlement_batch }) => settlement_batch < batch_id)) {
+      await outbox.restartAfter(() => [sequencer.submit(hashed)])
+      return false
+    }
+    await sequencer.submit(hashed)
+    // The worker has logged the batch with them.
+    if (invented.length > 0) await this.hash.restoreSpent([...spentBatches(state, batch_id - 1)])
+    return true
   }
 }

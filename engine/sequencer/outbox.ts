@@ -1,16 +1,18 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
-import { equalBytes } from '../../protocol/bytes'
 import type { Journal } from '../journal/contract'
+import { isRefundHeld } from '../machine/rules/payout_stage'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
 import { spentBatch } from '../machine/state/batch'
 import type { State } from '../machine/state/state'
-import type { HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
+import type { ExitRequest, HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
 import { exitsOf } from './chain_sink'
 import type { Sequencer } from './sequencer'
 
 export class Outbox implements OutboxPort {
   /** Newest batch whose hashed result is durable: only these may be signed. */
   private batch_durable: number
+  /** Batches lose exits: none may be signed in two forms, so this process signs no more. */
+  private ending = false
   private waiting: { batch_id: number; resolve: () => void }[] = []
 
   constructor(
@@ -25,7 +27,7 @@ export class Outbox implements OutboxPort {
   }
 
   payload(batch_id: number) {
-    return batch_id <= this.batch_durable ? payloadOf(this.state, batch_id) : undefined
+    return batch_id <= this.batch_durable && !this.ending ? payloadOf(this.state, batch_id) : undefined
   }
 
   waitForPayload(batch_id: number): Promise<void> {
@@ -59,8 +61,10 @@ export class Outbox implements OutboxPort {
     return openPayouts(this.state)
   }
 
-  async recordPayout(stage: PayoutStage): Promise<void> {
+  async recordPayout(stage: PayoutStage): Promise<boolean> {
+    if (!isRefundHeld(this.state, stage)) return false
     await this.sequencer.submit({ kind: 'payout_stage', stage })
+    return true
   }
 
   async spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined> {
@@ -70,16 +74,25 @@ export class Outbox implements OutboxPort {
     return { ...spent, ...(await this.hash.spentPath(spent.batch_id, batch_count)) }
   }
 
-  async dropExits(batch_id: number, nullifiers: readonly Uint8Array[]): Promise<void> {
-    const requests = exitsOf(this.state, ({ nullifier, settlement_batch }) => {
-      return settlement_batch === batch_id && nullifiers.some((one) => equalBytes(one, nullifier))
-    })
-    for (const request of requests)
-      await this.sequencer.submit({
-        kind: 'exit_requested',
-        request: { ...request, stage: 'vanished' },
-      })
-    this.restart(new Error(`batch ${batch_id} held exits that the providers disproved`))
+  async dropExits(batch_id: number, isDisproved: (request: ExitRequest) => boolean): Promise<void> {
+    const { last_hashed, last_batch } = this.state.settlement
+    if (last_hashed < last_batch) return
+    const gone = exitsOf(this.state, (exit) => {
+      return exit.settlement_batch === 0 || exit.settlement_batch >= batch_id
+    }).filter((request) => request.stage === 'finalized' && isDisproved(request))
+    if (gone.length === 0) return
+    await this.restartAfter(() =>
+      gone.map((request) =>
+        this.sequencer.submit({ kind: 'exit_requested', request: { ...request, stage: 'vanished' } }),
+      ),
+    )
+  }
+
+  /** Ends the process, which starts again in a new epoch, once the changes of batches are durable. */
+  async restartAfter(change: () => Promise<unknown>[]): Promise<void> {
+    this.ending = true
+    await Promise.all(change())
+    this.restart(new Error('exits that were never requested left their batches'))
   }
 
   head() {

@@ -22,11 +22,7 @@ export class Hub {
   /** Events published in this turn, by account. */
   private turn = new Map<string, EventWithText[]>()
 
-  constructor(
-    private readonly history: History,
-    /** Called when the log cannot be read. */
-    private readonly broken: () => void,
-  ) {}
+  constructor(private readonly history: History) {}
 
   /**
    * Queues an event that is durable and recorded in the history. Delivery runs in a microtask, after the publishing
@@ -145,7 +141,6 @@ export class Hub {
       read()
     } catch (error) {
       if (!(error instanceof HistoryBroken)) throw error
-      this.broken()
       this.remove(stream)
       stream.sink.bye('restart', LIMITS.restart_retry_after_ms)
     }

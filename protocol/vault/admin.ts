@@ -153,7 +153,7 @@ const DECLARE_OUTAGE = struct({
   extra_s: uint,
 })
 
-/** Extends the deadline of each exit request that is open and not past it; once in 90 days. */
+/** Extends the deadline of each exit request that is open and not past it; the next waits 90 days, and until these are over. */
 export const declareOutageInstruction = (fields: AdminFields & { extra_s: number }): VaultInstruction =>
   adminInstruction(fields, DECLARE_OUTAGE.encode(fields))
 

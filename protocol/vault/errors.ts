@@ -82,7 +82,11 @@ export const VAULT_ERRORS = [
   [7080, 'nothing_pending', 'No such change is announced, or it is void 30 days after it took effect.'],
   [7081, 'not_effective', 'The announced change is not effective yet.'],
   [7082, 'restore_not_authorized', 'No effective restore is announced, or it is void after 30 days.'],
-  [7083, 'outage_too_soon', 'An outage was declared within the last 90 days.'],
+  [
+    7083,
+    'outage_too_soon',
+    'The last outage is less than 90 days old, or the deadlines it extended are not over.',
+  ],
   [7090, 'already_claimed', 'The note has a claim, open or closed.'],
   [7091, 'claim_closed', 'The claim is paid or cancelled.'],
   [7092, 'payment_not_due', 'The claim cannot be paid yet.'],

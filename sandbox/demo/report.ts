@@ -57,5 +57,5 @@ export function tokens(amount: bigint, decimals: number): string {
 
 /** First and last eight characters. */
 export function short(text: string): string {
-  return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-8)}`
+  return text.length <= 20 ? text : `${text.slice(0, 8)}...${text.slice(-8)}`
 }

@@ -137,7 +137,7 @@ export async function partialOverThreeBatches(
   sol: Instrument,
 ): Promise<string> {
   const resting = await buyer.place(sol, { side: 'buy', amount: 9n * SOL, price: PRICE })
-  fact(`${buyer.name} rests`, `buy 9 SOL at 150, order ${resting.slice(0, 8)}…`)
+  fact(`${buyer.name} rests`, `buy 9 SOL at 150, order ${resting.slice(0, 8)}...`)
   for (let round = 1; round <= 3; round++) {
     const ioc = await seller.place(sol, { side: 'sell', type: 'ioc', amount: 2n * SOL, price: 149_000_000n })
     await seller.untilOrder(ioc, 'filled')

@@ -109,6 +109,7 @@ export const CHECK_REFUSALS: Codes = [
   'instrument_paused',
   ...SILENT,
   ...UNAVAILABLE,
+  'disk_full',
 ]
 export const PLACE_REFUSALS: Codes = [
   ...CHECK_REFUSALS,
@@ -171,4 +172,9 @@ export const WITHDRAWAL_REFUSALS: Codes = [
   'collateral_insufficient',
   'withdraw_below_minimum',
 ]
-export const RESHAPE_REFUSALS: Codes = [...NOTE_COMMAND, 'reshape_invalid', 'collateral_insufficient']
+export const RESHAPE_REFUSALS: Codes = [
+  ...NOTE_COMMAND,
+  'reshape_invalid',
+  'collateral_insufficient',
+  'disk_full',
+]

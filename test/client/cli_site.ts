@@ -163,3 +163,13 @@ class SettlingSigner {
     this.site.advance(10)
   }
 }
+
+/** Reads a stream until it has said so. */
+export async function until(stream: ReadableStream<Uint8Array>, wanted: RegExp): Promise<void> {
+  const reader = stream.pipeThrough(new TextDecoderStream() as never).getReader()
+  for (let text = ''; !wanted.test(text); ) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`it ended with ${text}`)
+    text += value
+  }
+}

@@ -142,7 +142,7 @@ test('a modify replaces the order on its note, and a rejected one leaves both as
 /** What the face offers to a program without a file system and without Bun. */
 const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collectEvidence, identityOf, verifyReceipt,
   Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, readVaultHistory, openChainAccess, deposit,
-  readProofs, requestExit, claimNote, readClaims, auditChain`
+  readProofs, requestExit, claimNote, readOpenClaims, auditChain`
 
 async function bundle(names: string, target: 'browser' | 'node'): Promise<string> {
   const entry = join(folder, `${target}.ts`)

@@ -12,6 +12,7 @@ import { toHex } from '../../protocol/bytes'
 import type { RpcFault } from '../../sandbox/chain/embedded_chain'
 import { elements } from '../kit/vault/open_vault'
 import { CliSite } from './cli_site'
+import { LyingNode } from './lying_node'
 
 let site: CliSite
 let program_id: string
@@ -93,6 +94,18 @@ test('a transaction that is listed and not served makes the history incomplete',
   const failed = await failureOf(readVaultHistory(chain(), program_id))
   site.chain.machine.store.transaction = stored
   expect(failed).toBeInstanceOf(HistoryIncomplete)
+})
+
+test('a transaction that a fork let fail after it was listed has no events', async () => {
+  const node = new LyingNode(site.chain.url)
+  node.lies = {
+    getTransaction: (told) => {
+      const found = told as { meta: { err: unknown } }
+      return { ...found, meta: { ...found.meta, err: { InstructionError: [0, { Custom: 1 }] } } }
+    },
+  }
+  expect((await readVaultHistory(openChainReader(node.url), program_id)).leaves).toEqual([])
+  await node.stop()
 })
 
 test('without a vault there is nothing to prove', async () => {

@@ -1,7 +1,7 @@
 /** A transaction counts as expired only when its lifetime is over and, asked after that, no node knows it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
-import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
+import { type ChainAccess, chainFailure, openChainAccess, payerKey } from '../../client/chain/chain_access'
+import { sendInstructions, TransactionFailed, toInstruction } from '../../client/chain/send_instructions'
 import { transferLamports } from '../../sandbox/chain/token_instructions'
 import { CliSite, USDC } from './cli_site'
 import { LyingNode } from './lying_node'
@@ -68,4 +68,33 @@ test('one that no node knows after its lifetime will never land', async () => {
   }
   const error = await send(chain).catch(({ message }: Error) => message)
   expect(error).toContain('expired before it landed')
+}, 20_000)
+
+test('the text of a node is quoted as one printable line', async () => {
+  const evil = 'no\u001b[2J\nlanded: all is well'
+  const errors: Record<string, object> = {
+    sendTransaction: { code: -32002, message: evil, data: { err: evil, logs: [], accounts: null } },
+    getBlockHeight: { code: -32603, message: evil },
+  }
+  let failing = 'sendTransaction'
+  const proxy = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async (request) => {
+      const body = await request.text()
+      const { id, method } = JSON.parse(body) as { id: number; method: string }
+      if (method === failing) return Response.json({ jsonrpc: '2.0', id, error: errors[method] })
+      return fetch(site.chain.url, { method: 'POST', headers: request.headers, body })
+    },
+  })
+  const chain = await access(proxy.url.href)
+  const failure = () => send(chain).catch((error: Error) => error)
+  const refused = await failure()
+  expect(refused).toBeInstanceOf(TransactionFailed)
+  failing = 'getBlockHeight'
+  for (const text of [(refused as Error).message, chainFailure(await failure(), 'it')]) {
+    expect(text).toContain('no\\u001b[2J\\u000alanded')
+    expect(text).toMatch(/^[\x20-\x7e]+$/)
+  }
+  await proxy.stop(true)
 }, 20_000)

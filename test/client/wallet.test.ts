@@ -136,27 +136,25 @@ test('a save that the disk cuts short is an error and leaves the file before it'
   const dir = mkdtempSync(join(tmpdir(), 'tacit-wallet-'))
   const path = join(dir, 'wallet.json')
   const file = join(import.meta.dir, '../../client/wallet')
-  const grow = `
-    import { loadWallet, saveWallet } from ${JSON.stringify(`${file}/wallet_file.ts`)}
+  const save = `
+    import { saveWallet } from ${JSON.stringify(`${file}/wallet_file.ts`)}
     import { Wallet } from ${JSON.stringify(`${file}/wallet.ts`)}
-    const wallet = loadWallet(process.argv[1]) ?? new Wallet(new Uint8Array(32))
-    for (let n = 0; n < 40; n++) wallet.state.notes.push({ commitment: 'c'.repeat(64) })
+    const wallet = new Wallet(new Uint8Array(32))
+    for (let n = 0; n < process.argv[2]; n++) wallet.state.notes.push({ commitment: 'c'.repeat(64) })
     saveWallet(process.argv[1], wallet)`
-  const run = (limit: string) =>
-    Bun.spawnSync([
-      'bash',
-      '-c',
-      `trap '' XFSZ; ulimit -f ${limit}; exec "$0" -e "$1" "$2"`,
-      process.execPath,
-      grow,
-      path,
-    ])
-  expect(run('unlimited').exitCode).toBe(0)
+  const run = (limit: string, notes: string, to = path) => {
+    const limited = `trap '' XFSZ; ulimit -f ${limit}; exec "$0" -e "$1" "$2" "$3"`
+    const { stderr } = Bun.spawnSync(['bash', '-c', limited, process.execPath, save, to, notes])
+    return /NotWritten: .*/.exec(stderr.toString())?.[0]
+  }
+  expect(run('unlimited', '40')).toBeUndefined()
   const before = readFileSync(path, 'utf8')
   expect(before.length).toBeLessThan(5_000)
-  // In KiB: the next save is longer, and its first write is cut there.
-  expect(run('5').exitCode).not.toBe(0)
+  // In KiB: this save is longer, and its first write is cut there.
+  expect(run('5', '80')).toStartWith(`NotWritten: ${path} cannot be written: EFBIG`)
   expect(readFileSync(path, 'utf8')).toBe(before)
+  const nowhere = join(dir, 'absent', 'wallet.json')
+  expect(run('unlimited', '1', nowhere)).toStartWith(`NotWritten: ${nowhere} cannot be written: ENOENT`)
   rmSync(dir, { recursive: true })
 })
 

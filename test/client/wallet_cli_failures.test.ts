@@ -1,12 +1,24 @@
 /** What can go wrong for a wallet's owner: each failure says what to do, and a second try finds everything as it was left. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
+import type { WalletOrder, WalletPayment, WalletState } from '../../client/wallet/wallet'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
 import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from './cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
+
+const ORDER: WalletOrder = {
+  ...{ order_id: '01'.repeat(16), key_index: 0, command: 0, nonce: '1', anchor_count: 4, symbol: 'SOL-USDC' },
+  ...{ side: 'buy', base_mint: USDC, quote_mint: USDC, base_decimals: 9, fee_bps: 5, price_limit: '1' },
+  ...{ collateral: '02'.repeat(32), consumed: [], filled: '0', quote: '0', fee: '0', open: true },
+}
+const PAYMENT: WalletPayment = {
+  ...{ id: 'x', kind: 'withdrawal', key_index: 0, command: 0, inputs: [], amounts: ['1'] },
+  refund: { commitment: '02'.repeat(32), mint: '', generation: 0 },
+}
 
 let site: CliSite
 let payer: string
@@ -107,15 +119,103 @@ test('a file of a later version, or of another kind, is not touched', async () =
   expectRefusal(await wallet('notes', '--wallet', path('seed')), 64, 'recover it from its seed')
 }, 20_000)
 
-test('two commands never work on one wallet at a time, and a lock whose process is gone is taken over', async () => {
+test('two commands never work on one wallet or archive at a time, and a killed one holds up none', async () => {
   const lock = path('wallet.json.lock')
-  writeFileSync(lock, String(process.pid))
-  expectRefusal(await onChain('sync', ...GAPS), 64, 'another command uses')
-  const gone = Bun.spawn(['true'])
-  await gone.exited
-  writeFileSync(lock, String(gone.pid))
+  const asked = Promise.withResolvers<void>()
+  const silent = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => {
+      asked.resolve()
+      return new Promise<Response>(() => {})
+    },
+  })
+  const at = ['--rpc', silent.url.href, '--program', site.program_id]
+  const holder = site.start('sync', ...at, ...file(), ...GAPS)
+  await asked.promise
+  expectRefusal(await onChain('sync', ...GAPS), 64, `another command uses ${path('wallet.json')}`)
+  // It changes no wallet, but extends the history beside it.
+  expectRefusal(await onChain('exit pay', ...rich(), '--note', note), 64, 'another command uses')
+  holder.kill('SIGKILL')
+  await holder.exited
+  expect(existsSync(lock)).toBe(true)
   expect(await onChain('sync', ...GAPS)).toMatchObject({ code: 0 })
-  expect(existsSync(lock)).toBe(false)
+  const archive = () => said(tacit('archive', ...site.where, '--out', path('public')))
+  const archiver = tacit('archive', ...at, '--out', `${path('public')}/`)
+  while (!existsSync(path('public.lock'))) await Bun.sleep(5)
+  let second = await archive()
+  while (second.code === 0) second = await archive()
+  expectRefusal(second, 64, `another command uses ${path('public')}`)
+  archiver.kill('SIGKILL')
+  await archiver.exited
+  expect(await archive()).toMatchObject({ code: 0, error: '' })
+  await silent.stop(true)
+}, 30_000)
+const tacit = (...args: string[]) => {
+  const main = join(import.meta.dir, '../../client/cli/tacit.ts')
+  return Bun.spawn([process.execPath, main, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+}
+
+test('a disk that takes no more is named, and leaves the wallet and its history as they were', async () => {
+  const before = readFileSync(path('wallet.json'))
+  const main = join(import.meta.dir, '../../client/cli/wallet.ts')
+  const limited = (...args: string[]) =>
+    said(
+      Bun.spawn(
+        ['sh', '-c', 'trap \'\' XFSZ; ulimit -f 1; exec "$@"', 'sh', process.execPath, main, ...args],
+        {
+          stdout: 'pipe',
+          stderr: 'pipe',
+          stdin: 'ignore',
+        },
+      ),
+    )
+  rmSync(path('wallet.json.history'), { recursive: true, force: true })
+  const history = await limited('sync', ...site.where, ...file(), ...GAPS)
+  expectRefusal(history, 74, '00000000.block cannot be written: EFBIG')
+  const archived = [...site.where, '--archive', path('public')]
+  const saved = await limited('sync', ...archived, ...file(), ...GAPS)
+  expectRefusal(saved, 74, 'wallet.json cannot be written: EFBIG')
+  expect(readFileSync(path('wallet.json')).equals(before)).toBe(true)
+  expect(existsSync(path('wallet.json.new'))).toBe(false)
+}, 30_000)
+
+test('a damaged wallet is named by the place of its damage, and no damage is taken for a node', async () => {
+  const whole = readFileSync(path('wallet.json'), 'utf8')
+  const damages: [string, (state: WalletState) => void][] = [
+    ['state.notes[0]', ({ notes }) => notes.splice(0, 1, null as never)],
+    ['state.notes[0].amount', ({ notes }) => Object.assign(notes[0]!, { amount: 'abc' })],
+    ['state.notes[0].amount', ({ notes }) => Object.assign(notes[0]!, { amount: String(2n ** 64n) })],
+    ['state.notes[0].commitment', ({ notes }) => Object.assign(notes[0]!, { commitment: 'ff' })],
+    ['state.notes[0].mint', ({ notes }) => Object.assign(notes[0]!, { mint: 'dollars' })],
+    ['state.notes[0].state', ({ notes }) => Object.assign(notes[0]!, { state: 'Free' })],
+    ['state.notes[0].leaf_index', ({ notes }) => Object.assign(notes[0]!, { leaf_index: -1 })],
+    ['state.keys[0].deposits', ({ keys }) => Object.assign(keys[0]!, { deposits: '9' })],
+    ['state.orders[0].consumed', ({ orders }) => orders.push({ ...ORDER, consumed: 1 as never })],
+    ['state.orders[0].consumed[1]', ({ orders }) => orders.push({ ...ORDER, consumed: [note, 'x'] })],
+    ['state.orders[0].open', ({ orders }) => orders.push({ ...ORDER, open: 'no' as never })],
+    ['state.payments[0].refund.mint', ({ payments }) => payments.push(PAYMENT)],
+    ['state.fees[0].amount', ({ fees }) => fees.push({ mint: USDC, amount: '-1' })],
+    ['state.fees', (state) => Object.assign(state, { fees: {} })],
+  ]
+  for (const [place, damage] of damages) {
+    const content = JSON.parse(whole) as { state: WalletState }
+    damage(content.state)
+    writeFileSync(path('damaged.json'), JSON.stringify(content), { mode: 0o600 })
+    const refused = await wallet('notes', '--wallet', path('damaged.json'))
+    expectRefusal(refused, 64, `damaged.json is damaged at ${place}: recover it from its seed`)
+  }
+}, 30_000)
+
+test('what is typed clumsily is a misuse', async () => {
+  expectRefusal(await wallet('notes', ...file(), ...file()), 64, '--wallet is given twice')
+  const stray = await said(tacit('archive', ...site.where, '--out', path('stray'), 'stray'))
+  expectRefusal(stray, 64, 'usage: tacit')
+  expect(existsSync(path('stray'))).toBe(false)
+  const inside = `${path('wallet.json')}/x`
+  expectRefusal(await wallet('address', '--payer', inside), 64, 'the file of --payer cannot be read')
+  const [bell, bare] = ['bell\u0007\u001b[2J.json', 'bell\\u0007\\u001b[2J.json']
+  expectRefusal(await wallet('notes', '--wallet', bell), 64, bare)
 }, 20_000)
 
 /** Ends a command by Ctrl-C once `sent` holds. */
@@ -174,4 +274,9 @@ test('sync finds what the wallet file never knew, in a frozen vault too', async 
   const seed = readFileSync(path('seed'), 'utf8').trim()
   writeFileSync(path('wallet.json'), JSON.stringify({ seed, state }), { mode: 0o600 })
   expect((await onChain('sync', ...GAPS)).out).toContain(`${known} notes new, 0 found spent`)
+  // A copy that reused a blinding would show that both deposits are of one wallet.
+  const { notes, keys } = loadWallet(path('wallet.json'))!.state
+  const deposited = notes.filter(({ origin }) => origin === 'deposit').length
+  expect(deposited).toBeGreaterThan(0)
+  expect(keys[0]!.deposits).toBeGreaterThanOrEqual(deposited)
 }, 40_000)

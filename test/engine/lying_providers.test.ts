@@ -8,7 +8,7 @@ import { LyingEndpoint } from '../kit/chain/lying_endpoint'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'
-import type { Deposit } from '../kit/venue/trader'
+import { type Deposit, element } from '../kit/venue/trader'
 
 let world: EmbeddedTrading
 let liar: LyingEndpoint
@@ -32,6 +32,17 @@ async function open(providers: number): Promise<void> {
 const status = () => world.site.venue.status()
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await soon()
+}
+/** The process ended once without the invented exits, and the next one is ready. */
+async function startedAgain(): Promise<void> {
+  const { site } = world
+  await until(() => site.fatal.length > 0)
+  expect(site.fatal.splice(0).map(({ message }) => message)).toEqual([
+    'exits that were never requested left their batches',
+  ])
+  await site.venue.close()
+  await site.openVenue()
+  await until(() => status().ready)
 }
 const named = () => status().reasons.some((reason) => reason.endsWith(liar.host))
 
@@ -112,13 +123,7 @@ test('the only one invents an exit with its owner’s nullifier: no one is paid,
   expect(status().reasons).toContain('program_error')
   expect(await site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
   liar.lies = {}
-  await until(() => site.fatal.length > 0)
-  expect(site.fatal.splice(0).map(({ message }) => message)).toEqual([
-    'batch 1 held exits that the providers disproved',
-  ])
-  await site.venue.close()
-  await site.openVenue()
-  await until(() => status().ready)
+  await startedAgain()
   const expiry_slot = site.venue.time().slot + 5_000
   const goods = await world.deposited(world.bob, JTO, 3_000_000_000n)
   await site.venue.place('alice', world.alice.place(deposit, { expiry_slot }))
@@ -126,6 +131,40 @@ test('the only one invents an exit with its owner’s nullifier: no one is paid,
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect(world.balance(thief)).toBe(1n)
   expect((await site.port.readConfig()).spent_root).toEqual(site.hash.spent().root)
+  expect(site.fatal).toEqual([])
+}, 60_000)
+
+test('the only one invents an exit with the nullifier of a note that trades: one start, and the fill is final', async () => {
+  await open(1)
+  const { site } = world
+  const { deposit } = await liveOrder()
+  const goods = await world.deposited(world.bob, JTO, 3_000_000_000n)
+  const mint = decodeBase58(USDC, 32)!
+  const nullifier = nullifierOf(fromHex(deposit.commitment, 32)!, fromHex(deposit.opening.blinding, 32)!)
+  const asked = { nullifier, amount: 200_000_000n }
+  liar.lies = lies.inventedExit(site.chain.program_id!, element(), mint, asked)
+  while (site.port.health().reasons.length === 0 && liar.lied < 2) await soon()
+  const expiry_slot = site.venue.time().slot + 5_000
+  await site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))
+  await startedAgain()
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  expect((await site.port.readConfig()).spent_root).toEqual(site.hash.spent().root)
+  expect(site.fatal).toEqual([])
+}, 60_000)
+
+test('the only one invents 40 exits: with the truth one start leaves all of them', async () => {
+  await open(1)
+  const { site } = world
+  const mint = decodeBase58(USDC, 32)!
+  liar.lies = lies.inventedExits(
+    Array.from({ length: 40 }, () => lies.exitAccount(site.chain.program_id!, element(), mint)),
+  )
+  await until(() => status().reasons.includes('program_error'))
+  liar.lies = {}
+  await startedAgain()
+  await world.cross()
+  await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+  expect((await site.venue.transparency()).exits).toEqual([])
   expect(site.fatal).toEqual([])
 }, 60_000)
 

@@ -47,14 +47,14 @@ export class OperatorDesk {
       .send()
   }
 
+  /** @param stdin the input of the terminal, by default one where nothing is typed */
+  start(args: readonly string[], stdin: Blob | 'pipe' = 'pipe') {
+    const command = [process.execPath, MAIN, ...args]
+    return Bun.spawn(command, { cwd: this.dir, stdin, stdout: 'pipe', stderr: 'pipe' })
+  }
   /** @param typed the input of the terminal */
   async run(args: readonly string[], typed = ''): Promise<Ran> {
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
-      cwd: this.dir,
-      stdin: new Blob([typed]),
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
+    const child = this.start(args, new Blob([typed]))
     const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
     const [out, error] = await Promise.all(texts)
     return { code: await child.exited, out: out!, error: error! }

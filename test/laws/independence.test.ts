@@ -68,7 +68,15 @@ const CODES: Record<RefusalCode, Shown> = {
   ...all('edge', 'amount_off_lot', 'price_zero', 'price_off_tick', 'value_overflow', 'min_fill_invalid'),
   ...all('edge', 'timeout_out_of_range', 'signature_invalid', 'reference_source_invalid', 'batch_unknown'),
   ...all('edge', 'leaf_unknown', 'evidence_unknown', 'record_stale', 'reference_stale', 'connection_limit'),
-  ...all('edge', 'enclave_unavailable', 'internal', 'matching_unavailable', 'draining', 'instrument_paused'),
+  ...all(
+    'edge',
+    'enclave_unavailable',
+    'internal',
+    'matching_unavailable',
+    'draining',
+    'disk_full',
+    'instrument_paused',
+  ),
   ...all(
     'own',
     'key_bound',
@@ -160,7 +168,7 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
-  ...all('edge', 'tacit_history_backlog'),
+  ...all('edge', 'tacit_history_backlog', 'tacit_disk_free_bytes', 'tacit_files_damaged'),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }
@@ -203,6 +211,9 @@ async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: str
   site.unixMs = () => 1_800_000_000_000
   const open = await site.open()
   const { venue, chain } = open
+  // Other processes use the volume too.
+  open.engine.disk_gauge.stop()
+  open.engine.disk_gauge.free_bytes = 2 ** 40
   const victim = await Trader.provisioned(open, 'victim')
   const mallory = await Trader.provisioned(open, 'mallory')
   const deposits = [victim.deposit('base', 5_000_000_000n)]

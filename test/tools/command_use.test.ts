@@ -48,6 +48,7 @@ for (const name of COMMANDS) {
       const helped = await give(name, ask)
       expect(helped).toMatchObject({ code: 0, error: '' })
       expect(helped.out).toMatch(/^usage: /)
+      if (name !== 'start') expect(helped.out).toMatch(/^exit code: 0 .*64 usage/m)
     }
     const misused = await give(name, '--colour', 'red')
     expect(misused).toMatchObject({ code: 64, out: '' })

@@ -107,6 +107,41 @@ test('one key may both pay and hold the right to upgrade; a first deployment nee
   })
 })
 
+test('what a deployment needs is asked for before its first step, and is enough', async () => {
+  await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
+    const [authority, payer, second, taken] = [random(), random(), random(), random()]
+    const steps: string[] = []
+    const step = (what: string) => void steps.push(what)
+    const common = { rpc_urls: [chain.url], authority: keyOf(authority), priority_fee_lamports: 0n, step }
+    const give = (seed: Uint8Array, amount: bigint) =>
+      clientsOf(chain)
+        .rpc.requestAirdrop(encodeBase58(publicKeyOf(seed)) as Address, lamports(amount))
+        .send()
+    const refusedThenDone = async (run: DeployRun): Promise<void> => {
+      const { needed_lamports: needed } = await planProgram(run)
+      await give(run.payer, needed - 1n)
+      const address = encodeBase58(publicKeyOf(run.payer))
+      const refused = `the payer ${address} holds ${needed - 1n} lamports and needs ${needed}: send it SOL`
+      expect(await failure(deployProgram(run))).toBe(refused)
+      expect(steps).toEqual([])
+      // Solana keeps no account that holds less than the rent of an empty one.
+      await give(run.payer, 890_881n)
+      expect(await deployProgram(run)).toBeUndefined()
+      expect(steps.splice(0).length).toBeGreaterThan(10)
+    }
+    const program = keyOf(random())
+    await refusedThenDone({ ...common, elf: ELF, payer, program })
+    const longer = concatBytes(ELF, Uint8Array.of(1, 2, 3, 4))
+    await refusedThenDone({ ...common, elf: longer, payer: second, program })
+    await fund(chain, payer)
+    await fund(chain, taken)
+    chain.advance(10)
+    const onto = { ...common, elf: ELF, payer, program: keyOf(taken) }
+    expect(await failure(deployProgram(onto))).toContain('is an account already: a program needs a key')
+    expect(steps).toEqual([])
+  })
+}, 30_000)
+
 test('a key that holds no SOL is named, not waited for until every signing has expired', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
     const seed = random()

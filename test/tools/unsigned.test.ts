@@ -1,15 +1,21 @@
 /** Unsigned transactions: slow signers, wrong files, other clusters, missing and forged signatures, secrets. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
 import { transactionInstructions } from '../../engine/chain/client/transaction_status'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { publicKeyOf, sign as signBytes } from '../../protocol/sign'
-import { programDataAddress } from '../../protocol/vault/addresses'
+import { programDataAddress, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { initializeInstruction, pauseInstruction, registerMintInstruction } from '../../protocol/vault/admin'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
+import { writeDraft } from '../../tools/program/unsigned'
+import { until } from '../client/cli_site'
+import { LyingNode } from '../client/lying_node'
 import { chainFolder, withChain } from '../kit/chain/chain_folder'
 import { MULTISIG_ADDRESS, OperatorDesk } from '../kit/program_command'
 
@@ -49,9 +55,9 @@ const write = (command: string, file: string, ...more: string[]) =>
   desk.run([command, ...own, '--admin', admin, '--unsigned', file, ...more])
 const nonced = () => ['--payer', payer, '--nonce', nonce]
 const sign = (file: string, key: string, signed = `${file}.signed`) =>
-  desk.run(['sign', file, '--with', key, '--signed', signed, '--execute'])
+  desk.run(['sign', file, ...own.slice(2), '--with', key, '--signed', signed, '--execute'])
 const submit = (file: string, signed = `${file}.signed`, ...more: string[]) =>
-  desk.run(['submit', file, '--signed', signed, '--rpc', chain.url, ...more])
+  desk.run(['submit', file, ...own, '--signed', signed, ...more])
 const isPaused = async (): Promise<boolean> => JSON.parse((await desk.run(['show', ...own])).out).vault.paused
 
 test('a signature may take longer than any blockhash lives; the file lands once, and its nonce with it', async () => {
@@ -131,8 +137,8 @@ test('a form that its signers cannot use is not written', async () => {
   const twice = await desk.run(proposal)
   expect([twice.code, twice.error]).toEqual([1, expect.stringContaining('EEXIST')])
   for (const args of [
-    ['sign', 'none', '--with', 'admin.json', '--signed', 'none.signed'],
-    ['submit', 'none', '--signed', 'none.signed', '--rpc', chain.url],
+    ['sign', 'none', ...own.slice(2), '--with', 'admin.json', '--signed', 'none.signed'],
+    ['submit', 'none', ...own, '--signed', 'none.signed'],
   ])
     expect((await desk.run(args)).error).toContain("is a multisig's proposal")
 }, 60_000)
@@ -169,6 +175,61 @@ test('a file that was changed is signed by no one and sent by no one', async () 
   }
 }, 120_000)
 
+test('a file of another program, account or cluster than the signer names is rejected by its name', async () => {
+  const [program, mint] = [decodeBase58(own[3]!, 32)!, new Uint8Array(32).fill(5)]
+  const [signer, evil] = [decodeBase58(admin, 32)!, new Uint8Array(32).fill(66)]
+  const fields = { program, admin: signer, payer: signer, mint, token_program: TOKEN_PROGRAM }
+  const register = registerMintInstruction({ ...fields, min_deposit: 1n, min_exit: 1n })
+  const roles = { admin: signer, settlement_signer: signer, deployer: signer, exit_delay_s: 600 }
+  const genesis = { genesis_hash: chain.genesis_hash, program_data: programDataAddress(program) }
+  const renounce = renounceUpgrades(programDataAddress(program), signer)
+  const begin = { program, ...roles, ...genesis }
+  const swapped = (one: VaultInstruction, at: number) => {
+    return { ...one, accounts: one.accounts.with(at, { ...one.accounts[at]!, address: evil }) }
+  }
+  const names = [
+    'admin',
+    'payer',
+    'config',
+    'mint_record',
+    'mint',
+    'vault_token',
+    'token_program',
+    'system_program',
+  ]
+  const chosen = ['admin', 'payer', 'mint']
+  const cases: [string, VaultInstruction][] = [
+    ['', register],
+    ['', renounce],
+    ['', initializeInstruction(begin)],
+    ['the program', registerMintInstruction({ ...fields, program: evil, min_deposit: 1n, min_exit: 1n })],
+    ['the program', pauseInstruction({ program: evil, admin: signer })],
+    ...names.flatMap((name, at): [string, VaultInstruction][] =>
+      chosen.includes(name) ? [] : [[`account ${name}`, swapped(register, at)]],
+    ),
+    // A chosen mint moves what is derived from it.
+    ['account mint_record', swapped(register, names.indexOf('mint'))],
+    ['account program_data', renounceUpgrades(evil, signer)],
+    ['account program_data', initializeInstruction({ ...begin, program_data: evil })],
+    ['the cluster of the vault', initializeInstruction({ ...begin, genesis_hash: evil })],
+  ]
+  const outcomes: string[] = []
+  for (const [, instruction] of cases) {
+    rmSync(desk.path('made'), { force: true })
+    rmSync(desk.path('made.signed'), { force: true })
+    const account = { account: decodeBase58(nonce, 32)!, authority: signer, value: mint }
+    const draft = { genesis_hash: chain.genesis_hash, fee_payer: signer, nonce: account, instruction }
+    writeDraft(desk.path('made'), draft)
+    const { code, error } = await sign('made', 'admin.json')
+    const named = error.replace(/ is \w+, which is not that of --program \w+\n/, '')
+    outcomes.push(code === 0 ? '' : named)
+    expect(existsSync(desk.path('made.signed'))).toBe(code === 0)
+  }
+  expect(outcomes).toEqual(cases.map(([name]) => name))
+  const unnamed = await desk.run(['sign', 'made', '--with', 'admin.json', '--signed', 'x', '--execute'])
+  expect([unnamed.code, unnamed.error]).toEqual([64, expect.stringContaining('--program is missing')])
+}, 60_000)
+
 test('a transaction that is not the one described, or lacks a signature, is not sent', async () => {
   await write('cancel-restore', 'wanted', ...nonced())
   await write('announce-restore', 'other', ...nonced())
@@ -199,7 +260,16 @@ test('a transaction that is not the one described, or lacks a signature, is not 
     ['absent.signed', '1 absent.signed does not hold a transaction in base64'],
   ])
   await withChain(SLOTS, async (cluster) => {
-    const elsewhere = ['submit', 'wanted', '--signed', 'wanted.signed', '--rpc', cluster.url, '--execute']
+    const elsewhere = [
+      'submit',
+      'wanted',
+      ...own.slice(2),
+      '--signed',
+      'wanted.signed',
+      '--rpc',
+      cluster.url,
+      '--execute',
+    ]
     const { code, error } = await desk.run(elsewhere)
     expect([code, error]).toEqual([1, expect.stringContaining('is for the cluster')])
   })
@@ -228,6 +298,30 @@ test('secrets are in their own files only, and one that is typed in place of a f
   }
 }, 60_000)
 
+async function interruptedAtPrompt(other: OperatorDesk, args: readonly string[]) {
+  const waiting = other.start(args)
+  await until(waiting.stdout, /To go on, type/)
+  waiting.kill('SIGINT')
+  await waiting.exited
+  return waiting
+}
+/** A provider that shows other code in the place of every program's. */
+function showingCode(url: string, elf: Uint8Array): LyingNode {
+  const liar = new LyingNode(url)
+  liar.lies = {
+    getMultipleAccounts: (told) => {
+      const answer = told as { value: ({ data: [string, string] } | null)[] }
+      for (const account of answer.value) {
+        const data = account && Buffer.from(account.data[0], 'base64')
+        if (data && data.length > elf.length) data.set(elf, PROGRAM_DATA_HEADER_BYTES)
+        if (data) account.data[0] = data.toString('base64')
+      }
+      return answer
+    },
+  }
+  return liar
+}
+
 test('authority and code are given up only when typed again, and only for the tested binary', async () => {
   await withChain(SLOTS, async (cluster) => {
     using other = new OperatorDesk(cluster)
@@ -238,6 +332,9 @@ test('authority and code are given up only when typed again, and only for the te
     const unread = await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])
     expect([unread.code, unread.error]).toEqual([1, expect.stringContaining('no provider takes v1')])
     cluster.faults.refuse_v1 = false
+    const of_two = ['--rpc', `${cluster.url},${chain.url}`, '--program', 'program.json']
+    const mixed = await other.run(['deploy', ...files.slice(0, 4), ...of_two])
+    expect(mixed).toEqual({ code: 2, out: '', error: 'the RPC providers do not agree\n' })
     expect((await other.run(['deploy', ...files, '--program', 'program.json', '--execute'])).error).toBe('')
 
     const at = ['--program', program, ...files.slice(2)]
@@ -249,6 +346,10 @@ test('authority and code are given up only when typed again, and only for the te
       expect([refused.code, refused.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
       const kept = await other.run(['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute'], typed)
       expect([kept.code, kept.error]).toEqual([1, 'not confirmed: nothing was sent\n'])
+    }
+    for (const verb of [['renounce'], ['set-authority', '--new', MULTISIG_ADDRESS]]) {
+      const { signalCode } = await interruptedAtPrompt(other, [...verb, ...at, '--execute'])
+      expect([signalCode, (await held()).authority]).toEqual(['SIGINT', authority])
     }
     // A multisig that holds the authority opens the vault and hands the authority back, each by proposal.
     await other.fund(MULTISIG_ADDRESS)
@@ -274,6 +375,11 @@ test('authority and code are given up only when typed again, and only for the te
     writeFileSync(other.path('changed.so.sha256'), `${hash}  changed.so\n`)
     const differs = await other.run(['renounce', ...at, '--elf', 'changed.so', '--execute'], `${code}\n`)
     expect([differs.code, differs.error]).toEqual([1, expect.stringContaining('the code on chain is not')])
+    const liar = showingCode(cluster.url, elf)
+    const of_liar = ['--rpc', `${liar.url},${cluster.url}`, '--elf', 'changed.so', '--execute']
+    const believed = await other.run(['renounce', ...at.slice(0, 4), ...of_liar], `${code}\n`)
+    expect([believed.code, believed.error]).toEqual([2, 'the RPC providers do not agree\n'])
+    await liar.stop()
     expect(await held()).toMatchObject({ authority: authority })
     const renounced = await other.run(['renounce', ...at, '--execute'], `${code}\n`)
     expect(renounced.error).toBe('')

@@ -1,6 +1,7 @@
 /** Runs the commands of deployer, admin and upgrade authority: sends with a key file, or writes the unsigned transaction. */
 import { join } from 'node:path'
 import { type Options, UsageFault } from '../../client/cli/command'
+import { rpcOf } from '../../client/cli/options'
 import { Refused } from '../../client/verify/transcript'
 import { chainAddresses } from '../../engine/chain/client/chain_client'
 import { readConfig, readGenesis, VaultAbsent } from '../../engine/chain/client/read_vault'
@@ -39,7 +40,7 @@ export type ProgramOptions = Options<(typeof TEXTS)[number], (typeof FLAGS)[numb
 export const ELF = join(import.meta.dir, '../../program/vault.so')
 
 export const rpcUrls = (options: ProgramOptions): string[] =>
-  options.text('rpc', process.env['SOLANA_RPC_URL']).split(',')
+  rpcOf(options.text('rpc', process.env['SOLANA_RPC_URL'])).split(',')
 
 /** A key file, or with `--unsigned` the address of a key that this command never sees. */
 export function keyOf(options: ProgramOptions, name: 'admin' | 'authority' | 'payer' | 'program'): Key {

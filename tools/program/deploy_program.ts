@@ -6,7 +6,7 @@ import { equalBytes, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { landTransaction } from './land_transaction'
+import { landTransaction, requireLamports } from './land_transaction'
 import { CALL_MS, WRITES_PARALLEL_MAX } from './limits'
 import {
   BUFFER_HEADER_BYTES,
@@ -68,6 +68,7 @@ export async function deployProgram(run: DeployRun): Promise<VaultInstruction | 
   return withRpc(run.rpc_urls, async (rpc) => {
     const plan = await planWith(rpc, run)
     if (plan.kind === 'unchanged') return undefined
+    await requireLamports(rpc, publicKeyOf(run.payer), plan.needed_lamports)
     await fillBuffer(rpc, run, plan)
     return putInPlace(rpc, run, plan)
   })

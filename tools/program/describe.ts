@@ -3,14 +3,24 @@ import { Refused } from '../../client/verify/transcript'
 import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
-import { UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
+import {
+  mintRecordAddress,
+  programDataAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  UPGRADEABLE_LOADER,
+  vaultAddresses,
+  vaultTokenAddress,
+} from '../../protocol/vault/addresses'
 import {
   type InstructionForm,
   instructionName,
   type VaultInstruction,
 } from '../../protocol/vault/instruction'
 import { INSTRUCTION_FORMS } from '../../protocol/vault/instruction_forms'
-import { LOADER_FORMS } from './loader'
+import { CLOCK, LOADER_FORMS, RENT } from './loader'
+import type { Draft } from './unsigned'
 
 /** The effect of each instruction by its name, with its action where it has one. */
 const MEANS: Readonly<Record<string, string>> = {
@@ -26,7 +36,8 @@ const MEANS: Readonly<Record<string, string>> = {
   'authorize_restore cancel': 'the announced restore is void',
   pause: 'deposits and settlement stop at once, exits never',
   unpause: 'deposits and settlement go on',
-  declare_outage: 'open exit requests get this much more time; not again for 90 days',
+  declare_outage:
+    'open exit requests get this much more time; not again for 90 days or until that time is over',
   upgrade: 'the code in the buffer replaces the code of the program',
   set_authority: 'only the new authority may upgrade the program or buffer; a wrong address is final',
   renounce: 'the program can never change again; this is final',
@@ -60,6 +71,38 @@ export function describe({ program, accounts, data }: VaultInstruction): Describ
     }
   }
   throw new Refused('an instruction is none that an operator sends')
+}
+
+/** Accounts that a signer chooses, and reads in the description. Every other one follows from the program and these. */
+const CHOSEN = ['deployer', 'admin', 'payer', 'mint', 'authority', 'new_authority', 'buffer', 'spill']
+
+/**
+ * Derives every account that the action does not choose, for the program that its signer names.
+ * @throws Refused naming the program, account or cluster that is another one
+ */
+export function requireDerived({ instruction, genesis_hash }: Draft, program: Uint8Array): void {
+  const { accounts, fields } = describe(instruction)
+  const of = Object.fromEntries(accounts.map(({ name, address }) => [name, address]))
+  const its_mint = of['mint'] ?? program
+  const is_2022 = of['token_program'] !== undefined && equalBytes(of['token_program'], TOKEN_2022_PROGRAM)
+  const derived: Record<string, Uint8Array> = {
+    ...vaultAddresses(program),
+    ...{ program, program_data: programDataAddress(program), system_program: SYSTEM_PROGRAM },
+    mint_record: mintRecordAddress(program, its_mint),
+    vault_token: vaultTokenAddress(program, its_mint),
+    token_program: is_2022 ? TOKEN_2022_PROGRAM : TOKEN_PROGRAM,
+    ...{ rent: RENT, clock: CLOCK },
+  }
+  const loads = equalBytes(instruction.program, UPGRADEABLE_LOADER)
+  const requireSame = (what: string, found: string, wanted: Uint8Array | undefined): void => {
+    if (wanted === undefined || found !== encodeBase58(wanted))
+      throw new Refused(`${what} is ${found}, which is not that of --program ${encodeBase58(program)}`)
+  }
+  requireSame('the program', encodeBase58(instruction.program), loads ? UPGRADEABLE_LOADER : program)
+  for (const { name, address } of accounts)
+    if (!CHOSEN.includes(name)) requireSame(`account ${name}`, encodeBase58(address), derived[name])
+  const { genesis_hash: cluster } = fields
+  if (cluster !== undefined) requireSame('the cluster of the vault', cluster, genesis_hash)
 }
 
 function formsOf(program: Uint8Array, data: Uint8Array): [string, InstructionForm][] {

@@ -28,7 +28,7 @@ type Landable = {
 /** Resolves with the signature. @throws Error naming what the chain refused; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
   const { seeds, instructions, priority_fee_lamports } = landable
-  await requireFee(rpc, publicKeyOf(seeds[0]), priority_fee_lamports)
+  await requireLamports(rpc, publicKeyOf(seeds[0]), SIGNATURE_LAMPORTS + priority_fee_lamports)
   const signers = await Promise.all(seeds.map((seed) => createKeyPairSignerFromPrivateKeyBytes(seed)))
   const draft = {
     payer: signers[0]!,
@@ -77,9 +77,11 @@ export async function landSigned(
   }
 }
 
-/** Endpoints silently drop transactions that their payer cannot pay for, so wait for the SOL before signing. */
-async function requireFee(rpc: RpcPool, payer: Uint8Array, priority_fee_lamports: bigint): Promise<void> {
-  const needed = SIGNATURE_LAMPORTS + priority_fee_lamports
+/**
+ * Endpoints silently drop transactions that their payer cannot pay for, so wait for the SOL before signing.
+ * @throws Error naming the missing amount; ChainUnavailable
+ */
+export async function requireLamports(rpc: RpcPool, payer: Uint8Array, needed: bigint): Promise<void> {
   const address = addressOf(payer)
   let held = 0n
   for (let poll = 0; poll < FEE_POLLS_MAX; poll++) {

@@ -7,8 +7,8 @@ import { SYSTEM_PROGRAM, UPGRADEABLE_LOADER } from '../../protocol/vault/address
 import { type InstructionForm, listAccounts, type VaultInstruction } from '../../protocol/vault/instruction'
 
 const sysvar = (name: string): Uint8Array => decodeBase58(name, 32)!
-const RENT = sysvar('SysvarRent111111111111111111111111111111111')
-const CLOCK = sysvar('SysvarC1ock11111111111111111111111111111111')
+export const RENT = sysvar('SysvarRent111111111111111111111111111111111')
+export const CLOCK = sysvar('SysvarC1ock11111111111111111111111111111111')
 const RECENT_BLOCKHASHES = sysvar('SysvarRecentB1ockHashes11111111111111111111')
 
 /** Buffer: tag u32 = 1, authority option u8 and key (32), then the ELF. */

@@ -1,5 +1,7 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
-import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
+import { readGenesis } from '../../engine/chain/client/read_vault'
+import { ChainUnavailable } from '../../engine/chain/client/rpc_pool'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -42,8 +44,9 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   show --program ID [--buffer ADDRESS] [--elf program/vault.so]
 
   create-nonce --payer FILE --key PUBKEY     a durable nonce that PUBKEY advances: one for each transaction under way
-  sign UNSIGNED --with FILE --signed SIGNED
-  submit UNSIGNED --signed SIGNED
+  sign UNSIGNED --program ID --with FILE --signed SIGNED
+  submit UNSIGNED --program ID --signed SIGNED
+      reject a file whose accounts are not those that its action has at ID
 
 KEY is a key file, and --payer FILE another one that pays. With --unsigned UNSIGNED the command needs no key: KEY and
 --payer are addresses, and the file UNSIGNED is written for other signers. For a multisig's address it is a proposal;
@@ -51,7 +54,8 @@ for a key, --nonce ADDRESS is needed, so that the transaction does not expire. d
 buffer, hands it to --authority PUBKEY and writes the upgrade of --program ID.
 
 Without --execute nothing is signed or sent: the plan is printed. FILE holds an Ed25519 seed, as 32 bytes or as 64 hex
-digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.`
+digits, or the array that solana-keygen writes. --rpc defaults to SOLANA_RPC_URL.
+exit code: 0 done, 1 refused by the chain or a check, 2 too few providers answer, 64 usage`
 
 async function run(args: string[]): Promise<void> {
   const options: ProgramOptions = new Options(args, { texts: TEXTS, flags: FLAGS, words: 2 })
@@ -76,8 +80,8 @@ async function deploy(options: ProgramOptions): Promise<void> {
     authority: keyOf(options, 'authority'),
     program: keyOf(options, 'program'),
   }
-  print(await planProgram(deployment))
   await withRpc(deployment.rpc_urls, async (rpc) => {
+    print(await readGenesis(rpc), await planProgram(deployment))
     warnOfV1(await refusingV1(rpc, publicKeyOf(deployment.payer)))
     if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
     const left = await deployProgram({
@@ -104,10 +108,11 @@ async function nonce(options: ProgramOptions): Promise<void> {
   })
 }
 
-function print(plan: DeploymentPlan): void {
+function print(genesis_hash: Uint8Array, plan: DeploymentPlan): void {
   const { kind, deployed, rent } = plan
   const facts = {
     kind,
+    genesis_hash: encodeBase58(genesis_hash),
     program_data: encodeBase58(plan.program_data),
     buffer: encodeBase58(plan.buffer),
     elf_sha256: toHex(plan.elf_sha256),
@@ -120,8 +125,12 @@ function print(plan: DeploymentPlan): void {
     writes: plan.offsets.length,
     rent_lamports: Object.fromEntries(Object.entries(rent).map(([name, value]) => [name, value.toString()])),
     cost_lamports: plan.cost_lamports.toString(),
+    needed_lamports: plan.needed_lamports.toString(),
   }
   console.log(JSON.stringify(facts, null, 2))
 }
 
-await runCommand(USAGE, run)
+await runCommand(USAGE, run, (error) => {
+  const code = error instanceof InputFault ? 64 : error instanceof ChainUnavailable ? 2 : 1
+  return { code, message: error.message }
+})

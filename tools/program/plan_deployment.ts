@@ -1,6 +1,6 @@
 /** Plans the deployment of an ELF at a program address from public facts, and reads deployed code back; signs nothing. */
 import { addressOf } from '../../engine/chain/client/chain_client'
-import type { RpcPool } from '../../engine/chain/client/rpc_pool'
+import type { Reader, RpcPool } from '../../engine/chain/client/rpc_pool'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -36,6 +36,8 @@ export type DeploymentPlan = {
   rent: { buffer: bigint; program: bigint; program_data: bigint }
   /** The most the payer gives away for good or for as long as the program lives; the buffer's rent comes back. */
   cost_lamports: bigint
+  /** What the payer must hold now to carry it out, the buffer's rent included. */
+  needed_lamports: bigint
 }
 
 /** @throws Error where the address or the authority makes it impossible; ChainUnavailable */
@@ -48,8 +50,12 @@ export async function planDeployment(
   const deployed = await readCode(rpc, program_data)
   if (deployed === undefined && (program.seed === undefined || authority.seed === undefined))
     throw new Error('a first deployment needs the keys of the program and of its authority')
+  if (deployed === undefined && (await readAccounts(rpc, [program.address], 'confirmed'))[0] !== undefined)
+    throw new Error(
+      `${encodeBase58(program.address)} is an account already: a program needs a key of its own`,
+    )
   if (deployed && !equalBytes(deployed.authority ?? new Uint8Array(), authority.address)) {
-    const holder = deployed.authority ? encodeBase58(deployed.authority) : 'nobody'
+    const holder = deployed.authority ? encodeBase58(deployed.authority) : 'no key'
     throw new Error(`${holder} may upgrade the program, not ${encodeBase58(authority.address)}`)
   }
   const kind = deployed === undefined ? 'deploy' : isElf(deployed, elf) ? 'unchanged' : 'upgrade'
@@ -62,8 +68,12 @@ export async function planDeployment(
     program: await rentOf(rpc, PROGRAM_BYTES),
     program_data: await rentOf(rpc, PROGRAM_DATA_HEADER_BYTES + elf.length),
   }
-  const kept = kind === 'deploy' ? rent.program + rent.program_data : 0n
+  const grown = extension_bytes === 0 ? 0n : await rentOf(rpc, extension_bytes)
+  const kept = kind === 'deploy' ? rent.program + rent.program_data : grown
   const fees = SIGNATURE_LAMPORTS * BigInt(2 * (offsets.length + 3))
+  const cost_lamports = kind === 'unchanged' ? 0n : kept + fees
+  // A first deployment pays the program data from what the buffer returns.
+  const lent = (kind === 'upgrade' ? rent.buffer : 0n) - (half === undefined ? 0n : rent.buffer)
   return {
     kind,
     program_data,
@@ -74,7 +84,8 @@ export async function planDeployment(
     offsets,
     buffer_authority: half?.authority,
     rent,
-    cost_lamports: kind === 'unchanged' ? 0n : kept + fees,
+    cost_lamports,
+    needed_lamports: cost_lamports + lent,
   }
 }
 
@@ -83,7 +94,7 @@ export async function planDeployment(
  * @throws Error when the address holds something else; ChainUnavailable
  */
 export async function readCode(
-  rpc: RpcPool,
+  rpc: Reader,
   program_data: Uint8Array,
   commitment: 'confirmed' | 'finalized' = 'confirmed',
 ): Promise<Code | undefined> {
@@ -112,7 +123,7 @@ function missingChunks(elf: Uint8Array, held: Uint8Array): number[] {
 
 /** Undefined for an address without account. @throws ChainUnavailable */
 export async function readAccounts(
-  rpc: RpcPool,
+  rpc: Reader,
   addresses: readonly Uint8Array[],
   commitment: 'confirmed' | 'finalized',
 ): Promise<({ owner: Uint8Array; data: Uint8Array } | undefined)[]> {

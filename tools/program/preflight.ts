@@ -75,12 +75,15 @@ export function testedBinary(path: string): Uint8Array {
 }
 
 /**
- * Reads the finalized code of a program or a buffer back from the chain.
- * @throws Refused unless it is the tested binary; ChainUnavailable
+ * Reads the finalized code of a program or a buffer back from the chain; what follows is final, so one provider is not believed.
+ * @throws Refused unless a quorum of the providers shows the tested binary; ChainUnavailable
  */
 export async function requireTestedCode(rpc: RpcPool, account: Uint8Array, path: string): Promise<void> {
   const binary = testedBinary(path)
-  const code = await readCode(rpc, account, 'finalized')
-  if (code === undefined || !isElf(code, binary))
+  const isTested = async (reader: Reader): Promise<boolean> => {
+    const code = await readCode(reader, account, 'finalized')
+    return code !== undefined && isElf(code, binary)
+  }
+  if (!(await rpc.agree(isTested, String)))
     throw new Refused(`the code on chain is not the one of ${path}.sha256`)
 }

@@ -7,7 +7,6 @@ import { readGenesis } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import { publicKeyOf, sign } from '../../protocol/sign'
-import { UPGRADEABLE_LOADER } from '../../protocol/vault/addresses'
 import {
   checkFirst,
   type ProgramOptions,
@@ -17,21 +16,25 @@ import {
   show,
 } from './administer'
 import { withRpc } from './deploy_program'
+import { requireDerived } from './describe'
 import { landSigned } from './land_transaction'
 import { decodeNonce } from './loader'
 import { readAccounts } from './plan_deployment'
 import { compileDraft, type Draft, type Nonced, readDraft, readSigned } from './unsigned'
 
-function readTransaction(path: string): Draft & { nonce: Nonced } {
+/** @throws Refused, also for a file whose accounts are not those of `--program` */
+function readTransaction(path: string, options: ProgramOptions): Draft & { nonce: Nonced } {
+  const program = options.address('program')
   const { nonce, ...draft } = readDraft(path)
   if (nonce === undefined) throw new Refused(`${path} is a multisig's proposal: its tool signs and sends it`)
+  requireDerived(draft, program)
   printInstruction(draft.instruction)
   return { ...draft, nonce }
 }
 
 /** Adds the signature of a key file to the signed transaction; needs no network. @throws Refused */
 export function signDraft(path: string, options: ProgramOptions): void {
-  const draft = readTransaction(path)
+  const draft = readTransaction(path, options)
   const seed = options.seed('with')
   const signer = addressOf(publicKeyOf(seed))
   const to = options.text('signed')
@@ -49,7 +52,7 @@ export function signDraft(path: string, options: ProgramOptions): void {
 
 /** Lands a transaction that has all signatures; dry run without `--execute`. @throws Refused, ChainUnavailable */
 export async function submit(path: string, options: ProgramOptions): Promise<void> {
-  const draft = readTransaction(path)
+  const draft = readTransaction(path, options)
   const { instruction, nonce } = draft
   const signed = readSigned(options.text('signed'), draft)
   const missing = Object.entries(signed.signatures).filter(([, signature]) => signature === null)
@@ -70,6 +73,6 @@ export async function submit(path: string, options: ProgramOptions): Promise<voi
     if (!(await landSigned(rpc, { signature, wire }, advanced)))
       throw new Refused('the nonce was advanced: this transaction can no longer land, write a new one')
     console.log(`landed: ${encodeBase58(signature)}`)
-    if (!equalBytes(instruction.program, UPGRADEABLE_LOADER)) await show(rpc, instruction.program, options)
+    await show(rpc, options.address('program'), options)
   })
 }

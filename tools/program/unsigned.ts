@@ -20,7 +20,7 @@ import {
   setTransactionMessageLifetimeUsingDurableNonce,
   type Transaction,
 } from '@solana/kit'
-import { UsageFault } from '../../client/cli/command'
+import { readInputText, UsageFault } from '../../client/cli/command'
 import { Refused } from '../../client/verify/transcript'
 import { addressOf } from '../../engine/chain/client/chain_client'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
@@ -139,8 +139,8 @@ type File = {
 /** @throws Refused unless every byte of the file follows from its instruction, payer, nonce and cluster */
 export function readDraft(path: string): Draft {
   const refused = new Refused(`${path} is not a file that --unsigned wrote, or it was changed`)
+  const text = readInputText(path)
   try {
-    const text = readFileSync(path, 'utf8')
     const draft = parseDraft(JSON.parse(text) as File)
     if (textOf(draft) === text) return draft
   } catch {

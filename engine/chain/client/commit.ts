@@ -38,12 +38,19 @@ export class Commits {
    */
   #guarded: { commit: Commit; match_seq: number; seen: number[] } | undefined
   #newest: Commit | undefined
+  /** The one that the chain has not decided yet. */
+  #open: Commit | undefined
 
   constructor(
     readonly client: ChainClient,
     readonly epoch: number,
     readonly head: OutboxPort['head'],
-  ) {}
+  ) {
+    client.health.watch('commit_undecided', () => {
+      const { start_ms = Number.POSITIVE_INFINITY, commit_ms = 0 } = this.#open ?? {}
+      return client.view.options.monotonicMs() - start_ms > LIMITS.commit_delay * commit_ms
+    })
+  }
 
   /** Sends the commit and resolves with the decision; undefined when the client closes first. */
   async decide(close: ClosePosition, commit_ms: number): Promise<BatchDecision | undefined> {
@@ -59,6 +66,7 @@ export class Commits {
       newest: undefined,
       sent_slot: Number.NEGATIVE_INFINITY,
     }
+    this.#open = commit
     let decision: BatchDecision | undefined
     await supervise(client, async () => {
       const { slot } = client.view.now()
@@ -74,6 +82,7 @@ export class Commits {
       await client.view.after(slot)
       return true
     })
+    this.#open = undefined
     if (decision?.outcome === 'committed') this.#newest = commit
     return decision
   }

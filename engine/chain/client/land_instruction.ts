@@ -104,8 +104,8 @@ export async function broadcast({ rpc }: { rpc: RpcPool }, wire: Uint8Array): Pr
   const text = wireText(wire)
   // No retries by the node: they would outlive the decision to sign again.
   const config = { encoding: 'base64', skipPreflight: true, maxRetries: 0n } as const
-  const sent = [...rpc.endpoints, ...rpc.senders].map((endpoint) =>
-    endpoint.sendTransaction(text, config).send({ abortSignal: rpc.signal() }),
+  const sent = [...rpc.each, ...rpc.senders].map((one) =>
+    one.read((endpoint, abortSignal) => endpoint.sendTransaction(text, config).send({ abortSignal })),
   )
   // The first that accepts is enough: one that hangs must not hold up the batches behind.
   const refusals = await Promise.any(sent).then(

@@ -18,9 +18,9 @@ const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 
 export class RpcPool implements Reader {
   /** One per provider. */
-  readonly endpoints: readonly SolanaRpc[]
-  /** Where transactions are sent besides the providers. */
-  readonly senders: readonly SolanaRpc[]
+  private readonly endpoints: readonly SolanaRpc[]
+  /** Where transactions are sent besides the providers: one attempt per request. */
+  readonly senders: readonly Reader[]
   /** Host name and port of each provider; the rest of a URL may be a credential. */
   readonly hosts: readonly string[]
   /** Each provider by itself: one attempt per read. */
@@ -28,8 +28,10 @@ export class RpcPool implements Reader {
   /** Providers that must agree: 1 of 1, 2 of 2, otherwise a majority. */
   readonly quorum: number
   private readonly closing = new AbortController()
-  /** Providers whose last answer did not come in time; the others are not held up by them. */
+  /** Providers that were late and have not answered since; the others are not held up by them. */
   private readonly late = new Set<number>()
+  /** Requests of `each` and `senders` that are under way, by endpoint. */
+  private readonly pending = new Map<SolanaRpc, number>()
   private preferred = 0
 
   /**
@@ -43,10 +45,11 @@ export class RpcPool implements Reader {
   ) {
     if (urls.length === 0) throw new RangeError('at least one RPC endpoint is needed')
     this.endpoints = urls.map((url) => createSolanaRpc(mainnet(url)))
-    this.senders = send_urls.map((url) => createSolanaRpc(mainnet(url)))
     this.hosts = urls.map((url) => new URL(url).host)
     this.quorum = Math.floor(urls.length / 2) + 1
-    this.each = this.endpoints.map((endpoint) => ({ read: (request) => this.once(endpoint, request) }))
+    const readerOf = (endpoint: SolanaRpc): Reader => ({ read: (request) => this.once(endpoint, request) })
+    this.each = this.endpoints.map(readerOf)
+    this.senders = send_urls.map((url) => readerOf(createSolanaRpc(mainnet(url))))
   }
 
   get closed(): boolean {
@@ -54,7 +57,7 @@ export class RpcPool implements Reader {
   }
 
   /** Aborts when the pool closes or the request's deadline passes. */
-  signal(): AbortSignal {
+  private signal(): AbortSignal {
     return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeout_ms)])
   }
 
@@ -97,11 +100,11 @@ export class RpcPool implements Reader {
     const asked = this.each.map(async (reader, at) => {
       try {
         answers.push({ at, value: await ask(reader, at) })
+        this.late.delete(at)
         if (answers.length === this.quorum) enough.resolve()
       } catch (error) {
         errors.push(error)
       }
-      this.late.delete(at)
       waiting.delete(at)
     })
     const prompt = Promise.all(asked.filter((_, at) => !this.late.has(at)))
@@ -143,12 +146,18 @@ export class RpcPool implements Reader {
     }
   }
 
+  /** An endpoint that hangs must not use up the requests that the runtime has under way at a time. */
   private async once<T>(endpoint: SolanaRpc, request: Request<T>): Promise<T> {
+    const pending = this.pending.get(endpoint) ?? 0
+    if (pending >= LIMITS.rpc_pending_max) throw new ChainUnavailable('an RPC provider does not answer')
+    this.pending.set(endpoint, pending + 1)
     try {
       return await request(endpoint, this.signal())
     } catch (error) {
       if (isPermanent(error)) throw error
       throw new ChainUnavailable('an RPC provider does not answer', { cause: error })
+    } finally {
+      this.pending.set(endpoint, this.pending.get(endpoint)! - 1)
     }
   }
 

@@ -5,6 +5,7 @@ import {
   AccountRole,
   type Address,
   type Base64EncodedWireTransaction,
+  type Blockhash,
   getBase64Decoder,
 } from '@solana/kit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -18,7 +19,7 @@ import {
   toInstruction,
 } from './build_transaction'
 import type { ChainClient } from './chain_client'
-import { ChainUnavailable } from './rpc_pool'
+import { ChainUnavailable, type RpcPool } from './rpc_pool'
 import type { TransactionFailure } from './transaction_status'
 
 /** Compute limit of every instruction but `settle` and `pay`, which use at most 17 thousand (`program/README.md`). */
@@ -35,12 +36,17 @@ export class Terms {
   /** @param attempt number of earlier transactions; each asks another provider first @throws ChainUnavailable */
   static async read(client: ChainClient, attempt: number): Promise<Terms> {
     const { rpc, view } = client
-    const lifetime = await rpc.read(async (endpoint, abortSignal) => {
+    // While others can be asked, one that hangs must not use up the time in which a commit may land.
+    const wait_ms = rpc.each.length > 1 ? LIMITS.rpc_grace_ms : rpc.timeout_ms
+    const lifetime = await rpc.read(async (endpoint, signal) => {
+      const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(wait_ms)])
       const { value } = await endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal })
       // Outside these bounds the blockhash is dead or invented, and the transaction could not land.
       const life = Number(value.lastValidBlockHeight) - view.agreed('height')
       const lives = life > 0 && life <= LIMITS.blockhash_life_max
       if (!lives) throw new ChainUnavailable('the blockhash of a provider has no possible height')
+      if (rpc.each.length > 1 && !(await isKnown(rpc, value.blockhash)))
+        throw new ChainUnavailable('the blockhash of a provider is not known to a quorum')
       return value
     }, attempt)
     return new Terms(client, lifetime)
@@ -72,6 +78,16 @@ export class Terms {
       return 0n
     }
   }
+}
+
+/** What is signed with an invented blockhash cannot land, and is waited for until its last height. */
+async function isKnown(rpc: RpcPool, blockhash: Blockhash): Promise<boolean> {
+  const answers = await rpc.all((reader) =>
+    reader.read((endpoint, abortSignal) =>
+      endpoint.isBlockhashValid(blockhash, { commitment: 'processed' }).send({ abortSignal }),
+    ),
+  )
+  return answers.filter(({ value }) => value.value).length >= rpc.quorum
 }
 
 type Built = { signed: SignedTransaction } | { failure: TransactionFailure }

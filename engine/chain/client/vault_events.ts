@@ -50,6 +50,9 @@ export async function vaultEvents(
   return events
 }
 
+/** Both inclusive. */
+export type SlotWindow = { from: number; to: number }
+
 type EventLeaf = { leaf_index: number; commitment: Uint8Array }
 
 /** The leaves that an event appended, in order. */
@@ -61,14 +64,16 @@ export function leavesOf(event: VaultEvent): EventLeaf[] {
 }
 
 /**
- * Successful transactions that name `account`, newest first, each with its events. Stops early when a node lists a
- * transaction that it does not serve: the caller detects the gap and retries later.
+ * Successful transactions that name `account`, newest first, each with its events. Reads none outside of `window`, so those
+ * of strangers there cost a line of a listing each. Stops early when a node lists a transaction that it does not serve: the
+ * caller detects the gap and retries later.
  * @throws ChainUnavailable
  */
 export async function* eventHistory(
   client: VaultReader,
   account: Address,
   commitment: 'confirmed' | 'finalized',
+  window: SlotWindow = { from: 0, to: Number.POSITIVE_INFINITY },
 ): AsyncGenerator<LandedEvent[]> {
   for (let before: Signature | undefined; ; ) {
     const cursor = before
@@ -77,7 +82,10 @@ export async function* eventHistory(
         .getSignaturesForAddress(account, { commitment, limit: PAGE, ...(cursor ? { before: cursor } : {}) })
         .send({ abortSignal }),
     )
-    const successful = page.filter((entry) => entry.err === null)
+    const slots = page.map(({ slot }) => Number(slot))
+    const successful = page.filter(({ err }, at) => {
+      return err === null && slots[at]! >= window.from && slots[at]! <= window.to
+    })
     for (let at = 0; at < successful.length; at += PARALLEL) {
       const reads = successful.slice(at, at + PARALLEL).map((entry) => {
         const signature = decodeBase58(entry.signature, 64)
@@ -89,6 +97,6 @@ export async function* eventHistory(
       }
     }
     before = page.at(-1)?.signature
-    if (page.length < PAGE || !before) return
+    if (page.length < PAGE || !before || slots.at(-1)! < window.from) return
   }
 }

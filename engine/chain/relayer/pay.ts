@@ -1,11 +1,12 @@
 /** Closes entries of the payout queue: sends `pay`, reports each outcome, and adds places before they run out. */
 import type { Address } from '@solana/kit'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { PAY_ENTRIES_MAX } from '../../../protocol/limits'
 import type { QueueAccount } from '../../../protocol/vault/accounts'
 import { growQueueInstruction, payInstruction, payUnits } from '../../../protocol/vault/queue'
 import { LIMITS } from '../../limits'
-import type { ChainSinkPort, OutboxPort, PayoutStage } from '../../ports'
+import type { ChainSinkPort, OpenPayout, OutboxPort, PayoutStage } from '../../ports'
 import type { SignedTransaction } from '../client/build_transaction'
 import { addressOf, type ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
@@ -34,12 +35,15 @@ type PayArgs = {
 /** Nothing waits for a payment: a settlement neither needs it nor shares a transaction with it. */
 export class PayLoop {
   private flights: Flight[] = []
-  /** By number: every signature of this run under which it may have been closed. */
-  private readonly signatures = new Map<number, Uint8Array[]>()
+  /** By number: every signature of this run under which it may have been closed, in base58. */
+  private readonly signatures = new Map<number, string[]>()
   /** By number: the stage last reported in this run. */
   private readonly reported = new Map<number, PayoutStage>()
   /** By number: since when a quorum shows it open. */
   private readonly since_ms = new Map<number, number>()
+  /** By number: the slot of the last reading in which a quorum showed it open, and of the first that showed it closed. */
+  private readonly open_slot = new Map<number, number>()
+  private readonly closed_slot = new Map<number, number>()
   private readonly patience = new Patience<number>()
   /** Numbers whose payment the program rejected, alone in its transaction. */
   private readonly rejected = new Set<number>()
@@ -89,11 +93,15 @@ export class PayLoop {
     const { quorum } = this.client.rpc
     if (finalized.length < quorum || confirmed.length < quorum) return
     await this.noteCapacity(finalized, confirmed)
-    const numbers = this.args.outbox.openPayouts().map(({ number }) => number)
+    const payouts = this.args.outbox.openPayouts()
+    const numbers = payouts.map(({ number }) => number)
     this.forget(new Set(numbers))
     await this.followFlights()
-    await this.report(numbers, finalized, confirmed)
-    await this.pay(numbers.flatMap((number) => this.openEntry(confirmed, number) ?? []))
+    await this.report(payouts, finalized, confirmed)
+    const open = numbers.flatMap((number) => this.openEntry(confirmed, number) ?? [])
+    const open_slot = Math.min(...confirmed.map(({ value }) => value.slot))
+    for (const { number } of open) this.open_slot.set(number, open_slot)
+    await this.pay(open)
   }
 
   private async read(level: 'confirmed' | 'finalized'): Promise<Answer<Queue>[]> {
@@ -118,7 +126,8 @@ export class PayLoop {
 
   private forget(open: ReadonlySet<number>): void {
     this.patience.keep(open)
-    for (const kept of [this.signatures, this.reported, this.since_ms, this.rejected]) {
+    const { signatures, reported, since_ms, open_slot, closed_slot, rejected } = this
+    for (const kept of [signatures, reported, since_ms, open_slot, closed_slot, rejected]) {
       for (const number of kept.keys()) if (!open.has(number)) kept.delete(number)
     }
   }
@@ -137,32 +146,44 @@ export class PayLoop {
 
   /** Reports the outcome of closed entries, and entries that a fork opened again. */
   private async report(
-    numbers: readonly number[],
+    payouts: readonly OpenPayout[],
     finalized: readonly Answer<Queue>[],
     confirmed: readonly Answer<Queue>[],
   ): Promise<void> {
-    const due = { confirmed: [] as number[], finalized: [] as number[] }
-    for (const number of numbers) {
+    const due = { confirmed: [] as OpenPayout[], finalized: [] as OpenPayout[] }
+    const newest = Math.max(...confirmed.map(({ value }) => value.slot))
+    for (const payout of payouts) {
+      const { number } = payout
       const known = this.reported.get(number)
       if (this.isClosed(confirmed, number)) {
         this.since_ms.delete(number)
+        if (!this.closed_slot.has(number)) this.closed_slot.set(number, newest)
         const level = this.isClosed(finalized, number) ? 'finalized' : 'confirmed'
-        if (known?.stage !== level) due[level].push(number)
-      } else if (known?.stage === 'confirmed' && confirmed.length > 0) {
-        await this.record({ ...openAgain(known), slot: this.client.view.now().slot })
+        if (known?.stage !== level) due[level].push(payout)
+      } else {
+        this.closed_slot.delete(number)
+        if (known?.stage === 'confirmed')
+          await this.record({ ...openAgain(known), slot: this.client.view.now().slot })
       }
     }
     for (const level of ['finalized', 'confirmed'] as const) {
       if (due[level].length === 0) continue
-      const signatures = new Set(due[level].flatMap((number) => this.signatures.get(number) ?? []))
-      const stages = await agreedPaid(this.client, due[level], [...signatures], level)
+      const numbers = due[level].map(({ number }) => number)
+      const signatures = due[level].flatMap(({ number, signature }) => {
+        return [...(signature ? [signature] : []), ...(this.signatures.get(number) ?? [])]
+      })
+      const window = {
+        from: Math.min(...numbers.map((number) => this.open_slot.get(number) ?? 0)),
+        to: Math.max(...numbers.map((number) => this.closed_slot.get(number)!)),
+      }
+      const tried = [...new Set(signatures)].map((text) => decodeBase58(text, 64)!)
+      const stages = await agreedPaid(this.client, numbers, tried, level, window)
       for (const stage of stages) await this.record(stage)
     }
   }
 
   private async record(stage: PayoutStage): Promise<void> {
-    await this.args.outbox.recordPayout(stage)
-    this.reported.set(stage.number, stage)
+    if (await this.args.outbox.recordPayout(stage)) this.reported.set(stage.number, stage)
   }
 
   /** Rebroadcasts transactions that no block contains yet, and drops those that ended. */
@@ -267,7 +288,7 @@ export class PayLoop {
     const { slot } = client.view.now()
     const { signature } = signed
     for (const number of numbers) {
-      this.signatures.set(number, [...(this.signatures.get(number) ?? []), signature])
+      this.signatures.set(number, [...(this.signatures.get(number) ?? []), encodeBase58(signature)])
       await this.record({ number, stage: 'submitted', outcome: undefined, signature, slot })
     }
     this.flights.push({ numbers, signed, sent_slot: slot })

@@ -105,7 +105,8 @@ export class Relayer {
     if (this.finalized !== undefined && landed !== undefined) {
       this.window.landed(landed)
       if (this.convicted !== undefined && landed >= this.convicted) this.acquit()
-      if (this.convicted !== undefined) await this.dropDisproved(this.convicted)
+      if (this.convicted !== undefined)
+        await args.outbox.dropExits(this.convicted, (request) => args.exits.isDisproved(request))
       await this.report(this.finalized, landed)
       if (args.outbox.payload(landed + 1)) await this.relay(landed + 1, confirmed)
       else if (this.open === landed + 1) return this.idle(landed + 1)
@@ -314,16 +315,6 @@ export class Relayer {
     if (this.convicted === undefined) return
     this.convicted = undefined
     this.args.verdicts.standing('program_error', false)
-  }
-
-  /** Exits of the rejected batch that a quorum no longer shows: providers had invented them. */
-  private async dropDisproved(batch_id: number): Promise<void> {
-    const { exits, outbox } = this.args
-    const payouts = outbox.payload(batch_id)?.payouts ?? []
-    const disproved = payouts.flatMap((payout) =>
-      payout.nullifier && exits.isDisproved(payout) ? [payout.nullifier] : [],
-    )
-    if (disproved.length > 0) await outbox.dropExits(batch_id, disproved)
   }
 
   /** Records, strictly in order, how far batches landed, and those that a fork took back. */

@@ -2,14 +2,14 @@
 import type { PayoutStage } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { textOf, type VaultReader } from '../client/read_vault'
-import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
+import { eventHistory, type LandedEvent, type SlotWindow, vaultEvents } from '../client/vault_events'
 
 type Level = 'confirmed' | 'finalized'
 type Found = Map<number, PayoutStage>
 
 /**
  * Outcomes of closed payouts as a quorum of providers shows them, in the order of `numbers`. Tries `signatures` first, then
- * the history of the queue, because anyone may pay. Omits a payout of which no quorum serves the transaction.
+ * the history of the queue in `window`, because anyone may pay. Omits a payout of which no quorum serves the transaction.
  * @throws ChainUnavailable
  */
 export async function agreedPaid(
@@ -17,8 +17,11 @@ export async function agreedPaid(
   numbers: readonly number[],
   signatures: readonly Uint8Array[],
   level: Level,
+  window: SlotWindow,
 ): Promise<PayoutStage[]> {
-  const answers = await rpc.all((reader) => findPaid({ rpc: reader, address }, numbers, signatures, level))
+  const answers = await rpc.all((reader) =>
+    findPaid({ rpc: reader, address }, numbers, signatures, level, window),
+  )
   return numbers.flatMap((number) => {
     const votes = answers.map(({ at, value }) => ({ at, value: value.get(number) }))
     return health.decide('paid', votes, textOf, (stage) => stage === undefined) ?? []
@@ -30,12 +33,15 @@ async function findPaid(
   numbers: readonly number[],
   signatures: readonly Uint8Array[],
   level: Level,
+  window: SlotWindow,
 ): Promise<Found> {
   const found: Found = new Map()
   const wanted = new Set(numbers)
-  for (const signature of signatures) take(found, wanted, await vaultEvents(client, signature, level), level)
-  if (wanted.size === 0) return found
-  for await (const events of eventHistory(client, client.address.queue, level)) {
+  for (const signature of signatures) {
+    take(found, wanted, await vaultEvents(client, signature, level), level)
+    if (wanted.size === 0) return found
+  }
+  for await (const events of eventHistory(client, client.address.queue, level, window)) {
     take(found, wanted, events, level)
     // A payout is closed after it was queued.
     for (const { event } of events)

@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
-import type { ChainSinkPort, ExitRequest, Payout } from '../../ports'
+import type { ChainSinkPort, ExitRequest } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { type OpenExit, readExitRequests } from '../client/read_vault'
 import type { Answer } from '../client/rpc_pool'
@@ -42,16 +42,13 @@ export class ExitWatch {
     return { requests: [...this.agreed.values()], batch_count: this.batch_count }
   }
 
-  /** Whether a quorum of the last poll showed no open request at finalized that asks for this payout. */
-  isDisproved({ nullifier, mint, amount, destination, refund_inner }: Payout): boolean {
-    const asksFor = (one: OpenExit): boolean =>
-      !one.served &&
-      one.amount === amount &&
-      equalBytes(one.nullifier, nullifier!) &&
-      equalBytes(one.mint, mint) &&
-      equalBytes(one.destination, destination) &&
-      equalBytes(one.refund_inner, refund_inner)
-    const without = this.shown.filter(({ value }) => ![...value.requests.values()].some(asksFor))
+  /** Whether a quorum of the last poll showed no such open request at finalized. */
+  isDisproved(request: ExitRequest): boolean {
+    const account = encodeBase58(request.request_account)
+    const without = this.shown.filter(({ value }) => {
+      const shown = value.requests.get(account)
+      return !shown || shown.served || !isSame(shown, request)
+    })
     return without.length >= this.client.rpc.quorum
   }
 

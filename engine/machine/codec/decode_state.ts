@@ -166,7 +166,7 @@ function readClosed(
       closed.defer({ ...withKey(one), command, note: maybe(noteAt, one.note) })
     }
   }
-  closed.endings.push(...row.endings.map((one) => ({ ...withKey(one), kind: 'cancel' as const })))
+  for (const one of row.endings) closed.end({ ...withKey(one), kind: 'cancel' })
   return closed
 }
 

@@ -202,7 +202,7 @@ function endOrders(state: State, fx: Effects, key: TradingKey, reason: CancelRea
   for (const { command } of state.closed?.modifiesOf(key) ?? []) {
     if (origin !== undefined && command.origin !== origin) continue
     const { order_id } = command.replacement
-    state.closed!.endings.push({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
+    state.closed!.end({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
   }
 }
 

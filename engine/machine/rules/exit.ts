@@ -5,7 +5,7 @@ import type { ExitEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { ExitRequest } from '../../ports'
-import { unpackExit } from '../settlement/unpack'
+import { dropExit } from '../settlement/unpack'
 import { keyOf } from '../state/account'
 import { type Exit, UNPAID } from '../state/batch'
 import { isMember } from '../state/closed'
@@ -114,16 +114,4 @@ export function noteOfRequest(state: State, request: ExitRequest): Note | undefi
   if (note === undefined) return undefined
   const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!)
   return equalBytes(own, request.nullifier) ? note : undefined
-}
-
-/** Does nothing once the batch of the exit has landed. */
-function dropExit(state: State, exit: Exit): void {
-  const { exits, waiting } = state.settlement
-  if (exit.settlement_batch > 0 && !unpackExit(state, exit)) return
-  exits.delete(exit.nullifier.toHex())
-  const at = waiting.indexOf(exit)
-  if (at !== -1) waiting.splice(at, 1)
-  if (exit.note === undefined) return
-  if (exit.note.status === 'exiting') exit.note.status = 'free'
-  state.notes.drop(exit.note)
 }

@@ -1,15 +1,18 @@
 /** Applies the result of the hashing worker: registers the new notes of a batch and announces its fills. */
-import { compareBytes } from '../../../protocol/bytes'
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
+import { appendSpent, dropExit } from '../settlement/unpack'
 import { keyOf } from '../state/account'
-import { type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
+import { type Exit, type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { Note } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { fillView } from '../state/views'
 
-/** @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again */
+/**
+ * Invented exits leave their batches before the result counts.
+ * @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again
+ */
 export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashed'>): Answer {
   const { settlement } = state
   const { batch_id, result } = command
@@ -18,7 +21,15 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
     throw new Error('settlement batches are hashed in order')
   }
   checkShape(batch, command)
-  spendNullifiers(state, batch, result.nullifiers)
+  const invented = inventedExits(state, command)
+  if (invented === undefined) throw new Error('a nullifier is spent twice')
+  batch.hashed = result
+  for (const exit of invented) dropExit(state, exit)
+  settlement.last_hashed = batch_id
+  appendSpent(state, batch_id)
+  batch.inputs.forEach((note, at) => {
+    note.setNullifier(result.nullifiers[at]!)
+  })
   batch.outputs.forEach(({ note }, at) => {
     const { commitment, blinding } = result.outputs[at]!
     state.notes.reveal(note, commitment, blinding)
@@ -27,8 +38,6 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   })
   for (const [at, withdrawal] of withdrawalsOf(batch).entries())
     withdrawal.refund_blinding = result.refund_blindings[at]
-  batch.hashed = result
-  settlement.last_hashed = batch_id
   for (const fill of batch.fills) {
     fill.seq = fx.emit(fill.account, 'fill.matched', (seq) => fillView(fill, seq))
   }
@@ -45,16 +54,28 @@ function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): vo
   if (!fits) throw new Error('a hash result does not fit its batch')
 }
 
-/** Appends in the order of the spent log: ascending within the batch. */
-function spendNullifiers(state: State, batch: SettlementBatch, nullifiers: Uint8Array[]): void {
-  batch.inputs.forEach((note, at) => {
-    note.setNullifier(nullifiers[at]!)
-  })
-  for (const nullifier of [...nullifiers].sort(compareBytes)) {
-    if (state.nullifiers.has(nullifier)) throw new Error('a nullifier is spent twice')
-    state.nullifiers.append(nullifier)
+/**
+ * The exits, in unlanded batches and of notes that the engine never saw, whose nullifiers the result or an earlier batch
+ * spends with another note: a real request has the nullifier of the note that its commitment names. Undefined when a
+ * nullifier is spent twice and no such exit has it.
+ */
+export function inventedExits(
+  { settlement, nullifiers }: State,
+  { batch_id, result }: Pick<CommandOf<'hashed'>, 'batch_id' | 'result'>,
+): Exit[] | undefined {
+  const invented: Exit[] = []
+  const seen = new Set<string>()
+  for (const nullifier of result.nullifiers) {
+    const name = nullifier.toHex()
+    if (seen.has(name) || nullifiers.has(nullifier)) {
+      const exit = settlement.exits.get(name)
+      const batch = exit?.note === undefined && settlement.batches.get(exit?.settlement_batch ?? 0)
+      if (!exit || !batch || batch.batch_id > batch_id || batch.progress === 'confirmed') return undefined
+      invented.push(exit)
+    }
+    seen.add(name)
   }
-  state.nullifier_ends.push(state.nullifiers.size)
+  return invented
 }
 
 /** Emits an event to the account of the note's key; the fee key has no account. */

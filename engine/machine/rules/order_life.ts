@@ -122,6 +122,6 @@ export function cancelOrders(state: State, fx: Effects, orders: Iterable<Order>,
   for (const order of [...orders]) {
     const { key, id: order_id } = order
     if (!isMember(order)) endOrder(state, fx, order, { status: 'cancelled', reason })
-    else state.closed!.endings.push({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
+    else state.closed!.end({ kind: 'cancel', number: 0, key, cancel_nonce: 0n, order_id, reason })
   }
 }

@@ -1,8 +1,9 @@
 /** Applies the progress of a payout in the vault's queue: open, paid or turned into a refund note. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
-import { nullifierOf } from '../../../protocol/notes/notes'
+import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import type { CommandOf } from '../../commands'
+import type { PayoutStage } from '../../ports'
 import type { Exit, Withdrawal } from '../state/batch'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
@@ -59,6 +60,22 @@ function stageWithdrawal(state: State, fx: Effects, withdrawal: Withdrawal, ende
   withdrawal.seq = fx.emit(withdrawal.key.account, `withdrawal.${withdrawal.status}`, (seq) =>
     withdrawalView(withdrawal, seq),
   )
+}
+
+/**
+ * False for the final refund of a withdrawal whose note the own tree does not hold at that leaf: providers may have invented
+ * it. The program accepts no settlement under a tree with a leaf that is not on chain.
+ */
+export function isRefundHeld(state: State, stage: PayoutStage): boolean {
+  const { number, refund_commitment: shown, refund_leaf_index: leaf_index } = stage
+  const payout = state.settlement.queued.get(number)
+  if (stage.stage !== 'finalized' || stage.outcome !== 'refunded' || payout?.kind !== 'withdrawal')
+    return true
+  if (shown === undefined || leaf_index === undefined || leaf_index >= state.leaves.size) return false
+  const { bytes: mint } = state.mints[payout.note.mint]!
+  const inner = noteInner(payout.key.bytes, payout.refund_blinding!)
+  const own = depositCommitment({ mint, amount: payout.amount, inner, leaf_index })
+  return equalBytes(own, shown) && equalBytes(own, state.leaves.at(leaf_index))
 }
 
 /** The program has turned the payout into a note in deposit form; the chain determined its leaf. */

@@ -40,7 +40,8 @@ export function openPayouts(state: State): OpenPayout[] {
     const { destination, amount } = payout
     const mint = payout.kind === 'withdrawal' ? state.mints[payout.note.mint]!.bytes : payout.mint
     const batch_id = payout.kind === 'restored' ? 0 : payout.settlement_batch
-    return { number, mint, destination, amount, batch_id }
+    const signature = payout.kind === 'restored' ? undefined : payout.payout_signature
+    return { number, mint, destination, amount, batch_id, signature }
   })
   return open.sort((a, b) => a.number - b.number)
 }

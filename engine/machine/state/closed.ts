@@ -38,8 +38,9 @@ type DueInstrument = {
 export class ClosedBatch {
   /** In the order of arrival. */
   readonly waiting: Waiting[] = []
-  /** Cancels by timers, closed sockets and closed instruments: they act after the expiries. */
+  /** Cancels by timers, closed sockets and closed instruments, one per order: they act after the expiries. */
   readonly endings: WaitingCancel[] = []
+  private readonly ending = new Set<string>()
   /** The clients' commands that concern an order, by its id in hex; those that create an order under both ids. */
   private readonly by_order = new Map<string, (WaitingCancel | WaitingModify)[]>()
   private readonly counts = new Map<Account, number>()
@@ -70,6 +71,14 @@ export class ClosedBatch {
     this.counts.set(account, this.countOf(account) + 1)
     this.index(waiting.kind === 'cancel' ? waiting.order_id : waiting.command.cancel.order_id, waiting)
     if (waiting.kind === 'modify') this.index(waiting.command.replacement.order_id, waiting)
+  }
+
+  /** A timer may fire in each slot until the decision: only the first cancel of an order is kept. */
+  end(one: WaitingCancel): void {
+    const id = one.order_id.toHex()
+    if (this.ending.has(id)) return
+    this.ending.add(id)
+    this.endings.push(one)
   }
 
   countOf(account: Account): number {

@@ -1,6 +1,15 @@
 /** An archive gives back what was written, up to its first block that is not whole, from a folder as from a mirror. */
 import { afterAll, beforeEach, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -166,6 +175,37 @@ test('a mirror serves the same files; one that fails or sends too much is named'
   expect(await failure()).toContain('is longer than any block')
   answer = () => new Response('<html>')
   expect(await Archive.load(url, OF)).toMatchObject({ block_count: 0, damaged: 0 })
+  const cut = Bun.listen({
+    hostname: '127.0.0.1',
+    port: 0,
+    socket: { data: (socket) => void socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort') },
+  })
+  const cut_url = `http://127.0.0.1:${cut.port}`
+  const unended = await Archive.load(cut_url, OF).then(String, ({ message }: Error) => message)
+  expect(unended).toContain(`${cut_url}/${blockName(0)} does not answer, or not to the end`)
+  cut.stop(true)
+  answer = served
+  const whole = readdirSync(path).reduce((sum, name) => sum + readFileSync(join(path, name)).length, 0)
+  for (const where of [url, path]) {
+    expect(await Archive.load(where, OF, whole)).toMatchObject({ block_count: 3 })
+    const long = await Archive.load(where, OF, whole - 1).then(String, ({ message }: Error) => message)
+    expect(long).toBe(`${where} has more than ${whole - 1} bytes`)
+  }
   await server.stop(true)
   expect(await failure()).toContain('does not answer')
+})
+
+test('a folder holds blocks alone: no device, no folder and nothing that is too long is read', async () => {
+  const failure = () =>
+    Archive.load(path, OF).then(String, (error: Error) => `${error.name} ${error.message}`)
+  mkdirSync(path)
+  symlinkSync('/dev/zero', blockPath(0))
+  expect(await failure()).toBe(`ArchiveRejected ${blockPath(0)} is not a file`)
+  rmSync(blockPath(0))
+  mkdirSync(blockPath(0))
+  expect(await failure()).toBe(`ArchiveRejected ${blockPath(0)} is not a file`)
+  rmSync(blockPath(0), { recursive: true })
+  writeFileSync(blockPath(0), '')
+  truncateSync(blockPath(0), ARCHIVE_BLOCK_BYTES_MAX + 1)
+  expect(await failure()).toBe(`ArchiveRejected ${blockPath(0)} is longer than any block`)
 })

@@ -98,24 +98,30 @@ test('the second reading asks for nothing, and a later one for the new transacti
 
 test('a history that lacks a transaction of its newest slots still gets it', async () => {
   await counted()
-  const { transactions, through_slot } = await Archive.load(path, of())
+  const { transactions } = await Archive.load(path, of())
   const [newest] = transactions.toSorted((a, b) => b.slot - a.slot)
   const others = transactions.filter((one) => one !== newest)
-  new Archive(path, of()).extend(others, through_slot)
+  new Archive(path, of()).extend(others, newest!.slot)
   const again = await counted()
   expect([again.read, again.kept]).toEqual([1, others.length])
   await expectWhole(again)
+  // The first slot that is listed again holds a transaction that is known.
+  site.chain.advance(2 * LISTED_AGAIN_SLOTS)
+  new Archive(path, of()).extend(transactions, newest!.slot + LISTED_AGAIN_SLOTS)
+  const edge = await counted()
+  expect([edge.read, edge.kept]).toEqual([0, transactions.length])
 }, 20_000)
 
-/** Writes what a chain's archive holds, changed, into a folder. */
+/** Writes what a chain's archive holds, changed, into a folder. @param through by default the end of the chain's archive */
 async function archived(
   change: (transactions: ArchivedTransaction[]) => ArchivedTransaction[],
+  through?: number,
 ): Promise<string> {
   await currentHistory(openChainReader(site.chain.url), site.program_id, { folder: path })
   const { transactions, through_slot } = await Archive.load(path, of())
   const copy = join(folder.dir, 'another')
   rmSync(copy, { force: true, recursive: true })
-  new Archive(copy, of()).extend(change(transactions), through_slot)
+  new Archive(copy, of()).extend(change(transactions), through ?? through_slot)
   return copy
 }
 const reading = (archive: string) => currentHistory(chain(), site.program_id, { archive })
@@ -131,15 +137,20 @@ test("another's archive replaces all reading before its end, and is not changed"
   const current = await reading(archive)
   expect([current.kept, current.read]).toEqual([current.archive.transactions.length, 0])
   const before = await Archive.load(archive, of())
-  // Truncated and stale are one: what is missing is read from the node.
-  const shorter = await archived((all) => all.slice(0, 3))
-  const read = current.kept - 3
-  expect(await reading(shorter)).toMatchObject({ kept: 3, read })
+  // Truncated and stale are one: what is missing is read from the node, however long ago the archive ended.
+  site.chain.advance(2 * LISTED_AGAIN_SLOTS)
+  const all = byAge(before.transactions)
+  const edge = all[3]!.slot
+  const first = all.filter(({ slot }) => slot < edge)
+  expect(first.length).toBeGreaterThan(0)
+  const shorter = await archived(() => first, edge - 1)
+  const [kept, read] = [first.length, all.length - first.length]
+  expect(await reading(shorter)).toMatchObject({ kept, read })
   await settle()
   const later = await reading(shorter)
-  expect([later.kept, later.read]).toEqual([3, read + 1])
+  expect([later.kept, later.read]).toEqual([kept, read + 1])
   await expectWhole(later)
-  expect((await Archive.load(shorter, of())).transactions).toEqual(before.transactions.slice(0, 3))
+  expect((await Archive.load(shorter, of())).transactions).toEqual(first)
 }, 30_000)
 
 test('an archive that omits or misstates something is rejected with what is missing', async () => {
@@ -243,6 +254,9 @@ test('a memo that an archive or a node misstates is found out in the batches of 
   const current = await currentHistory(both, site.program_id, { folder: path })
   node.lies = { getTransaction: () => null }
   const of_both = { spent_in: new Set([last]), seed }
+  // A batch that one node alone shows is compared with none.
+  expect(await confirmBatches(both, site.program_id, current, of_both)).toBe(1)
+  node.lies = {}
   expect(await confirmBatches(both, site.program_id, current, of_both)).toBe(0)
   const first = current.batches.get(last)!
   const told = { ...first, transaction: rememoed(first.transaction, made.commitment) }

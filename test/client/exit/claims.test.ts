@@ -13,8 +13,10 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, said, USDC } from '../cli_site'
-import { claimFalsely } from './false_claim'
+import { ACCOUNT_LAYOUTS, decodeConfig } from '../../../protocol/vault/accounts'
+import { CliSite, EXIT_DELAY_S, type Said, said, USDC, until } from '../cli_site'
+import { LyingNode } from '../lying_node'
+import { claimFalsely, misstating } from './false_claim'
 
 const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '8', '--gap-commands', '5']
@@ -32,6 +34,9 @@ let never_landed: WalletNote
 let untouched: WalletNote
 /** What the trade left, on chain. */
 let change: WalletNote
+/** Spent notes of another wallet. */
+const stranger = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+let gone: WalletNote[]
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
 const path = (name: string): string => site.path(name)
 const own = () => ['--wallet', path('wallet.json'), '--payer', path('payer.json')]
@@ -82,6 +87,8 @@ beforeAll(async () => {
   await payPayout(chain, { program_id, number: 1, refund: false })
   change = changeNote(1_500n)
   await site.signer.settle({ nullifiers: [nullifierOfNote(traded)], outputs: [outputOf(change)] })
+  gone = await site.deposit(stranger, 10n, 20n, 30n, 40n, 50n)
+  await site.signer.settle({ nullifiers: gone.map(nullifierOfNote) })
   const proofs = await readProofs(chain, program_id)
   await requestExit(chain, wallet, unserved, { ...to, proofs })
   // The file of a wallet that saw a fill whose batch never landed: its collateral looks spent, its proceeds look real.
@@ -156,6 +163,85 @@ test('the watcher cancels claims for notes that a trade and an exit spent, from 
   const honest = toHex(nullifierOfNote(change))
   const challenge = await exit('challenge', '--nullifier', honest)
   expect([challenge.code, challenge.error.includes('the note is not spent')]).toEqual([1, true])
+}, 60_000)
+
+const watch = (rpc: string, ...more: string[]) => {
+  const key = more.find((one) => one.endsWith('.json')) ?? 'watcher.json'
+  const rest = more.filter((one) => one !== key)
+  const args = ['watch-escapes', '--rpc', rpc, '--program', program_id, '--payer', path(key), ...rest]
+  return Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+}
+test('a node that shows claims closed, or of another mint, saves none of them', async () => {
+  const [closes, renames] = [
+    misstating(site.chain.url, () => ({ state: 'cancelled' })),
+    misstating(site.chain.url, () => ({ mint: new Uint8Array(32).fill(7) })),
+  ]
+  const falsely = async (note: WalletNote) => {
+    await claimFalsely(chain, program_id, stranger, note)
+    site.chain.advance(10)
+    expect(await stateOf(note)).toBe('open')
+  }
+  await falsely(gone[0]!)
+  const thaws = new LyingNode(site.chain.url)
+  thaws.lies = {
+    getMultipleAccounts: (told) => {
+      const answer = told as { value: ({ data: [string, string] } | null)[] }
+      for (const account of answer.value) {
+        const config = account && decodeConfig(new Uint8Array(Buffer.from(account.data[0], 'base64')))
+        const data = config && ACCOUNT_LAYOUTS.config.encode({ ...config, frozen: false })
+        if (data) account!.data[0] = Buffer.from(data).toString('base64')
+      }
+      return answer
+    },
+  }
+  const thawed = await said(watch(`${thaws.url},${site.chain.url}`, '--once'))
+  expect(thawed.out).toContain('claims       5 open, 1 false')
+  expect(await stateOf(gone[0]!)).toBe('cancelled')
+  await thaws.stop()
+  await falsely(gone[4]!)
+  const seen = await said(watch(`${site.chain.url},${closes.url}`, '--once'))
+  expect(seen).toMatchObject({ code: 0, error: '' })
+  expect(await stateOf(gone[4]!)).toBe('cancelled')
+  await falsely(gone[1]!)
+  const nullifier = ['--nullifier', toHex(nullifierOfNote(gone[1]!))]
+  const at = ['--rpc', `${closes.url},${site.chain.url}`, '--program', program_id]
+  const challenged = await site.run('exit', 'challenge', ...at, ...own(), ...nullifier)
+  expect(challenged).toMatchObject({ code: 0, error: '' })
+  expect(await stateOf(gone[1]!)).toBe('cancelled')
+  expectFailure(await exit('challenge', ...nullifier), 'there is no open claim')
+  await falsely(gone[2]!)
+  const renamed = await said(watch(`${site.chain.url},${renames.url}`, '--once'))
+  expect(renamed.out).toContain('claims       10 open, 2 false')
+  expect(await stateOf(gone[2]!)).toBe('cancelled')
+  await Promise.all([closes.stop(), renames.stop()])
+}, 60_000)
+const expectFailure = ({ code, error }: Said, sentence: string) =>
+  expect([code, error]).toEqual([1, expect.stringContaining(sentence)])
+
+test('a false claim that stays is a failure, and no outage ends the watcher', async () => {
+  await claimFalsely(chain, program_id, stranger, gone[3]!)
+  site.chain.advance(10)
+  site.payer('poor.json')
+  const poor = await said(watch(site.chain.url, 'poor.json', '--once'))
+  expectFailure(poor, '1 false claims are not cancelled')
+  let down = true
+  const proxy = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async (request) =>
+      down
+        ? new Response('', { status: 403 })
+        : fetch(site.chain.url, { method: 'POST', headers: request.headers, body: await request.text() }),
+  })
+  expect(await said(watch(proxy.url.href, '--once'))).toMatchObject({ code: 2, out: '' })
+  const guard = watch(proxy.url.href, '--every', '1')
+  await until(guard.stderr, /HTTP 403/)
+  down = false
+  await until(guard.stdout, /cancelled in/)
+  guard.kill()
+  await guard.exited
+  expect(await stateOf(gone[3]!)).toBe('cancelled')
+  await proxy.stop(true)
 }, 60_000)
 
 test('a claim is redirected, and paid once its time has come', async () => {

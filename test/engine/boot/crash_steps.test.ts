@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Engine } from '../../../engine/boot/assemble'
 import { checkState, journaledHash, judgeJournal } from '../../../engine/boot/check_chain'
 import { takeEpoch } from '../../../engine/boot/open_epoch'
-import type { Journal, JournalFaults } from '../../../engine/journal/contract'
+import type { Journal, JournalOptions } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
@@ -20,6 +20,7 @@ import { Replayer } from '../../../engine/sequencer/replayer'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { publicKeyOf } from '../../../protocol/sign'
+import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { Ledger } from '../../kit/venue/memory_chain'
 import { testKeys } from '../../kit/venue/open_test_venue'
@@ -108,16 +109,26 @@ async function serve(
   }
 }
 
+/** The opening writes the last frame again, so it can meet the first failing write: undefined. */
+async function openOn(faults: DiskFaults, options: JournalOptions): Promise<Journal | undefined> {
+  try {
+    return await openJournal({ ...options, ...failing(faults) })
+  } catch (error) {
+    if (faults.write_fails_at === 1 && (error as Error).message.startsWith('ENOSPC')) return undefined
+    throw error
+  }
+}
+
 /** One life: boot, service, close, with a death on the way unless it reaches the end. */
 async function live(dir: string, vault: Vault, promised: Promised): Promise<void> {
   const { random, keys } = vault
   const fault = below(random, 3)
   const at = 1 + below(random, 14)
-  const faults: JournalFaults =
-    fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
+  const faults: DiskFaults = fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
   const chain = vault.port(fault === 2 ? 1 + below(random, 6) : 0)
   const { journal_key: key } = keys
-  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 16_384, faults })
+  const journal = await openOn(faults, { dir: join(dir, 'journal'), key, segment_bytes: 16_384 })
+  if (journal === undefined) return
   try {
     const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key })
     vault.landSome()

@@ -8,8 +8,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decideClosed } from '../../../engine/boot/check_chain'
 import type { Journal } from '../../../engine/journal/contract'
+import { LIMITS } from '../../../engine/limits'
 import type { State } from '../../../engine/machine/state/state'
 import type { BatchDecision, ClosePosition } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { farSlot } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
@@ -145,6 +147,63 @@ test('one provider of three that claims to be a billion slots ahead, or that rep
   expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   await Promise.all([liar.stop(), honest.stop()])
 }, 60_000)
+
+test('one provider of three that takes a request for a blockhash and never answers voids no batch', async () => {
+  const silent = new LyingEndpoint(world.chain.url)
+  const honest = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [silent.url, honest.url, world.chain.url] } })
+  const ended = Promise.withResolvers<undefined>()
+  silent.lies = { getLatestBlockhash: () => ended.promise }
+  // Shorter than the deadline of a request.
+  expect(await world.port.commit(await nextClose(), LIMITS.commit_ms)).toMatchObject({ outcome: 'committed' })
+  expect(silent.asked).toContain('getLatestBlockhash')
+  ended.resolve(undefined)
+  await Promise.all([silent.stop(), honest.stop()])
+}, 60_000)
+
+test('nothing is signed with a blockhash that one provider of three invents', async () => {
+  const liar = new LyingEndpoint(world.chain.url)
+  const honest = new LyingEndpoint(world.chain.url)
+  const invented: Buffer[] = []
+  liar.lies = {
+    getLatestBlockhash(result) {
+      invented.push(Buffer.from(crypto.getRandomValues(new Uint8Array(32))))
+      const { context, value } = result as { context: object; value: object }
+      return { context, value: { ...value, blockhash: encodeBase58(invented.at(-1)!) } }
+    },
+  }
+  const sent: Buffer[] = []
+  honest.lies = {
+    sendTransaction: (_, { params }) => void sent.push(Buffer.from(params[0] as string, 'base64')),
+  }
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [liar.url, honest.url, world.chain.url] } })
+  expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
+  expect(invented.length).toBeGreaterThan(1)
+  expect(sent.length).toBeGreaterThan(1)
+  for (const one of invented) expect(sent.some((bytes) => bytes.includes(one))).toBe(false)
+  await Promise.all([liar.stop(), honest.stop()])
+}, 60_000)
+
+test('a batch that nobody can decide makes the venue not ready while its lease is fresh, until it is decided', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const ended = Promise.withResolvers<undefined>()
+  // Config, tree and known states, which decide; the lease asks for config and clock.
+  endpoint.lies = {
+    getMultipleAccounts: (_, { params }) =>
+      (params[0] as string[]).length === 3 ? ended.promise : undefined,
+  }
+  const deciding = world.port.commit(await nextClose(), COMMIT_MS)
+  while (!world.port.health().reasons.includes('commit_undecided')) await Bun.sleep(5)
+  expect(world.port.health().overdue).toBe(true)
+  ended.resolve(undefined)
+  await deciding
+  expect(world.port.health().reasons).not.toContain('commit_undecided')
+  await endpoint.stop()
+}, 30_000)
 
 test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
   await close()

@@ -1,13 +1,13 @@
 /** Payouts end one by one, whatever their destinations are, and no settlement waits for them. */
 import { expect, test } from 'bun:test'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
-import { chainAddresses } from '../../../engine/chain/client/chain_client'
+import { addressOf, chainAddresses } from '../../../engine/chain/client/chain_client'
 import { readQueue } from '../../../engine/chain/client/read_vault'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { compareBytes, readU64Le } from '../../../protocol/bytes'
+import { compareBytes, concatBytes, readU64Le, u64Le } from '../../../protocol/bytes'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { decodePay, payInstruction } from '../../../protocol/vault/queue'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
@@ -224,3 +224,52 @@ test('the queue grows when less than a third of its places is free, and every pa
   expect(balanceOf(world, destination)).toBe(1n + paid)
   await world.close()
 }, 60_000)
+
+test('strangers that name the queue in many transactions cost no reading of them', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000_000n)
+  // The payment is a stranger's: no transaction of the venue closes the entry.
+  endpoint.lies = {
+    sendTransaction: (_, { params }) => {
+      const { data } = transactionInstructions(Buffer.from((params as [string])[0], 'base64')).at(-1)!
+      return decodePay(data) ? encodeBase58(new Uint8Array(64).fill(1)) : undefined
+    },
+  }
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const destination = await payee(world)
+  world.outbox.add(world.nextPayload([world.payout({ mint, destination, amount: 400n })]))
+  await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'submitted')
+  let reads = 0
+  let served = false
+  endpoint.lies = {
+    getTransaction: () => {
+      reads += 1
+      return served ? undefined : null
+    },
+  }
+  const stranger = await fundedWallet(world.chain)
+  const { program } = world
+  const named = { place: 0, number: 1, mint, destination, token_program: TOKEN_PROGRAM }
+  await world.send(stranger, toInstruction(payInstruction({ program, refund: false, entries: [named] }), []))
+  while (reads === 0) await Bun.sleep(1)
+  const { queue } = chainAddresses(program).address
+  const { address } = stranger
+  const naming = (sent: number) => ({
+    programAddress: addressOf(SYSTEM_PROGRAM),
+    accounts: [
+      { address, role: 3, signer: stranger },
+      { address, role: 1 } as const,
+      { address: queue, role: 0 } as const,
+    ],
+    data: concatBytes(Uint8Array.of(2, 0, 0, 0), u64Le(BigInt(sent + 1))),
+  })
+  for (let sent = 0; sent < 150; sent++) await world.send(stranger, naming(sent))
+  served = true
+  reads = 0
+  await world.outbox.until(() => ended(world, 1))
+  expect(outcomes(world, [1])).toEqual(['paid'])
+  expect(reads).toBeLessThan(50)
+  await world.close()
+  await endpoint.stop()
+}, 30_000)

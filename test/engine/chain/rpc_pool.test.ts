@@ -1,6 +1,7 @@
-/** A question to all providers takes every answer that comes soon, each time. */
+/** A question to all providers takes every answer that comes soon, each time, and waits for no provider that hangs. */
 import { expect, test } from 'bun:test'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { LIMITS } from '../../../engine/limits'
 
 test('a provider that answers after the quorum, but soon, is heard each time', async () => {
   const urls = ['one', 'two', 'three'].map((name) => `http://${name}.example`)
@@ -15,3 +16,31 @@ test('a provider that answers after the quorum, but soon, is heard each time', a
   }
   pool.close()
 })
+
+test('a provider that takes requests and never answers holds up no question to the others', async () => {
+  const ended = Promise.withResolvers<void>()
+  let hung = 0
+  const serve = (fetch: () => Response | Promise<Response>) =>
+    Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
+  const silent = serve(async () => {
+    hung += 1
+    await ended.promise
+    return new Response('')
+  })
+  const honest = [1, 2].map(() => serve(() => Response.json({ jsonrpc: '2.0', id: '0', result: 7 })))
+  const pool = new RpcPool(
+    [silent, ...honest].map(({ port }) => `http://127.0.0.1:${port}`),
+    60_000,
+  )
+  // The runtime has 256 requests under way at most, to all hosts together.
+  for (let time = 0; time < 300; time++) {
+    const answers = await pool.all((reader) =>
+      reader.read((endpoint, abortSignal) => endpoint.getBlockHeight().send({ abortSignal })),
+    )
+    expect(answers.map(({ at }) => at).sort()).toEqual([1, 2])
+  }
+  expect(hung).toBe(LIMITS.rpc_pending_max)
+  ended.resolve()
+  pool.close()
+  await Promise.all([silent, ...honest].map((one) => one.stop(true)))
+}, 30_000)

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type * as wire from '../../../protocol/wire/trading'
-import { fill, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
+import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
 
 const ACCOUNTS = ['alice', 'bob'] as const
 const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
@@ -96,3 +96,18 @@ test('what is written and what is not yet read the same, wherever the line betwe
     { numRuns: 8, verbose: true },
   )
 }, 30_000)
+
+test('a page that the written fills just fill says that one more waits behind it', async () => {
+  await withFolder(async (dir) => {
+    await withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      for (const n of [1, 2, 3]) recorder.record('alice', 'order.accepted', order(n, 'accepted'))
+      for (const n of [1, 2]) recorder.record('alice', 'fill.matched', fill(n, 0, 'matched'))
+      await history.flush()
+      recorder.record('alice', 'fill.matched', fill(3, 0, 'matched'))
+      const page = history.fills('alice', 0, 2)
+      expect([page.items.length, page.next_after]).toEqual([2, 5])
+      expect(history.fills('alice', 5, 2)).toMatchObject({ items: [{ order_id: id(3) }], next_after: null })
+    })
+  })
+})

@@ -17,6 +17,7 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
         return --left > 0
       }
     },
+    abandon: () => log.push('abandoned'),
   }
   const pace = {
     nowMs: () => now_ms,
@@ -30,6 +31,7 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
   const writes = writeGently(
     writer,
     (watermark) => log.push(`written ${watermark}`),
+    () => log.push('stalled'),
     () => log.push('failed'),
     pace,
   )
@@ -80,6 +82,6 @@ test('a batch that fails is told once, and nothing is written after it', async (
   await turn()
   push(2)
   await turn()
-  expect(log).toEqual(['step 1', 'failed'])
+  expect(log).toEqual(['step 1', 'abandoned', 'failed'])
   expect(await writes.idle().catch(() => 'refused')).toBe('refused')
 })

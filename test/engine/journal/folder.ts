@@ -8,7 +8,6 @@ import type {
   Appended,
   GroupSigner,
   Journal,
-  JournalFaults,
   JournalRecord,
   NewRecord,
 } from '../../../engine/journal/contract'
@@ -16,6 +15,7 @@ import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
 import { publicKeyOf } from '../../../protocol/sign'
+import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 
 export const KEY = new Uint8Array(32).fill(7)
 export const SEGMENT_BYTES = 16 * 1024
@@ -42,9 +42,9 @@ export async function withFolder(body: (dir: string) => Promise<void>): Promise<
 export async function open(
   dir: string,
   segment_bytes = SEGMENT_BYTES,
-  faults: JournalFaults = {},
+  faults?: DiskFaults,
 ): Promise<Journal> {
-  const journal = await openJournal({ dir, key: KEY, segment_bytes, faults })
+  const journal = await openJournal({ dir, key: KEY, segment_bytes, ...failing(faults) })
   journal.signAs(SIGNER)
   return journal
 }

@@ -1,10 +1,11 @@
 /** A failed write closes the journal for ever. */
 import { expect, test } from 'bun:test'
-import { JournalClosed, type JournalFaults } from '../../../engine/journal/contract'
+import { JournalClosed } from '../../../engine/journal/contract'
+import type { DiskFaults } from '../../kit/venue/failing_disk'
 import { all, failure, open, records, SEGMENT_BYTES, withFolder } from './folder'
 
 /** Appends three good groups, then two at once of which the fault takes the first write. */
-async function failing(dir: string, faults: JournalFaults): Promise<void> {
+async function failing(dir: string, faults: DiskFaults): Promise<void> {
   const journal = await open(dir, SEGMENT_BYTES, faults)
   for (let i = 1; i <= 3; i++) await journal.append(records(i, 2, 600))
   const lost = [journal.append(records(4, 2, 600)), journal.append(records(5, 2, 600))]

@@ -234,6 +234,18 @@ test('expiries of members follow the decision, after the commands that waited, b
   ])
 })
 
+test('a timer that fires in every slot until the decision leaves one cancel per order', () => {
+  const { world, ask } = closed()
+  for (let slot = 1_006; slot < 1_016; slot++) {
+    const body = { trading_key: key('b'), cancel_nonce: BigInt(slot), timeout_slots: 1, signature: SIGNATURE }
+    world.must({ kind: 'dead_man', account_id: 'bob', ...body })
+    world.must({ kind: 'slot', reopens_slot: 0, slot })
+  }
+  expect(world.state.closed!.endings).toHaveLength(1)
+  world.decide('void')
+  expect(world.state.finals.find(bytes(ask))!.reason).toBe('deadman')
+})
+
 test('an exit of the note behind a member waits, and takes what the match left', () => {
   const { world, buy } = closed({ buy: 4n })
   const note = world.state.orders.find(bytes(buy))!.collateral

@@ -13,6 +13,8 @@ import {
   DESTINATION,
   FIXED_HASH_SEED,
   key,
+  LOT,
+  QUOTE,
   SIGNATURE,
   seeded,
   World,
@@ -112,4 +114,92 @@ test('an exit whose batch is not hashed or has landed stays, whatever is reporte
   world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 25 })
   report(world, later, 'vanished')
   expect(world.state.settlement.batches.get(world.state.settlement.last_batch)!.payouts).toHaveLength(1)
+})
+
+/** The true nullifier of a note under the commitment of another. */
+const inventedFor = ({ nullifier }: NoteFact) => requestOf({ nullifier, commitment: seeded('false') })
+
+/** A resting order, and another that crosses it in the next batch. */
+function resting() {
+  const world = new World()
+  for (const id of ['alice', 'bob']) world.account(id)
+  const note = world.deposit(key('a'), QUOTE, 2_000n * LOT)
+  const named = { collateral_commitment: note.commitment, opening: note }
+  world.place('alice', key('a'), named)
+  const cross = () => {
+    world.place('bob', key('b'), { side: 'sell' })
+    return world.close()
+  }
+  return { world, note, cross }
+}
+
+/** No batch pays an exit, and the log holds each nullifier once, as the payloads and a snapshot do. */
+function expectWithout(world: World, batches: number, spent: readonly NoteFact[]): void {
+  const { state } = world
+  const payloads = Array.from({ length: batches }, (_, at) => payloadOf(state, at + 1)!)
+  expect(payloads.flatMap(({ payouts }) => payouts.filter(({ kind }) => kind === 'exit'))).toEqual([])
+  expect(payloads.map(({ nullifiers }) => nullifiers.map((one) => toHex(one)))).toEqual(spentOf(state))
+  const all = spentOf(state).flat()
+  expect(new Set(all).size).toBe(all.length)
+  for (const { nullifier } of spent) expect(all).toContain(toHex(nullifier))
+  expect(state.settlement.exits.size).toBe(0)
+  const read = decodeState(encodeState(state), FIXED_HASH_SEED)
+  expect(encodeState(read)).toEqual(encodeState(state))
+}
+
+test('an exit with the nullifier of a note that its own batch spends leaves it before it counts', () => {
+  const world = new World()
+  world.account('alice')
+  const first = withdraw(world, 'first', 1n)
+  report(world, inventedFor(first), 'finalized')
+  const second = withdraw(world, 'second', 2n)
+  world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 25 })
+  const kinds = [...world.state.settlement.batches.values()].map(({ payouts }) =>
+    payouts.map((one) => one.kind),
+  )
+  expect(kinds).toEqual([['withdrawal', 'exit'], ['withdrawal']])
+  world.hashAll()
+  expectWithout(world, 2, [first, second])
+  expect([1, 2].flatMap((id) => numbersOf(world.state, id))).toEqual([
+    [1, 'withdrawal'],
+    [2, 'withdrawal'],
+  ])
+  expect(world.state.settlement).toMatchObject({ next_payout: 3, payouts_open: 2 })
+})
+
+test('an exit with the nullifier of a note that a later batch spends leaves its own, which has not landed', () => {
+  const { world, note, cross } = resting()
+  report(world, inventedFor(note), 'finalized')
+  pack(world)
+  expect(numbersOf(world.state, 1)).toEqual([[1, 'exit']])
+  const { auctions } = cross()
+  expect(auctions[0]).toMatchObject({ volume_lots: 10 })
+  world.hashAll()
+  expectWithout(world, 2, [note])
+  expect(spentBatch(world.state, note.nullifier)?.batch_id).toBe(2)
+  expect(world.state.settlement).toMatchObject({ next_payout: 1, payouts_open: 0 })
+})
+
+test('an exit that is packed while the batch which spends its nullifier is being hashed leaves its own', () => {
+  const { world, note, cross } = resting()
+  cross()
+  report(world, inventedFor(note), 'finalized')
+  pack(world)
+  expectWithout(world, 2, [note])
+  expect(spentBatch(world.state, note.nullifier)?.batch_id).toBe(1)
+})
+
+test('a nullifier that a landed exit spent is not spent again, until its batch is taken back', () => {
+  const { world, note, cross } = resting()
+  report(world, inventedFor(note), 'finalized')
+  pack(world)
+  world.stage(1, 'submitted')
+  world.stage(1, 'confirmed')
+  cross()
+  const before = spentOf(world.state)
+  expect(() => world.hashAll()).toThrow('a nullifier is spent twice')
+  expect(spentOf(world.state)).toEqual(before)
+  world.stage(1, 'submitted')
+  world.hashAll()
+  expectWithout(world, 2, [note])
 })

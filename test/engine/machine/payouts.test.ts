@@ -5,6 +5,7 @@ import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { openPayouts, payloadOf } from '../../../engine/machine/settlement/payload'
 import { spentBatch } from '../../../engine/machine/state/batch'
+import { encodeBase58 } from '../../../protocol/base58'
 import type * as wire from '../../../protocol/wire/trading'
 import {
   BASE,
@@ -74,12 +75,17 @@ test('payouts count from 1 in payload order across batches, a reshape and an ord
   const batches = [...world.events.values()].filter(({ event }) => event.kind === 'withdrawal.confirmed')
   const numbers = batches.map(({ event }) => (event.data as wire.Withdrawal).payout_number)
   expect(numbers).toEqual([1, 3])
-  const terms = { mint: BASE, destination: DESTINATION }
+  const terms = { mint: BASE, destination: DESTINATION, signature: undefined }
   expect(openPayouts(world.state)).toEqual([
     { number: 1, ...terms, amount: 900n, batch_id: 1 },
     { number: 2, ...terms, amount: 5n, batch_id: 1 },
     { number: 3, ...terms, amount: 900n, batch_id: 2 },
   ])
+  world.payout(3, 'confirmed')
+  expect(openPayouts(world.state).at(-1)).toMatchObject({
+    number: 3,
+    signature: encodeBase58(new Uint8Array(64).fill(103)),
+  })
 })
 
 test('a payout is open from the confirmation of its batch to its own finality, and not in a dropped batch', () => {
@@ -229,8 +235,8 @@ test('a restored queue keeps its numbers and places; the state comes back from a
   land(world, 1)
   world.state = decodeState(encodeState(world.state), FIXED_HASH_SEED)
   expect(openPayouts(world.state)).toEqual([
-    { number: 4, ...terms, batch_id: 0 },
-    { number: 9, ...terms, amount: 900n, batch_id: 1 },
+    { number: 4, ...terms, batch_id: 0, signature: undefined },
+    { number: 9, ...terms, amount: 900n, batch_id: 1, signature: undefined },
   ])
   pack(world)
   expect(world.state.settlement.last_batch).toBe(1)

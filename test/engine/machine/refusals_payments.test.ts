@@ -78,6 +78,15 @@ for (const [code, change] of WITHDRAWALS) {
   })
 }
 
+test('a nearly full disk refuses a reshape, and no withdrawal', () => {
+  const { world, note } = context()
+  const env = { unavailable: 'disk_full' } as const
+  expect(refused(world, reshaping({ inputs: [note.commitment], openings: [note] }), env).code).toBe(
+    'disk_full',
+  )
+  expect(world.run(withdrawing({ ...opened(note), amount: 97n }), env).ok).toBe(true)
+})
+
 test('a withdrawal of the minimum, and one of all that its note covers, are accepted', () => {
   for (const amount of [10n, 97n]) {
     const { world, note } = context()

@@ -1,6 +1,7 @@
 /** A journal that cannot write ends the venue: nothing is served from a memory that may be ahead of the disk. */
 import { afterEach, expect, test } from 'bun:test'
-import type { JournalFaults } from '../../../engine/journal/contract'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
@@ -11,28 +12,15 @@ afterEach(async () => {
   site = new TestSite()
 })
 
-/** A venue with two orders ready to be placed, on a journal with injected faults. */
-async function failing(faults: JournalFaults) {
-  const open = await site.open({}, site.dir, faults)
-  const alice = await Trader.provisioned(open, 'alice')
-  const requests = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
-  await open.chain.finalizeLeaves()
-  return { open, alice, requests }
-}
-
-/** Writes until the first order is placed: one per group. */
-async function writesBefore(): Promise<number> {
-  const { open } = await failing({})
-  const groups = open.venue.metrics().find(({ name }) => name === 'tacit_journal_groups_total')!.value
-  await site.remove()
-  site = new TestSite()
-  return groups
-}
-
-for (const fault of ['write_fails_at', 'sync_fails_at'] as const) {
-  test(`after ${fault} every waiting and later command is refused, and the process is told to end once`, async () => {
-    const at = (await writesBefore()) + 1
-    const { open, alice, requests } = await failing({ [fault]: at })
+for (const trouble of ['write_fails', 'sync_fails'] as const) {
+  test(`once a ${trouble}, every waiting and later command is refused, and the process is told to end once`, async () => {
+    const exists = join(site.dir, 'fails')
+    const open = await site.open({}, site.dir, { while: { exists, trouble } })
+    const alice = await Trader.provisioned(open, 'alice')
+    const requests = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
+    await open.chain.finalizeLeaves()
+    await open.engine.sequencer.durable()
+    writeFileSync(exists, '')
     const answers = await Promise.all(
       requests.map((request) => refusalOf(open.venue.place('alice', request))),
     )

@@ -119,6 +119,54 @@ test('an epoch that is lost meanwhile answers at once, and the next boot has the
   loaded.facts.close()
 })
 
+test('a cancel that waits for its batch is no longer answered as pending once the lease or the epoch is lost', async () => {
+  for (const end of [lose, ({ chain }: TestVenue) => chain.sink.halted('forked')]) {
+    const { open, alice } = await trading()
+    const resting = await funded(open, alice)
+    await open.venue.place('alice', resting)
+    site.ledger.withheld = true
+    await open.chain.tick(2)
+    await open.engine.sequencer.durable()
+    const answer = refusalOf(open.venue.cancel('alice', resting.order_id, alice.cancel(resting.order_id)))
+    await turn()
+    await open.engine.sequencer.durable()
+    end(open)
+    const { code, applied } = await answer
+    expect([code, applied]).toEqual(['outcome_unknown', 'unknown'])
+    await site.remove()
+    site = new TestSite()
+  }
+}, 30_000)
+
+test('what a drain finds on its way to the disk is not released without a lease', async () => {
+  const { open, alice } = await trading()
+  const resting = await funded(open, alice)
+  await open.venue.place('alice', resting)
+  const { snapshotting, loaded } = open.engine
+  const synced = Promise.withResolvers<void>()
+  const append = loaded.journal.append.bind(loaded.journal)
+  loaded.journal.append = async (...group) => {
+    const appended = await append(...group)
+    await synced.promise
+    return appended
+  }
+  let answer: Promise<{ code: string }> | undefined
+  // The last moment at which a cancel is accepted.
+  const stop = snapshotting.stop.bind(snapshotting)
+  snapshotting.stop = async () => {
+    answer = refusalOf(open.venue.cancel('alice', resting.order_id, alice.cancel(resting.order_id)))
+    await stop()
+  }
+  const drained = open.venue.drain()
+  while (open.venue.status().matching !== 'stopped') await turn()
+  lose(open)
+  synced.resolve()
+  await held(open)
+  site.later_ms += LIMITS.outcome_unknown_after_ms
+  expect((await answer!).code).toBe('outcome_unknown')
+  await drained
+}, 30_000)
+
 test('a new epoch serves when the lease of the one before is over, and at once when that was released', async () => {
   const lease_ms = 400
   await (await site.open({ lease_ms })).close()

@@ -167,12 +167,11 @@ export function exitAccount(
   return { pubkey: encodeBase58(random()), account: { ...account, ...rest } }
 }
 
-export const inventedExit = (...exit: Parameters<typeof exitAccount>): Lies => {
-  const entry = exitAccount(...exit)
-  return {
-    getProgramAccounts: (result, { params }) => {
-      const { context, value } = result as Context & { value: unknown[] }
-      return isExitRead(params) ? { context, value: [...value, entry] } : undefined
-    },
-  }
-}
+export const inventedExits = (entries: readonly ReturnType<typeof exitAccount>[]): Lies => ({
+  getProgramAccounts: (result, { params }) => {
+    const { context, value } = result as Context & { value: unknown[] }
+    return isExitRead(params) ? { context, value: [...value, ...entries] } : undefined
+  },
+})
+export const inventedExit = (...exit: Parameters<typeof exitAccount>): Lies =>
+  inventedExits([exitAccount(...exit)])

@@ -91,10 +91,10 @@ export const bendConfig = (result: unknown, change: Change): unknown => bendAcco
 export const bendTree = (result: unknown, change: Change): unknown => bendAccounts(result, 2, change)
 
 /** @param kind first byte of the account */
-function bendAccounts(result: unknown, kind: number, change: Change): unknown {
+export function bendAccounts(result: unknown, kind: number, change: Change): unknown {
   for (const account of (result as Accounts).value) {
     const data = account && Buffer.from(account.data[0], 'base64')
-    if (!data || data.length !== BYTES[kind] || data[0] !== kind) continue
+    if (!data || data[0] !== kind || data.length !== (BYTES[kind] ?? data.length)) continue
     change(data)
     account!.data[0] = data.toString('base64')
   }

@@ -69,12 +69,12 @@ export class EmbeddedTrading {
     return bought
   }
 
-  async events(account_id: string): Promise<wire.AccountEvent[]> {
-    return (await this.site.venue.events(account_id, { after: 0, limit: 500 })).items
+  async events(account_id: string, after = 0): Promise<wire.AccountEvent[]> {
+    return (await this.site.venue.events(account_id, { after, limit: 500 })).items
   }
 
-  async until(account_id: string, wanted: (event: wire.AccountEvent) => boolean): Promise<void> {
-    while (!(await this.events(account_id)).some(wanted)) await soon()
+  async until(account_id: string, wanted: (event: wire.AccountEvent) => boolean, after = 0): Promise<void> {
+    while (!(await this.events(account_id, after)).some(wanted)) await soon()
   }
 
   /** Resolves once the account on chain is there, or gone, for good. */

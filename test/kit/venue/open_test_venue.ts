@@ -8,13 +8,13 @@ import { loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
-import type { JournalFaults } from '../../../engine/journal/contract'
 import type { KeysPort } from '../../../engine/ports'
 import { venueOf } from '../../../engine/venue_methods'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
 import { publicKeyOf } from '../../../protocol/sign'
+import { type DiskFaults, failing } from './failing_disk'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
 import { type TestAccounts, testAccounts } from './test_accounts'
@@ -120,24 +120,21 @@ export class TestSite {
   later_ms = 0
   /** The chain's clock; a test may move it. */
   unixMs = (): number => Date.now()
+  /** The host's wall clock, years off, which nothing may notice. */
+  wall_ms = 7
   private running: TestVenue | undefined
 
   /** `faults` counts the journal's writes from this opening. */
-  async open(
-    change: Partial<EngineConfig> = {},
-    dir = this.dir,
-    faults: JournalFaults = {},
-  ): Promise<TestVenue> {
+  async open(change: Partial<EngineConfig> = {}, dir = this.dir, faults?: DiskFaults): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
     this.ledger.unixMs = () => this.unixMs()
     const chain = new MemoryChain(this.ledger)
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    // The host's wall clock is years off, which nothing may notice.
-    const clock = { unixMs: () => 7, monotonicMs: () => performance.now() + this.later_ms }
+    const clock = { unixMs: () => this.wall_ms, monotonicMs: () => performance.now() + this.later_ms }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, faults })
+    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
     const mints = await chain.readMints()
     let accounts!: TestAccounts
     const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) => {

@@ -1,5 +1,6 @@
 /** Admin changes are announced first and take effect later, so that users can leave in between. */
 import { expect, test } from 'bun:test'
+import { u64Le } from '../../../protocol/bytes'
 import {
   authorizeRestoreInstruction,
   declareOutageInstruction,
@@ -8,6 +9,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
+import { freezeInstruction } from '../../../protocol/vault/exits'
 import { EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../kit/vault/open_vault'
 import { testKey } from '../../kit/vault/vault_chain'
 import { WindDown } from '../../kit/vault/wind_down'
@@ -15,6 +17,8 @@ import { WindDown } from '../../kit/vault/wind_down'
 const NOW_S = 1_800_000_000
 const EFFECTIVE_S = NOW_S + 2 * EXIT_DELAY_S
 const DAY_S = 86_400
+/** In a config account (protocol/vault/accounts.ts). */
+const EXIT_DELAY_AT = 32
 const next = testKey('next')
 
 for (const [name, instruction, field, pending] of [
@@ -156,6 +160,12 @@ test('a restore that nobody made is void 30 days after it took effect', () => {
   expect(restore()).toBe('landed')
 })
 
+const setExitDelay = ({ chain, program }: OpenVault, exit_delay_s: number): void => {
+  const { data, lamports } = chain.account(chain.vault.config)!
+  data.set(u64Le(BigInt(exit_delay_s)), EXIT_DELAY_AT)
+  chain.setAccount(chain.vault.config, data, program, lamports)
+}
+
 test('an outage is declared by the admin, for at most three exit delays, once in 90 days', () => {
   const vault = new OpenVault()
   const admin = { program: vault.program, admin: vault.admin.key }
@@ -171,6 +181,32 @@ test('an outage is declared by the admin, for at most three exit delays, once in
   vault.chain.setTime(2_000, NOW_S + 90 * DAY_S)
   expect(declare(1)).toBe('landed')
   expect(vault.chain.config()).toMatchObject({ outage_at_s: NOW_S + 90 * DAY_S, outage_extra_s: 1 })
+})
+
+test('the next outage waits until each deadline that the last one extended is over', () => {
+  const down = new WindDown()
+  const { vault, chain } = down
+  const delay_s = 30 * DAY_S
+  setExitDelay(vault, delay_s)
+  const note = down.deposit(40_000n)
+  down.request(note)
+  const requested_s = NOW_S
+  const declare = (extra_s: number) =>
+    errorOf(chain.send(declareOutageInstruction({ program: vault.program, admin: vault.admin.key, extra_s })))
+  const declared_s = requested_s + delay_s - 1
+  chain.setTime(2_000, declared_s)
+  expect(declare(90 * DAY_S)).toBe('landed')
+  const freezable_s = requested_s + delay_s + 90 * DAY_S
+  const freeze = () => chain.outcome(freezeInstruction(vault.program, note.nullifier))
+  chain.setTime(3_000, declared_s + 90 * DAY_S)
+  expect(declare(1)).toBe('outage_too_soon')
+  chain.setTime(3_000, freezable_s)
+  expect(freeze()).toBe('deadline_not_reached')
+  chain.setTime(3_000, declared_s + 120 * DAY_S - 1)
+  expect(declare(1)).toBe('outage_too_soon')
+  expect(freeze()).toBe('landed')
+  chain.setTime(3_000, declared_s + 120 * DAY_S)
+  expect(declare(1)).toBe('landed')
 })
 
 test('an outage is not declared in a frozen vault', () => {

@@ -7,7 +7,7 @@ import { Fields, setU64, u64At, wordAt } from './fields'
 /** 30 days. */
 export const ANNOUNCEMENT_LIFE_S = 2_592_000n
 /** 90 days. */
-const OUTAGE_SPACING_S = 7_776_000n
+const OUTAGE_SPACING_MIN_S = 7_776_000n
 const [ANNOUNCE, APPLY, CANCEL] = [0, 1, 2]
 
 /** `rotate_signer` and `set_admin`: announced, effective twice the exit delay later, applied or cancelled. */
@@ -79,7 +79,9 @@ export function judgeDeclareOutage(call: Call): void {
   must(!isFrozen(config), 'an outage of a frozen vault')
   must(extra_s >= 1n && extra_s <= 3n * u64At(config, CONFIG.exit_delay_s), 'an outage too long')
   const now_s = BigInt(call.clock.unix_s)
-  must(now_s >= u64At(config, CONFIG.outage_at_s) + OUTAGE_SPACING_S, 'an outage too soon')
+  const extended_s = u64At(config, CONFIG.exit_delay_s) + u64At(config, CONFIG.outage_extra_s)
+  const spacing_s = extended_s > OUTAGE_SPACING_MIN_S ? extended_s : OUTAGE_SPACING_MIN_S
+  must(now_s >= u64At(config, CONFIG.outage_at_s) + spacing_s, 'an outage too soon')
   setU64(config, CONFIG.outage_at_s, now_s)
   setU64(config, CONFIG.outage_extra_s, extra_s)
 }

@@ -65,11 +65,12 @@ export const planUnpause: Planner = (world) => ({
   due: world.config().paused,
 })
 
-const OUTAGE_SPACING_S = 7_776_000
+const OUTAGE_SPACING_MIN_S = 7_776_000
 
 export const planDeclareOutage: Planner = (world) => {
-  const { exit_delay_s, outage_at_s, frozen } = world.config()
+  const { exit_delay_s, outage_at_s, outage_extra_s, frozen } = world.config()
+  const spacing_s = Math.max(OUTAGE_SPACING_MIN_S, exit_delay_s + outage_extra_s)
   const extra_s = 1 + world.chance.below(3 * exit_delay_s)
   const instruction = declareOutageInstruction({ ...adminOf(world), extra_s })
-  return { instruction, due: !frozen && world.clock.unix_s >= outage_at_s + OUTAGE_SPACING_S }
+  return { instruction, due: !frozen && world.clock.unix_s >= outage_at_s + spacing_s }
 }

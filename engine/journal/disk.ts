@@ -1,0 +1,77 @@
+/** Names the calls by which journal and snapshots reach the disk: a test puts a simulated disk in their place. */
+
+import * as fs from 'node:fs'
+import { open, rename, rm, statfs } from 'node:fs/promises'
+
+/** What the callers use of an open file. */
+export type DiskFile = {
+  write(bytes: Uint8Array, from: number, length: number, at: number | null): Promise<{ bytesWritten: number }>
+  datasync(): Promise<void>
+  sync(): Promise<void>
+  close(): Promise<void>
+}
+export type Disk = {
+  list(dir: string): string[]
+  exists(path: string): boolean
+  size(path: string): number
+  openSync(path: string, flags: 'r' | 'r+'): number
+  closeSync(fd: number): void
+  read(fd: number, into: Uint8Array, from: number, length: number, at: number): number
+  write(fd: number, bytes: Uint8Array, from: number, length: number, at: number): number
+  sync(fd: number): void
+  datasync(fd: number): void
+  truncate(path: string, bytes: number): void
+  renameSync(from: string, to: string): void
+  rmSync(path: string): void
+  /** Creates or empties a file that only the owner reads. */
+  create(path: string): Promise<DiskFile>
+  rename(from: string, to: string): Promise<void>
+  rm(path: string): Promise<void>
+  /** Bytes that this process may still allocate on the volume of a folder. */
+  freeBytes(dir: string): Promise<number>
+}
+
+export const disk: Disk = {
+  list: (dir) => fs.readdirSync(dir),
+  exists: (path) => fs.existsSync(path),
+  size: (path) => fs.statSync(path).size,
+  openSync: fs.openSync,
+  closeSync: fs.closeSync,
+  read: fs.readSync,
+  write: fs.writeSync,
+  sync: fs.fsyncSync,
+  datasync: fs.fdatasyncSync,
+  truncate: fs.truncateSync,
+  renameSync: fs.renameSync,
+  rmSync: (path) => fs.rmSync(path, { force: true }),
+  create: (path) => open(path, 'w', 0o600),
+  rename,
+  rm: (path) => rm(path, { force: true }),
+  freeBytes: async (dir) => {
+    const { bavail, bsize } = await statfs(dir)
+    return bavail * bsize
+  },
+}
+
+/** Writes the first `length` bytes. @throws Error when the disk takes none */
+export function writeWhole(fd: number, bytes: Uint8Array, length: number, at: number): void {
+  for (let done = 0; done < length; ) {
+    const written = disk.write(fd, bytes, done, length - done, at + done)
+    if (written <= 0) throw new Error('the disk took no byte of a write')
+    done += written
+  }
+}
+
+/** Like `writeWhole`, off this thread; `at` null appends. */
+export async function writeFileWhole(
+  file: DiskFile,
+  bytes: Uint8Array,
+  length: number,
+  at: number | null,
+): Promise<void> {
+  for (let done = 0; done < length; ) {
+    const { bytesWritten } = await file.write(bytes, done, length - done, at === null ? null : at + done)
+    if (bytesWritten <= 0) throw new Error('the disk took no byte of a write')
+    done += bytesWritten
+  }
+}

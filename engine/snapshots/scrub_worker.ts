@@ -1,0 +1,65 @@
+/** Runs the thread that verifies old segments and snapshots one after another, each on request. */
+
+import { constants, setPriority } from 'node:os'
+import { join } from 'node:path'
+import { disk } from '../journal/disk'
+import { checkSegment } from '../journal/read_segments'
+import { segmentName, segmentNumber } from '../journal/segment_files'
+import { openSnapshotStore, snapshotName } from '../journal/snapshot_store'
+import type { Scrubbed } from './scrub'
+
+declare const self: Worker
+
+// Linux applies the priority to the calling thread only.
+setPriority(constants.priority.PRIORITY_LOW)
+
+/** A file and its check, which throws when the file is damaged. */
+type Check = { name: string; path: string; verify(): void }
+
+function checks({ journal_dir, snapshots_dir, key }: Scrubbed): Check[] {
+  const numbers = disk
+    .list(journal_dir)
+    .map(segmentNumber)
+    .filter((number) => number !== undefined)
+    .sort((a, b) => a - b)
+  const snapshots = openSnapshotStore({ dir: snapshots_dir, key })
+  // The newest segment is still being written.
+  const segments = numbers.slice(0, -1).map((number) => ({
+    name: segmentName(number),
+    path: join(journal_dir, segmentName(number)),
+    verify: () => checkSegment({ dir: journal_dir, key }, number),
+  }))
+  const files = snapshots.seqs().map((seq) => ({
+    name: snapshotName(seq),
+    path: join(snapshots_dir, snapshotName(seq)),
+    verify: () => snapshots.verify(seq),
+  }))
+  return [...segments, ...files].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+function isWhole(check: Check): boolean {
+  try {
+    check.verify()
+    return true
+  } catch {
+    return false
+  }
+}
+
+const damaged = new Set<string>()
+let last = ''
+
+/** Verifies the file behind the last one; after the newest comes the oldest. */
+function next(where: Scrubbed): string[] {
+  const all = checks(where)
+  for (const name of damaged) if (!all.some((one) => one.name === name)) damaged.delete(name)
+  const check = all.find(({ name }) => name > last) ?? all[0]
+  if (check === undefined) return []
+  last = check.name
+  // A file that was deleted meanwhile is not damaged.
+  if (isWhole(check) || !disk.exists(check.path)) damaged.delete(check.name)
+  else damaged.add(check.name)
+  return [...damaged]
+}
+
+self.onmessage = ({ data }: MessageEvent<Scrubbed>) => self.postMessage(next(data))

@@ -1,0 +1,24 @@
+/** Logs the reasons of the venue's status whenever they change. */
+
+import type { SystemStatus } from '../protocol/wire/public'
+import type { Log } from './edge/log'
+
+/** Looks at once and then at intervals; returns the end of it. */
+export function watchStatus(
+  status: () => Pick<SystemStatus, 'ready' | 'reasons'>,
+  log: Log,
+  every_ms: number,
+): () => void {
+  let last = ''
+  const look = () => {
+    const { ready, reasons } = status()
+    const reason = reasons.join('; ')
+    if (reason === last) return
+    last = reason
+    log.write(ready ? 'info' : 'warn', 'status_changed', { reason })
+  }
+  look()
+  const timer = setInterval(look, every_ms)
+  timer.unref()
+  return () => clearInterval(timer)
+}

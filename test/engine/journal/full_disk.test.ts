@@ -1,0 +1,134 @@
+/** A journal whose disk has no room for its next segment waits for it, and loses nothing that it acknowledged. */
+import { afterEach, expect, test } from 'bun:test'
+import type { Reply, Request } from '../../../engine/journal/contract'
+import { type Disk, disk } from '../../../engine/journal/disk'
+import { encodeGroup } from '../../../engine/journal/frame'
+import { JournalServer } from '../../../engine/journal/journal_server'
+import { SimulatedDisk } from '../../kit/simulated_disk'
+import { KEY, records, SIGNER } from './folder'
+
+const real = { ...disk }
+afterEach(() => void Object.assign(disk, real))
+
+type Created = Awaited<ReturnType<Disk['create']>>
+
+/** A journal in this thread, on a simulated disk whose new files `write` writes. */
+function opened() {
+  const simulated = new SimulatedDisk(() => 0)
+  simulated.start()
+  Object.assign(disk, simulated.disk)
+  const replies: Reply[] = []
+  const server = new JournalServer((reply) => void replies.push(reply))
+  const serve = (request: Request) => server.receive(request)
+  const open = () => serve({ op: 'open', dir: '/journal', key: KEY, segment_bytes: 4_096 })
+  let seq = 0
+  const append = () =>
+    serve({ op: 'append', group: encodeGroup(records(1, 1, 900), ++seq, new Uint8Array(32)) })
+  const durable = () =>
+    replies.reduce((sum, reply) => sum + (reply.op === 'durable' ? reply.proofs.length / 96 : 0), 0)
+  const has = (op: Reply['op']) => replies.some((reply) => reply.op === op)
+  return { simulated, serve, open, append, durable, has, replies }
+}
+
+/** New files refuse their writes with this code, until it is undefined. */
+function refusing(code: () => string | undefined): void {
+  const { create } = disk
+  disk.create = async (path) => {
+    const file = await create(path)
+    const write: Created['write'] = (bytes, from, length, at) => {
+      const failed = code()
+      if (failed === undefined) return file.write(bytes, from, length, at)
+      return Promise.reject(Object.assign(new Error(failed), { code: failed }))
+    }
+    return { ...file, write }
+  }
+}
+
+const until = async (holds: () => boolean) => {
+  while (!holds()) await Bun.sleep(1)
+}
+const turns = async (count: number) => {
+  for (let i = 0; i < count; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+}
+
+test('groups wait for space, and are written once there is some', async () => {
+  const { serve, open, append, durable, has } = opened()
+  let code: string | undefined
+  refusing(() => code)
+  open()
+  serve({ op: 'sign_as', signer: SIGNER })
+  append()
+  await until(() => durable() === 1)
+  // The spare that is ready by now gives the journal one more segment.
+  code = 'ENOSPC'
+  for (let i = 0; i < 9; i++) append()
+  await turns(20)
+  const written = durable()
+  expect(written).toBeLessThan(10)
+  expect(has('failed')).toBe(false)
+  expect(disk.exists('/journal/spare.unfinished')).toBe(false)
+  code = undefined
+  await until(() => durable() === 10)
+  serve({ op: 'close' })
+  await until(() => has('closed'))
+})
+
+test('a spare that failed for another reason is made again when it is needed', async () => {
+  const { serve, open, append, durable, has } = opened()
+  let code: string | undefined = 'EIO'
+  refusing(() => code)
+  open()
+  await turns(5)
+  code = undefined
+  serve({ op: 'sign_as', signer: SIGNER })
+  append()
+  await until(() => durable() === 1 || has('failed'))
+  expect(durable()).toBe(1)
+})
+
+test('an error that is not a lack of space closes the journal when the spare is needed', async () => {
+  const { serve, open, append, has } = opened()
+  refusing(() => 'EIO')
+  open()
+  serve({ op: 'sign_as', signer: SIGNER })
+  append()
+  await until(() => has('failed'))
+})
+
+test('a close does not wait for space', async () => {
+  const { serve, open, append, durable, has } = opened()
+  refusing(() => 'ENOSPC')
+  open()
+  serve({ op: 'sign_as', signer: SIGNER })
+  append()
+  await turns(5)
+  serve({ op: 'close' })
+  await until(() => has('closed'))
+  expect(has('failed')).toBe(true)
+  expect(durable()).toBe(0)
+})
+
+test('a disk that takes no byte of a write closes the journal, and one that takes some is written to again', async () => {
+  const { simulated, serve, open, append, durable, has } = opened()
+  open()
+  serve({ op: 'sign_as', signer: SIGNER })
+  append()
+  await until(() => durable() === 1)
+  const { write } = simulated.disk
+  disk.write = (fd, bytes, from, length, at) => write(fd, bytes, from, Math.min(length, 100), at)
+  append()
+  await until(() => durable() === 2)
+  disk.write = () => 0
+  append()
+  await until(() => has('failed'))
+  expect(durable()).toBe(2)
+})
+
+test('a read-only disk is named at the opening, and nothing is changed', () => {
+  const { open, replies } = opened()
+  disk.sync = () => {
+    throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' })
+  }
+  open()
+  expect(replies).toMatchObject([{ op: 'refused', failure: { message: 'EROFS: read-only file system' } }])
+})

@@ -1,0 +1,116 @@
+/** A quorum invents exits with the true nullifiers of notes that trade: they leave their batches, or the venue halts. */
+import { afterEach, expect, test } from 'bun:test'
+import { fromHex } from '../../../protocol/bytes'
+import { nullifierOf } from '../../../protocol/notes/notes'
+import { bytes } from '../../kit/venue/memory_chain'
+import { QUOTE_MINT, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { type Deposit, element, Trader } from '../../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+async function trading() {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const money = alice.deposit('quote', 200_000_000n)
+  const goods = bob.deposit('base', 3_000_000_000n)
+  await open.chain.finalizeLeaves()
+  return { open, alice, bob, money, goods }
+}
+
+/** An open request with the true nullifier of the note and a commitment that names none. */
+const invent = ({ chain }: TestVenue, { commitment, opening }: Deposit) =>
+  chain.sink.exitRequested({
+    nullifier: nullifierOf(fromHex(commitment, 32)!, fromHex(opening.blinding, 32)!),
+    commitment: element(),
+    mint: QUOTE_MINT,
+    amount: 200_000_000n,
+    destination: bytes(32),
+    deadline_unix_s: 4_000_000_000,
+    request_account: bytes(32),
+    refund_inner: element(),
+    stage: 'finalized',
+  })
+
+/** Lands every batch that is packed, on a ledger that counts payouts and liabilities like the program. */
+async function landAll({ engine, chain, ledger, fatal }: TestVenue, batches: number): Promise<void> {
+  for (let landed = 0; landed < batches; landed++) await chain.settleNext()
+  expect(engine.state.settlement.last_batch).toBe(batches)
+  expect(ledger.settled.flatMap(({ payouts }) => payouts.filter(({ kind }) => kind === 'exit'))).toEqual([])
+  expect(engine.hash.spent()).toEqual({ batch_count: batches, root: ledger.spent.root() })
+  expect(engine.state.settlement.exits.size).toBe(0)
+  expect(fatal).toEqual([])
+}
+
+/** Alice's order rests, the invented exit of its note is packed as batch 1, and Bob's order crosses hers. */
+async function packedBefore({ open, alice, bob, money, goods }: Awaited<ReturnType<typeof trading>>) {
+  await open.venue.place('alice', alice.place(money))
+  await invent(open, money)
+  await open.chain.tick(2)
+  await open.chain.outbox.waitForPayload(1)
+  return () => open.venue.place('bob', bob.place(goods, { side: 'sell' })).then(() => open.chain.tick(2))
+}
+
+test('in the batch that spends the note: it leaves before it counts, and the venue runs on', async () => {
+  const { open, alice, money } = await trading()
+  await open.venue.withdraw('alice', alice.withdrawal(money, 199_999_000n, bytes(32)))
+  await invent(open, money)
+  await open.chain.tick(2)
+  await open.engine.pump.idle()
+  expect(open.chain.outbox.payload(1)!.payouts.map(({ kind, number }) => [kind, number])).toEqual([
+    ['withdrawal', 1],
+  ])
+  await landAll(open, 1)
+  expect(open.venue.status()).toMatchObject({ ready: true, matching: 'running' })
+})
+
+test('in an earlier batch that has not landed: it leaves, and the process starts once again', async () => {
+  const parts = await trading()
+  const cross = await packedBefore(parts)
+  const { open } = parts
+  await cross()
+  await open.engine.pump.idle()
+  expect(open.fatal.map(({ message }) => message)).toEqual([
+    'exits that were never requested left their batches',
+  ])
+  expect(open.venue.status().reasons[0]).toStartWith('exits_disproved: ')
+  // What this process has signed is of the batch as it was.
+  expect(open.chain.outbox.payload(1)).toBeUndefined()
+  await open.close()
+  const again = await site.open()
+  await landAll(again, 2)
+  expect(again.venue.status()).toMatchObject({ ready: true, matching: 'running' })
+})
+
+test('in a batch that a quorum shows as landed: the venue halts, also after a start, until it is taken back', async () => {
+  const parts = await trading()
+  const cross = await packedBefore(parts)
+  const { open } = parts
+  const stage = { batch_id: 1, signature: bytes(64), slot: open.ledger.slot }
+  for (const one of ['submitted', 'confirmed'] as const)
+    await open.chain.outbox.recordStage({ ...stage, stage: one })
+  await cross()
+  await open.engine.pump.idle()
+  await open.engine.sequencer.durable()
+  const reason = "the note tree on chain, or what was spent, differs from the venue's"
+  expect(open.venue.status().reasons[0]).toStartWith(reason)
+  expect(open.fatal).toEqual([])
+  await open.close()
+  const again = await site.open()
+  await again.engine.pump.idle()
+  expect(again.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  expect(again.venue.status().reasons[0]).toStartWith(reason)
+  expect(again.fatal).toEqual([])
+  await again.chain.outbox.recordStage({ ...stage, stage: 'submitted' })
+  await again.engine.pump.idle()
+  expect(again.fatal).toHaveLength(1)
+  await again.close()
+  const last = await site.open()
+  last.chain.sink.resumed('root_mismatch')
+  await landAll(last, 2)
+  expect(last.venue.status()).toMatchObject({ ready: true, matching: 'running' })
+})

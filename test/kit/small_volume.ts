@@ -1,0 +1,56 @@
+/** Mounts a small volume in memory, which a test can fill; only root may. */
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const made = () => mkdtempSync(join(tmpdir(), 'tacit-volume-'))
+const mount = (size: string, dir: string) =>
+  spawnSync('/bin/mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
+
+export function isMountable(): boolean {
+  const dir = made()
+  const mounted = mount('64k', dir)
+  if (mounted) spawnSync('/bin/umount', [dir])
+  rmSync(dir, { recursive: true })
+  return mounted
+}
+
+export async function withSmallVolume(size: string, body: (dir: string) => Promise<void>): Promise<void> {
+  const dir = made()
+  if (!mount(size, dir)) throw new Error('no volume was mounted')
+  try {
+    await body(dir)
+  } finally {
+    // Lazy: the thread of the test may hold files of it still.
+    spawnSync('/bin/umount', ['-l', dir])
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+/** From now on the volume takes no writes, or takes them again. */
+export function setReadOnly(dir: string, read_only: boolean): void {
+  const option = read_only ? 'remount,ro' : 'remount,rw'
+  if (spawnSync('/bin/mount', ['-o', option, dir]).status !== 0)
+    throw new Error('the volume was not remounted')
+}
+
+/** Takes the rest of the volume; returns what gives it back. */
+export function fillUp(dir: string): () => void {
+  const fillers: string[] = []
+  for (const bytes of [2 ** 16, 2 ** 12]) {
+    for (let full = false; !full; ) {
+      const path = join(dir, `filler.${fillers.length}`)
+      fillers.push(path)
+      try {
+        writeFileSync(path, new Uint8Array(bytes))
+      } catch {
+        full = true
+      }
+    }
+  }
+  return () => {
+    for (const path of fillers) rmSync(path, { force: true })
+  }
+}

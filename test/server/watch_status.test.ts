@@ -1,0 +1,28 @@
+/** Each change of the status is one line of the log. */
+import { expect, test } from 'bun:test'
+import { openLog } from '../../server/edge/log'
+import { watchStatus } from '../../server/watch_status'
+
+test('reasons that come and go are logged once each', async () => {
+  const lines: string[] = []
+  const states = [
+    { ready: true, reasons: [] },
+    { ready: false, reasons: ['disk_full: free some'] },
+    { ready: false, reasons: ['disk_full: free some'] },
+    { ready: true, reasons: ['history_stalled: look'] },
+    { ready: true, reasons: [] },
+  ]
+  let at = 0
+  const log = openLog(
+    (line) => void lines.push(line),
+    () => 1,
+  )
+  const stop = watchStatus(() => states[Math.min(at++, 4)]!, log, 0)
+  while (at < 8) await Bun.sleep(1)
+  stop()
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { unix_ms: 1, level: 'warn', event: 'status_changed', reason: 'disk_full: free some' },
+    { unix_ms: 1, level: 'info', event: 'status_changed', reason: 'history_stalled: look' },
+    { unix_ms: 1, level: 'info', event: 'status_changed', reason: '' },
+  ])
+})
