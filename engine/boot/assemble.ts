@@ -59,11 +59,7 @@ export function assemble(
 ) {
   const { history, state } = loaded
   const { chain, hash } = ports
-  // No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place.
-  const clock: ClockPort = {
-    unixMs: () => chain.view().unix_ms,
-    monotonicMs: () => ports.clock.monotonicMs(),
-  }
+  const clock = clockOf(ports)
   const files = openFiles(config, ports.keys, loaded)
   const availability = new Availability(
     chain,
@@ -144,6 +140,11 @@ function bookOf(
     },
     unixMs,
   }
+}
+
+/** No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place. */
+function clockOf({ chain, clock }: EnginePorts): ClockPort {
+  return { unixMs: () => chain.view().unix_ms, monotonicMs: () => clock.monotonicMs() }
 }
 
 /** What watches the files while the venue runs. */
