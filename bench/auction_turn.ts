@@ -13,6 +13,7 @@ import { execute } from '../engine/machine/rules/execute'
 import type { Outcome } from '../engine/machine/state/outcome'
 import { createState, type State } from '../engine/machine/state/state'
 import { auctionRecord } from '../engine/sequencer/records'
+import { DEFAULT_LIMITS } from '../tools/account/call_operator'
 import { type Figure, inFolder, median, numbers, random, report } from './kit/figures'
 import {
   ACCOUNTS,
@@ -58,9 +59,10 @@ function restingState(orders: readonly CommandBody[]): State {
   run(state, { kind: 'configure', settings: { instruments, mints, fee_key, fee_anchor, ...terms } })
   run(state, { kind: 'slot', reopens_slot: 0, slot: SLOT })
   for (let at = 0; at < ACCOUNTS; at++) {
-    const limits = { orders_live_max: ORDERS_OF_ACCOUNT, keys_max: 10_000, record: new Uint8Array() }
-    const account_id = `bench-${at}`
-    run(state, { kind: 'account_record', account_id, version: 1, status: 'active', ...limits })
+    const limits = { ...DEFAULT_LIMITS, orders_live_max: ORDERS_OF_ACCOUNT }
+    const terms = { version: 1, state: 'active', limits, signature: new Uint8Array(64) } as const
+    const account_key = elementNamed(`account ${at}`)
+    run(state, { kind: 'account_record', account_id: `bench-${at}`, account_key, ...terms })
   }
   const leaves = orders.map((_, at) => elementNamed(`note ${at}`))
   run(state, { kind: 'leaves', first_index: 0, leaves, slot: SLOT })

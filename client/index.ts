@@ -46,6 +46,11 @@ export {
   prepareWithdrawal,
 } from './wallet/prepare'
 
+// Accounts: the login belongs to the account key, which derives from the seed.
+
+export { deriveAccountKey } from '../protocol/notes/derive'
+export { type CredentialTerms, newCredential, prepareRebind, revokeCredential } from './wallet/account'
+
 // Absorbing: account events, and the facts of the chain and the venue that no event carries.
 
 export { absorbEvent, WalletMismatch } from './wallet/absorb'

@@ -57,16 +57,10 @@ export type PlaceFields = Omit<
 export type CancelFields = Parsed<typeof wire.CancelParams>
 export type CancelAllFields = Parsed<typeof wire.CancelAllRequest>
 
-/** Provisioned by the operator; `record` is the signed record as received, opaque here. */
-export type AccountRecord = {
-  kind: 'account_record'
-  account_id: string
-  version: number
-  status: 'active' | 'suspended'
-  orders_live_max: number
-  keys_max: number
-  record: Uint8Array
-}
+/** Signed by the operator: admits an account key, changes limits and state. */
+export type AccountRecord = { kind: 'account_record'; account_id: string } & Parsed<
+  typeof wire.AdmissionRequest
+>
 export type Place = { kind: 'place'; account_id: string; origin: string | undefined } & PlaceFields
 export type Cancel = { kind: 'cancel'; account_id: string } & CancelFields
 /** `cancel.order_id` is the old order; both bodies carry the same trading key. Both take effect or neither. */
@@ -96,6 +90,21 @@ export type Reshape = {
   /** Aligned with `inputs`. */
   openings: (NoteFact | undefined)[]
 } & Omit<Parsed<typeof wire.ReshapeRequest>, 'openings'>
+
+/** A credential in force. `credential_id` is its key in hex. */
+export type Credential = Pick<
+  Parsed<typeof wire.CredentialRequest>,
+  'version' | 'secret_hash' | 'passphrase_digest' | 'salt' | 'expiry_s'
+> & { credential_id: string; kind: Exclude<wire.CredentialRequest['kind'], 'revoke'> }
+/** Signed with the account key: sets or revokes a credential. */
+export type CredentialSet = { kind: 'credential'; account_id: string } & Omit<
+  Parsed<typeof wire.CredentialRequest>,
+  'kind' | 'account_key'
+> & { grants: wire.CredentialRequest['kind'] }
+/** A token is about to be issued for this version of a credential. */
+type Login = { kind: 'login'; account_id: string; credential_id: string; version: number }
+/** Signed with the trading key: moves it to the account and cancels its orders. */
+export type Rebind = { kind: 'rebind'; account_id: string } & Parsed<typeof wire.RebindRequest>
 
 type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
 type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
@@ -223,6 +232,9 @@ export type CommandBody =
   | QueueRestored
   | SnapshotTaken
   | Released
+  | CredentialSet
+  | Login
+  | Rebind
 
 /** A command with the chain time it was sequenced at. */
 export type Command = CommandBody & { unix_ms: number }

@@ -5,7 +5,6 @@ import { loadState } from './boot/load_state'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
-import { restoreAccounts } from './operator'
 import type { ChainPort, ClockPort, HashPort, KeysPort } from './ports'
 import type { Venue } from './venue'
 import { venueOf } from './venue_methods'
@@ -51,15 +50,15 @@ export async function openVenue({
   const faults = checkConfig(config)
   if (faults.length > 0) throw new ConfigInvalid(faults)
   const { chain, clock, keys } = ports
+  const { token_ttl_s } = config
   const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
   const loaded = await loadState(config, ports, vault)
-  const { credential_key } = keys
-  const { operator_key, token_ttl_s } = config
-  const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
   const restore = isRestore(config, vault, loaded.state)
   const first = restore ? restoredConfig(vault) : vault
-  const engine = assemble(config, ports, loaded, { config: first, mints })
-  restoreAccounts(engine, accounts)
+  const { credential_key } = keys
+  const engine = assemble(config, ports, loaded, { config: first, mints }, (book) =>
+    openAccounts({ credential_key, clock, token_ttl_s, book }),
+  )
   await start(engine, first, restore)
-  return venueOf(engine, accounts)
+  return venueOf(engine)
 }

@@ -31,18 +31,21 @@ export const LIMITS = {
 
   // Accounts and logins
 
-  /** Accounts of the venue; the operator's listener rejects more. */
+  /** Accounts of the venue; a further admission is refused. */
   accounts_max: 100_000,
+  /** Credentials of one account, and changes that GET /account lists. */
+  account_credentials_max: 16,
+  account_changes_max: 64,
   /** Tokens of one account; a further login revokes the oldest. */
   account_tokens_max: 64,
   /** Ended tokens that are remembered, so that they are answered as expired or revoked. */
   tokens_dead_max: 65_536,
   /** Passphrase checks running or queued; beyond it 429 `login_busy`. */
-  logins_waiting_max: 16,
+  logins_waiting_max: 64,
   /** The same per account. */
-  account_logins_waiting_max: 4,
+  account_logins_waiting_max: 2,
   /** Approximate duration of one passphrase check; excess callers are asked to retry after it. */
-  login_check_ms: 50,
+  login_check_ms: 300,
   /** Token bucket of wrong credentials per api key: burst and refill. */
   wrong_secrets_capacity: 10,
   wrong_secrets_refill_per_s: 1,

@@ -1,11 +1,12 @@
-/** Executes the operator's calls: reference prices, account records and their list, metrics. */
+/** Executes the operator's calls: reference prices, metrics. */
 import { Refusal } from '../protocol/refusals'
 import type { ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
-import type { AccountsPort, VerifiedRecord } from './ports'
-import type { AccountSummary } from './venue'
+
+/** Coarser than the time between two messages: when a single one came is not in a metric. */
+const UNANCHORED_STEP_MS = 10_000
 
 /**
  * Verifies and journals a source's price, the reference of later auctions. Resolves once durable.
@@ -26,54 +27,6 @@ export async function postReference(
   } catch (error) {
     // The comparison may have used a price that is not durable yet.
     if (error instanceof Refusal && error.code === 'reference_stale') await sequencer.durable()
-    throw error
-  }
-}
-
-/**
- * Verifies and journals an account record, then puts it into force.
- * @throws Refusal `operator_signature_invalid`, `record_invalid`, `record_stale` or `matching_unavailable`
- */
-export async function provision(
-  engine: Engine,
-  accounts: AccountsPort,
-  record: unknown,
-): Promise<{ account_id: string; version: number }> {
-  const verified = accounts.verifyRecord(record)
-  engine.availability.requireRunning()
-  await engine.sequencer.submit({ kind: 'account_record', ...verified.command })
-  accounts.applyRecord(verified)
-  const { account_id, version } = verified.record
-  return { account_id, version }
-}
-
-/** The terms in force, by account id; a record's hashes stay inside. */
-export function listAccounts({ state }: Engine): AccountSummary[] {
-  return [...state.accounts.values()]
-    .map(({ account_id, version, status, orders_live_max, keys_max }) => {
-      return { account_id, version, status, orders_live_max, keys_max }
-    })
-    .sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
-}
-
-/**
- * Puts the journaled records into force after a boot. A record signed by an operator key that the measured manifest no
- * longer names is skipped: its account can log in again once the current operator signs a newer record.
- */
-export function restoreAccounts(engine: Engine, accounts: AccountsPort): void {
-  const decoder = new TextDecoder()
-  for (const account of engine.state.accounts.values()) {
-    const record: unknown = JSON.parse(decoder.decode(account.record))
-    const verified = verifiedOf(accounts, record)
-    if (verified !== undefined) accounts.applyRecord(verified)
-  }
-}
-
-function verifiedOf(accounts: AccountsPort, record: unknown): VerifiedRecord | undefined {
-  try {
-    return accounts.verifyRecord(record)
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'operator_signature_invalid') return undefined
     throw error
   }
 }
@@ -111,12 +64,8 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
     tacit_unanchored_ms: {
-      help: 'Age of the oldest journal record that no confirmed position on chain covers.',
-      value: anchoring.ageMs(),
-    },
-    tacit_head_dirty: {
-      help: '1 while the journal head waits for an anchor.',
-      value: Number(anchoring.isDirty()),
+      help: 'Age of the oldest journal record that no confirmed position on chain covers, in steps of 10 s.',
+      value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,
     },
   }
 }

@@ -3,10 +3,9 @@
  * `server/main.ts` joins the real implementations; tests join their own.
  */
 
-import type { AccountRecord as SignedRecord } from '../protocol/bodies/account_record'
 import type { Amount, JournalSeq, SlotNumber } from '../protocol/units'
-import type { TokenRequest, TokenResponse } from '../protocol/wire/trading'
-import type { AccountRecord, HaltReason } from './commands'
+import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
+import type { Credential, HaltReason } from './commands'
 import type { LimitState, Session } from './venue'
 
 // Clock and keys
@@ -396,26 +395,37 @@ export type HashResult = {
   refund_blindings: Uint8Array[]
 }
 
-// Accounts: login, tokens, limits and signed records (engine/accounts)
+// Accounts: login, tokens and limits (engine/accounts)
 
 export interface AccountsPort {
   login(request: TokenRequest): Promise<TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session
   revoke(session: Session): void
+  /** Throws `token_invalid` for a token of another account or of another kind of credential. */
   refresh(session: Session, token: string): Session
   takeLimit(account_id: string, cost: number): LimitState
   /**
-   * Calls `ended` once when the token ends: revoked, expired or its account suspended.
+   * Calls `ended` once when the token ends: revoked, expired, or its credential replaced or revoked.
    * @returns a function that removes the listener
    */
   onEnded(token_id: string, ended: () => void): () => void
-  /** Throws `operator_signature_invalid` or `record_invalid`. */
-  verifyRecord(record: unknown): VerifiedRecord
-  /** Puts a durable record into force; suspending ends the account's tokens. */
-  applyRecord(record: VerifiedRecord): unknown
-  close(): Promise<void>
+  /** Ends the tokens of a credential that was replaced or revoked. */
+  endCredential(account_id: string, credential_id: string): void
+  close(): void
 }
 
-/** A record with a verified operator signature and form, and the command that journals it. */
-export type VerifiedRecord = { record: SignedRecord; command: Omit<AccountRecord, 'kind'> }
+/** The journaled accounts, as logins need them. */
+export interface AccountBook {
+  /** The limits in force; undefined for an unknown account. */
+  limits(account_id: string): AccountLimits | undefined
+  /** By credential id. */
+  credential(credential_id: string): { account_id: string; credential: Credential } | undefined
+  /**
+   * Journals that a token of this version of a credential is issued. Resolves once durable.
+   * @throws Refusal `credentials_invalid` if it was replaced meanwhile, `credential_expired`, or a code of Availability
+   */
+  recordLogin(account_id: string, credential: Credential): Promise<void>
+  /** The chain's clock. */
+  unixMs(): number
+}

@@ -35,6 +35,9 @@ export type Session = {
   readonly token_id: string
   /** Monotonic milliseconds at which the token expires. */
   readonly expires_ms: number
+  /** The credential that logged in, and its kind: `read` reads orders, fills and events only. */
+  readonly credential_id: string
+  readonly access: 'trade' | 'read'
 }
 
 /** `text` is the event as JSON; one text serves all sinks of the account. */
@@ -44,19 +47,16 @@ export type EventWithText = { readonly event: wire.AccountEvent; readonly text: 
 export interface EventSink {
   /** At least one event, in order: all of one turn, or a page of the log. Sinks share the list and must not change it. */
   events(events: readonly EventWithText[]): void
-  /** The session's token was revoked, expired, or the account suspended. */
+  /** The session's token was revoked or expired, or its credential ended. */
   ended(): void
   /** The venue is shutting down. */
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void
 }
-/** The public terms of an account's newest record. */
-export type AccountSummary = {
-  account_id: string
-  version: number
-  status: 'active' | 'suspended'
-  orders_live_max: number
-  keys_max: number
-}
+/** An account in the operator's list. */
+export type AccountSummary = Pick<
+  wire.AccountView,
+  'account_id' | 'account_key' | 'version' | 'state' | 'limits'
+>
 
 export interface Subscription {
   /** First retained and last seq of the account when the subscription began. */
@@ -157,10 +157,22 @@ export interface Venue {
     value: number
   }[]
 
-  // accounts (in memory; only the records are journaled)
-  /** Applies an operator-signed account record (new, rotated or suspended). */
-  provision(record: unknown): Promise<{ account_id: string; version: number }>
-  /** Every account's newest record without its credentials, by id. For the operator only. */
+  // accounts
+  /** Admits an account key, or changes limits and state, by the operator's signed record. */
+  admit(request: Parsed<typeof wire.AdmissionRequest>): Promise<{ account_id: string; version: number }>
+  /**
+   * Sets or revokes a credential by a body that the account key signed. `account_id` is the caller's; undefined where the
+   * operator posts the body.
+   */
+  setCredential(
+    account_id: string | undefined,
+    request: Parsed<typeof wire.CredentialRequest>,
+  ): Promise<wire.CredentialResult>
+  /** Moves a trading key to the caller's account and cancels its orders. */
+  rebind(account_id: string, request: Parsed<typeof wire.RebindRequest>): Promise<wire.RebindResult>
+  /** The caller's own record, once all of it is durable. */
+  account(account_id: string): Promise<wire.AccountView>
+  /** Every account's terms, by id. For the operator only. */
   listAccounts(): AccountSummary[]
   /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
   postReference(

@@ -2,17 +2,17 @@
 import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
 import { Refusal } from '../protocol/refusals'
+import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { gaugesOf, listAccounts, postReference, provision } from './operator'
-import type { AccountsPort } from './ports'
+import { gaugesOf, postReference } from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
 
-export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
-  const { availability, writes, own, tree, settlement, instruments, metrics } = engine
+export function venueOf(engine: Engine): Venue {
+  const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
   const counted = countRefusals((code) => metrics.refused(code))
   let closing: Promise<void> | undefined
@@ -68,17 +68,30 @@ export function venueOf(engine: Engine, accounts: AccountsPort): Venue {
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => metrics.read(gaugesOf(engine)),
 
-    listAccounts: () => listAccounts(engine),
-    provision: counted((record) => provision(engine, accounts, record)),
     postReference: counted((price) => postReference(engine, price)),
+    ...accountCalls(engine, counted),
+
+    drain: () => drain(engine),
+    close: () => (closing ??= close(engine)),
+  }
+}
+
+type AccountCalls = 'admit' | 'setCredential' | 'rebind' | 'account' | 'listAccounts' | keyof Sessions
+type Sessions = Pick<Venue, 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit'>
+
+function accountCalls(engine: Engine, counted: ReturnType<typeof countRefusals>): Pick<Venue, AccountCalls> {
+  const { accounts } = engine
+  return {
+    admit: counted((request) => admit(engine, request)),
+    setCredential: counted((account_id, request) => setCredential(engine, account_id, request)),
+    rebind: counted((account_id, request) => rebind(engine, account_id, request)),
+    account: counted((account_id) => viewAccount(engine, account_id)),
+    listAccounts: () => listAccounts(engine),
     login: counted((request) => accounts.login(request)),
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),
     refresh: (session, token) => accounts.refresh(session, token),
     takeLimit: (account_id, cost) => accounts.takeLimit(account_id, cost),
-
-    drain: () => drain(engine),
-    close: () => (closing ??= close(engine, accounts)),
   }
 }
 

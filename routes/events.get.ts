@@ -10,6 +10,7 @@ export default endpoint(
       'Numbered without a gap per account, across restarts; `after` may be any seq seen, here or on a socket.',
     tag: 'orders',
     bearer: true,
+    access: 'read',
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(AccountEvent) },

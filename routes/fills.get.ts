@@ -11,6 +11,7 @@ export default endpoint(
       'A further page takes `next_after`, not a `seq`. What changes comes from /events.',
     tag: 'orders',
     bearer: true,
+    access: 'read',
     cost: COST.read,
     query: PageQuery,
     answer: { status: 200, body: page(Fill) },

@@ -12,6 +12,7 @@ export default endpoint(
       'A further page takes `next_after`, not a `seq`. What changes comes from /events.',
     tag: 'orders',
     bearer: true,
+    access: 'read',
     cost: COST.read,
     query: exact({
       ...pageFields,

@@ -67,7 +67,7 @@ export function solInstrument(quote_mint: string) {
 /** Settings of the environment win; secrets are generated in the data folder on the first start. */
 export async function sandboxEnvironment(environment: Environment): Promise<Environment> {
   const data_dir = resolve(environment['TACIT_DATA_DIR'] ?? 'data')
-  const secrets = await sandboxSecrets(data_dir)
+  const secrets = sandboxSecrets(data_dir)
   const publicKey = (seed: string) => encodeBase58(publicKeyOf(fromHex(seed, 32)!))
   const defaults: Environment = {
     TACIT_LISTEN: '127.0.0.1:8443',

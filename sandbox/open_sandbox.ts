@@ -1,16 +1,21 @@
 /** Runs a whole venue on one machine: simulated guest agent, embedded chain, demo account, and commands to try. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { newCredential } from '../client/wallet/account'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
+import { fromHex } from '../protocol/bytes'
+import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
 import { appComposeText } from '../protocol/tdx/app_compose'
+import type { TokenRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
+import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/call_operator'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
 import { machinePolicy, sandboxPolicy } from './environment'
-import { OPERATOR_KEY_FILE, type SandboxSecrets, sandboxSecrets } from './secrets'
+import { OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
 
@@ -20,6 +25,7 @@ const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
 const FACTS_FILE = 'laptop.json'
 const MANIFEST_FILE = 'app-compose.json'
+const DEMO_LOGIN_FILE = 'demo-login.json'
 const POLICY_FILE = 'laptop-policy.json'
 
 export async function openSandbox(parts: ProcessParts): Promise<Running> {
@@ -66,11 +72,10 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
       })
     },
   })
-  const secrets = await sandboxSecrets(data_dir)
-  await provisionDemo(running, secrets)
+  const login = await demoLogin(running, data_dir)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
-  announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, secrets)
+  announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
   return {
     ...running,
     async stop() {
@@ -81,15 +86,39 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   }
 }
 
-/** The journal keeps the record; after the first start the venue answers that it is not newer. */
-async function provisionDemo({ venue }: Running, secrets: SandboxSecrets): Promise<void> {
-  // A venue that must not trade rejects records too; it serves, and its status says why.
-  if (venue.status().matching === 'stopped') return
-  try {
-    await venue.provision(secrets.demo.record)
-  } catch (refusal) {
-    if ((refusal as { code?: unknown }).code !== 'record_stale') throw refusal
+/**
+ * The demo trader's login, made as `tacit account request` makes one and admitted as `bun run account admit` does. It is kept
+ * until the venue has another id; undefined while a venue that must not trade takes none.
+ */
+async function demoLogin(running: Running, data_dir: string): Promise<TokenRequest | undefined> {
+  const { enclave, operator, venue } = running
+  const path = join(data_dir, DEMO_LOGIN_FILE)
+  const { venue: venue_id } = venue.identity()
+  const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined
+  if (kept?.venue === venue_id) return kept.login
+  if (venue.status().matching === 'stopped') return undefined
+  const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
+  const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
+  const target = {
+    url: `https://localhost:${operator.port}`,
+    venue: fromHex(venue_id, 32)!,
+    operator_seed: fromHex(operator_seed, 32)!,
+    ca: enclave.tls.cert_pem,
   }
+  const version = Date.now()
+  const { login, request } = await newCredential(account_seed, target.venue, {
+    kind: 'trade',
+    version,
+    expiry_s: 0,
+  })
+  const terms = { version, state: 'active', limits: DEFAULT_LIMITS } as const
+  const record = signAdmission({ ...terms, account_key: publicKeyOf(account_seed) }, target)
+  const post = (at: string, body: unknown, now_ms: number) =>
+    callOperator(target, { method: 'POST', path: at, body: JSON.stringify(body) }, now_ms)
+  await post('/accounts', record, version)
+  await post('/accounts/credentials', request, version + 1)
+  writeFileSync(path, JSON.stringify({ venue: venue_id, login }, null, 2), { mode: 0o600 })
+  return login
 }
 
 /** The manifest of the imaginary machine. */
@@ -128,7 +157,12 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
   }
 }
 
-function announce(running: Running, data_dir: string, rpc_url: string, secrets: SandboxSecrets): void {
+function announce(
+  running: Running,
+  data_dir: string,
+  rpc_url: string,
+  login: TokenRequest | undefined,
+): void {
   const { venue, enclave } = running
   const facts = factsOf(running, data_dir, rpc_url)
   writeFileSync(facts.certificate, enclave.tls.cert_pem)
@@ -136,16 +170,16 @@ function announce(running: Running, data_dir: string, rpc_url: string, secrets: 
   const path = join(data_dir, FACTS_FILE)
   writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(`${path}.new`, path)
-  console.log(announcement(facts, secrets))
+  console.log(announcement(facts, login))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
 }
 
-function announcement(facts: SandboxFacts, secrets: SandboxSecrets): string {
+function announcement(facts: SandboxFacts, login: TokenRequest | undefined): string {
   const { url, rpc_url, certificate, policy, collateral } = facts
-  const { api_key, api_secret, passphrase } = secrets.demo.credentials
+  const { api_key, api_secret, passphrase } = login ?? { api_key: 'none yet', api_secret: '', passphrase: '' }
   const curl = `curl --cacert ${certificate}`
-  const body = JSON.stringify(secrets.demo.credentials)
+  const body = JSON.stringify(login ?? {})
   return `
 Tacit serves at ${url}
   reference     ${url}/swagger

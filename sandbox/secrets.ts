@@ -2,11 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AccountRecord } from '../protocol/bodies/account_record'
 import { fromHex, toHex } from '../protocol/bytes'
 import { reduceWide } from '../protocol/field'
-import type { TokenRequest } from '../protocol/wire/trading'
-import { DEFAULT_TERMS, issueAccount } from '../tools/account/issue_account'
 
 export type SandboxSecrets = {
   /** Ed25519 seeds, hex. */
@@ -14,7 +11,8 @@ export type SandboxSecrets = {
   fee_seed: string
   /** A field element, hex. */
   fee_anchor: string
-  demo: { credentials: TokenRequest; record: AccountRecord }
+  /** Wallet seed of the demo trader, from which its account key derives; hex. */
+  demo_seed: string
 }
 /** One file per purpose: the operator's key is handed to tools by its path. */
 export const OPERATOR_KEY_FILE = 'operator.key'
@@ -27,15 +25,15 @@ class SandboxRefused extends Error {
 }
 
 /** Reads them, or generates them readable by the owner only. @throws SandboxRefused when the folder is unusable */
-export async function sandboxSecrets(data_dir: string): Promise<SandboxSecrets> {
+export function sandboxSecrets(data_dir: string): SandboxSecrets {
   const path = join(data_dir, SECRETS_FILE)
   if (existsSync(path)) return readSecrets(path)
-  // The journal holds records and settings made with these secrets: with others, no login would succeed.
+  // The journal holds accounts and settings made with these secrets: with others, the operator's calls would fail.
   if (existsSync(join(data_dir, 'journal')))
     throw new SandboxRefused(
       `${path} is missing, and the journal beside it needs it: put it back, or ${OTHER}`,
     )
-  const made = await makeSecrets()
+  const made = makeSecrets()
   try {
     mkdirSync(data_dir, { recursive: true, mode: 0o700 })
     writeFileSync(join(data_dir, OPERATOR_KEY_FILE), `${made.operator_seed}\n`, { mode: 0o600 })
@@ -50,9 +48,9 @@ export async function sandboxSecrets(data_dir: string): Promise<SandboxSecrets> 
 
 function readSecrets(path: string): SandboxSecrets {
   try {
-    const { operator_seed, fee_seed, fee_anchor, demo } = JSON.parse(readFileSync(path, 'utf8'))
-    if ([operator_seed, fee_seed, fee_anchor].every(isSeed) && demo?.record && demo.credentials)
-      return { operator_seed, fee_seed, fee_anchor, demo }
+    const { operator_seed, fee_seed, fee_anchor, demo_seed } = JSON.parse(readFileSync(path, 'utf8'))
+    if ([operator_seed, fee_seed, fee_anchor, demo_seed].every(isSeed))
+      return { operator_seed, fee_seed, fee_anchor, demo_seed }
   } catch {
     // An unreadable file counts as damaged.
   }
@@ -61,13 +59,11 @@ function readSecrets(path: string): SandboxSecrets {
 
 const isSeed = (text: unknown) => typeof text === 'string' && fromHex(text, 32) !== undefined
 
-async function makeSecrets(): Promise<SandboxSecrets> {
-  const operator_seed = toHex(randomBytes(32))
-  const terms = { ...DEFAULT_TERMS, account_id: 'demo' }
+function makeSecrets(): SandboxSecrets {
   return {
-    operator_seed,
+    operator_seed: toHex(randomBytes(32)),
     fee_seed: toHex(randomBytes(32)),
     fee_anchor: toHex(reduceWide(randomBytes(48))),
-    demo: await issueAccount(terms, fromHex(operator_seed, 32)!, Date.now()),
+    demo_seed: toHex(randomBytes(32)),
   }
 }

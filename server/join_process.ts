@@ -73,7 +73,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const app = createApp({ venue, enclave, options })
   const { operator_key } = config.engine
   const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
-  const operator_app = operatorApp({ venue, log, documents, check, app, drain: parts.drain })
+  const operator_app = operatorApp({ venue, log, clock, documents, check, app, drain: parts.drain })
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
   const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })

@@ -33,6 +33,9 @@ export const OUTBOX_BYTES_MAX = 8 * 1024 * 1024
 export const TRANSPORT_BYTES_MAX = 256 * 1024
 /** The runtime's bound, above which it drops frames silently: far above ours, which closes a slow client. */
 export const BACKPRESSURE_BYTES_MAX = 64 * 1024 * 1024
+/** Counts that single messages move are this old at least, and rounded down to this step, when the operator reads them. */
+export const METRICS_AGE_MS = 60_000
+export const METRICS_STEP = 16
 /** Interval of the timer for heartbeats, warnings and expiries. */
 export const SOCKETS_TICK_MS = 1_000
 /** Interval of heartbeats on an open socket. */

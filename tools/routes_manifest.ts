@@ -14,7 +14,8 @@ const FOLDER = relative(dirname(MANIFEST_FILE), ROUTES) || '.'
 
 type RouteFile = { file: string; method: string; path: string }
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete', 'ws'])
-const NAME = /^(.+)\.([a-z]+)\.ts$/
+/** A file named by its method alone answers for the path of its folder. */
+const NAME = /^(.+)[./]([a-z]+)\.ts$/
 const SEGMENT = /^(?:[a-z0-9][a-z0-9.-]*|\[[a-z][a-z0-9_]*\])$/
 
 /** Method and path of each route file, sorted. @throws Error naming the file that is misnamed or declared twice. */

@@ -4,6 +4,7 @@ import type { EngineConfig } from '../../engine/config'
 import { LIMITS } from '../../engine/limits'
 import type { KeysPort } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
+import { accountIdOf } from '../../protocol/bodies/account'
 import { type SigningKey, signingKey } from '../../protocol/ed25519'
 
 /** Bytes derived from a name. */
@@ -46,7 +47,12 @@ export const LOT = 1_000_000n
 export const TICK = 10_000n
 export const REFERENCE_TICKS = 10_000
 
-export const accountOf = (key_index: number) => `bench-${key_index % ACCOUNTS}`
+const ACCOUNT_IDS = Array.from({ length: ACCOUNTS }, (_, at) =>
+  accountIdOf(pairNamed(`account ${at}`).public_key),
+)
+/** Ed25519 seed of an account key. */
+export const accountSeed = (at: number) => named(`account ${at}`)
+export const accountOf = (key_index: number) => ACCOUNT_IDS[key_index % ACCOUNTS]!
 
 export function benchKeys(): KeysPort {
   return {

@@ -1,17 +1,28 @@
 /** Opens the engine as in production but on the quiet chain, with access to its internals for the set-up. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { newCredential } from '../../client/wallet/account'
 import { openAccounts } from '../../engine/accounts/open_accounts'
 import { assemble, type Engine } from '../../engine/boot/assemble'
 import { loadState } from '../../engine/boot/load_state'
 import { start } from '../../engine/boot/start'
 import { openHashing } from '../../engine/hashing/open_hashing'
-import { restoreAccounts } from '../../engine/operator'
 import type { Venue } from '../../engine/venue'
 import { venueOf } from '../../engine/venue_methods'
+import { fromHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
+import { parserOf } from '../../protocol/wire/parse'
 import type { TokenRequest } from '../../protocol/wire/trading'
-import { issueAccount } from '../../tools/account/issue_account'
-import { ACCOUNTS, benchConfig, benchKeys, OPERATOR_SEED, ORDERS_OF_ACCOUNT } from './bench_config'
+import { signAdmission } from '../../tools/account/call_operator'
+import {
+  ACCOUNTS,
+  accountSeed,
+  benchConfig,
+  benchKeys,
+  OPERATOR_SEED,
+  ORDERS_OF_ACCOUNT,
+} from './bench_config'
 import { QuietChain } from './quiet_chain'
 
 export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(performance.now()) }
@@ -32,28 +43,36 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
   const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys
-  const { operator_key, token_ttl_s } = config
-  const accounts = await openAccounts({ credential_key, operator_key, clock, token_ttl_s })
-  const engine = assemble(config, ports, loaded, { config: vault, mints })
-  restoreAccounts(engine, accounts)
+  const { token_ttl_s } = config
+  const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) =>
+    openAccounts({ credential_key, clock, token_ttl_s, book }),
+  )
   await start(engine, vault)
-  return { engine, venue: venueOf(engine, accounts), chain }
+  return { engine, venue: venueOf(engine), chain }
 }
 
-/** Provisions accounts with limits that no bench reaches; returns their credentials in order. */
+/** Admits accounts with limits that no bench reaches; returns their logins in order. */
 export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
+  const target = { operator_seed: OPERATOR_SEED, venue: fromHex(venue.identity().venue, 32)! }
+  const limits = {
+    ...{ rate_capacity: 1_000_000, rate_refill_per_s: 1_000_000 },
+    ...{ orders_live_max: ORDERS_OF_ACCOUNT, keys_max: 10_000 },
+  }
   const made: TokenRequest[] = []
   for (let at = 0; at < ACCOUNTS; at++) {
-    const terms = {
-      account_id: `bench-${at}`,
-      rate_capacity: 1_000_000,
-      rate_refill_per_s: 1_000_000,
-      orders_live_max: ORDERS_OF_ACCOUNT,
-      keys_max: 10_000,
-    }
-    const { record, credentials } = await issueAccount(terms, OPERATOR_SEED, Date.now())
-    await venue.provision(record)
-    made.push(credentials)
+    const seed = accountSeed(at)
+    const record = signAdmission(
+      { account_key: publicKeyOf(seed), version: 1, state: 'active', limits },
+      target,
+    )
+    await venue.admit(parserOf(AdmissionRequest)(record))
+    const { login, request } = await newCredential(seed, target.venue, {
+      kind: 'trade',
+      version: 1,
+      expiry_s: 0,
+    })
+    await venue.setCredential(undefined, parserOf(CredentialRequest)(request))
+    made.push(login)
   }
   return made
 }

@@ -76,8 +76,11 @@ class Settling {
     this.run({ kind: 'configure', settings })
     this.run({ kind: 'slot', slot: 1_000, reopens_slot: 0 })
     for (let at = 0; at < 8; at++) {
-      const bounds = { version: 1, status: 'active' as const, orders_live_max: 10_000, keys_max: 10_000 }
-      this.run({ kind: 'account_record', account_id: accountOf(at), ...bounds, record: new Uint8Array() })
+      const rates = { rate_capacity: 1_000, rate_refill_per_s: 1_000 }
+      const limits = { ...rates, orders_live_max: 10_000, keys_max: 10_000 }
+      const account = { account_id: accountOf(at), account_key: elementNamed(`account ${at}`) }
+      const signature = new Uint8Array(64)
+      this.run({ kind: 'account_record', ...account, version: 1, state: 'active', limits, signature })
     }
     this.land(this.held)
   }

@@ -154,6 +154,17 @@ export class VenueClient {
     return this.own(`/settlement/status${query({ order_id })}`)
   }
 
+  account(): Promise<wire.AccountView> {
+    return this.own('/account')
+  }
+  /** Replacing the own credential ends this client's token: log in with the new one. */
+  setCredential(body: wire.CredentialRequest): Promise<wire.CredentialResult> {
+    return this.own('/account/credentials', { method: 'POST', body })
+  }
+  rebind(body: wire.RebindRequest): Promise<wire.RebindResult> {
+    return this.own('/account/rebind', { method: 'POST', body })
+  }
+
   info(): Promise<wire.Info> {
     return call(this.transport, '/info')
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bun
-/** Runs `tacit`, the command of traders and auditors: `verify`, `archive` and `watch-escapes`. */
+/** Runs `tacit`, the command of traders and auditors: `verify`, `account`, `archive` and `watch-escapes`. */
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { Refused } from '../verify/transcript'
+import { ACCOUNT_USAGE, runAccount } from './account'
 import { ARCHIVE_USAGE, runArchive } from './archive'
 import { judgeChain } from './chain_failures'
 import { runWatchEscapes, WATCH_USAGE } from './claim_commands'
@@ -10,6 +11,7 @@ import { runVerify, VERIFY_USAGE } from './verify'
 
 const COMMANDS: Record<string, (args: string[]) => Promise<unknown>> = {
   verify: runVerify,
+  account: runAccount,
   archive: runArchive,
   'watch-escapes': runWatchEscapes,
 }
@@ -18,7 +20,7 @@ const CODES =
   'exit code of archive and watch-escapes: 0 done, 1 refused by the chain or its history, 2 no answer from the node, 64 usage, 74 a file or folder fails'
 
 await runCommand(
-  [VERIFY_USAGE, ARCHIVE_USAGE, WATCH_USAGE, CODES].join('\n'),
+  [VERIFY_USAGE, ACCOUNT_USAGE, ARCHIVE_USAGE, WATCH_USAGE, CODES].join('\n'),
   ([command = '', ...args]) => {
     const run = COMMANDS[command]
     if (run === undefined) throw new UsageFault()

@@ -1,7 +1,7 @@
 /** Runs `tacit verify`: prints the transcript of one verification. */
 import { writeFileSync } from 'node:fs'
 import { connect } from '../connect'
-import { VerificationFailed } from '../verified_venue'
+import { type ConnectOptions, VerificationFailed } from '../verified_venue'
 import { type EvidenceBundle, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
@@ -37,14 +37,18 @@ export async function runVerify(args: string[]): Promise<number> {
 
 type Judged = { transcript: Transcript; evidence: EvidenceBundle }
 
-async function judgeVenue(url: string, policy: VerificationPolicy, given: VerifyOptions): Promise<Judged> {
+/** The collateral and the manifest that the options name. */
+export function connectOptions(given: Options<'collateral' | 'manifest'>): ConnectOptions {
   const [collateral, app_compose] = [given.file('collateral'), given.file('manifest')]
-  const options = {
+  return {
     ...(collateral === undefined ? {} : { collateral: parseCollateral(collateral) }),
     ...(app_compose === undefined ? {} : { app_compose }),
   }
+}
+
+async function judgeVenue(url: string, policy: VerificationPolicy, given: VerifyOptions): Promise<Judged> {
   try {
-    return await connect(url, policy, options)
+    return await connect(url, policy, connectOptions(given))
   } catch (error) {
     if (error instanceof VerificationFailed) return error
     throw error

@@ -259,12 +259,13 @@ function anchorOf(wallet: Wallet, key_index: number, command: number, at = 0): s
   return toHex(deriveAnchor(wallet.seed, key_index, ANCHORS_PER_COMMAND * command + at))
 }
 
-function nextCancel(wallet: Wallet, key_index: number): { trading_key: string; cancel_nonce: string } {
+/** The next cancel nonce of a key. */
+export function nextCancel(wallet: Wallet, key_index: number): { trading_key: string; cancel_nonce: string } {
   const cancel_nonce = String(++wallet.counters(key_index).cancels)
   return { trading_key: wallet.tradingKeyText(key_index), cancel_nonce }
 }
 
-function signBody(wallet: Wallet, key_index: number, body: Uint8Array): string {
+export function signBody(wallet: Wallet, key_index: number, body: Uint8Array): string {
   return toHex(sign(wallet.tradingSeed(key_index), body))
 }
 

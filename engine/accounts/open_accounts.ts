@@ -1,62 +1,41 @@
-/** Opens the accounts port: records, logins, tokens and rate limits, in memory except for the journaled records. */
+/** Opens the accounts port: logins, tokens and rate limits, in memory, over the journaled accounts. */
 
-import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
-import type { AccountsPort, ClockPort } from '../ports'
+import type { AccountBook, AccountsPort, ClockPort } from '../ports'
 import { login, Passphrases } from './login'
 import { AccountLimits, WrongSecrets } from './rate_limits'
-import { Registry } from './registry'
 import { Tokens } from './tokens'
 
 type AccountsOptions = {
-  /** 32-byte key of the enclave, under which secrets are hashed. */
+  /** 32-byte key of the enclave, under which secrets are compared. */
   credential_key: Uint8Array
-  /** Ed25519 public key that signs account records, base58. */
-  operator_key: string
   clock: ClockPort
   token_ttl_s: number
-}
-export type Accounts = AccountsPort & {
-  /** Ends expired tokens; a timer does the same. */
-  expire(): void
-  close(): Promise<void>
+  book: AccountBook
 }
 
-/** @throws RangeError when `operator_key` is not 32 bytes of base58 */
-export async function openAccounts(options: AccountsOptions): Promise<Accounts> {
-  const { clock, credential_key, token_ttl_s } = options
-  const operator_key = decodeBase58(options.operator_key, 32)
-  if (operator_key === undefined) throw new RangeError('operator_key is not 32 bytes of base58')
-  const registry = new Registry(credential_key, operator_key)
-  const tokens = new Tokens(clock, token_ttl_s)
-  const limits = new AccountLimits(registry, clock)
+export function openAccounts(options: AccountsOptions): AccountsPort {
+  const { book, clock, credential_key } = options
+  const tokens = new Tokens(clock)
+  const limits = new AccountLimits(book, clock)
   const passphrases = new Passphrases()
   const wrong_secrets = new WrongSecrets(credential_key, clock)
   return {
-    login: (request) => login({ registry, tokens, passphrases, wrong_secrets }, request),
+    login: (request) => login({ ...options, tokens, passphrases, wrong_secrets }, request),
     authenticate: (token) => tokens.authenticate(token),
     revoke: ({ token_id }) => tokens.revoke(token_id),
-    refresh(session, token) {
+    refresh({ account_id, access }, token) {
       const renewed = tokens.authenticate(token)
-      if (renewed.account_id !== session.account_id) throw new Refusal('token_invalid')
+      // A socket keeps what its upgrade was granted: neither another account nor another kind of credential takes it over.
+      if (renewed.account_id !== account_id || renewed.access !== access) throw new Refusal('token_invalid')
       return renewed
     },
     takeLimit: (account_id, cost) => limits.take(account_id, cost),
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
-    verifyRecord: (record) => registry.verify(record),
-    applyRecord(verified) {
-      const { account_id } = verified.record
-      const before = registry.get(account_id)?.record
-      const account = registry.apply(verified)
-      if (account === undefined || before === undefined) return
-      limits.follow(account_id)
-      const { secret_hash, status } = account.record
-      if (status === 'suspended' || secret_hash !== before.secret_hash) tokens.revokeAll(account_id)
-    },
-    expire: () => tokens.expire(),
-    async close() {
+    endCredential: (account_id, credential_id) => tokens.revokeAll(account_id, credential_id),
+    close() {
       tokens.close()
-      await passphrases.close()
+      passphrases.close()
     },
   }
 }

@@ -1,21 +1,21 @@
 /** Runs argon2id in a worker, one passphrase at a time, outside the process's shared thread pool. */
 
+import { argon2Sync, timingSafeEqual } from 'node:crypto'
+import { PASSPHRASE_COST } from '../../protocol/bodies/account'
+import type { Credential } from '../commands'
+
 declare const self: Worker
 
-export type PassphraseQuestion = { id: number; passphrase: string; passphrase_hash: string }
+export type PassphraseQuestion = { id: number; passphrase: string } & Pick<
+  Credential,
+  'passphrase_digest' | 'salt'
+>
 export type PassphraseAnswer = { id: number; right: boolean }
 
 self.onmessage = ({ data }: MessageEvent<PassphraseQuestion>) => {
-  const { id, passphrase, passphrase_hash } = data
-  const answer: PassphraseAnswer = { id, right: isRight(passphrase, passphrase_hash) }
-  self.postMessage(answer)
-}
-
-/** Bun throws for an empty passphrase, which is simply wrong. */
-function isRight(passphrase: string, passphrase_hash: string): boolean {
-  try {
-    return Bun.password.verifySync(passphrase, passphrase_hash)
-  } catch {
-    return false
-  }
+  const { id, passphrase, passphrase_digest, salt } = data
+  const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST
+  const parameters = { message: passphrase, nonce: salt, memory, passes, parallelism, tagLength }
+  const right = timingSafeEqual(argon2Sync('argon2id', parameters), passphrase_digest)
+  self.postMessage({ id, right } satisfies PassphraseAnswer)
 }

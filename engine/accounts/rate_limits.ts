@@ -2,9 +2,9 @@
 
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
-import type { ClockPort } from '../ports'
+import type { AccountBook, ClockPort } from '../ports'
 import type { LimitState } from '../venue'
-import { keyed, type Registry } from './registry'
+import { keyed } from './login'
 
 /**
  * Starts full and refills evenly. Times are monotonic milliseconds. Counts thousandths of a token: `refill_per_s`
@@ -83,39 +83,36 @@ export class WrongSecrets {
   }
 }
 
-/** One token bucket per account, with the limits of its record. */
+/** One token bucket per account, with the limits of its record; spent tokens stay spent when they change. */
 export class AccountLimits {
-  /** Bounded by the accounts of the registry. */
+  /** Bounded by the accounts of the venue. */
   private readonly buckets = new Map<string, TokenBucket>()
 
   constructor(
-    private readonly registry: Registry,
+    private readonly book: Pick<AccountBook, 'limits'>,
     private readonly clock: ClockPort,
   ) {}
 
-  /** Throws `rate_limited` with the wait, and takes nothing then. */
+  /** Throws `rate_limited` with the wait, and takes nothing then; `token_invalid` for an account without a record. */
   take(account_id: string, cost: number): LimitState {
-    const bucket = this.buckets.get(account_id) ?? this.open(account_id)
-    const retry_after_ms = bucket.take(cost, this.clock.monotonicMs())
+    const now_ms = this.clock.monotonicMs()
+    const bucket = this.bucket(account_id, now_ms)
+    const retry_after_ms = bucket.take(cost, now_ms)
     if (retry_after_ms > 0) throw new Refusal('rate_limited', { retry_after_ms })
     const { capacity, refill_per_s, remaining } = bucket
     return { capacity, refill_per_s, remaining, retry_after_ms }
   }
 
-  /** Applies the limits of a newer record; spent tokens stay spent. */
-  follow(account_id: string): void {
-    const bucket = this.buckets.get(account_id)
-    const account = this.registry.get(account_id)
-    if (bucket === undefined || account === undefined) return
-    const { rate_capacity, rate_refill_per_s } = account.record
-    this.buckets.set(account_id, bucket.resized(rate_capacity, rate_refill_per_s, this.clock.monotonicMs()))
-  }
-
-  private open(account_id: string): TokenBucket {
-    const account = this.registry.get(account_id)
-    if (account === undefined) throw new Refusal('token_invalid')
-    const { rate_capacity, rate_refill_per_s } = account.record
-    const bucket = new TokenBucket(rate_capacity, rate_refill_per_s, this.clock.monotonicMs())
+  private bucket(account_id: string, now_ms: number): TokenBucket {
+    const limits = this.book.limits(account_id)
+    if (limits === undefined) throw new Refusal('token_invalid')
+    const { rate_capacity, rate_refill_per_s } = limits
+    const known = this.buckets.get(account_id)
+    if (known !== undefined && known.capacity === rate_capacity && known.refill_per_s === rate_refill_per_s)
+      return known
+    const bucket =
+      known?.resized(rate_capacity, rate_refill_per_s, now_ms) ??
+      new TokenBucket(rate_capacity, rate_refill_per_s, now_ms)
     this.buckets.set(account_id, bucket)
     return bucket
   }

@@ -1,6 +1,7 @@
 /** Issues and verifies bearer tokens: opaque, stored only as SHA-256, valid within this process only. */
 
 import { Refusal } from '../../protocol/refusals'
+import type { Credential } from '../commands'
 import { LIMITS } from '../limits'
 import type { ClockPort } from '../ports'
 import type { Session } from '../venue'
@@ -11,29 +12,33 @@ type EndReason = 'token_expired' | 'token_revoked'
 const TOKEN_BYTES = 32
 
 export class Tokens {
-  /** By token id, in order of issue, which is the order of expiry: all tokens have the same lifetime. */
+  /**
+   * By token id, in order of issue. That is the order of expiry but for tokens that their credential's expiry shortens:
+   * these are rejected in time and removed with the ones before them.
+   */
   private readonly live = new Map<string, Session>()
   /** Why a token ended, for the most recent ones; an older token is `token_invalid`. */
   private readonly end_reasons = new Map<string, EndReason>()
   private readonly by_account = new Map<string, Set<string>>()
   private readonly listeners = new Map<string, Set<() => void>>()
-  private timer: Timer | undefined
 
-  constructor(
-    private readonly clock: ClockPort,
-    readonly ttl_s: number,
-  ) {}
+  constructor(private readonly clock: ClockPort) {}
 
-  /** Issues a token. Revokes the account's oldest one beyond `account_tokens_max`. */
-  issue(account_id: string): string {
+  /** Issues a token of a credential. Revokes the account's oldest one beyond `account_tokens_max`. */
+  issue(
+    account_id: string,
+    { credential_id, kind: access }: Pick<Credential, 'credential_id' | 'kind'>,
+    ttl_s: number,
+  ): string {
     const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
     const token_id = idOf(token)
-    const expires_ms = this.clock.monotonicMs() + this.ttl_s * 1000
-    this.live.set(token_id, { account_id, token_id, expires_ms })
+    const now_ms = this.clock.monotonicMs()
+    this.expire(now_ms)
+    const expires_ms = now_ms + ttl_s * 1000
+    this.live.set(token_id, { account_id, token_id, expires_ms, credential_id, access })
     const held = this.by_account.get(account_id) ?? new Set()
     this.by_account.set(account_id, held.add(token_id))
     if (held.size > LIMITS.account_tokens_max) this.end(held.values().next().value!, 'token_revoked')
-    this.arm()
     return token
   }
 
@@ -51,8 +56,11 @@ export class Tokens {
     this.end(token_id, 'token_revoked')
   }
 
-  revokeAll(account_id: string): void {
-    for (const token_id of [...(this.by_account.get(account_id) ?? [])]) this.end(token_id, 'token_revoked')
+  /** Ends the tokens of one credential. */
+  revokeAll(account_id: string, credential_id: string): void {
+    for (const token_id of [...(this.by_account.get(account_id) ?? [])]) {
+      if (this.live.get(token_id)?.credential_id === credential_id) this.end(token_id, 'token_revoked')
+    }
   }
 
   /** Calls `ended` once when the token ends, or in a microtask if it already has. Returns an unsubscribe function. */
@@ -72,22 +80,16 @@ export class Tokens {
     }
   }
 
-  /** Ends expired tokens. A timer also calls this when the next token expires. */
-  expire(): void {
-    const now_ms = this.clock.monotonicMs()
-    for (const { token_id, expires_ms } of this.live.values()) {
-      if (expires_ms > now_ms) break
-      this.end(token_id, 'token_expired')
-    }
-    clearTimeout(this.timer)
-    this.timer = undefined
-    this.arm()
+  close(): void {
+    this.live.clear()
   }
 
-  close(): void {
-    clearTimeout(this.timer)
-    this.timer = undefined
-    this.live.clear()
+  /** Ends expired tokens from the oldest on; a socket looks at the expiry of its token by itself. */
+  private expire(now_ms: number): void {
+    for (const { token_id, expires_ms } of this.live.values()) {
+      if (expires_ms > now_ms) return
+      this.end(token_id, 'token_expired')
+    }
   }
 
   private end(token_id: string, reason: EndReason): void {
@@ -103,13 +105,6 @@ export class Tokens {
     const waiting = this.listeners.get(token_id)
     this.listeners.delete(token_id)
     for (const ended of waiting ?? []) ended()
-  }
-
-  private arm(): void {
-    const next = this.live.values().next().value
-    if (this.timer !== undefined || next === undefined) return
-    this.timer = setTimeout(() => this.expire(), Math.max(1, next.expires_ms - this.clock.monotonicMs()))
-    this.timer.unref()
   }
 }
 

@@ -1,12 +1,23 @@
 /** Constructs the parts of a running venue around one loaded state, in the order of their dependencies. */
 import { join } from 'node:path'
 import { Refusal } from '../../protocol/refusals'
+import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
 import { indexOf } from '../machine/state/past'
-import type { ChainPort, ClockPort, HashPort, KeysPort, VaultConfig, VaultMint } from '../ports'
+import type { State } from '../machine/state/state'
+import type {
+  AccountBook,
+  AccountsPort,
+  ChainPort,
+  ClockPort,
+  HashPort,
+  KeysPort,
+  VaultConfig,
+  VaultMint,
+} from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
 import { type FinalizedView, InstrumentReads, SettlementReads, TreeReads } from '../reads/public_reads'
@@ -39,14 +50,17 @@ type EnginePorts = {
 type FirstRead = { config: VaultConfig; mints: VaultMint[] }
 export type Engine = ReturnType<typeof assemble>
 
-export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loaded, first: FirstRead) {
+/** @param openAccounts over the journaled accounts; tests replace it */
+export function assemble(
+  config: EngineConfig,
+  ports: EnginePorts,
+  loaded: Loaded,
+  first: FirstRead,
+  openAccounts: (book: AccountBook) => AccountsPort,
+) {
   const { history, state } = loaded
   const { chain, hash } = ports
-  // No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place.
-  const clock: ClockPort = {
-    unixMs: () => chain.view().unix_ms,
-    monotonicMs: () => ports.clock.monotonicMs(),
-  }
+  const clock = clockOf(ports)
   const files = openFiles(config, ports.keys, loaded)
   const availability = new Availability(
     chain,
@@ -62,13 +76,13 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
-  loaded.stores.onDamage = fatal
-  const ends: Ends = {
+  const accounts = openAccounts(bookOf(state, availability, clock, (login) => sequencer.submit(login)))
+  const durable = { ...views, availability, accounts }
+  const writer = openWriter(config, { ...ports, clock }, loaded, durable, {
     fatal,
     restart: ending('exits_disproved'),
     disown: (reason: 'forked' | 'rolled_back') => halt(reason),
-  }
-  const writer = openWriter(config, { ...ports, clock }, loaded, availability, views, ends)
+  })
   const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
@@ -89,9 +103,8 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     hash,
     loaded,
     state,
-    availability,
+    ...durable,
     ...files,
-    ...views,
     ...writer,
     halt,
     vault: first.config,
@@ -107,6 +120,33 @@ export function assemble(config: EngineConfig, ports: EnginePorts, loaded: Loade
     }),
     ...openReads(config, { chain, hash, clock }, loaded, views, first),
   }
+}
+
+/** The journaled accounts, as logins need them. */
+function bookOf(
+  state: State,
+  availability: Availability,
+  { unixMs }: ClockPort,
+  submit: (login: CommandBody) => Promise<unknown>,
+): AccountBook {
+  return {
+    limits: (account_id) => state.accounts.get(account_id)?.limits,
+    credential(credential_id) {
+      const account = state.credentials.get(credential_id)
+      const credential = account?.credentials.find((one) => one.credential_id === credential_id)
+      return credential && { account_id: account!.account_id, credential }
+    },
+    async recordLogin(account_id, { credential_id, version }) {
+      availability.requireRunning()
+      await submit({ kind: 'login', account_id, credential_id, version })
+    },
+    unixMs,
+  }
+}
+
+/** No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place. */
+function clockOf({ chain, clock }: EnginePorts): ClockPort {
+  return { unixMs: () => chain.view().unix_ms, monotonicMs: () => clock.monotonicMs() }
 }
 
 /** What watches the files while the venue runs. */
@@ -154,10 +194,11 @@ function openWriter(
   config: EngineConfig,
   { chain, clock, hash, keys }: EnginePorts,
   { journal, history, facts, state, stores }: Loaded,
-  availability: Availability,
-  views: Views,
+  views: Views & { availability: Availability; accounts: AccountsPort },
   { fatal, restart, disown }: Ends,
 ) {
+  const { availability } = views
+  stores.onDamage = fatal
   const env: Env = {
     get unavailable() {
       return availability.unavailable()
@@ -194,7 +235,7 @@ function openWriter(
     () => clock.monotonicMs(),
     config.anchor_max_ms,
   )
-  const affected = { ...views, history, facts, state, availability, outbox, anchoring, closing, journal }
+  const affected = { ...views, history, facts, state, outbox, anchoring, closing, journal }
   return { sequencer, landings, outbox, pump, anchoring, closing }
 }
 

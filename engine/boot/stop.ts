@@ -4,7 +4,6 @@ import type { Covered } from '../commands'
 import { type History, HistoryBroken, HistoryStalled } from '../history/contract'
 import { LIMITS } from '../limits'
 import { encodeState } from '../machine/codec/encode_state'
-import type { AccountsPort } from '../ports'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import type { Engine } from './assemble'
 
@@ -76,7 +75,7 @@ async function writeSnapshot(
 }
 
 /** Closes every part and the ports, producers before consumers. */
-export async function close(engine: Engine, accounts: AccountsPort): Promise<void> {
+export async function close(engine: Engine): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
   anchoring.stop()
   pump.stop()
@@ -94,7 +93,7 @@ export async function close(engine: Engine, accounts: AccountsPort): Promise<voi
   loaded.facts.close()
   loaded.stores.close()
   await hash.close()
-  await accounts.close()
+  engine.accounts.close()
 }
 
 /** False when the read models cannot be written. */

@@ -10,13 +10,13 @@ import { Sealer, Unsealer } from './seal'
 const FILE_NAME = 'history.sqlite'
 /** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
-const VERSION = 2
+const VERSION = 3
 const CHECK_ROW = 'meta/check'
 
 /**
  * An account's events are stored in sealed blocks; orders, fills and payments are rows that point at their newest
- * event. `account` is the account's number in this database, `seq` the seq of a row's first event, `event` of its
- * newest; `name`, `id`, `status` and `symbol` are hidden (`seal.ts`). Rows are clustered by account and seq, so that a
+ * event. `seq` is the seq of a row's first event, `event` of its
+ * newest; `name`, `account`, `id`, `open`, `status`, `symbol`, `final` and `hour` are hidden (`seal.ts`). Rows are clustered by account and seq, so that a
  * write touches few pages; only the ids are scattered.
  */
 const TABLES = `
@@ -27,23 +27,23 @@ CREATE TABLE accounts (
   sealed BLOB NOT NULL
 );
 CREATE TABLE blocks (
-  account INTEGER NOT NULL, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+  account INTEGER NOT NULL, seq_first INTEGER NOT NULL, seq_last INTEGER NOT NULL, hour INTEGER NOT NULL,
   sealed BLOB NOT NULL
 );
 CREATE UNIQUE INDEX blocks_by_account ON blocks (account, seq_last, seq_first);
 CREATE TABLE orders (
   account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL UNIQUE, event INTEGER NOT NULL,
-  open INTEGER NOT NULL, status INTEGER NOT NULL, symbol INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+  open INTEGER NOT NULL, status INTEGER NOT NULL, symbol INTEGER NOT NULL, hour INTEGER NOT NULL,
   PRIMARY KEY (account, seq)
 ) WITHOUT ROWID;
-CREATE INDEX orders_open ON orders (account, seq) WHERE open = 1;
+CREATE INDEX orders_open ON orders (account, open, seq);
 CREATE TABLE fills (
   account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, fill_index INTEGER NOT NULL,
-  event INTEGER NOT NULL, unix_ms INTEGER NOT NULL, PRIMARY KEY (account, seq)
+  event INTEGER NOT NULL, hour INTEGER NOT NULL, PRIMARY KEY (account, seq)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX fills_by_order ON fills (id, fill_index);
 CREATE TABLE payments (
-  id BLOB PRIMARY KEY, account INTEGER NOT NULL, event INTEGER NOT NULL, final INTEGER NOT NULL, unix_ms INTEGER NOT NULL
+  id BLOB PRIMARY KEY, account INTEGER NOT NULL, event INTEGER NOT NULL, final INTEGER NOT NULL, hour INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX payments_by_account ON payments (account, event);
 `

@@ -6,6 +6,7 @@ import { collectWhenQuiet } from '../memory/idle_gc'
 import type { Reply, Request } from './contract'
 import { isDiskError, openWritable } from './database'
 import { pruneTables } from './prune_tables'
+import { Names } from './seal'
 import { type GentleWrites, writeGently } from './write_gently'
 import { eventWriter } from './write_tables'
 
@@ -15,7 +16,7 @@ declare const self: Worker
 // threads go first; only a few steps lower, because a starved history ends in backpressure on the writer.
 setPriority(Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5))
 
-type Opened = { db: Database; writes: GentleWrites }
+type Opened = { db: Database; names: Names; writes: GentleWrites }
 let opened: Opened | undefined
 
 const reply = (message: Reply): void => self.postMessage(message)
@@ -23,15 +24,17 @@ const reply = (message: Reply): void => self.postMessage(message)
 function open(dir: string, key: Uint8Array): void {
   const { db, sealer, watermark } = openWritable(dir, key)
   const written = (until: number) => reply({ op: 'written', watermark: until })
+  const names = new Names(key)
   opened = {
     db,
-    writes: writeGently(eventWriter(db, key, sealer), written, () => reply({ op: 'stalled' }), failed),
+    names,
+    writes: writeGently(eventWriter(db, key, names, sealer), written, () => reply({ op: 'stalled' }), failed),
   }
   reply({ op: 'opened', watermark })
 }
 
-async function prune({ db, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
-  const step = pruneTables(db, cutoff_unix_ms)
+async function prune({ db, names, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
+  const step = pruneTables(db, names, cutoff_unix_ms)
   try {
     for (await writes.idle(); step(); await writes.idle()) {
       await new Promise<void>((resolve) => setImmediate(resolve))

@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { LIMITS } from '../limits'
+import type { Names } from './seal'
 
 const ROWS_PER_STEP = LIMITS.history_prune_rows_max
 
@@ -9,11 +10,12 @@ const ROWS_PER_STEP = LIMITS.history_prune_rows_max
 type PruneStep = () => boolean
 
 /**
- * Prunes account by account: closed orders with their fills, final payments, then old blocks that no row points at.
+ * Prunes account by account, by the hour: closed orders with their fills, final payments, then old blocks that no row points at.
  * An account loses a prefix of its events, so seq_first describes the rest; a block kept for a row is no longer read
  * as events.
  */
-export function pruneTables(db: Database, cutoff_unix_ms: number): PruneStep {
+export function pruneTables(db: Database, names: Names, cutoff_unix_ms: number): PruneStep {
+  const cutoff = names.hour(cutoff_unix_ms)
   const accounts = db.query<{ account: number }, [number]>(
     'SELECT account FROM accounts WHERE account > ? ORDER BY account LIMIT 1',
   )
@@ -27,32 +29,32 @@ export function pruneTables(db: Database, cutoff_unix_ms: number): PruneStep {
     const account = accounts.get(last)?.account
     if (account === undefined) return false
     last = account
-    steps = pruneAccount(db, account, cutoff_unix_ms)
+    steps = pruneAccount(db, names, account, cutoff)
     return true
   }
 }
 
-function pruneAccount(db: Database, account: number, cutoff: number): PruneStep[] {
+function pruneAccount(db: Database, names: Names, account: number, cutoff: number): PruneStep[] {
   const old = oldEvents(db, account, cutoff)
   const after = <T>(prune: (through: number) => T) => {
     return () => (old.through === 0 ? false : prune(old.through))
   }
-  const orders = pruneOrders(db, account, cutoff)
-  const payments = prunePayments(db, account, cutoff)
+  const orders = pruneOrders(db, names.mark('open', account, false), account, cutoff)
+  const payments = prunePayments(db, names.mark('final', account, true), account, cutoff)
   const blocks = pruneBlocks(db, account)
   return [old.look, after(orders), after(payments), after(blocks)]
 }
 
 /** Finds the last event before the first block that must be kept. */
 function oldEvents(db: Database, account: number, cutoff: number) {
-  const next = db.query<{ seq_last: number; unix_ms: number }, [number, number]>(
-    `SELECT seq_last, unix_ms FROM blocks WHERE account = ? AND seq_last > ? ORDER BY seq_last LIMIT ${ROWS_PER_STEP}`,
+  const next = db.query<{ seq_last: number; hour: number }, [number, number]>(
+    `SELECT seq_last, hour FROM blocks WHERE account = ? AND seq_last > ? ORDER BY seq_last LIMIT ${ROWS_PER_STEP}`,
   )
   const found = {
     through: 0,
     look(): boolean {
       const rows = next.all(account, found.through)
-      const young = rows.findIndex(({ unix_ms }) => unix_ms >= cutoff)
+      const young = rows.findIndex(({ hour }) => hour >= cutoff)
       found.through = rows[young === -1 ? rows.length - 1 : young - 1]?.seq_last ?? found.through
       return young === -1 && rows.length === ROWS_PER_STEP
     },
@@ -61,15 +63,15 @@ function oldEvents(db: Database, account: number, cutoff: number) {
 }
 
 /** Deletes a closed order with its fills once its last event and those of its fills are old. */
-function pruneOrders(db: Database, account: number, cutoff: number) {
-  const old = db.query<{ id: Uint8Array }, [number, number, number, number]>(
-    `SELECT id FROM orders WHERE account = ? AND seq <= ? AND open = 0 AND unix_ms < ?
-     AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.unix_ms >= ?) LIMIT ${ROWS_PER_STEP}`,
+function pruneOrders(db: Database, closed: number, account: number, cutoff: number) {
+  const old = db.query<{ id: Uint8Array }, [number, number, number, number, number]>(
+    `SELECT id FROM orders WHERE account = ? AND seq <= ? AND open = ? AND hour < ?
+     AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.hour >= ?) LIMIT ${ROWS_PER_STEP}`,
   )
   const fills = db.query('DELETE FROM fills WHERE id = ?')
   const order = db.query('DELETE FROM orders WHERE id = ?')
   return db.transaction((through: number) => {
-    const rows = old.all(account, through, cutoff, cutoff)
+    const rows = old.all(account, through, closed, cutoff, cutoff)
     for (const { id } of rows) {
       fills.run(id)
       order.run(id)
@@ -78,12 +80,12 @@ function pruneOrders(db: Database, account: number, cutoff: number) {
   })
 }
 
-function prunePayments(db: Database, account: number, cutoff: number) {
+function prunePayments(db: Database, final: number, account: number, cutoff: number) {
   const remove = db.query(
     `DELETE FROM payments WHERE id IN (SELECT id FROM payments
-     WHERE account = ? AND event <= ? AND final = 1 AND unix_ms < ? LIMIT ${ROWS_PER_STEP})`,
+     WHERE account = ? AND event <= ? AND final = ? AND hour < ? LIMIT ${ROWS_PER_STEP})`,
   )
-  return (through: number) => remove.run(account, through, cutoff).changes > 0
+  return (through: number) => remove.run(account, through, final, cutoff).changes > 0
 }
 
 function pruneBlocks(db: Database, account: number) {

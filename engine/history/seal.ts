@@ -96,14 +96,17 @@ function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array 
 
 const NAME_BYTES = 16
 const ID_BYTES = 16
-/** A mark fits a JavaScript number; an account has few statuses and symbols, so a collision is negligible. */
+/** A mark fits a JavaScript number; accounts are few and their statuses and symbols fewer: a collision is negligible. */
 const MARK_BYTES = 6
+const HOUR_BYTES = 4
+const MS_PER_HOUR = 3_600_000
 const NO_SALT = new Uint8Array(0)
 
-/** Keyed hashes for the disk: 16 bytes per account id, and a mark per status or symbol to filter orders by. */
+/** Keyed values for the disk: name and number of an account, marks to filter rows by, and the hour to prune by. */
 export class Names {
   private readonly key: Uint8Array
   private readonly marks = new Map<string, number>()
+  private first_hour: number | undefined
   constructor(key: Uint8Array) {
     this.key = derive(key, NO_SALT, 'names')
   }
@@ -112,16 +115,27 @@ export class Names {
     return new Uint8Array(this.mac('account', account_id).subarray(0, NAME_BYTES))
   }
 
-  /** The mark of a status or symbol; it differs between accounts. */
-  mark(kind: 'status' | 'symbol', account_id: string, value: string): number {
-    const text = `${kind}\u0000${account_id}\u0000${value}`
+  /** The number of an account in the database. */
+  number(account_id: string): number {
+    return this.mac('number', account_id).readUIntBE(0, MARK_BYTES)
+  }
+
+  /** The mark of a status, symbol or flag; it differs between accounts, which `number` names. */
+  mark(kind: 'status' | 'symbol' | 'open' | 'final', account: number, value: string | boolean): number {
+    const text = `${kind}\u0000${account}\u0000${value}`
     let mark = this.marks.get(text)
     if (mark === undefined) {
       if (this.marks.size >= LIMITS.history_marks_max) this.marks.clear()
-      mark = this.mac(kind, account_id, value).readUIntBE(0, MARK_BYTES)
+      mark = this.mac(kind, String(account), String(value)).readUIntBE(0, MARK_BYTES)
       this.marks.set(text, mark)
     }
     return mark
+  }
+
+  /** The hour of a time, counted from a secret one: enough to prune by, and no time of a single event. */
+  hour(unix_ms: number): number {
+    this.first_hour ??= this.mac('hour').readUIntBE(0, HOUR_BYTES)
+    return Math.floor(unix_ms / MS_PER_HOUR) + this.first_hour
   }
 
   private mac(...parts: string[]): Buffer {

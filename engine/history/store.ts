@@ -90,16 +90,17 @@ export class Store {
     const account = this.numberOf(account_id)
     if (account === undefined) return { through: undefined, rows: [] }
     const open = filter.status === 'open'
-    const from = `FROM orders WHERE account = ? AND seq > ?${open ? ' AND open = 1' : ''}`
+    const is_open = open ? ` AND open = ${this.names.mark('open', account, true)}` : ''
+    const from = `FROM orders WHERE account = ? AND seq > ?${is_open}`
     const conditions: string[] = []
     const values = [account, filter.after]
     if (filter.status !== undefined && !open) {
       conditions.push(' AND status = ?')
-      values.push(this.names.mark('status', account_id, filter.status))
+      values.push(this.names.mark('status', account, filter.status))
     }
     if (filter.symbol !== undefined) {
       conditions.push(' AND symbol = ?')
-      values.push(this.names.mark('symbol', account_id, filter.symbol))
+      values.push(this.names.mark('symbol', account, filter.symbol))
     }
     const through = conditions.length === 0 ? undefined : this.scanEnd(from, account, filter.after)
     if (through !== undefined) {

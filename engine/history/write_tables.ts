@@ -5,15 +5,11 @@ import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
-import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, Names, type Sealer } from './seal'
+import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, type Names, type Sealer } from './seal'
 
 /** First seq and newest event of one order, fill or payment within a batch, and whether the batch holds its first event. */
 type Latest = { seq: number; begins: boolean; event: wire.AccountEvent }
-type RowWriter = (
-  account: number,
-  account_id: string,
-  events: readonly wire.AccountEvent[],
-) => Generator<void>
+type RowWriter = (account: number, events: readonly wire.AccountEvent[]) => Generator<void>
 
 /**
  * Points each row at its newest event, one row per step; a row keeps the seq of its first event. An id that a later order uses
@@ -22,17 +18,17 @@ type RowWriter = (
 function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, unix_ms = ?8,
+     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8,
        account = ?1, seq = iif(?9, ?2, seq), symbol = ?7`,
   )
   const fill = db.query(
     `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, unix_ms = ?6,
+     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, hour = ?6,
        account = ?1, seq = iif(?7, ?2, seq)`,
   )
   const payment = db.query(
     `INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5)
-     ON CONFLICT (id) DO UPDATE SET account = ?2, event = ?3, final = ?4, unix_ms = ?5`,
+     ON CONFLICT (id) DO UPDATE SET account = ?2, event = ?3, final = ?4, hour = ?5`,
   )
   const order_ids = new HiddenIds(key, 'order')
   const payment_ids = {
@@ -40,18 +36,18 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
     reshape: new HiddenIds(key, 'reshape'),
   }
 
-  const writeOrder = (account: number, account_id: string, { seq, begins, event }: Latest) => {
+  const writeOrder = (account: number, { seq, begins, event }: Latest) => {
     const data = event.data as wire.Order
     const id = order_ids.hide(data.order_id)
-    const status = names.mark('status', account_id, data.status)
-    const symbol = names.mark('symbol', account_id, data.symbol)
-    const open = isOpen(data.status) ? 1 : 0
-    order.run(account, seq, id, event.seq, open, status, symbol, event.unix_ms, begins)
+    const open = names.mark('open', account, isOpen(data.status))
+    const status = names.mark('status', account, data.status)
+    const symbol = names.mark('symbol', account, data.symbol)
+    order.run(account, seq, id, event.seq, open, status, symbol, names.hour(event.unix_ms), begins)
   }
   const writeFill = (account: number, { seq, begins, event }: Latest) => {
     const data = event.data as wire.Fill
     const id = order_ids.hide(data.order_id)
-    fill.run(account, seq, id, data.fill_index, event.seq, event.unix_ms, begins)
+    fill.run(account, seq, id, data.fill_index, event.seq, names.hour(event.unix_ms), begins)
   }
   const writePayment = (account: number, { event }: Latest) => {
     const data = event.data as wire.Withdrawal | wire.Reshape
@@ -59,12 +55,13 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
       'withdrawal_id' in data
         ? payment_ids.withdrawal.hide(data.withdrawal_id)
         : payment_ids.reshape.hide(data.reshape_id)
-    payment.run(id, account, event.seq, isFinalPayment(data) ? 1 : 0, event.unix_ms)
+    const final = names.mark('final', account, isFinalPayment(data))
+    payment.run(id, account, event.seq, final, names.hour(event.unix_ms))
   }
 
-  return function* (account, account_id, events) {
+  return function* (account, events) {
     const { orders, fills, payments } = latestOf(events)
-    for (const one of orders.values()) yield writeOrder(account, account_id, one)
+    for (const one of orders.values()) yield writeOrder(account, one)
     for (const one of fills.values()) yield writeFill(account, one)
     for (const one of payments.values()) yield writePayment(account, one)
   }
@@ -102,8 +99,7 @@ export type EventWriter = {
   abandon(): void
 }
 
-export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): EventWriter {
-  const names = new Names(key)
+export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer: Sealer): EventWriter {
   const writeRows = rowWriter(db, key, names)
   const { numberOf, forget } = accountNumbers(db, names, sealer)
   const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
@@ -117,10 +113,11 @@ export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): Even
     const events = texts.map((text) => JSON.parse(text) as wire.AccountEvent)
     const account = numberOf(account_id, events[0]!.seq)
     for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(texts, events)) {
-      block.run(account, seq_first, seq_last, unix_ms, sealer.seal(blockRow(account_id, seq_first), text))
+      const sealed = sealer.seal(blockRow(account_id, seq_first), text)
+      block.run(account, seq_first, seq_last, names.hour(unix_ms), sealed)
       yield
     }
-    yield* writeRows(account, account_id, events)
+    yield* writeRows(account, events)
     seq_last_is.run(account, events.at(-1)!.seq)
   }
 
@@ -144,23 +141,16 @@ export function eventWriter(db: Database, key: Uint8Array, sealer: Sealer): Even
   }
 }
 
-/** Returns the number of an account, and allocates it at the account's first event. */
+/** Returns the number of an account; its row is written at its first event. */
 function accountNumbers(db: Database, names: Names, sealer: Sealer) {
-  const find = db.query<{ account: number }, [Uint8Array]>('SELECT account FROM accounts WHERE name = ?')
-  const next = db.query<{ account: number }, []>(
-    'SELECT ifnull(max(account), 0) + 1 AS account FROM accounts',
-  )
-  const insert = db.query('INSERT INTO accounts VALUES (?, ?, ?, ?, ?)')
+  const insert = db.query('INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT (account) DO NOTHING')
   const known = new Map<string, number>()
   const numberOf = (account_id: string, seq_first: number): number => {
     let account = known.get(account_id)
     if (account !== undefined) return account
-    const name = names.account(account_id)
-    account = find.get(name)?.account
-    if (account === undefined) {
-      account = next.get()!.account
-      insert.run(account, name, seq_first, seq_first, sealer.seal(accountRow(account), account_id))
-    }
+    account = names.number(account_id)
+    const sealed = sealer.seal(accountRow(account), account_id)
+    insert.run(account, names.account(account_id), seq_first, seq_first, sealed)
     if (known.size >= LIMITS.history_accounts_max) known.clear()
     known.set(account_id, account)
     return account

@@ -4,6 +4,7 @@ import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { Journal } from '../journal/contract'
 import type { State } from '../machine/state/state'
+import type { AccountsPort } from '../ports'
 import type { Metrics } from '../reads/metrics'
 import type { PublicFacts } from '../reads/public_facts'
 import type { FinalizedView, InstrumentReads } from '../reads/public_reads'
@@ -26,6 +27,7 @@ type DurableParts = {
   metrics: Metrics
   finalized: FinalizedView
   closing: Closing
+  accounts: Pick<AccountsPort, 'endCredential'>
   journal: Pick<Journal, 'head'>
 }
 
@@ -67,6 +69,10 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
       break
     case 'resumed':
       parts.availability.halt(undefined)
+      break
+    // A replaced credential's tokens end, too: they were issued for its former version.
+    case 'credential':
+      parts.accounts.endCredential(command.account_id, command.credential_id.toHex())
       break
     case 'instrument_status':
       parts.instruments.setStatus(command.symbol, command.status)

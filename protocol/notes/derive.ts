@@ -31,6 +31,11 @@ export function deriveTradingKey(seed: Uint8Array, k: number): Uint8Array {
   return derived(seed, 'trading-key', BigInt(k), 32)
 }
 
+/** Ed25519 seed of the account key, which signs credentials and belongs to no trading key. */
+export function deriveAccountKey(seed: Uint8Array): Uint8Array {
+  return derived(seed, 'account-key', 0n, 32)
+}
+
 /** Blinding of deposit d of key k. */
 export function deriveDepositBlinding(seed: Uint8Array, k: number, d: number): Uint8Array {
   return reduceWide(derived(seed, 'deposit-blinding', placed(k, d), 48))

@@ -12,6 +12,7 @@ import {
   PAGE_ITEMS_MAX,
   RESHAPE_NOTES_MAX,
 } from '../limits'
+import { AccountChange } from './accounts'
 import {
   Address,
   AmountText,
@@ -48,6 +49,7 @@ import {
   U64,
 } from './values'
 
+export type * from './accounts'
 export type * from './public'
 
 export type Side = Static<typeof SideName>
@@ -216,6 +218,7 @@ const CancelReason = oneOf([
   'note_exited',
   'instrument_closed',
   'vault_frozen',
+  'rebound',
 ])
 export type CancelReason = Static<typeof CancelReason>
 export const FillStage = oneOf(['matched', 'submitted', 'confirmed', 'finalized', 'voided'])
@@ -378,6 +381,7 @@ export const EventKind = oneOf([
   'exit.served',
   'exit.paid',
   'exit.refunded',
+  'account.changed',
 ])
 export type EventKind = Static<typeof EventKind>
 /** One numbered fact of an account; the same object on REST and on every socket. */
@@ -386,7 +390,17 @@ export const AccountEvent = exact({
   kind: EventKind,
   slot: Slot,
   unix_ms: Milliseconds,
-  data: t.Union([Order, Fill, Withdrawal, Reshape, NoteEvent, ExitEvent, OrderRefused, BatchVoided]),
+  data: t.Union([
+    Order,
+    Fill,
+    Withdrawal,
+    Reshape,
+    NoteEvent,
+    ExitEvent,
+    OrderRefused,
+    BatchVoided,
+    AccountChange,
+  ]),
 })
 export type AccountEvent = Static<typeof AccountEvent>
 

@@ -142,7 +142,8 @@ export const OrderId = hex(
   },
   (id) => !isZero(id),
 )
-export const CommandId = hex(16, { description: 'First 16 bytes of the SHA-256 of the canonical body.' })
+export const Hex16 = (description: string) => hex(16, { description })
+export const CommandId = Hex16('First 16 bytes of the SHA-256 of the canonical body.')
 export const Hash = hex(32, { description: '32 bytes, lowercase hex.' })
 export const Bytes = Type.String({ pattern: '^([0-9a-f]{2})*$', description: 'Bytes, lowercase hex.' })
 export const Signature = hex(64, { description: 'Ed25519 signature over the canonical body, lowercase hex.' })

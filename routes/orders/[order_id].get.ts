@@ -7,6 +7,7 @@ export default endpoint(
     summary: 'Read one order',
     tag: 'orders',
     bearer: true,
+    access: 'read',
     cost: COST.read,
     params: OrderTextPath,
     answer: { status: 200, body: Order },

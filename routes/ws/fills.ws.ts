@@ -6,6 +6,7 @@ export default stream({
   name: 'fills',
   summary: 'Fill events of the account',
   description: 'Pushes the events whose kind begins with `fill.`; takes only `ping` and `auth.refresh`.',
+  access: 'read',
   kinds: (kind) => kind.startsWith('fill.'),
   ops: COMMON_OPS,
   snapshot: false,

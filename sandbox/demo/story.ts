@@ -41,7 +41,7 @@ async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]):
   const venue = await verifyVenue(facts, join(stage.traders_dir, 'verification.txt'))
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
-    const credentials = await account(stage.traders_dir, trader.name, facts, venue.info.venue)
+    const credentials = await account(stage.traders_dir, trader, facts, venue.info.venue)
     await trader.connect(new VenueClient(venue, credentials))
   }
   return traders[0]!.client.instrument('SOL-USDC')

@@ -7,12 +7,14 @@ import {
   absorbEvent,
   type ChainAccess,
   collateralOf,
+  deriveAccountKey,
   dropRefused,
   type EventStream,
   type Fill,
   followEvents,
   type Instrument,
   loadWallet,
+  newCredential,
   type Order,
   type OrderType,
   openChainAccess,
@@ -171,34 +173,33 @@ export class Trader {
 const COMMAND = new URL('../../tools/account/main.ts', import.meta.url).pathname
 
 /** Runs `bun run account`, the operator's command. */
-async function operator(args: string[]): Promise<string> {
+async function operator(args: string[]): Promise<void> {
   const child = Bun.spawn([process.execPath, COMMAND, ...args], { stdout: 'pipe', stderr: 'pipe' })
-  const [out, failure] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
+  const failure = await new Response(child.stderr).text()
   if ((await child.exited) !== 0) throw new DemoFailed(`bun run account ${args[0]}: ${failure}`)
-  return out
 }
 
-/** Credentials of a trader's account; the operator's command issues and posts it on the first run. */
+/** The login of a trader's account: made from its seed on the first run, and admitted by the operator's command. */
 export async function account(
   dir: string,
-  name: string,
+  { name, wallet }: Trader,
   facts: SandboxFacts,
   venue: string,
 ): Promise<TokenRequest> {
-  const file = join(dir, `${name}-credentials.json`)
+  const file = join(dir, `${name}-login.json`)
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as TokenRequest
-  const record = join(dir, `${name}-record.json`)
-  const key = ['--operator-key', facts.operator_key]
-  const issued = await operator(['issue', ...key, '--account', name, '--out', record])
+  const asked = join(dir, `${name}-request.json`)
+  const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const
+  const { login, request } = await newCredential(deriveAccountKey(wallet.seed), fromHex(venue, 32)!, terms)
+  writeFileSync(asked, JSON.stringify(request))
   const target = ['--url', facts.operator_url, '--venue', venue, '--ca', facts.certificate]
-  await operator(['post', ...key, '--record', record, ...target])
-  const { api_key, api_secret, passphrase } = JSON.parse(issued) as TokenRequest
-  writeFileSync(file, JSON.stringify({ api_key, api_secret, passphrase }), { mode: 0o600 })
-  fact(`account ${name}`, `issued by the operator's command, api key ${short(api_key)}`)
-  return { api_key, api_secret, passphrase }
+  await operator(['admit', '--operator-key', facts.operator_key, '--request', asked, ...target])
+  writeFileSync(file, JSON.stringify(login), { mode: 0o600 })
+  fact(
+    `account ${name}`,
+    `key and secrets made by the trader, admitted by the operator, api key ${short(login.api_key)}`,
+  )
+  return login
 }
 
 /** Opens the trader's wallet and chain key; generates them on the first run. */

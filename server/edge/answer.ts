@@ -71,8 +71,19 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
   if (contract.bearer === undefined) return undefined
   const token = bearerToken(request)
-  if (token === undefined && contract.bearer === 'optional') return undefined
-  return authenticate(services.venue, token)
+  if (contract.bearer === true) return authenticateFor(contract, services.venue, token)
+  return token === undefined ? undefined : authenticate(services.venue, token)
+}
+
+/** The session of the token. Throws the codes of `authenticate`, and `read_only`. */
+export function authenticateFor(
+  { access }: { readonly access?: 'read' },
+  venue: Venue,
+  token: string | undefined,
+): Session {
+  const session = authenticate(venue, token)
+  if (session.access === 'read' && access !== 'read') throw new Refusal('read_only')
+  return session
 }
 
 const TOKEN = /^[A-Za-z0-9._~+/=-]{1,512}$/

@@ -26,6 +26,9 @@ const STREAM: readonly RefusalCode[] = [
 
 export function declaredRefusals(route: Endpoint | Stream): RefusalCode[] {
   const codes = new Set(route.kind === 'stream' ? STREAM : ofEndpoint(route.contract))
+  const { access } = route.contract
+  const commands = route.kind === 'stream' || route.contract.bearer === true
+  if (commands && access !== 'read') codes.add('read_only')
   // Any request may have an unusable Host header, and any handler a bug.
   codes.add('field_invalid').add('internal')
   return REFUSALS.map(({ code }) => code).filter((code) => codes.has(code))

@@ -31,6 +31,8 @@ export type Contract = {
   readonly tag: Tag
   /** true: a token is required. 'optional': a token may be sent and must then be valid. */
   readonly bearer?: true | 'optional'
+  /** A credential that only reads suffices. */
+  readonly access?: 'read'
   /** Tokens taken from the account's bucket before the body is read. */
   readonly cost?: number
   readonly params?: TObject
@@ -96,6 +98,8 @@ export type StreamContract = {
   readonly name: 'trading' | 'orders' | 'fills'
   readonly summary: string
   readonly description: string
+  /** A credential that only reads suffices. */
+  readonly access?: 'read'
   /** Which of the account's events are pushed. */
   readonly kinds: (kind: EventKind) => boolean
   /** Operations that clients may send, by `op`. */

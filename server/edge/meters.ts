@@ -1,7 +1,9 @@
 /** Counts requests and sockets, measures the process, and writes both as Prometheus text. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { ClockPort } from '../../engine/ports'
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
+import { METRICS_AGE_MS, METRICS_STEP } from '../limits'
 
 type Metric = {
   name: string
@@ -69,6 +71,37 @@ export function openMeters(): Meters {
 
 function counter(name: string, help: string, value: number, labels?: Record<string, string>): Metric {
   return { name, help, type: 'counter', value, ...(labels === undefined ? {} : { labels }) }
+}
+
+/** Values that no single message moves, or that the chain shows anyway. */
+const EXACT: ReadonlySet<string> = new Set([
+  ...['tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_snapshot_failures', 'tacit_accounts'],
+  ...['tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'],
+])
+
+/**
+ * Delays and rounds the counts from which the kind or the outcome of a single message would follow: each reading shows the
+ * sample of an earlier one.
+ */
+export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: readonly Metric[]) => Metric[] {
+  let shown = new Map<string, number>()
+  let sampled = new Map<string, number>()
+  let sampled_ms = Number.NEGATIVE_INFINITY
+  const nameOf = ({ labels, name }: Metric) => name + labelText(labels)
+  return (rows) => {
+    const now_ms = clock.monotonicMs()
+    if (now_ms - sampled_ms >= METRICS_AGE_MS) {
+      shown = sampled
+      sampled = new Map(rows.map((row) => [nameOf(row), row.value - (row.value % METRICS_STEP)]))
+      sampled_ms = now_ms
+    }
+    return rows.flatMap((row) => {
+      if (EXACT.has(row.name)) return [row]
+      const value = shown.get(nameOf(row)) ?? 0
+      // A label that appears would show the first message of its kind.
+      return value === 0 && row.labels !== undefined ? [] : [{ ...row, value }]
+    })
+  }
 }
 
 const delay = monitorEventLoopDelay({ resolution: 10 })

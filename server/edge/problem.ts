@@ -91,7 +91,7 @@ const EXPIRY: Codes = ['expiry_too_soon', 'expiry_too_far']
 const COLLATERAL: Codes = ['note_unknown', 'note_wrong_mint', 'note_spent', 'note_in_use']
 /** Nothing may be acknowledged, cancels included. */
 const SILENT: Codes = ['matching_unavailable', 'draining', 'lease_lost', 'commit_reorged', 'unanchored']
-const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
+export const UNRELEASED: Codes = [...SILENT, 'outcome_unknown']
 const UNAVAILABLE: Codes = ['reopening', 'settlement_unavailable']
 
 export const CHECK_REFUSALS: Codes = [

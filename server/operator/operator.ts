@@ -1,20 +1,23 @@
 /** Serves the operator, never on the public port: signed calls for accounts, oracle prices, drain and metrics; the reference. */
 
+import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
 import { ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
-import { openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
+import { openDelayed, openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
 
 type OperatorParts = {
   venue: Venue
   log: Log
+  clock: Pick<ClockPort, 'monotonicMs'>
   documents: Documents
   /** Throws `operator_signature_invalid` unless the operator signed exactly this call recently and it is no replay. */
   check(call: OperatorCall): void
@@ -31,6 +34,8 @@ type OperatorCall = {
   header(name: string): string | null
 }
 const parsePrice = parserOf(ReferencePrice)
+const parseAdmission = parserOf(AdmissionRequest)
+const parseCredential = parserOf(CredentialRequest)
 
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
@@ -74,15 +79,24 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 }
 
 /** By method and path. */
-function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Operation> {
+function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<string, Operation> {
+  const delayed = openDelayed(clock)
   return new Map<string, Operation>([
     ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
     [
       'POST /accounts',
       async (request, body) => {
-        const applied = await venue.provision(parseBody(request, body))
+        const applied = await venue.admit(parseAdmission(parseBody(request, body)))
         log.write('info', 'account_record_applied')
         return json(request, 200, applied)
+      },
+    ],
+    [
+      'POST /accounts/credentials',
+      async (request, body) => {
+        const set = await venue.setCredential(undefined, parseCredential(parseBody(request, body)))
+        log.write('info', 'credential_applied')
+        return json(request, 200, set)
       },
     ],
     [
@@ -100,7 +114,7 @@ function operationsOf({ venue, app, log, drain }: OperatorParts): Map<string, Op
     [
       'GET /metrics',
       (request) => {
-        const rows = [...venue.metrics(), ...app.meters.read(), ...processMetrics()]
+        const rows = [...delayed([...venue.metrics(), ...app.meters.read()]), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
     ],

@@ -125,7 +125,7 @@ const SERVER_FRAMES: readonly (readonly [string, string])[] = [
 const CLOSES: readonly (readonly [string, string])[] = [
   ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
   ['1012', 'Restart or loss of the epoch, after bye.'],
-  ['4401', 'The token was revoked or expired, or the account is suspended.'],
+  ['4401', 'The token or its credential ended.'],
   ['4408', 'The reader is too slow; resume with ?after=.'],
   ['4429', 'Too many frames.'],
 ]

@@ -5,7 +5,7 @@ import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import { exact, QueryInteger, t } from '../../protocol/wire/values'
-import { type Answering, authenticate, socketToken } from '../edge/answer'
+import { type Answering, authenticateFor, socketToken } from '../edge/answer'
 import { readQuery } from '../edge/body'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
@@ -71,7 +71,7 @@ async function connect(
   request_id: string,
 ): Promise<void> {
   const { venue, sockets } = services
-  const session = authenticate(venue, socketToken(request))
+  const session = authenticateFor(contract, venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session.account_id, COST.read))
   const after = resumePoint(readQuery(request.url))
   const release = sockets.reserve(session)

@@ -27,7 +27,7 @@ export class MemoryTrader {
   ) {}
 
   static async provisioned(open: TestVenue, account_id: string): Promise<MemoryTrader> {
-    const record = { account_id, version: 1, status: 'active', orders_live_max: 1000, keys_max: 100 }
+    const record = { account_id, version: 1, orders_live_max: 1000, keys_max: 100 }
     await open.venue.provision(record)
     return new MemoryTrader(open, account_id)
   }

@@ -51,6 +51,8 @@ const all = <T extends string>(shown: Shown, ...names: T[]) =>
 const CODES: Record<RefusalCode, Shown> = {
   ...all('edge', 'route_unknown', 'method_not_allowed', 'upgrade_required', 'token_missing', 'token_invalid'),
   ...all('edge', 'token_expired', 'token_revoked', 'credentials_invalid', 'operator_signature_invalid'),
+  ...all('edge', 'credential_expired', 'read_only'),
+  ...all('own', 'account_unknown', 'credential_version', 'credential_taken', 'credential_limit'),
   ...all('edge', 'rate_limited', 'login_limited', 'login_busy', 'quote_busy', 'body_too_large'),
   ...all(
     'edge',
@@ -118,7 +120,7 @@ const EVENTS: Record<wire.EventKind, Shown> = {
     'withdrawal.accepted',
     'withdrawal.voided',
   ),
-  ...all('own', 'reshape.accepted', 'reshape.voided', 'note.exited', 'exit.requested'),
+  ...all('own', 'reshape.accepted', 'reshape.voided', 'note.exited', 'exit.requested', 'account.changed'),
   ...all('timing', 'order.expired', 'batch.voided'),
   ...all('waiting', 'order.cancel_pending', 'order.replace_pending'),
   ...all('after', 'order.cancel_refused', 'order.replace_refused', 'order.partially_filled', 'order.filled'),
@@ -181,8 +183,13 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
-  ...all('edge', 'tacit_history_backlog', 'tacit_head_dirty', 'tacit_unanchored_ms'),
-  ...all('edge', 'tacit_disk_free_bytes', 'tacit_files_damaged'),
+  ...all(
+    'edge',
+    'tacit_history_backlog',
+    'tacit_unanchored_ms',
+    'tacit_disk_free_bytes',
+    'tacit_files_damaged',
+  ),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }

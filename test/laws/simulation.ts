@@ -8,6 +8,7 @@ import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { openEpochInstruction } from '../../protocol/vault/epochs'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
+import { admission } from '../kit/venue/machine_world'
 import { BatchLaws } from './batch_laws'
 import { fundWallet } from './fund_wallet'
 import { Holdings } from './holdings'
@@ -80,9 +81,7 @@ export class Simulation {
     this.venue.must({ kind: 'configure', settings: simSettings(this.traders[0]!.key) })
     this.venue.must({ kind: 'slot', reopens_slot: 0, slot: chain.tip })
     for (const { account_id } of this.traders) {
-      const record = new Uint8Array()
-      const terms = { version: 1, status: 'active' as const, orders_live_max: 1_000, keys_max: 10, record }
-      this.venue.must({ kind: 'account_record', account_id, ...terms })
+      this.venue.must(admission(account_id, { orders_live_max: 1_000 }))
     }
     await this.boot()
   }

@@ -16,6 +16,17 @@ export const WITHDRAWAL: wire.Withdrawal = {
   signature: TX,
   seq: 4,
 }
+export const ACCOUNT: wire.AccountView = {
+  account_id: HASH,
+  account_key: KEY,
+  state: 'active',
+  version: 1,
+  limits: { rate_capacity: 100, rate_refill_per_s: 50, orders_live_max: 10, keys_max: 2 },
+  credential_version: 2,
+  credentials: [{ credential_id: ORDER_ID, kind: 'read', version: 2, expiry_s: 0, created_slot: 1 }],
+  keys: [KEY],
+  changes: [{ seq: 1, slot: 1, unix_ms: 5, change: 'admission', state: 'active', version: 1 }],
+}
 export const RESHAPED: wire.Reshape = {
   reshape_id: ORDER_ID,
   inputs: [HASH],

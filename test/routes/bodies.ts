@@ -47,6 +47,17 @@ export const RESHAPE: wire.ReshapeRequest = {
   signature: SIGNATURE,
   openings: [null],
 }
+export const CREDENTIAL: wire.CredentialRequest = {
+  account_key: KEY,
+  credential_id: ORDER_ID,
+  version: 2,
+  kind: 'read',
+  secret_hash: HASH,
+  passphrase_digest: HASH,
+  salt: ORDER_ID,
+  expiry_s: 0,
+  signature: SIGNATURE,
+}
 export const RECEIPT: wire.Receipt = {
   epoch: 1,
   seq: 7,

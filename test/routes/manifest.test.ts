@@ -15,6 +15,10 @@ test('a file name is path and method', () => {
     { file: 'orders/[order_id].get.ts', method: 'get', path: '/orders/{order_id}' },
     { file: 'ws/fills.ws.ts', method: 'ws', path: '/ws/fills' },
   ])
+  expect(routesOf(['account/get.ts'])).toEqual([{ file: 'account/get.ts', method: 'get', path: '/account' }])
+  expect(() => routesOf(['account/get.ts', 'account.get.ts'])).toThrow('the same endpoint')
+  for (const file of ['get.ts', 'account/.get.ts', 'account/fetch.ts'])
+    expect(() => routesOf([file])).toThrow(`routes/${file}`)
 })
 
 test('names that are no endpoint are refused with the file named', () => {

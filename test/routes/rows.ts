@@ -55,6 +55,11 @@ const EVENTS = { items: [bodies.event(1), bodies.event(2, 'fill.matched')], next
 export const ROWS: Row[] = [
   open('post /auth/token', 'login', answers.TOKENS, { json: answers.CREDENTIALS }),
   row('post /auth/token/revoke', { venue: 'revoke', answers: { revoked: true } }),
+  read('get /account', '/account', 'account', answers.ACCOUNT),
+  write('post /account/credentials', bodies.CREDENTIAL, 'setCredential', {
+    ...{ credential_id: ORDER_ID, version: 2, seq: 3 },
+  }),
+  write('post /account/rebind', bodies.CANCEL, 'rebind', { trading_key: KEY, cancelled: [ORDER_ID], seq: 3 }),
   row('get /health', { open: true, answers: { status: 'ok', uptime_ms: 0 } }),
   open('get /system/status', 'status', answers.STATUS),
   open('get /time', 'time', answers.TIME),

@@ -4,16 +4,19 @@ import { openOperatorCheck } from '../../engine/accounts/verify_operator'
 import type { Venue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
-import { fromHex, utf8 } from '../../protocol/bytes'
+import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { publicKeyOf } from '../../protocol/sign'
 import { REFERENCE_POLICY } from '../../server/edge/headers'
 import { openLog } from '../../server/edge/log'
 import { openMeters } from '../../server/edge/meters'
+import { METRICS_AGE_MS } from '../../server/limits'
 import { operatorApp } from '../../server/operator/operator'
 import { type Listener, listen } from '../../server/tls/listen'
+import { DEFAULT_LIMITS, signAdmission } from '../../tools/account/call_operator'
 import { only, StandingClock } from '../kit/server/harness'
 import { rawStatus } from '../kit/server/raw_http'
+import { testCredential } from '../kit/venue/test_login'
 import { HASH } from '../routes/bodies'
 
 const SEED = new Uint8Array(32).fill(7)
@@ -32,6 +35,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
   const app = operatorApp({
     venue: only<Venue>('venue', venue),
     log: openLog((line) => lines.push(line), clock.unixMs),
+    clock,
     documents: { json: '{}', html: '<p>', css: 'p {}' },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
@@ -70,24 +74,34 @@ async function send(method: string, path: string, call: Call = {}) {
 }
 const codeOf = async (answer: Response) => [answer.status, ((await answer.json()) as { code: string }).code]
 
-test('a signed record is applied', async () => {
+const RECORD = signAdmission(
+  { account_key: publicKeyOf(SEED), version: 2, state: 'closed', limits: DEFAULT_LIMITS },
+  { operator_seed: SEED, venue: VENUE },
+)
+
+test('a signed record and a credential are applied', async () => {
   const records: unknown[] = []
   const lines = open({
-    provision: async (record) => {
+    admit: async (record) => {
       records.push(record)
       return { account_id: 'acct', version: 2 }
     },
+    setCredential: async (account_id, { credential_id, version }) => {
+      records.push(account_id)
+      return { credential_id: toHex(credential_id), version, seq: 5 }
+    },
   })
-  const answer = await send('POST', '/accounts', { body: '{"secret_hash":"ab"}' })
+  const answer = await send('POST', '/accounts', { body: JSON.stringify(RECORD) })
   expect([answer.status, await answer.json()]).toEqual([200, { account_id: 'acct', version: 2 }])
-  expect(records).toEqual([{ secret_hash: 'ab' }])
-  expect(lines.join()).not.toContain('secret_hash')
+  const body = JSON.stringify(testCredential('acct', VENUE, { version: 7 }).request)
+  const set = await send('POST', '/accounts/credentials', { body })
+  expect([set.status, await set.json()]).toEqual([200, expect.objectContaining({ version: 7, seq: 5 })])
+  expect(records).toEqual([expect.objectContaining({ version: 2, state: 'closed' }), undefined])
+  for (const logged of [RECORD.account_key, 'secret_hash']) expect(lines.join()).not.toContain(logged)
 })
 
 test('accounts are listed for the operator alone', async () => {
-  const [account] = [
-    { account_id: 'desk-1', version: 2, status: 'active' as const, orders_live_max: 9, keys_max: 8 },
-  ]
+  const [account] = [{ ...RECORD, account_id: 'ab'.repeat(32) }]
   open({ listAccounts: () => [account] })
   expect(await (await send('GET', '/accounts')).json()).toEqual({ items: [account] })
   expect((await fetch(`${listener.url}/accounts`)).status).toBe(401)
@@ -97,11 +111,14 @@ test('accounts are listed for the operator alone', async () => {
 
 test('refusals of a record are problem documents', async () => {
   open({
-    provision: async () => {
+    admit: async () => {
       throw new Refusal('record_stale')
     },
   })
-  expect(await codeOf(await send('POST', '/accounts', { body: '{}' }))).toEqual([409, 'record_stale'])
+  expect(await codeOf(await send('POST', '/accounts', { body: JSON.stringify(RECORD) }))).toEqual([
+    409,
+    'record_stale',
+  ])
   expect(await codeOf(await send('POST', '/accounts', { body: '{"a":1,"a":2}' }))).toEqual([
     400,
     'key_duplicate',
@@ -131,18 +148,40 @@ test('a call counts once, and calls from before the start are void', async () =>
   expect(drained).toBe(1)
 })
 
-test('metrics are Prometheus text with one head per name', async () => {
-  open({ metrics: () => [{ name: 'tacit_orders_live', help: 'Live.', type: 'gauge', value: 3 }] })
-  const answer = await send('GET', '/metrics')
-  expect(answer.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
-  const text = await answer.text()
-  expect(text).toContain(
-    '# HELP tacit_orders_live Live.\n# TYPE tacit_orders_live gauge\ntacit_orders_live 3\n',
+test('metrics are Prometheus text with one head per name; counts are rounded and a minute old, the rest is exact', async () => {
+  let live = 33
+  const gauge = { help: 'Live.', type: 'gauge' } as const
+  const metrics = () => [
+    { name: 'tacit_orders_live', ...gauge, value: live },
+    { name: 'tacit_chain_slot', ...gauge, value: live },
+  ]
+  open({ metrics })
+  const read = async () => {
+    const answer = await send('GET', '/metrics')
+    expect(answer.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
+    return await answer.text()
+  }
+  const first = await read()
+  expect(first).toContain(
+    '# HELP tacit_chain_slot Live.\n# TYPE tacit_chain_slot gauge\ntacit_chain_slot 33\n',
   )
-  expect(text).toContain('tacit_http_refusals_total{code="nonce_stale"} 1\n')
-  expect(text).toContain('process_resident_memory_bytes ')
-  const heads = text.split('\n').filter((line) => line.startsWith('# TYPE'))
+  expect(first).toContain('process_resident_memory_bytes ')
+  const heads = first.split('\n').filter((line) => line.startsWith('# TYPE'))
   expect(new Set(heads).size).toBe(heads.length)
+  const shown = (text: string) => /^tacit_orders_live (\d+)$/m.exec(text)![1]
+  expect([shown(first), first.includes('nonce_stale')]).toEqual(['0', false])
+  live = 47
+  clock.ms += METRICS_AGE_MS - 1
+  expect(shown(await read())).toBe('0')
+  clock.ms += 1
+  // The sample of the first reading; the one after next shows this one.
+  expect(shown(await read())).toBe('32')
+  live = 48
+  clock.ms += METRICS_AGE_MS
+  expect(shown(await read())).toBe('32')
+  clock.ms += METRICS_AGE_MS
+  const last = await read()
+  expect([shown(last), last.includes('nonce_stale')]).toEqual(['48', false])
 })
 
 test('other paths and methods are refused, and the reference is open', async () => {

@@ -44,11 +44,11 @@ async function boot() {
 type Venue = Awaited<ReturnType<typeof boot>>
 
 async function login({ url, tls }: Venue): Promise<string> {
-  const { demo } = JSON.parse(readFileSync(join(data_dir, 'laptop-secrets.json'), 'utf8'))
+  const { login: demo } = JSON.parse(readFileSync(join(data_dir, 'demo-login.json'), 'utf8'))
   const answer = await fetch(`${url}/auth/token`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(demo.credentials),
+    body: JSON.stringify(demo),
     tls,
   })
   expect(answer.status).toBe(200)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { scripts } from '../../package.json'
 import { tlsMaterial } from '../kit/server/tls_material'
+import { testCredential } from '../kit/venue/test_login'
 
 const ROOT = join(import.meta.dir, '../..')
 const COMMANDS = [
@@ -61,12 +62,15 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
   expect((await give('restore', '--verify', '/nowhere', '--laptop', '/nowhere')).code).toBe(1)
   expect((await give('audit-batch', 'SOL-USDC', 'first', '--laptop', '/nowhere')).code).toBe(64)
   expect((await give('audit-batch', 'SOL-USDC', '1', '--laptop', '/nowhere')).code).toBe(1)
-  expect((await give('account', 'rotate', '--operator-key', '/nowhere')).code).toBe(1)
-  expect((await give('account', 'post', '--colour')).code).toBe(64)
+  expect(
+    (await give('account', 'list', '--operator-key', '/nowhere', '--url', 'x', '--venue', 'ab'.repeat(32)))
+      .code,
+  ).toBe(1)
+  expect((await give('account', 'admit', '--colour')).code).toBe(64)
   expect((await give('read-signer', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
 }, 30_000)
 
-test('account names what is wrong with an id, a listener and a certificate', async () => {
+test('account names what is wrong with a request, a listener and a certificate', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'account-'))
   const [key, record] = [join(folder, 'operator.key'), join(folder, 'record.json')]
   const { cert_pem: cert, key_pem: key_of_it } = tlsMaterial()
@@ -74,20 +78,19 @@ test('account names what is wrong with an id, a listener and a certificate', asy
   const server = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch: () => new Response('') })
   try {
     expect((await give('account', 'operator-keygen', '--out', key)).code).toBe(0)
-    const issue = ['issue', '--operator-key', key, '--out', record, '--account']
-    const spaced = await give('account', ...issue, 'bad id')
-    expect([spaced.code, spaced.error]).toEqual([
-      64,
-      expect.stringContaining('--account is 1 to 32 characters'),
-    ])
-    expect((await give('account', ...issue, 'desk-1')).code).toBe(0)
-    const post = ['post', '--operator-key', key, '--record', record, '--venue', 'ab'.repeat(32), '--url']
-    expect((await give('account', ...post, 'localhost:8444')).error).toContain('is not the URL of a listener')
-    const untrusted = await give('account', ...post, `https://127.0.0.1:${server.port}`)
+    const admit = ['admit', '--operator-key', key, '--request', record, '--venue', 'ab'.repeat(32), '--url']
+    const { login, request } = testCredential('desk', new Uint8Array(32))
+    writeFileSync(record, JSON.stringify(request))
+    expect((await give('account', ...admit, 'localhost:8444')).error).toContain(
+      'is not the URL of a listener',
+    )
+    const untrusted = await give('account', ...admit, `https://127.0.0.1:${server.port}`)
     expect(untrusted.error).toContain('name its certificate with --ca')
-    writeFileSync(record, 'no record')
-    const unread = await give('account', ...post, 'https://127.0.0.1:1')
-    expect(unread.error).toBe(`${record} does not hold an account record\n`)
+    for (const other of ['no request', JSON.stringify(login), JSON.stringify({ ...request, salt: '' })]) {
+      writeFileSync(record, other)
+      const unread = await give('account', ...admit, 'https://127.0.0.1:1')
+      expect([unread.code, unread.error]).toEqual([1, `${record} does not hold a trader's request\n`])
+    }
   } finally {
     await server.stop(true)
     rmSync(folder, { recursive: true })

@@ -29,6 +29,7 @@ beforeAll(async () => {
   const app = operatorApp({
     venue: venue.parsed,
     log: openLog((line) => lines.push(line), clock.unixMs),
+    clock,
     documents: { json: '{}', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue: site.venue_id, clock }),
     app: { meters: openMeters() },

@@ -1,129 +1,139 @@
-/** `bun run account`: the operator's command for keys, account records and posting them to the venue. */
+/** `bun run account`: the operator's command for keys, admitted accounts, metrics and the end of the venue. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { Options, runCommand, UsageFault } from '../../client/cli/command'
-import { encodeBase58 } from '../../protocol/base58'
-import {
-  type AccountFields,
-  type AccountRecord,
-  isAccountId,
-  readAccountRecord,
-} from '../../protocol/bodies/account_record'
+import { writeFileSync } from 'node:fs'
+import { Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import {
-  type AccountTerms,
-  callOperator,
-  DEFAULT_TERMS,
-  issueAccount,
-  operatorTarget,
-  rotateAccount,
-  setStatus,
-} from './issue_account'
+import { CredentialRequest } from '../../protocol/wire/accounts'
+import { parserOf } from '../../protocol/wire/parse'
+import type { AccountLimits, AdmissionRequest } from '../../protocol/wire/trading'
+import { callOperator, DEFAULT_LIMITS, operatorTarget, signAdmission } from './call_operator'
 
 const USAGE = `usage: bun run account COMMAND
 
   operator-keygen --out KEYFILE
       makes an operator key; prints its public half, the operator_key of the manifest
-  issue --operator-key KEYFILE --out RECORD --account ID
-        [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]
-      makes an account; prints its credentials once
-  rotate --operator-key KEYFILE --record RECORD --out RECORD
-      new credentials for the account; prints them once
-  suspend | resume --operator-key KEYFILE --record RECORD --out RECORD
-      the account can only cancel, or trade again
-  post --record RECORD --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
-      sends a record to the venue's operator listener
-  list | metrics | drain --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
+  admit --request FILE TARGET [LIMITS]
+      admits the account key of a trader's request ('tacit account request') and posts the credential in it; for an account
+      that is known already it posts the credential alone. No command here makes or sees a secret of a trader
+  limit --account ID TARGET LIMITS
+      changes limits
+  suspend | resume | close --account ID TARGET
+      the account can only cancel, withdraw and read; or trade again; or never again
+  list | metrics | drain TARGET
       lists the venue's accounts, reads its metrics, or lets it finish and stop
 
-Existing files are never overwritten. A record holds no secret.`
+TARGET is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
+LIMITS are [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]`
 
 const TEXTS = [
-  ...(['operator-key', 'out', 'record', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
+  ...(['operator-key', 'out', 'request', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
   ...(['url', 'venue', 'ca'] as const),
 ] as const
 type AccountOptions = Options<(typeof TEXTS)[number]>
+type Listed = Pick<AdmissionRequest, 'account_key' | 'version' | 'state' | 'limits'> & { account_id: string }
 
-const COMMANDS: Record<string, (options: AccountOptions, seed: Uint8Array) => void | Promise<void>> = {
-  async issue(options, seed) {
-    const { record, credentials } = await issueAccount(readTerms(options), seed, Date.now())
-    keep(options, record, credentials)
+const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>> = {
+  'operator-keygen': makeOperatorKey,
+  admit,
+  limit: async (options) => {
+    const known = await listed(options)
+    await post(options, { ...known, limits: limitsOf(options, known.limits) })
   },
-  async rotate(options, seed) {
-    const { record, credentials } = await rotateAccount(readRecord(options), seed, Date.now())
-    keep(options, record, credentials)
-  },
-  suspend: (options, seed) => judge(options, seed, 'suspended'),
-  resume: (options, seed) => judge(options, seed, 'active'),
-  post: (options) => call(options, 'POST', '/accounts', JSON.stringify(readRecord(options))),
-  list: (options) => call(options, 'GET', '/accounts'),
-  metrics: (options) => call(options, 'GET', '/metrics'),
-  drain: (options) => call(options, 'POST', '/drain'),
+  suspend: (options) => become(options, 'suspended'),
+  resume: (options) => become(options, 'active'),
+  close: (options) => become(options, 'closed'),
+  list: async (options) => console.log(await call(options, 'GET', '/accounts')),
+  metrics: async (options) => console.log(await call(options, 'GET', '/metrics')),
+  drain: async (options) => console.log(await call(options, 'POST', '/drain')),
 }
 
 async function run(args: string[]): Promise<void> {
   const options: AccountOptions = new Options(args, { texts: TEXTS, words: 1 })
   const [name = ''] = options.words
-  if (name === 'operator-keygen') return makeOperatorKey(options)
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageFault()
-  await COMMANDS[name]!(options, options.seed('operator-key'))
+  await COMMANDS[name]!(options)
 }
 
-function judge(options: AccountOptions, seed: Uint8Array, status: AccountFields['status']): void {
-  keep(options, setStatus(readRecord(options), status, seed, Date.now()), { status })
+async function admit(options: AccountOptions): Promise<void> {
+  const request = readRequest(options.text('request'))
+  const { account_key } = request
+  const known = (await accounts(options)).some((one) => one.account_key === account_key)
+  const terms = {
+    account_key,
+    version: 0,
+    state: 'active',
+    limits: limitsOf(options, DEFAULT_LIMITS),
+  } as const
+  if (!known) await post(options, terms)
+  console.log(await call(options, 'POST', '/accounts/credentials', request))
 }
 
-/** Writes the record, then prints what belongs to it. */
-function keep(options: AccountOptions, record: AccountRecord, more: object): void {
-  writeNew(options.text('out'), `${JSON.stringify(record, null, 2)}\n`, 0o644)
-  print({ account_id: record.account_id, version: record.version, ...more })
+/** Checked before anything is sent, in case the file is another one: a trader's login, say. */
+function readRequest(path: string): CredentialRequest {
+  const text = readInputText(path)
+  try {
+    const request: unknown = JSON.parse(text)
+    parserOf(CredentialRequest)(request)
+    return request as CredentialRequest
+  } catch {
+    throw new Error(`${path} does not hold a trader's request`)
+  }
 }
 
-async function call(options: AccountOptions, method: 'GET' | 'POST', path: string, body?: string) {
-  console.log(await callOperator(operatorTarget(options), { method, path, body }, Date.now()))
+async function become(options: AccountOptions, state: AdmissionRequest['state']): Promise<void> {
+  await post(options, { ...(await listed(options)), state })
+}
+
+/** Posts the next version of an account's terms. */
+async function post(options: AccountOptions, terms: Omit<Listed, 'account_id'>): Promise<void> {
+  const { state, limits } = terms
+  const account_key = decodeBase58(terms.account_key, 32)!
+  const record = signAdmission(
+    { account_key, version: terms.version + 1, state, limits },
+    operatorTarget(options),
+  )
+  console.log(await call(options, 'POST', '/accounts', record))
+}
+
+async function accounts(options: AccountOptions): Promise<Listed[]> {
+  return (JSON.parse(await call(options, 'GET', '/accounts')) as { items: Listed[] }).items
+}
+
+async function listed(options: AccountOptions): Promise<Listed> {
+  const account_id = options.text('account')
+  const known = (await accounts(options)).find((one) => one.account_id === account_id)
+  if (known === undefined) throw new Error(`the venue lists no account ${account_id}`)
+  return known
+}
+
+function limitsOf(options: AccountOptions, fallback: AccountLimits): AccountLimits {
+  return {
+    rate_capacity: options.count('capacity', fallback.rate_capacity, 15),
+    rate_refill_per_s: options.count('refill', fallback.rate_refill_per_s, 15),
+    orders_live_max: options.count('orders', fallback.orders_live_max, 15),
+    keys_max: options.count('keys', fallback.keys_max, 15),
+  }
+}
+
+let last_ms = 0
+function call(
+  options: AccountOptions,
+  method: 'GET' | 'POST',
+  path: string,
+  body?: unknown,
+): Promise<string> {
+  // The operator's nonces rise from call to call.
+  last_ms = Math.max(Date.now(), last_ms + 1)
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  return callOperator(operatorTarget(options), { method, path, body: text }, last_ms)
 }
 
 function makeOperatorKey(options: AccountOptions): void {
   const seed = crypto.getRandomValues(new Uint8Array(32))
-  writeNew(options.text('out'), `${toHex(seed)}\n`, 0o600)
-  print({ operator_key: encodeBase58(publicKeyOf(seed)) })
-}
-
-function readTerms(options: AccountOptions): AccountTerms {
-  const account_id = options.text('account')
-  if (!isAccountId(account_id))
-    throw new UsageFault('--account is 1 to 32 characters of a-z 0-9 _ -, the first a letter or digit')
-  return {
-    account_id,
-    rate_capacity: options.count('capacity', DEFAULT_TERMS.rate_capacity, 15),
-    rate_refill_per_s: options.count('refill', DEFAULT_TERMS.rate_refill_per_s, 15),
-    orders_live_max: options.count('orders', DEFAULT_TERMS.orders_live_max, 15),
-    keys_max: options.count('keys', DEFAULT_TERMS.keys_max, 15),
-  }
-}
-
-function readRecord(options: AccountOptions): AccountRecord {
-  const file = options.text('record')
-  const record = readAccountRecord(jsonOf(readFileSync(file, 'utf8')))
-  if (record === undefined) throw new Error(`${file} does not hold an account record`)
-  return record
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function writeNew(file: string, text: string, mode: number): void {
-  writeFileSync(file, text, { flag: 'wx', mode })
-}
-
-function print(value: unknown): void {
-  console.log(JSON.stringify(value, null, 2))
+  writeFileSync(options.text('out'), `${toHex(seed)}\n`, { flag: 'wx', mode: 0o600 })
+  console.log(JSON.stringify({ operator_key: encodeBase58(publicKeyOf(seed)) }, null, 2))
 }
 
 await runCommand(USAGE, run)

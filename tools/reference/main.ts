@@ -9,7 +9,7 @@ import {
 } from '../../protocol/bodies/reference_price'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { callOperator, operatorTarget } from '../account/issue_account'
+import { callOperator, operatorTarget } from '../account/call_operator'
 
 const USAGE = `usage: bun run reference COMMAND
 

@@ -1,10 +1,12 @@
 /** Encodes and decodes commands in the journal's layout. */
+import { ACCOUNT_STATES, CREDENTIAL_KINDS } from '../../../protocol/bodies/account'
 import {
   blob,
   bool,
   type Codec,
   codec,
   fixed,
+  hex,
   json,
   list,
   option,
@@ -100,6 +102,21 @@ export const exit_request = struct({
 
 const covered = struct({ leaves: uint, nullifiers: uint, retired: uint, finals: uint })
 
+export const account_limits = struct({
+  rate_capacity: uint,
+  rate_refill_per_s: uint,
+  orders_live_max: uint,
+  keys_max: uint,
+})
+/** A credential without its id and kind. */
+export const credential_terms = {
+  version: uint,
+  secret_hash: b32,
+  passphrase_digest: b32,
+  salt: b16,
+  expiry_s: uint,
+}
+
 const stamp = { unix_ms: uint }
 const who = { ...stamp, account_id: text }
 
@@ -134,11 +151,11 @@ const LAYOUTS = {
   configure: struct({ ...stamp, settings: json<commands.Settings>() }),
   account_record: struct({
     ...who,
+    account_key: b32,
     version: uint,
-    status: word(['active', 'suspended']),
-    orders_live_max: uint,
-    keys_max: uint,
-    record: blob,
+    state: word(ACCOUNT_STATES),
+    limits: account_limits,
+    signature: b64,
   }),
   ...layoutsOfOrders(b64),
   cancel_all: struct({
@@ -215,6 +232,15 @@ const LAYOUTS = {
   }),
   snapshot_taken: struct({ ...stamp, seq: uint, state_hash: b32, catalogue_hash: b32, covered }),
   released: struct(stamp),
+  credential: struct({
+    ...who,
+    credential_id: b16,
+    grants: word(CREDENTIAL_KINDS),
+    ...credential_terms,
+    signature: b64,
+  }),
+  login: struct({ ...who, credential_id: hex(16), version: uint }),
+  rebind: struct({ ...who, trading_key: b32, cancel_nonce: u64, signature: b64 }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

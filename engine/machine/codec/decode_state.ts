@@ -87,8 +87,11 @@ function readInstruments(state: State, from: ByteReader): void {
 function readKeys(state: State, from: ByteReader): TradingKey[] {
   const accounts = list(account_row)
     .read(from)
-    .map((row) => ({ ...newAccount(row.account_id), ...row, armed: new Set(row.armed) }))
-  for (const account of accounts) state.accounts.set(account.account_id, account)
+    .map((row) => ({ ...newAccount(row.account_id, row.account_key), ...row, armed: new Set(row.armed) }))
+  for (const account of accounts) {
+    state.accounts.set(account.account_id, account)
+    for (const { credential_id } of account.credentials) state.credentials.set(credential_id, account)
+  }
   return list(key_row)
     .read(from)
     .map((row, index) => {

@@ -1,5 +1,6 @@
 /** Defines the layout of a snapshot's tables. A row refers to another object by its index in an earlier table. */
 
+import { ACCOUNT_STATES } from '../../../protocol/bodies/account'
 import type { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import {
   blob,
@@ -19,7 +20,7 @@ import {
 } from '../../../protocol/codec'
 import type { Settings } from '../../commands'
 import { LIMITS } from '../../limits'
-import type { TradingKey } from '../state/account'
+import type { Change, TradingKey } from '../state/account'
 import { REASONS } from '../state/final_orders'
 import type { InstrumentState } from '../state/instrument'
 import { NOTE_STATUSES, type Note } from '../state/note'
@@ -28,6 +29,8 @@ import type { FillRecord, Order, OrderFacts } from '../state/order'
 import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
 import { keyBytes, type State } from '../state/state'
 import {
+  account_limits,
+  credential_terms,
   EXIT_TERMS,
   exit_request,
   HALT_REASONS,
@@ -129,11 +132,20 @@ export const closed_row = struct({
 
 export const account_row = struct({
   account_id: text,
+  account_key: b32,
   version: uint,
-  status: word(['active', 'suspended']),
-  orders_live_max: uint,
-  keys_max: uint,
-  record: blob,
+  state: word(ACCOUNT_STATES),
+  limits: account_limits,
+  credential_version: uint,
+  credentials: list(
+    struct({
+      credential_id: hex(16),
+      kind: word(['trade', 'read']),
+      ...credential_terms,
+      created_slot: uint,
+    }),
+  ),
+  changes: list(json<Change>()),
   seq: uint,
   armed: list(text),
 })

@@ -103,19 +103,22 @@ export function checkReopened({ slot, reopens_slot }: State): RefusedOutcome | u
  * the venue's, so no refusal depends on the orders of others.
  */
 export function checkOrderLimit({ account }: Signer, released: number): RefusedOutcome | undefined {
-  return account.live - released >= account.orders_live_max ? refuse('account_order_limit') : undefined
+  return account.live - released >= account.limits.orders_live_max ? refuse('account_order_limit') : undefined
 }
 
-/** Refuses `commit_undecided` when as many commands of the account wait for the decision as it may have live orders. */
+/**
+ * Refuses `commit_undecided` when as many commands of the account wait for the decision as it may have, or has, live orders:
+ * a lower limit stops no cancel.
+ */
 export function checkWaiting({ closed }: State, account: Account): RefusedOutcome | undefined {
-  const full = closed !== undefined && closed.countOf(account) >= account.orders_live_max
-  return full ? refuse('commit_undecided') : undefined
+  const most = Math.max(account.limits.orders_live_max, account.live)
+  return closed !== undefined && closed.countOf(account) >= most ? refuse('commit_undecided') : undefined
 }
 
 /** Refuses `key_limit` if the key is not bound yet and the account has no room for `fresh` more keys. */
 export function checkKeyLimit(signer: Signer, fresh = 1): RefusedOutcome | undefined {
   if (signer.key !== undefined) return undefined
-  return signer.account.keys.length + fresh > signer.account.keys_max ? refuse('key_limit') : undefined
+  return signer.account.keys.length + fresh > signer.account.limits.keys_max ? refuse('key_limit') : undefined
 }
 
 /** Refuses `settlement_backlog`. */

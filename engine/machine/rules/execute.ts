@@ -1,8 +1,17 @@
 /** Executes a command, the only way to change the state: decides it and, unless it is refused, applies it. */
 import type { Command } from '../../commands'
-import { applyAccountRecord, decideAccountRecord } from '../state/account'
 import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
 import type { State } from '../state/state'
+import {
+  applyAccountRecord,
+  applyCredential,
+  applyLogin,
+  applyRebind,
+  decideAccountRecord,
+  decideCredential,
+  decideLogin,
+  decideRebind,
+} from './accounts'
 import { applyBatchSigned, applyBatchStage } from './batch_stage'
 import {
   applyArmDisconnect,
@@ -92,7 +101,13 @@ function decide(
     case 'reshape':
       return when(decideReshape(state, command, env), (plan, fx) => applyReshape(state, fx, command, plan))
     case 'account_record':
-      return when(decideAccountRecord(state, command), () => applyAccountRecord(state, command))
+      return when(decideAccountRecord(state, command), (_, fx) => applyAccountRecord(state, fx, command))
+    case 'credential':
+      return when(decideCredential(state, command), (_, fx) => applyCredential(state, fx, command))
+    case 'login':
+      return when(decideLogin(state, command), (_, fx) => applyLogin(state, fx, command))
+    case 'rebind':
+      return when(decideRebind(state, command), (plan, fx) => applyRebind(state, fx, command, plan))
     default:
       return { ok: true, apply: (fx) => applyFact(state, fx, command) }
   }
@@ -114,6 +129,9 @@ type ClientKind =
   | 'withdraw'
   | 'reshape'
   | 'account_record'
+  | 'credential'
+  | 'login'
+  | 'rebind'
 
 /** Facts from the chain, the clock and the operator are never refused. */
 function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: ClientKind }>): Answer {

@@ -22,13 +22,13 @@ import {
 type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
 
 /**
- * Refuses, in this order, `key_bound`, `account_suspended`, `order_id_taken` or `order_exists` with the first result,
+ * Refuses, in this order, `key_bound`, `account_suspended` of a reshape, `order_id_taken` or `order_exists` with the first result,
  * `nonce_stale`, `expiry_too_soon` and `expiry_too_far` (protocol.md "Order of checks").
  */
 function checkPayment(state: State, command: PaymentCommand): Signer | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
-  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  if (command.kind === 'reshape' && signer.account.state !== 'active') return refuse('account_suspended')
   const refused =
     checkResend(state, command) ??
     checkNonce(signer.key, 'place_nonce', command.nonce) ??

@@ -50,7 +50,7 @@ export type PlacePlan = {
 export function decidePlace(state: State, command: CommandOf<'place'>, env: Env): PlacePlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
-  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  if (signer.account.state !== 'active') return refuse('account_suspended')
   return (
     checkResend(state, command, signer, placeAnswer, env) ??
     checkNonce(signer.key, 'place_nonce', command.nonce) ??
@@ -143,7 +143,7 @@ export function decideModify(
   const { cancel, replacement } = command
   const signer = checkSigner(state, command.account_id, replacement.trading_key)
   if (!signer.ok) return signer
-  if (signer.account.status === 'suspended') return refuse('account_suspended')
+  if (signer.account.state !== 'active') return refuse('account_suspended')
   const answerOf = (known: Order | FinalOrder) => ({ old_order_id: known.replaces, ...placeAnswer(known) })
   const resend = checkResend(state, replacement, signer, answerOf, env)
   if (resend !== undefined) return resend

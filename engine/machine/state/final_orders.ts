@@ -40,6 +40,7 @@ export const REASONS = [
   'note_exited',
   'instrument_closed',
   'vault_frozen',
+  'rebound',
 ] as const
 
 const DIGEST_AT = 16

@@ -24,6 +24,8 @@ export type Answer =
   | { kind: 'dead_man'; result: DeadManAnswer }
   | { kind: 'withdraw'; result: wire.Withdrawal }
   | { kind: 'reshape'; result: wire.Reshape }
+  | { kind: 'credential'; result: wire.CredentialResult }
+  | { kind: 'rebind'; result: wire.RebindResult }
   | { kind: 'done' }
 
 export type AccountEventOut = { account_id: string; event: wire.AccountEvent }

@@ -50,6 +50,8 @@ export type State = {
   readonly epochs: Epoch[]
   halted: HaltReason | undefined
   readonly accounts: Map<string, Account>
+  /** Owner of each credential, by credential id in hex. */
+  readonly credentials: Map<string, Account>
   /** By base58, in the order of binding; keys are never removed. */
   readonly keys: Map<string, TradingKey>
   /** The same keys by their bytes, which saves base58 encoding. */
@@ -99,6 +101,7 @@ export function createState(seed: HashSeed, orders?: number): State {
     epochs: [],
     halted: undefined,
     accounts: new Map(),
+    credentials: new Map(),
     keys: new Map(),
     key_index,
     key_list,

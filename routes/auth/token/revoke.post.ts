@@ -9,6 +9,7 @@ export default endpoint(
       'The token in the Authorization header is refused from now on and its sockets are closed. No body.',
     tag: 'account',
     bearer: true,
+    access: 'read',
     answer: { status: 200, body: exact({ revoked: t.Literal(true) }) },
   },
   ({ venue, session }) => {

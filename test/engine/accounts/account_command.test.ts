@@ -1,96 +1,119 @@
-/** `bun run account` as an operator uses it: keys, records, and what is printed once. */
+/** `bun run account` as an operator uses it, against the operator's listener of a venue. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openAccounts } from '../../../engine/accounts/open_accounts'
 import { openOperatorCheck } from '../../../engine/accounts/verify_operator'
-import { toHex } from '../../../protocol/bytes'
-import { codeOf, testClock } from './venue_operator'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import type { AccountView } from '../../../protocol/wire/trading'
+import { openLog } from '../../../server/edge/log'
+import { openMeters } from '../../../server/edge/meters'
+import { operatorApp } from '../../../server/operator/operator'
+import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { accountId, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
 
 const MAIN = join(import.meta.dir, '../../../tools/account/main.ts')
+const site = new TestSite()
 let folder: string
-beforeAll(() => {
+let open: TestVenue
+let server: ReturnType<typeof Bun.serve>
+let drained = 0
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'account-'))
+  open = await site.open()
+  writeFileSync(join(folder, 'operator.key'), toHex(OPERATOR_SEED))
+  const { operator_key } = open.config
+  const clock = { unixMs: () => Date.now() - 1_000, monotonicMs: () => performance.now() }
+  const venue = fromHex(open.venue.identity().venue, 32)!
+  const { fetch } = operatorApp({
+    venue: open.venue.parsed,
+    log: openLog(() => undefined, clock.unixMs),
+    clock,
+    documents: { json: '', html: '', css: '' },
+    check: openOperatorCheck({ operator_key, venue, clock }),
+    app: { meters: openMeters() },
+    drain: () => void drained++,
+  })
+  server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
 })
-afterAll(() => rmSync(folder, { recursive: true }))
+afterAll(async () => {
+  await server.stop(true)
+  await site.remove()
+  rmSync(folder, { recursive: true })
+})
 
-function account(...args: string[]) {
-  const { exitCode, stderr, stdout } = Bun.spawnSync([process.execPath, MAIN, ...args], { cwd: folder })
-  const printed = stdout.toString()
-  return { exitCode, error: stderr.toString(), printed: printed === '' ? undefined : JSON.parse(printed) }
+async function account(...args: string[]) {
+  const child = Bun.spawn([process.execPath, MAIN, ...args], { cwd: folder, stdout: 'pipe', stderr: 'pipe' })
+  const [printed, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  return { code: await child.exited, error, printed }
 }
-const read = (name: string) => JSON.parse(readFileSync(join(folder, name), 'utf8'))
+const at = (venue = open.venue.identity().venue, key = 'operator.key') =>
+  ['--operator-key', key, '--url', server.url.href, '--venue', venue] as const
+function asked(name: string, version: number): string {
+  const { request } = testCredential(name, fromHex(open.venue.identity().venue, 32)!, { version })
+  writeFileSync(join(folder, `${name}.json`), JSON.stringify(request))
+  return `${name}.json`
+}
+const changes = ({ changes }: AccountView) => changes.map((one) => [one.change, one.state, one.version])
 
 describe('the account command', () => {
-  test('makes a key, an account, a rotation and a suspension that a venue takes', async () => {
-    const { printed: key } = account('operator-keygen', '--out', 'operator.key')
-    expect(statSync(join(folder, 'operator.key')).mode & 0o777).toBe(0o600)
-    const signing = ['--operator-key', 'operator.key']
-    const { printed: first } = account(
-      'issue',
-      ...signing,
-      '--account',
-      'alice',
-      '--orders',
-      '7',
-      '--out',
-      'v1.json',
-    )
-    const { printed: second } = account('rotate', ...signing, '--record', 'v1.json', '--out', 'v2.json')
-    const { printed: third } = account('suspend', ...signing, '--record', 'v2.json', '--out', 'v3.json')
-    expect(third).toEqual({ account_id: 'alice', version: 3, status: 'suspended' })
+  test('admits a trader’s request, then changes limits and state; the account sees each act', async () => {
+    const request = asked('desk', 3)
+    const admitted = await account('admit', ...at(), '--request', request, '--orders', '7')
+    expect(admitted).toMatchObject({ code: 0, error: '' })
+    const id = accountId('desk')
+    expect(admitted.printed).toContain(`"account_id":"${id}","version":1`)
+    const { printed } = await account('list', ...at())
+    expect(JSON.parse(printed).items).toMatchObject([
+      { account_id: id, state: 'active', limits: { orders_live_max: 7 } },
+    ])
+    for (const text of [printed, admitted.printed, readFileSync(join(folder, request), 'utf8')])
+      expect(text).not.toContain(testCredential('desk', new Uint8Array(32)).login.api_secret)
 
-    const options = { credential_key: new Uint8Array(32), clock: testClock(), token_ttl_s: 60 }
-    const accounts = await openAccounts({ ...options, operator_key: key.operator_key })
-    const { account_id: _, version: __, ...credentials } = first
-    accounts.applyRecord(accounts.verifyRecord(read('v1.json')))
-    expect((await accounts.login(credentials)).account_id).toBe('alice')
-    accounts.applyRecord(accounts.verifyRecord(read('v2.json')))
-    expect(await codeOf(() => accounts.login(credentials))).toBe('credentials_invalid')
-    expect((await accounts.login(second)).account_id).toBe('alice')
-    expect(accounts.verifyRecord(read('v3.json')).command).toMatchObject({
-      status: 'suspended',
-      orders_live_max: 7,
-    })
-    await accounts.close()
-  })
+    // A second request of a known account changes its credentials alone.
+    expect((await account('admit', ...at(), '--request', asked('desk', 4))).code).toBe(0)
+    for (const act of [['limit', '--keys', '9'], ['suspend'], ['resume'], ['close']])
+      expect(await account(...act, ...at(), '--account', id)).toMatchObject({ code: 0, error: '' })
+    const view = await open.venue.account('desk')
+    expect(view).toMatchObject({ state: 'closed', limits: { orders_live_max: 7, keys_max: 9 } })
+    expect(changes(view)).toEqual([
+      ['admission', 'active', 1],
+      ['credential', undefined, 3],
+      ['credential', undefined, 4],
+      ['admission', 'active', 2],
+      ['admission', 'suspended', 3],
+      ['admission', 'active', 4],
+      ['admission', 'closed', 5],
+    ])
+    const reopened = await account('resume', ...at(), '--account', id)
+    expect([reopened.code, reopened.error]).toEqual([1, expect.stringContaining('record_invalid')])
+  }, 30_000)
 
-  test('posts a record in a call the venue’s check takes', async () => {
-    const { printed: key } = account('operator-keygen', '--out', 'poster.key')
-    account('issue', '--operator-key', 'poster.key', '--account', 'bob', '--out', 'bob.json')
-    const venue = new Uint8Array(32).fill(6)
-    const clock = { unixMs: () => Date.now() - 1000, monotonicMs: () => performance.now() }
-    const check = openOperatorCheck({ operator_key: key.operator_key, venue, clock })
-    const server = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      async fetch(request) {
-        const { pathname: target } = new URL(request.url)
-        const body = await request.bytes()
-        check({ method: request.method, target, body, header: (name) => request.headers.get(name) })
-        return Response.json({ posted: JSON.parse(Buffer.from(body).toString()), target })
-      },
-      error: (error) => new Response(String(error), { status: 401 }),
-    })
-    const post = (...args: string[]) =>
-      Bun.spawn([process.execPath, MAIN, 'post', '--record', 'bob.json', '--url', server.url.href, ...args], {
-        cwd: folder,
-        stderr: 'ignore',
-      })
-    const right = post('--operator-key', 'poster.key', '--venue', toHex(venue))
-    expect(await new Response(right.stdout).json()).toEqual({ posted: read('bob.json'), target: '/accounts' })
-    expect(await post('--operator-key', 'poster.key', '--venue', '00'.repeat(32)).exited).toBe(1)
-    await server.stop(true)
-  })
+  test('is refused for another venue, with another key, and for an account that is not there', async () => {
+    const wrong = await account('drain', ...at('00'.repeat(32)))
+    expect([wrong.code, wrong.error]).toEqual([1, expect.stringContaining('operator_signature_invalid')])
+    await account('operator-keygen', '--out', 'other.key')
+    const foreign = await account('list', ...at(undefined, 'other.key'))
+    expect([foreign.code, foreign.error]).toEqual([1, expect.stringContaining('operator_signature_invalid')])
+    const missing = await account('suspend', ...at(), '--account', '00'.repeat(32))
+    expect([missing.code, missing.error]).toEqual([1, expect.stringContaining('lists no account')])
+    expect(drained).toBe(0)
+    expect((await account('drain', ...at())).printed).toContain('draining')
+    expect(drained).toBe(1)
+    expect((await account('metrics', ...at())).printed).toContain('tacit_journal_seq')
+  }, 30_000)
 
-  test('never overwrites a file and says what is missing', () => {
-    account('operator-keygen', '--out', 'twice.key')
+  test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
+    await account('operator-keygen', '--out', 'twice.key')
+    expect(statSync(join(folder, 'twice.key')).mode & 0o777).toBe(0o600)
     const before = readFileSync(join(folder, 'twice.key'), 'utf8')
-    expect(account('operator-keygen', '--out', 'twice.key').exitCode).toBe(1)
+    expect((await account('operator-keygen', '--out', 'twice.key')).code).toBe(1)
     expect(readFileSync(join(folder, 'twice.key'), 'utf8')).toBe(before)
-    expect(account('issue', '--operator-key', 'twice.key').error).toContain('--account is missing')
-    expect(account('nonsense', '--operator-key', 'twice.key').error).toContain('usage: bun run account')
-    expect(account().exitCode).toBe(64)
-  })
+    expect((await account('suspend', ...at())).error).toContain('--account is missing')
+    expect((await account('nonsense')).error).toContain('usage: bun run account')
+    expect((await account()).code).toBe(64)
+  }, 30_000)
 })

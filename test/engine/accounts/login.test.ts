@@ -1,26 +1,50 @@
-/** Logins: which credentials open, how wrong ones are answered, and what bounds them. */
+/** Logins: which credentials open, how wrong ones are answered, what bounds them, and what the account sees of them. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { newCredential, revokeCredential } from '../../../client/wallet/account'
 import { LIMITS } from '../../../engine/limits'
-import { rotateAccount, setStatus } from '../../../tools/account/issue_account'
-import { codeOf, issued, NOW_MS, OPERATOR_SEED, openTestAccounts, provisioned } from './venue_operator'
+import { accountId, accountSeed, testCredential } from '../../kit/venue/test_login'
+import { AccountSite, codeOf, NOW_MS } from './venue_operator'
 
-const { accounts, clock } = await openTestAccounts()
+const VENUE = new Uint8Array(32).fill(6)
+const site = new AccountSite()
+const { accounts, clock, world } = site
 afterAll(() => accounts.close())
-const { credentials, record } = await provisioned(accounts, 'alice')
+const credentials = site.opened('alice')
 const wrong_secret = { ...credentials, api_secret: 'f'.repeat(64) }
+const ALICE = accountId('alice')
+const changesOf = (name: string) =>
+  world.state.accounts.get(accountId(name))!.changes.map((one) => one.change)
 
 describe('a login', () => {
-  test('with the right credentials gives a token of its account', async () => {
+  test('with the right credentials gives a token of its account, and is an event of it', async () => {
+    const before = world.events.length
     const answer = await accounts.login(credentials)
-    expect(answer).toMatchObject({ token_type: 'Bearer', expires_in: 900, account_id: 'alice' })
+    expect(answer).toMatchObject({ token_type: 'Bearer', expires_in: 900, account_id: ALICE })
     expect(answer.access_token).toMatch(/^[A-Za-z0-9_-]{43}$/)
-    expect(accounts.authenticate(answer.access_token).account_id).toBe('alice')
+    expect(accounts.authenticate(answer.access_token)).toMatchObject({ account_id: ALICE, access: 'trade' })
+    expect(world.events.slice(before)).toMatchObject([
+      { account_id: ALICE, event: { kind: 'account.changed', data: { change: 'login', version: 1 } } },
+    ])
+    expect(world.events.at(-1)!.event.data).toMatchObject({ credential_id: credentials.api_key })
   })
 
-  test('with an unknown key, a wrong secret or a wrong passphrase is credentials_invalid', async () => {
-    const { credentials: unknown } = await issued('nobody')
+  test('with secrets that the client’s own command made opens too', async () => {
+    const terms = { kind: 'trade', version: 9, expiry_s: 0 } as const
+    const made = await newCredential(accountSeed('alice'), VENUE, terms)
+    expect(made.login.api_secret).toMatch(/^[0-9a-f]{64}$/)
+    for (const secret of [made.login.api_secret, made.login.passphrase])
+      expect(JSON.stringify(made.request)).not.toContain(secret)
+    site.set(made.request)
+    expect((await accounts.login(made.login)).account_id).toBe(ALICE)
+    const { credential_id } = made.request
+    site.set(revokeCredential(accountSeed('alice'), VENUE, { credential_id, version: 10 }))
+    expect(await codeOf(() => accounts.login(made.login))).toBe('credentials_invalid')
+  }, 30_000)
+
+  test('with an unknown key, a wrong secret or a wrong passphrase is credentials_invalid, and no event', async () => {
+    const before = world.events.length
     const attempts = [
-      unknown,
+      testCredential('nobody', VENUE).login,
       wrong_secret,
       { ...credentials, api_secret: '' },
       { ...credentials, api_secret: credentials.api_secret.slice(1) },
@@ -29,6 +53,7 @@ describe('a login', () => {
     ]
     for (const attempt of attempts)
       expect(await codeOf(() => accounts.login(attempt))).toBe('credentials_invalid')
+    expect(world.events.length).toBe(before)
     clock.advance(60_000)
   })
 
@@ -36,23 +61,42 @@ describe('a login', () => {
     const codes = new Set<string>()
     for (let at = 0; at < 12; at++) codes.add(await codeOf(() => accounts.login(wrong_secret)))
     expect([...codes]).toEqual(['credentials_invalid', 'login_limited'])
-    expect((await accounts.login(credentials)).account_id).toBe('alice')
+    expect((await accounts.login(credentials)).account_id).toBe(ALICE)
     clock.advance(1_000)
     expect(await codeOf(() => accounts.login(wrong_secret))).toBe('credentials_invalid')
     expect(await codeOf(() => accounts.login(wrong_secret))).toBe('login_limited')
     clock.advance(60_000)
   })
 
-  test('beyond the bound on passphrase checks is login_busy, per account and over all', async () => {
-    const others = await Promise.all(['b1', 'b2', 'b3', 'b4'].map((id) => provisioned(accounts, id)))
-    const all = [credentials, ...others.map((other) => other.credentials)]
-    const attempts = all.flatMap((request) =>
-      Array.from({ length: 5 }, () => codeOf(() => accounts.login(request))),
+  test('of a flooding account leaves room: it has few places in the queue, and another is checked right after them', async () => {
+    const other = site.opened('other')
+    const done: string[] = []
+    const flood = Array.from({ length: 500 }, () =>
+      codeOf(() => accounts.login(credentials)).then((code) => done.push(code)),
     )
-    const codes = await Promise.all(attempts)
-    expect(codes.slice(0, 5)).toEqual([...Array(4).fill('not refused'), 'login_busy'])
-    expect(codes.filter((code) => code === 'not refused').length).toBe(LIMITS.logins_waiting_max)
-    expect(codes.filter((code) => code === 'login_busy').length).toBe(25 - LIMITS.logins_waiting_max)
+    const login = accounts.login(other).then(() => done.push('other'))
+    await Promise.all([...flood, login])
+    const passed = done.filter((code) => code !== 'login_busy')
+    expect(passed).toEqual([...Array(LIMITS.account_logins_waiting_max).fill('not refused'), 'other'])
+    expect(done.length).toBe(501)
+  })
+
+  test('beyond the bound on all passphrase checks is login_busy with a wait, and the queue empties', async () => {
+    const full = new AccountSite()
+    const each = LIMITS.account_logins_waiting_max
+    const names = Array.from({ length: LIMITS.logins_waiting_max / each }, (_, at) => `full ${at}`)
+    const logins = [...names, 'late'].map((name) => full.opened(name))
+    const waiting = names.flatMap((_, at) =>
+      Array.from({ length: each }, () => codeOf(() => full.accounts.login(logins[at]!))),
+    )
+    const late = full.accounts.login(logins.at(-1)!)
+    const retry_after_ms = LIMITS.logins_waiting_max * LIMITS.login_check_ms
+    expect(late).rejects.toMatchObject({ code: 'login_busy', facts: { retry_after_ms } })
+    // Ends the worker under them: what waits is answered, and the next login starts another one.
+    full.accounts.close()
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(['internal']))
+    expect((await full.accounts.login(logins[0]!)).account_id).toBe(accountId('full 0'))
+    full.accounts.close()
   })
 
   test('without the secret never reaches the passphrase check', async () => {
@@ -61,28 +105,62 @@ describe('a login', () => {
     clock.advance(60_000)
   })
 
-  test('works with rotated credentials only, and rotation ends the old tokens', async () => {
-    const { credentials: old, record: first } = await provisioned(accounts, 'rotated')
+  test('works with the replaced credential only, and the replacement ends the old tokens', async () => {
+    const old = site.opened('rotated')
     const { access_token } = await accounts.login(old)
-    const { credentials: fresh, record: second } = await rotateAccount(first, OPERATOR_SEED, NOW_MS)
-    accounts.applyRecord(accounts.verifyRecord(second))
+    const fresh = site.credential('rotated', { version: 2 })
     expect(await codeOf(() => accounts.authenticate(access_token))).toBe('token_revoked')
     expect(await codeOf(() => accounts.login(old))).toBe('credentials_invalid')
-    expect((await accounts.login(fresh)).account_id).toBe('rotated')
+    expect((await accounts.login(fresh)).account_id).toBe(accountId('rotated'))
+    expect(changesOf('rotated')).toEqual(['admission', 'credential', 'login', 'credential', 'login'])
   })
 
-  test('that waits while its credentials are rotated away fails', async () => {
-    const { credentials: old, record: first } = await provisioned(accounts, 'racing')
-    const { record: second } = await rotateAccount(first, OPERATOR_SEED, NOW_MS)
+  test('that waits while its credential is replaced fails, before and after it is journaled', async () => {
+    const old = site.opened('racing')
     const waiting = codeOf(() => accounts.login(old))
-    accounts.applyRecord(accounts.verifyRecord(second))
+    site.credential('racing', { version: 2, secret_hash: '11'.repeat(32) })
     expect(await waiting).toBe('credentials_invalid')
+
+    const late = site.opened('later')
+    site.meanwhile = () => void site.credential('later', { version: 2 })
+    expect(await codeOf(() => accounts.login(late))).toBe('credentials_invalid')
+    site.meanwhile = () => undefined
+    expect(changesOf('later').slice(-2)).toEqual(['login', 'credential'])
   })
 
-  test('of a suspended account works, but its earlier tokens end', async () => {
+  test('of a credential that expires lives no longer than it, by the clock of the chain', async () => {
+    site.admit('ending')
+    const expiry_s = NOW_MS / 1_000 + Math.floor((clock.unixMs() - NOW_MS) / 1_000) + 60
+    const login = site.credential('ending', { expiry_s })
+    expect((await accounts.login(login)).expires_in).toBe(60)
+    clock.advance(59_000)
+    const { access_token } = await accounts.login(login)
+    clock.advance(1_000)
+    expect(await codeOf(() => accounts.login(login))).toBe('credential_expired')
+    expect(await codeOf(() => accounts.authenticate(access_token))).toBe('token_expired')
+  })
+
+  test('of a suspended or closed account works, and its tokens stay: it may cancel, withdraw and read', async () => {
     const { access_token } = await accounts.login(credentials)
-    accounts.applyRecord(accounts.verifyRecord(setStatus(record, 'suspended', OPERATOR_SEED, NOW_MS)))
-    expect(await codeOf(() => accounts.authenticate(access_token))).toBe('token_revoked')
-    expect((await accounts.login(credentials)).account_id).toBe('alice')
+    for (const [version, state] of [
+      [2, 'suspended'],
+      [3, 'closed'],
+    ] as const) {
+      site.admit('alice', { version, state })
+      expect(accounts.authenticate(access_token).account_id).toBe(ALICE)
+      expect((await accounts.login(credentials)).account_id).toBe(ALICE)
+    }
+  })
+
+  test('a socket is not taken over by a token of another account or of a credential that only reads', async () => {
+    const own = site.opened('socket')
+    const reading = site.credential('socket', { version: 2, kind: 'read', credential_id: 'ee'.repeat(16) })
+    const [trade, read] = [await accounts.login({ ...own }), await accounts.login({ ...reading })]
+    const other = await accounts.login(credentials)
+    const session = accounts.authenticate(trade.access_token)
+    expect(accounts.authenticate(read.access_token).access).toBe('read')
+    for (const { access_token } of [read, other])
+      expect(await codeOf(() => accounts.refresh(session, access_token))).toBe('token_invalid')
+    expect(accounts.refresh(session, (await accounts.login(own)).access_token).access).toBe('trade')
   })
 })

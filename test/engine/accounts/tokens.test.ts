@@ -9,12 +9,15 @@ let tokens: Tokens
 beforeEach(() => {
   tokens?.close()
   clock = testClock()
-  tokens = new Tokens(clock, 900)
+  tokens = new Tokens(clock)
 })
+
+const issue = (credential_id = 'first', ttl_s = 900, kind: 'trade' | 'read' = 'trade') =>
+  tokens.issue('alice', { credential_id, kind }, ttl_s)
 
 describe('a token', () => {
   test('names its account and is known by its hash only', () => {
-    const token = tokens.issue('alice')
+    const token = issue()
     const session = tokens.authenticate(token)
     expect(session.account_id).toBe('alice')
     expect(session.token_id).toBe(new Bun.CryptoHasher('sha256').update(token).digest('hex'))
@@ -27,7 +30,7 @@ describe('a token', () => {
   })
 
   test('dies at the end of its life, not before', async () => {
-    const token = tokens.issue('alice')
+    const token = issue()
     clock.advance(899_999)
     expect(tokens.authenticate(token).account_id).toBe('alice')
     clock.advance(1)
@@ -36,25 +39,36 @@ describe('a token', () => {
   })
 
   test('is void at once after its revocation', async () => {
-    const token = tokens.issue('alice')
-    const other = tokens.issue('alice')
+    const token = issue()
+    const other = issue()
     tokens.revoke(tokens.authenticate(token).token_id)
     expect(await codeOf(() => tokens.authenticate(token))).toBe('token_revoked')
     expect(tokens.authenticate(other).account_id).toBe('alice')
-    tokens.revokeAll('alice')
+    const kept = issue('second')
+    tokens.revokeAll('alice', 'first')
     expect(await codeOf(() => tokens.authenticate(other))).toBe('token_revoked')
+    expect(tokens.authenticate(kept).credential_id).toBe('second')
+    tokens.revokeAll('bob', 'second')
+    expect(tokens.authenticate(kept).account_id).toBe('alice')
+  })
+
+  test('shortened by its credential dies in time, although an older one lives on', async () => {
+    const [long, short] = [issue('first', 900, 'read'), issue('second', 10)]
+    clock.advance(10_000)
+    expect(await codeOf(() => tokens.authenticate(short))).toBe('token_expired')
+    expect(tokens.authenticate(long).access).toBe('read')
   })
 
   test('tells its listeners once when it expires, is revoked, or is dead already', async () => {
     const heard: string[] = []
-    const first = tokens.authenticate(tokens.issue('alice')).token_id
+    const first = tokens.authenticate(issue()).token_id
     const stop = tokens.onEnded(first, () => heard.push('stopped'))
     tokens.onEnded(first, () => heard.push('expired'))
     stop()
     clock.advance(900_000)
-    const second = tokens.authenticate(tokens.issue('alice')).token_id
+    const second = tokens.authenticate(issue()).token_id
     tokens.onEnded(second, () => heard.push('revoked'))
-    tokens.expire()
+    // The login of the second one ended the first.
     expect(heard).toEqual(['expired'])
     tokens.revoke(second)
     tokens.revoke(second)
@@ -65,7 +79,7 @@ describe('a token', () => {
   })
 
   test('of an account that logs in too often replaces the oldest one', async () => {
-    const all = Array.from({ length: LIMITS.account_tokens_max + 1 }, () => tokens.issue('alice'))
+    const all = Array.from({ length: LIMITS.account_tokens_max + 1 }, () => issue())
     expect(await codeOf(() => tokens.authenticate(all[0]!))).toBe('token_revoked')
     for (const token of all.slice(1)) expect(tokens.authenticate(token).account_id).toBe('alice')
   })

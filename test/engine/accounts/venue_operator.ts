@@ -1,13 +1,25 @@
-/** An operator, its accounts and a clock that moves only when told, for the tests of the account edge. */
-import { type Accounts, openAccounts } from '../../../engine/accounts/open_accounts'
+/** The account edge over a real state machine, with a clock that moves only when told. */
+import { openAccounts } from '../../../engine/accounts/open_accounts'
+import { intakeCredential } from '../../../engine/intake/accounts'
 import type { ClockPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
+import { Refusal } from '../../../protocol/refusals'
 import { publicKeyOf } from '../../../protocol/sign'
-import { type AccountTerms, DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
+import {
+  type AccountLimits,
+  CredentialRequest,
+  type CredentialRequest as Request,
+} from '../../../protocol/wire/accounts'
+import { parserOf } from '../../../protocol/wire/parse'
+import type { TokenRequest } from '../../../protocol/wire/trading'
+import { admission, World } from '../../kit/venue/machine_world'
+import { accountId, testCredential } from '../../kit/venue/test_login'
 
 export const OPERATOR_SEED = new Uint8Array(32).fill(3)
 export const OPERATOR_KEY = encodeBase58(publicKeyOf(OPERATOR_SEED))
 export const NOW_MS = 1_700_000_000_000
+const VENUE = new Uint8Array(32).fill(6)
+const parseCredential = parserOf(CredentialRequest)
 
 export type TestClock = ClockPort & { advance(ms: number): void }
 
@@ -22,23 +34,55 @@ export function testClock(): TestClock {
   }
 }
 
-export async function openTestAccounts(): Promise<{ accounts: Accounts; clock: TestClock }> {
-  const clock = testClock()
-  const credential_key = new Uint8Array(32).fill(9)
-  const accounts = await openAccounts({ credential_key, operator_key: OPERATOR_KEY, clock, token_ttl_s: 900 })
-  return { accounts, clock }
-}
+export class AccountSite {
+  readonly clock = testClock()
+  readonly world = new World()
+  /** Between the journal record of a login and its token. */
+  meanwhile: () => void = () => undefined
+  readonly accounts = openAccounts({
+    credential_key: new Uint8Array(32).fill(9),
+    clock: this.clock,
+    token_ttl_s: 900,
+    book: {
+      limits: (id) => this.world.state.accounts.get(id)?.limits,
+      credential: (id) => {
+        const account = this.world.state.credentials.get(id)
+        const credential = account?.credentials.find((one) => one.credential_id === id)
+        return credential && { account_id: account!.account_id, credential }
+      },
+      recordLogin: async (account_id, { credential_id, version }) => {
+        this.world.unix_ms = this.clock.unixMs()
+        const outcome = this.world.run({ kind: 'login', account_id, credential_id, version })
+        if (!outcome.ok) throw new Refusal(outcome.code)
+        this.meanwhile()
+      },
+      unixMs: this.clock.unixMs,
+    },
+  })
 
-/** A fresh record with its credentials. */
-export function issued(account_id: string, terms: Partial<AccountTerms> = {}) {
-  return issueAccount({ ...DEFAULT_TERMS, ...terms, account_id }, OPERATOR_SEED, NOW_MS)
-}
-
-/** An account in force; login requests are its credentials. */
-export async function provisioned(accounts: Accounts, account_id: string, terms: Partial<AccountTerms> = {}) {
-  const { credentials, record } = await issued(account_id, terms)
-  accounts.applyRecord(accounts.verifyRecord(record))
-  return { credentials, record }
+  /** Admits the account with this name, or changes its terms. */
+  admit(
+    name: string,
+    terms: { version?: number; state?: 'suspended' | 'closed' } & Partial<AccountLimits> = {},
+  ) {
+    this.world.must(admission(accountId(name), terms))
+  }
+  /** Sets a credential of the account as the venue does; answers what logs in with it. */
+  credential(name: string, change: Partial<Request> = {}): TokenRequest {
+    const { login, request } = testCredential(name, VENUE, change)
+    this.set(request)
+    return login
+  }
+  set(request: Request): void {
+    const command = intakeCredential(VENUE, parseCredential(request))
+    this.world.must(command)
+    this.accounts.endCredential(command.account_id, request.credential_id)
+  }
+  /** A new account and its login. */
+  opened(name: string, terms: Partial<AccountLimits> = {}): TokenRequest {
+    this.admit(name, terms)
+    return this.credential(name)
+  }
 }
 
 /** The code a call is refused with. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { HistoryBroken, HistoryStalled, type NewEvent, type NewLines } from '../../../engine/history/contract'
 import { openWritable } from '../../../engine/history/database'
 import { withTexts } from '../../../engine/history/event_text'
+import { Names } from '../../../engine/history/seal'
 import { writeGently } from '../../../engine/history/write_gently'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
@@ -22,7 +23,7 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
     const { db, sealer } = openWritable(dir, KEY)
     const log: string[] = []
     const writes = writeGently(
-      eventWriter(db, KEY, sealer),
+      eventWriter(db, KEY, new Names(KEY), sealer),
       (watermark) => void log.push(`written ${watermark}`),
       () => {
         log.push('stalled')

@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { HistoryBroken } from '../../../engine/history/contract'
-import { HiddenIds } from '../../../engine/history/seal'
+import { HiddenIds, Names } from '../../../engine/history/seal'
 import {
   DAY_MS,
   fill,
@@ -41,15 +41,16 @@ async function afterChange(
   })
 }
 
+const [ALICE, BOB] = ['alice', 'bob'].map((name) => new Names(KEY).number(name)) as [number, number]
 const hidden = (n: number) => new HiddenIds(KEY, 'order').hide(id(n))
 
 test('a sealed block moved to another account does not open', async () => {
   await afterChange(
     (db) => {
       for (const [from, to] of [
-        [1, 3],
-        [2, 1],
-        [3, 2],
+        [ALICE, 3],
+        [BOB, ALICE],
+        [3, BOB],
       ]) {
         db.run('UPDATE blocks SET account = ? WHERE account = ?', [to!, from!])
       }
@@ -61,9 +62,9 @@ test('a sealed block moved to another account does not open', async () => {
 test('accounts that change their numbers do not get the events of each other', async () => {
   await afterChange(
     (db) => {
-      db.run('UPDATE accounts SET account = 3 WHERE account = 1')
-      db.run('UPDATE accounts SET account = 1 WHERE account = 2')
-      db.run('UPDATE accounts SET account = 2 WHERE account = 3')
+      db.run('UPDATE accounts SET account = 3 WHERE account = ?', [ALICE])
+      db.run('UPDATE accounts SET account = ? WHERE account = ?', [ALICE, BOB])
+      db.run('UPDATE accounts SET account = ? WHERE account = 3', [BOB])
     },
     (history) => {
       expect(() => history.events('alice', 0, 5)).toThrow(HistoryBroken)

@@ -57,7 +57,7 @@ const resends: Case[] = [
       here.open.venue.provision({
         account_id: 'bob',
         version: 1,
-        status: 'active',
+        state: 'active',
         orders_live_max: 1,
         keys_max: 1,
       }),
@@ -141,7 +141,7 @@ const capacity: Case[] = [
     async () => {
       const erin = await Trader.provisioned(here.open, 'erin')
       const limits = { orders_live_max: 1, keys_max: 1 }
-      await here.open.venue.provision({ account_id: 'erin', version: 2, status: 'suspended', ...limits })
+      await here.open.venue.provision({ account_id: 'erin', version: 2, state: 'suspended', ...limits })
       return here.open.venue.place('erin', erin.place(here.money))
     },
   ],

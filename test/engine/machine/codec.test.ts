@@ -6,7 +6,15 @@ import type { CommandBody } from '../../../engine/commands'
 import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
 import { RowQueue } from '../../../engine/memory/row_queue'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
-import { FIXED_HASH_SEED, key, SIGNATURE, seeded, settings, World } from '../../kit/venue/machine_world'
+import {
+  admission,
+  FIXED_HASH_SEED,
+  key,
+  SIGNATURE,
+  seeded,
+  settings,
+  World,
+} from '../../kit/venue/machine_world'
 
 const id = seeded('id').slice(0, 16)
 const opening = {
@@ -50,15 +58,21 @@ const refund = { outcome: 'refunded' as const, refund_commitment: seeded('c'), r
 
 const COMMANDS: CommandBody[] = [
   { kind: 'configure', settings: settings() },
+  admission('ä', { version: 2, state: 'closed', orders_live_max: 1, keys_max: 2 }),
   {
-    kind: 'account_record',
-    account_id: 'ä',
-    version: 2,
-    status: 'suspended',
-    orders_live_max: 1,
-    keys_max: 2,
-    record: id,
+    kind: 'credential',
+    account_id,
+    credential_id: id,
+    grants: 'revoke',
+    version: 3,
+    secret_hash: seeded('secret'),
+    passphrase_digest: seeded('passphrase'),
+    salt: id,
+    expiry_s: 4,
+    signature: SIGNATURE,
   },
+  { kind: 'login', account_id, credential_id: '5f'.repeat(16), version: 3 },
+  { kind: 'rebind', account_id, trading_key: key('a'), cancel_nonce: 9n, signature: SIGNATURE },
   { kind: 'place', account_id, origin, ...replacement },
   { kind: 'place', account_id, origin: 's', ...replacement, opening: { ...opening, leaf_index: undefined } },
   { kind: 'cancel', ...owner, order_id: id, cancel_nonce: 2n ** 64n - 1n },
@@ -180,7 +194,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
       'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
-      'closed decided snapshot_taken released',
+      'closed decided snapshot_taken released credential login rebind',
   )
 })
 

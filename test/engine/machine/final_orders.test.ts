@@ -12,7 +12,7 @@ const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
   index,
   bytes: seeded(text),
   text,
-  account: newAccount(`account ${text}`),
+  account: newAccount(`account ${text}`, seeded(text)),
   place_nonce: 0n,
   cancel_nonce: 0n,
   dead_man_slot: 0,

@@ -15,7 +15,7 @@ export const idOf = (name: string) => seeded(name).slice(0, 16)
 export function prepared() {
   const world = new World()
   for (const name of ['alice', 'bob']) world.account(name)
-  world.account('carol', { status: 'suspended' })
+  world.account('carol', { state: 'suspended' })
   const live = world.placing('alice', key('a'), { order_id: idOf('live'), nonce: 10n })
   world.must(live)
   const final = world.placing('alice', key('a'), {

@@ -34,6 +34,8 @@ export type Step = {
     | 'land'
     | 'payout'
     | 'fork'
+    | 'credential'
+    | 'rebind'
   who: number
   second_key: boolean
   /** 0 = the side the account does not usually take. */
@@ -60,6 +62,8 @@ const weighted: [number, Step['op']][] = [
   [1, 'land'],
   [1, 'payout'],
   [1, 'fork'],
+  [1, 'credential'],
+  [1, 'rebind'],
 ]
 
 export const steps = fc.array(
@@ -131,7 +135,39 @@ export function play(world: World, step: Step, serial: number): void {
       return
     case 'fork':
       fork(world)
+      return
+    case 'credential':
+      setCredential(world, account_id, step)
+      return
+    case 'rebind': {
+      // Half of them bring the key back to the account that uses it here.
+      const taker = step.flips < 5 ? account_id : ACCOUNTS[step.pick % ACCOUNTS.length]!
+      world.run({ kind: 'rebind', ...who, account_id: taker, cancel_nonce })
+    }
   }
+}
+
+/** Sets or revokes one of an account's credentials, or logs in with it. */
+function setCredential(world: World, account_id: string, { pick, second_key }: Step): void {
+  const account = world.state.accounts.get(account_id)!
+  const id = seeded(`${account_id} ${second_key}`).slice(0, 16)
+  const known = account.credentials.find((one) => one.credential_id === id.toHex())
+  if (known !== undefined && pick % 3 > 0) {
+    world.run({ kind: 'login', account_id, credential_id: known.credential_id, version: known.version })
+    return
+  }
+  const version = account.credential_version + 1
+  const terms = { secret_hash: seeded('secret'), passphrase_digest: seeded('pass'), salt: id, expiry_s: 0 }
+  const grants = (['trade', 'read', 'revoke'] as const)[pick % 3]!
+  world.run({
+    kind: 'credential',
+    account_id,
+    credential_id: id,
+    grants,
+    version,
+    ...terms,
+    signature: SIGNATURE,
+  })
 }
 
 /** Slots pass; a batch closes where one is scheduled. */

@@ -28,7 +28,7 @@ test('a cancel of a final order says how it ended, and a cancel is possible for 
     status_now: 'cancelled',
   })
   world.must({ kind: 'halted', reason: 'vault_paused' })
-  world.account('alice', { version: 2, status: 'suspended' })
+  world.account('alice', { version: 2, state: 'suspended' })
   world.must(cancelling('alice', key('a'), 'live', 6n))
   expect(refused(world, cancelling('alice', key('a'), 'live', 7n)).code).toBe('order_final')
 })

@@ -58,7 +58,8 @@ const opened = (note: Given['note']) => ({ commitment: note.commitment, opening:
 const LATE = { nonce: 11n, expiry_slot: 1 }
 const WITHDRAWALS: [RefusalCode, (given: Given) => WithdrawChange][] = [
   ['key_bound', () => ({ ...LATE, trading_key: key('b') })],
-  ['account_suspended', () => ({ ...LATE, account_id: 'carol', trading_key: key('c') })],
+  // A suspended account may withdraw: the first refusal is another one.
+  ['expiry_too_soon', () => ({ ...LATE, account_id: 'carol', trading_key: key('c') })],
   ['nonce_stale', () => LATE],
   ['expiry_too_soon', () => ({ expiry_slot: 999 })],
   ['expiry_too_far', () => ({ expiry_slot: 2_001 })],

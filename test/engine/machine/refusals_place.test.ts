@@ -105,8 +105,8 @@ for (const { code, change } of PLACE) {
 test('an identical resend carries the original result, also when the order is final', () => {
   const { world, live, final } = prepared()
   for (const [command, seq] of [
-    [live, 1],
-    [final, 2],
+    [live, 2],
+    [final, 3],
   ] as const) {
     const order_id = command.order_id.toHex()
     expect(refused(world, command).facts).toEqual({

@@ -1,10 +1,9 @@
 /** What happens when the disk hangs: clients are turned away at the bound, and nothing of the venue's own is lost. */
 import { expect, test } from 'bun:test'
-import type { CommandBody } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import { createState } from '../../../engine/machine/state/state'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
-import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
+import { admission, FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { refusalOf } from '../../kit/venue/refusal_of'
 
 /** A sequencer on a journal that takes its first group and never says that it is on disk. */
@@ -33,8 +32,7 @@ test('a client is refused when too many commands wait for the disk; slots, halts
   const { sequencer, state, fatal } = hangingSequencer()
   for (let slot = 1; slot <= LIMITS.queue_commands_max; slot++)
     void sequencer.submit({ kind: 'slot', reopens_slot: 0, slot })
-  const account = { kind: 'account_record', account_id: 'alice', version: 1, status: 'active' } as const
-  const record: CommandBody = { ...account, orders_live_max: 10, keys_max: 10, record: new Uint8Array() }
+  const record = admission('alice')
   const refused = await refusalOf(sequencer.submit(record, new Uint8Array(64)))
   expect([refused.code, refused.facts]).toEqual(['matching_unavailable', { subsystem: 'journal' }])
   expect(state.accounts.size).toBe(0)

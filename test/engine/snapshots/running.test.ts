@@ -18,6 +18,7 @@ import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
+import { admission } from '../../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
@@ -321,20 +322,12 @@ test('journal within the retention stays', async () => {
   expect(open.engine.loaded.journal.firstSeq()).toBe(1)
 }, 20_000)
 
-/** Account records are the cheapest way to more than one segment of two MiB. */
+/** Records of an account with a long name are the cheapest way to more than one segment of two MiB. */
 async function fillSegment(open: TestVenue, trader: Trader, deposit: ReturnType<Trader['deposit']>) {
-  const record = new Uint8Array(500_000).fill(1)
+  const name = 'n'.repeat(500_000)
   for (let at = 0; at < 5; at++) {
-    const account = open.engine.state.accounts.get('alice')!
-    await open.engine.sequencer.submit({
-      kind: 'account_record',
-      account_id: 'alice',
-      version: account.version + 1,
-      status: 'active',
-      orders_live_max: account.orders_live_max,
-      keys_max: account.keys_max,
-      record,
-    })
+    const version = (open.engine.state.accounts.get(name)?.version ?? 0) + 1
+    await open.engine.sequencer.submit(admission(name, { version }))
   }
   const { order_id } = await open.venue.place('alice', trader.place(deposit))
   await open.venue.cancel('alice', order_id, trader.cancel(order_id))

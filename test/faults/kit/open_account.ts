@@ -3,13 +3,18 @@
 import { readFileSync } from 'node:fs'
 import { VenueClient } from '../../../client/api/venue_client'
 import { fromHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { Info, TokenRequest } from '../../../protocol/wire/trading'
-import { callOperator, issueAccount, type OperatorTarget } from '../../../tools/account/issue_account'
+import { callOperator, type OperatorTarget, signAdmission } from '../../../tools/account/call_operator'
+import { accountSeed, testCredential } from '../../kit/venue/test_login'
 import type { VenueProcess } from './venue_process'
 import { venueTransport } from './venue_transport'
 
 /** So that no test waits for its bucket to refill. */
-const RATE = { rate_capacity: 100_000, rate_refill_per_s: 10_000 }
+const LIMITS = {
+  ...{ rate_capacity: 100_000, rate_refill_per_s: 10_000 },
+  ...{ orders_live_max: 10_000, keys_max: 10_000 },
+}
 
 export async function operatorTarget(venue: VenueProcess): Promise<OperatorTarget> {
   const answer = await venueTransport(venue).fetch('/info')
@@ -36,12 +41,18 @@ export async function openAccount(
   account_id: string,
 ): Promise<{ client: VenueClient; credentials: TokenRequest }> {
   const target = await operatorTarget(venue)
-  const terms = { account_id, ...RATE, orders_live_max: 10_000, keys_max: 10_000 }
-  const { record, credentials } = await issueAccount(terms, target.operator_seed, Date.now())
-  const call = { method: 'POST', path: '/accounts', body: JSON.stringify(record) } as const
-  // The operator's nonces rise in the order of arrival, so one call is under way at a time.
+  const account_key = publicKeyOf(accountSeed(account_id))
+  const record = signAdmission({ account_key, version: 1, state: 'active', limits: LIMITS }, target)
+  const { login: credentials, request } = testCredential(account_id, target.venue)
+  await post(target, '/accounts', record)
+  await post(target, '/accounts/credentials', request)
+  return { client: new VenueClient(venueTransport(venue), credentials), credentials }
+}
+
+/** The operator's nonces rise in the order of arrival, so one call is under way at a time. */
+function post(target: OperatorTarget, path: string, body: unknown): Promise<string> {
+  const call = { method: 'POST', path, body: JSON.stringify(body) } as const
   const posted = posting.then(() => callOperator(target, call, operatorNow()))
   posting = posted.catch(() => {})
-  await posted
-  return { client: new VenueClient(venueTransport(venue), credentials), credentials }
+  return posted
 }

@@ -1,5 +1,5 @@
 /** Memory of the venue process as its own metrics tell it. */
-import { callOperator } from '../../../tools/account/issue_account'
+import { callOperator } from '../../../tools/account/call_operator'
 import { operatorNow, operatorTarget } from './open_account'
 import type { VenueProcess } from './venue_process'
 

@@ -55,7 +55,8 @@ export type Answered = {
 }
 
 export function session(clock: StandingClock, ttl_ms = 900_000): Session {
-  return { account_id: ACCOUNT, token_id: 'ab'.repeat(32), expires_ms: clock.ms + ttl_ms }
+  const credential = { credential_id: 'cd'.repeat(16), access: 'trade' } as const
+  return { account_id: ACCOUNT, token_id: 'ab'.repeat(32), expires_ms: clock.ms + ttl_ms, ...credential }
 }
 
 export function openHarness(

@@ -10,29 +10,28 @@ import { openHashing } from '../../../engine/hashing/open_hashing'
 import { openVenue } from '../../../engine/index'
 import type { ChainPort, HashPort } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { toHex } from '../../../protocol/bytes'
+import { fromHex, toHex } from '../../../protocol/bytes'
 import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { TokenRequest } from '../../../protocol/wire/trading'
 import type { Faults } from '../../../sandbox/chain/embedded_chain'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
-import { DEFAULT_TERMS, issueAccount } from '../../../tools/account/issue_account'
 import { clientsOf, mintTo } from '../chain/chain_folder'
 import { fundedWallet } from '../chain/transfer'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { testConfig, testKeys } from './open_test_venue'
+import { testCredential } from './test_login'
 import { type Deposit, element, type Trader } from './trader'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 const SLOT_MS = 10
-
-const OPERATOR_SEED = new Uint8Array(32).fill(8)
 
 export class EmbeddedSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-embedded-'))
@@ -87,11 +86,12 @@ export class EmbeddedSite {
     return this.venue
   }
 
-  /** Issues an account as an operator does; answers what its trader logs in with. */
-  async issue(account_id: string) {
-    const { record, credentials } = await issueAccount({ ...DEFAULT_TERMS, account_id }, OPERATOR_SEED, 1)
-    await this.venue.provision(record)
-    return credentials
+  /** Admits an account as an operator does, with a credential; answers what its trader logs in with. */
+  async issue(account_id: string): Promise<TokenRequest> {
+    await this.venue.provision({ account_id, version: 1 })
+    const { login, request } = testCredential(account_id, fromHex(this.venue.identity().venue, 32)!)
+    await this.venue.setCredential(undefined, request)
+    return login
   }
 
   /** Deposits from a fresh wallet for a trader's key; resolves once it landed at `leaf_index`. */

@@ -1,7 +1,12 @@
-/** A venue that takes the JSON of requests, each parsed once as the edge parses it. */
+/** A venue that takes the JSON of requests, each parsed once as the edge parses it, and accounts by their test's names. */
 import type { Venue } from '../../../engine/venue'
+import { fromHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
+import * as accounts from '../../../protocol/wire/accounts'
 import { parserOf } from '../../../protocol/wire/parse'
 import * as wire from '../../../protocol/wire/trading'
+import { DEFAULT_LIMITS, signAdmission } from '../../../tools/account/call_operator'
+import { accountId, accountSeed, OPERATOR_SEED } from './test_login'
 
 const parse = {
   place: parserOf(wire.PlaceRequest),
@@ -13,32 +18,79 @@ const parse = {
   withdraw: parserOf(wire.WithdrawalRequest),
   reshape: parserOf(wire.ReshapeRequest),
   postReference: parserOf(wire.ReferencePrice),
+  admit: parserOf(accounts.AdmissionRequest),
+  setCredential: parserOf(accounts.CredentialRequest),
+  rebind: parserOf(accounts.RebindRequest),
 }
+/** Terms of an account; the operator of every test venue signs them. */
+type Terms = {
+  account_id: string
+  version: number
+  state?: wire.AdmissionRequest['state']
+} & Partial<wire.AccountLimits>
 
 export type JsonVenue = ReturnType<typeof jsonVenue>
 
 export function jsonVenue(venue: Venue) {
+  const named =
+    <A extends unknown[], R>(method: (account_id: string, ...rest: A) => R) =>
+    (name: string, ...rest: A): R =>
+      method(accountId(name), ...rest)
+  const { own } = venue
   return {
     ...venue,
+    nonces: named(venue.nonces),
+    order: named(venue.order),
+    orders: named(venue.orders),
+    fills: named(venue.fills),
+    events: named(venue.events),
+    withdrawal: named(venue.withdrawal),
+    reshapeOf: named(venue.reshapeOf),
+    settlementOfOrder: named(venue.settlementOfOrder),
+    snapshot: named(venue.snapshot),
+    armDisconnect: named(venue.armDisconnect),
+    disconnected: named(venue.disconnected),
+    account: named(venue.account),
+    own: {
+      order: named(own.order.bind(own)),
+      orders: named(own.orders.bind(own)),
+      fills: named(own.fills.bind(own)),
+      events: named(own.events.bind(own)),
+      withdrawal: named(own.withdrawal.bind(own)),
+      reshape: named(own.reshape.bind(own)),
+      snapshot: named(own.snapshot.bind(own)),
+    },
+    /** Admits the account with this name, as an operator does. */
+    provision: async ({ account_id, version, state = 'active', ...limits }: Terms) => {
+      const account_key = publicKeyOf(accountSeed(account_id))
+      const terms = { account_key, version, state, limits: { ...DEFAULT_LIMITS, ...limits } }
+      const target = { operator_seed: OPERATOR_SEED, venue: fromHex(venue.identity().venue, 32)! }
+      return venue.admit(parse.admit(signAdmission(terms, target)))
+    },
+    setCredential: async (name: string | undefined, request: wire.CredentialRequest) =>
+      venue.setCredential(name === undefined ? undefined : accountId(name), parse.setCredential(request)),
+    rebind: async (name: string, request: wire.RebindRequest) =>
+      venue.rebind(accountId(name), parse.rebind(request)),
     /** The venue itself, as the edge calls it. */
     parsed: venue,
     place: async (account_id: string, request: wire.PlaceRequest, origin?: string) =>
-      venue.place(account_id, parse.place(request), origin),
-    check: (account_id: string, request: wire.CheckRequest) => venue.check(account_id, parse.check(request)),
+      venue.place(accountId(account_id), parse.place(request), origin),
+    check: (account_id: string, request: wire.CheckRequest) =>
+      venue.check(accountId(account_id), parse.check(request)),
     cancel: async (account_id: string, order_id: string, request: wire.CancelRequest) =>
-      venue.cancel(account_id, parse.cancel({ order_id, ...request })),
+      venue.cancel(accountId(account_id), parse.cancel({ order_id, ...request })),
     modify: async (account_id: string, order_id: string, request: wire.ModifyRequest, origin?: string) =>
-      venue.modify(account_id, parse.modify({ order_id, ...request }), origin),
+      venue.modify(accountId(account_id), parse.modify({ order_id, ...request }), origin),
     cancelAll: async (account_id: string, requests: wire.CancelAllRequest[]) => {
       const items = parse.cancelAll(requests)
-      return venue.cancelAll(account_id, Array.isArray(items) ? items : [items])
+      return venue.cancelAll(accountId(account_id), Array.isArray(items) ? items : [items])
     },
     deadMan: async (account_id: string, request: wire.DeadManRequest) =>
-      venue.deadMan(account_id, parse.deadMan(request)),
+      venue.deadMan(accountId(account_id), parse.deadMan(request)),
     withdraw: async (account_id: string, request: wire.WithdrawalRequest) =>
-      venue.withdraw(account_id, parse.withdraw(request)),
+      venue.withdraw(accountId(account_id), parse.withdraw(request)),
     reshape: async (account_id: string, request: wire.ReshapeRequest) =>
-      venue.reshape(account_id, parse.reshape(request)),
+      venue.reshape(accountId(account_id), parse.reshape(request)),
     postReference: async (price: unknown) => venue.postReference(parse.postReference(price)),
   }
 }

@@ -1,6 +1,13 @@
 /** A venue's state with the facts around it: accounts, deposits, slots, hashing and landing, all through `execute`. */
 
-import type { Command, CommandBody, CommandOf, NoteFact, Settings } from '../../../engine/commands'
+import type {
+  AccountRecord,
+  Command,
+  CommandBody,
+  CommandOf,
+  NoteFact,
+  Settings,
+} from '../../../engine/commands'
 import { encodeCommand } from '../../../engine/machine/codec/command_codec'
 import { dueInstruments } from '../../../engine/machine/rules/decide_batch'
 import { execute } from '../../../engine/machine/rules/execute'
@@ -89,6 +96,16 @@ function hashOf(job: HashJob): HashResult {
   }
 }
 
+type Terms = Partial<Pick<AccountRecord, 'version' | 'state'> & AccountRecord['limits']>
+
+/** An operator's record; the account's key is made of its name. */
+export function admission(account_id: string, terms: Terms = {}): AccountRecord {
+  const { version = 1, state = 'active', ...change } = terms
+  const limits = { rate_capacity: 100, rate_refill_per_s: 50, orders_live_max: 100, keys_max: 10, ...change }
+  const account_key = seeded(`account ${account_id}`)
+  return { kind: 'account_record', account_id, account_key, version, state, limits, signature: SIGNATURE }
+}
+
 export class World {
   state = createState(FIXED_HASH_SEED)
   /** Every accepted command as the journal has it. */
@@ -120,17 +137,8 @@ export class World {
     return outcome
   }
 
-  account(account_id: string, change: Partial<CommandOf<'account_record'>> = {}): string {
-    this.must({
-      kind: 'account_record',
-      account_id,
-      version: 1,
-      status: 'active',
-      orders_live_max: 100,
-      keys_max: 10,
-      record: new Uint8Array(),
-      ...change,
-    })
+  account(account_id: string, terms: Terms = {}): string {
+    this.must(admission(account_id, terms))
     return account_id
   }
 

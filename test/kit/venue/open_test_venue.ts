@@ -8,7 +8,6 @@ import { loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
-import { restoreAccounts } from '../../../engine/operator'
 import type { KeysPort } from '../../../engine/ports'
 import { venueOf } from '../../../engine/venue_methods'
 import { encodeBase58 } from '../../../protocol/base58'
@@ -18,7 +17,8 @@ import { publicKeyOf } from '../../../protocol/sign'
 import { type DiskFaults, failing } from './failing_disk'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
-import { testAccounts } from './test_accounts'
+import { type TestAccounts, testAccounts } from './test_accounts'
+import { OPERATOR_SEED } from './test_login'
 
 /** Small, so that opening and copying a journal costs little. */
 const SEGMENT_BYTES = 2 * 1024 * 1024
@@ -76,7 +76,7 @@ export function testConfig(data_dir: string): EngineConfig {
     mints: [mint(BASE_MINT, 9), mint(QUOTE_MINT, 6)],
     fee_key: encodeBase58(publicKeyOf(new Uint8Array(32).fill(7))),
     fee_anchor: toHex(fieldToBytes(99n)),
-    operator_key: encodeBase58(publicKeyOf(new Uint8Array(32).fill(8))),
+    operator_key: encodeBase58(publicKeyOf(OPERATOR_SEED)),
     compose_hash: 'ab'.repeat(32),
     tacit_version: '0.1.0',
     enclave: 'development',
@@ -98,7 +98,7 @@ export type TestVenue = {
   chain: MemoryChain
   ledger: Ledger
   keys: ReturnType<typeof testKeys>
-  accounts: ReturnType<typeof testAccounts>
+  accounts: TestAccounts
   config: EngineConfig
   fatal: Error[]
   /** Closes as a clean stop does, keeps the folder. */
@@ -137,16 +137,19 @@ export class TestSite {
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
     const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
-    const accounts = testAccounts()
-    const engine = assemble(config, ports, loaded, { config: vault, mints: await chain.readMints() })
+    const mints = await chain.readMints()
+    let accounts!: TestAccounts
+    const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) => {
+      accounts = testAccounts(book)
+      return accounts
+    })
     chain.decided = async () => {
       await engine.sequencer.durable()
       while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
       await engine.sequencer.durable()
     }
-    restoreAccounts(engine, accounts)
     await start(engine, vault)
-    const venue = jsonVenue(venueOf(engine, accounts))
+    const venue = jsonVenue(venueOf(engine))
     const close = async () => {
       this.running = undefined
       await venue.close()

@@ -45,7 +45,7 @@ export class Trader {
     account_id: string,
     limits: { orders_live_max?: number; keys_max?: number } = {},
   ): Promise<Trader> {
-    const record = { account_id, version: 1, status: 'active', orders_live_max: 1000, keys_max: 100 }
+    const record = { account_id, version: 1, orders_live_max: 1000, keys_max: 100 }
     await site.venue.provision({ ...record, ...limits })
     return new Trader(site, account_id)
   }

@@ -1,0 +1,101 @@
+/** Runs `tacit account`: the trader's own logins. Secrets are made here and go nowhere but into the trader's file. */
+import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { fromHex } from '../../protocol/bytes'
+import { deriveAccountKey } from '../../protocol/notes/derive'
+import type { TokenRequest } from '../../protocol/wire/trading'
+import { VenueClient, VenueProblem } from '../api/venue_client'
+import { connect } from '../connect'
+import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
+import { BARE_POLICY, parsePolicy } from '../verify/policy'
+import { Refused } from '../verify/transcript'
+import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
+import { loadWallet, saveWallet } from '../wallet/wallet_file'
+import { Options, readInputText, UsageFault } from './command'
+import { connectOptions } from './verify'
+
+export const ACCOUNT_USAGE = `       tacit account request    VENUE --seed-file FILE --out LOGIN [--kind trade|read] [--expires UNIX_S]
+       tacit account credential VENUE --seed-file FILE --login LOGIN --out NEW_LOGIN [--kind trade|read] [--expires UNIX_S]
+       tacit account revoke     VENUE --seed-file FILE --login LOGIN --credential ID
+       tacit account rebind     VENUE --wallet FILE --login LOGIN [--key K]
+       tacit account show       VENUE --login LOGIN
+         VENUE is URL [--policy FILE] [--collateral FILE] [--manifest FILE] and is verified first. 'request' prints what the
+         operator admits: the account key of the seed and a signed credential, no secret. LOGIN is a file that only you have`
+
+const TEXTS = [
+  ...(['policy', 'collateral', 'manifest', 'seed-file', 'wallet', 'login', 'out'] as const),
+  ...(['kind', 'expires', 'credential', 'key'] as const),
+] as const
+type AccountOptions = Options<(typeof TEXTS)[number]>
+type Call = { options: AccountOptions; venue: VerifiedVenue; venue_id: Uint8Array }
+
+const VERBS: Record<string, (call: Call) => Promise<unknown>> = {
+  request: makeCredential,
+  credential: async (call) => clientOf(call).setCredential(await makeCredential(call)),
+  async revoke(call) {
+    const { options, venue_id } = call
+    const credential_id = options.text('credential')
+    if (fromHex(credential_id, 16) === undefined) throw new UsageFault('--credential is 32 hex digits')
+    const revoked = { credential_id, version: Date.now() }
+    return clientOf(call).setCredential(revokeCredential(accountSeed(options), venue_id, revoked))
+  },
+  async rebind(call) {
+    const { options, venue_id } = call
+    const path = options.text('wallet')
+    const wallet = loadWallet(path)
+    if (wallet === undefined) throw new Refused(`there is no wallet at ${path}`)
+    const client = clientOf(call)
+    const account_id = await client.login()
+    const request = prepareRebind(wallet, venue_id, options.count('key', 0), account_id)
+    saveWallet(path, wallet)
+    return client.rebind(request)
+  },
+  show: async (call) => clientOf(call).account(),
+}
+
+/** @throws UsageFault, Refused, EvidenceUnavailable, or an Error that says what the venue answered */
+export async function runAccount(args: string[]): Promise<void> {
+  const options: AccountOptions = new Options(args, { texts: TEXTS, words: 2 })
+  const [verb = '', url = ''] = options.words
+  if (!Object.hasOwn(VERBS, verb) || !url.startsWith('https://') || !URL.canParse(url)) throw new UsageFault()
+  const policy = options.file('policy')
+  try {
+    const venue = await connect(
+      url,
+      policy === undefined ? BARE_POLICY : parsePolicy(policy),
+      connectOptions(options),
+    )
+    const venue_id = fromHex(venue.info.venue, 32)!
+    console.log(JSON.stringify(await VERBS[verb]!({ options, venue, venue_id }), null, 2))
+  } catch (error) {
+    if (error instanceof VerificationFailed || error instanceof VenueProblem) throw new Refused(error.message)
+    throw error
+  }
+}
+
+/** Writes the new login before its body leaves this command. */
+async function makeCredential({ options, venue_id }: Call) {
+  const kind = options.text('kind', 'trade')
+  if (kind !== 'trade' && kind !== 'read') throw new UsageFault('--kind is trade or read')
+  const terms = { kind, version: Date.now(), expiry_s: options.count('expires', 0, 12) } as const
+  const path = options.text('out')
+  if (existsSync(path)) throw new Refused(`${path} exists: a login is never overwritten`)
+  const { login, request } = await newCredential(accountSeed(options), venue_id, terms)
+  writeFileSync(path, `${JSON.stringify(login, null, 2)}\n`, { flag: 'wx', mode: 0o600 })
+  return request
+}
+
+function accountSeed(options: AccountOptions): Uint8Array {
+  return deriveAccountKey(options.seed('seed-file'))
+}
+
+function clientOf({ options, venue }: Call): VenueClient {
+  const path = options.text('login')
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
+  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+  try {
+    return new VenueClient(venue, JSON.parse(readInputText(path)) as TokenRequest)
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new Refused(`${path} does not hold a login`)
+    throw error
+  }
+}

@@ -1,0 +1,150 @@
+/** Decides and applies the commands of accounts: admission, credentials, logins and the move of a trading key. */
+import { encodeBase58 } from '../../../protocol/base58'
+import type { AccountChange } from '../../../protocol/wire/trading'
+import type { CommandOf } from '../../commands'
+import { LIMITS } from '../../limits'
+import { type Account, keyOf, newAccount, type TradingKey } from '../state/account'
+import { isMember } from '../state/closed'
+import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
+import type { State } from '../state/state'
+import { accountOf, bindKey, checkNonce } from './checks'
+import { endOrder } from './order_life'
+
+type Passed = { ok: true }
+
+/** Emits `account.changed` and keeps it for `GET /account`, where logins make room before other changes do. */
+function change(fx: Effects, account: Account, data: AccountChange): number {
+  const seq = fx.emit(account, 'account.changed', () => data)
+  const { changes } = account
+  changes.push({ seq, slot: fx.slot, unix_ms: fx.unix_ms, ...data })
+  if (changes.length <= LIMITS.account_changes_max) return seq
+  const login = changes.findIndex((one) => one.change === 'login')
+  changes.splice(Math.max(0, login), 1)
+  return seq
+}
+
+/**
+ * Refuses `record_stale` unless the version is above the known one, `record_invalid` for a closed account and beyond the
+ * bound on accounts, and `order_limit` when the accounts could have more live orders than the venue: then the refusal of
+ * one account would reveal the orders of others.
+ */
+export function decideAccountRecord(
+  state: State,
+  command: CommandOf<'account_record'>,
+): Passed | RefusedOutcome {
+  const { account_id, limits, version } = command
+  const known = state.accounts.get(account_id)
+  if (known !== undefined && version <= known.version) return refuse('record_stale')
+  if (known?.state === 'closed') return refuse('record_invalid', { field: 'state' })
+  if (known === undefined && state.accounts.size >= LIMITS.accounts_max)
+    return refuse('record_invalid', { field: 'account_key' })
+  let orders = Math.max(limits.orders_live_max, known?.live ?? 0)
+  for (const one of state.accounts.values()) {
+    if (one !== known) orders += Math.max(one.limits.orders_live_max, one.live)
+  }
+  return orders > LIMITS.orders_live_max ? refuse('order_limit') : { ok: true }
+}
+
+export function applyAccountRecord(state: State, fx: Effects, command: CommandOf<'account_record'>): Answer {
+  const { account_id, account_key, limits, version } = command
+  const account = state.accounts.get(account_id) ?? newAccount(account_id, account_key)
+  account.version = version
+  account.state = command.state
+  account.limits = limits
+  state.accounts.set(account_id, account)
+  change(fx, account, { change: 'admission', state: command.state, version })
+  return { kind: 'done' }
+}
+
+/** Refuses `account_unknown`, `credential_version`, `credential_taken` and `credential_limit`. */
+export function decideCredential(state: State, command: CommandOf<'credential'>): Passed | RefusedOutcome {
+  const account = state.accounts.get(command.account_id)
+  if (account === undefined) return refuse('account_unknown')
+  if (command.version <= account.credential_version) return refuse('credential_version')
+  const owner = state.credentials.get(command.credential_id.toHex())
+  if (owner !== undefined && owner !== account) return refuse('credential_taken')
+  const more = owner === undefined && command.grants !== 'revoke'
+  const full = account.credentials.length >= LIMITS.account_credentials_max
+  return more && full ? refuse('credential_limit') : { ok: true }
+}
+
+/** Revoking an unknown credential only raises the version, which voids every body signed before. */
+export function applyCredential(state: State, fx: Effects, command: CommandOf<'credential'>): Answer {
+  const { expiry_s, grants, passphrase_digest, salt, secret_hash, version } = command
+  const credential_id = command.credential_id.toHex()
+  const account = accountOf(state, command.account_id)
+  account.credential_version = version
+  account.credentials = account.credentials.filter((one) => one.credential_id !== credential_id)
+  if (grants === 'revoke') state.credentials.delete(credential_id)
+  else {
+    const terms = { version, secret_hash, passphrase_digest, salt, expiry_s }
+    account.credentials.push({ credential_id, kind: grants, ...terms, created_slot: fx.slot })
+    state.credentials.set(credential_id, account)
+  }
+  const seq = change(fx, account, { change: 'credential', credential_id, version, kind: grants })
+  return { kind: 'credential', result: { credential_id, version, seq } }
+}
+
+/** Refuses `credentials_invalid` of a credential replaced meanwhile, and `credential_expired` by the chain's clock. */
+export function decideLogin(state: State, command: CommandOf<'login'>): Passed | RefusedOutcome {
+  const { credentials } = accountOf(state, command.account_id)
+  const known = credentials.find((one) => one.credential_id === command.credential_id)
+  if (known?.version !== command.version) return refuse('credentials_invalid')
+  const over = known.expiry_s > 0 && command.unix_ms >= known.expiry_s * 1_000
+  return over ? refuse('credential_expired') : { ok: true }
+}
+
+export function applyLogin(state: State, fx: Effects, command: CommandOf<'login'>): Answer {
+  const { account_id, credential_id, version } = command
+  change(fx, accountOf(state, account_id), { change: 'login', credential_id, version })
+  return { kind: 'done' }
+}
+
+type RebindPlan = { ok: true; key: TradingKey | undefined }
+
+/**
+ * Refuses `nonce_stale`, `key_limit`, and `commit_undecided` while an order of the key takes part in a closed batch: no
+ * account may be on both sides of one.
+ */
+export function decideRebind(state: State, command: CommandOf<'rebind'>): RebindPlan | RefusedOutcome {
+  const account = accountOf(state, command.account_id)
+  const key = keyOf(state, command.trading_key)
+  const stale = checkNonce(key, 'cancel_nonce', command.cancel_nonce)
+  if (stale !== undefined) return stale
+  const full = account.keys.length >= account.limits.keys_max
+  if (key?.account !== account && full) return refuse('key_limit')
+  if (key === undefined) return { ok: true, key }
+  const waits = state.orders.of(key).some(isMember) || (state.closed?.modifiesOf(key).length ?? 0) > 0
+  return waits ? refuse('commit_undecided') : { ok: true, key }
+}
+
+/** The key's orders end in the account that it leaves. */
+export function applyRebind(
+  state: State,
+  fx: Effects,
+  command: CommandOf<'rebind'>,
+  plan: RebindPlan,
+): Answer {
+  const { cancel_nonce, trading_key: bytes } = command
+  const account = accountOf(state, command.account_id)
+  const key =
+    plan.key ?? bindKey(state, { ok: true, account, bytes, text: encodeBase58(bytes), key: undefined })
+  key.cancel_nonce = cancel_nonce
+  const cancelled: string[] = []
+  for (const order of state.orders.of(key)) {
+    cancelled.push(order.order_id)
+    endOrder(state, fx, order, { status: 'cancelled', reason: 'rebound' })
+  }
+  const trading_key = key.text
+  const former = key.account
+  if (former !== account) {
+    former.keys = former.keys.filter((one) => one !== key)
+    change(fx, former, { change: 'key_left', trading_key })
+    key.account = account
+    // In the order of binding, which a snapshot restores.
+    account.keys.push(key)
+    account.keys.sort((a, b) => a.index - b.index)
+  }
+  const seq = change(fx, account, { change: 'key_joined', trading_key })
+  return { kind: 'rebind', result: { trading_key, cancelled, seq } }
+}

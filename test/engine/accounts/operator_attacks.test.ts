@@ -1,0 +1,184 @@
+/**
+ * An operator with every key that an operator has, its tools and an account of its own tries to read a trader's sealed orders
+ * or to act for the trader. Each attempt is refused or is an event that the trader sees.
+ */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { revokeCredential, signCredential } from '../../../client/wallet/account'
+import { encodeBase58 } from '../../../protocol/base58'
+import { encodeRebind } from '../../../protocol/bodies/account'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import type { CredentialRequest, TokenRequest } from '../../../protocol/wire/trading'
+import { USDC } from '../../kit/venue/embedded_site'
+import { EmbeddedTrading } from '../../kit/venue/embedded_trading'
+import { refusalOf } from '../../kit/venue/refusal_of'
+import { accountId, accountSeed, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
+import type { Trader } from '../../kit/venue/trader'
+
+const world = new EmbeddedTrading()
+const { site } = world
+let carol: Trader
+let carols: TokenRequest
+let order_id: string
+/** The body that carol gave to the operator. */
+let given: CredentialRequest
+const venueId = () => fromHex(site.venue.identity().venue, 32)!
+const CAROL_KEY = encodeBase58(publicKeyOf(accountSeed('carol')))
+const post = (request: CredentialRequest) => refusalOf(site.venue.setCredential(undefined, request))
+const changes = async () => (await site.venue.account('carol')).changes.map((one) => one.change)
+
+beforeAll(async () => {
+  await world.open()
+  carols = await site.issue('carol')
+  given = testCredential('carol', venueId()).request
+  await site.issue('operator')
+  carol = world.trader('carol')
+  const money = await world.deposited(carol, USDC, 900_000_000n)
+  const expiry_slot = site.venue.time().slot + 9_000
+  const terms = { amount: '1000000', price_limit: '91230000', expiry_slot }
+  order_id = (await site.venue.place('carol', carol.place(money, terms))).order_id
+}, 60_000)
+afterAll(() => site.remove())
+
+test('credentials of its own making for the trader’s account are refused', async () => {
+  const fields = testCredential('carol', venueId(), { version: 2 }).request
+  const { account_key: _, signature: __, ...terms } = fields
+  // Signed with the operator key, with an own account key, and a trader's body changed after signing.
+  const forged = { ...signCredential(OPERATOR_SEED, venueId(), terms), account_key: CAROL_KEY }
+  expect((await post(forged)).code).toBe('signature_invalid')
+  const changed: Partial<CredentialRequest>[] = [
+    { secret_hash: '11'.repeat(32) },
+    { passphrase_digest: '11'.repeat(32) },
+    { salt: '11'.repeat(16) },
+    { credential_id: '11'.repeat(16) },
+    { version: 3 },
+    { kind: 'read' },
+    { expiry_s: 9 },
+    { account_key: encodeBase58(publicKeyOf(accountSeed('operator'))) },
+    { signature: '11'.repeat(64) },
+  ]
+  for (const change of changed) expect((await post({ ...fields, ...change })).code).toBe('signature_invalid')
+  expect(await changes()).toEqual(['admission', 'credential'])
+})
+
+test('bodies of the trader are void once replaced, for another venue, and under another account', async () => {
+  expect((await post(given)).code).toBe('credential_version')
+  const elsewhere = testCredential('carol', new Uint8Array(32), { version: 9 }).request
+  expect((await post(elsewhere)).code).toBe('signature_invalid')
+  const same_id = testCredential('operator', venueId(), {
+    version: 9,
+    credential_id: given.credential_id,
+  }).request
+  expect((await post(same_id)).code).toBe('credential_taken')
+  // With a token of its own account it cannot speak for the trader's either, whatever the trader signed.
+  const fresh = testCredential('carol', venueId(), { version: 5 }).request
+  const foreign = await refusalOf(site.venue.setCredential('operator', fresh))
+  expect(foreign.code).toBe('account_unknown')
+})
+
+test('a revocation carries nothing that could log in, and only the account key makes one', async () => {
+  const revoking = { credential_id: given.credential_id, version: 99 }
+  const forged = { ...revokeCredential(OPERATOR_SEED, venueId(), revoking), account_key: CAROL_KEY }
+  expect((await post(forged)).code).toBe('signature_invalid')
+  const { account_key: _, signature: __, ...terms } = given
+  const laden = signCredential(accountSeed('carol'), venueId(), { ...terms, kind: 'revoke', version: 99 })
+  expect(await post(laden)).toMatchObject({ code: 'field_invalid', facts: { field: 'kind' } })
+})
+
+test('a token of the operator’s own account reads and moves nothing of the trader', async () => {
+  const { venue } = site
+  const session = venue.authenticate(
+    (await venue.login(testCredential('operator', venueId()).login)).access_token,
+  )
+  expect(session.account_id).toBe(accountId('operator'))
+  expect((await refusalOf(venue.order('operator', order_id))).code).toBe('not_owner')
+  for (const items of [
+    (await venue.orders('operator', { after: 0, limit: 10 })).items,
+    (await venue.fills('operator', { after: 0, limit: 10 })).items,
+  ])
+    expect(items).toEqual([])
+  expect(JSON.stringify(await venue.events('operator', { after: 0, limit: 100 }))).not.toContain(order_id)
+  const hers = venue.authenticate((await venue.login(carols)).access_token)
+  const own = (await venue.login(testCredential('operator', venueId()).login)).access_token
+  expect(() => venue.refresh(hers, own)).toThrow()
+  expect((await refusalOf(venue.cancel('operator', order_id, carol.cancel(order_id)))).code).toBe('key_bound')
+})
+
+test('her trading key moves with her signature alone', async () => {
+  const body = encodeRebind({
+    venue: venueId(),
+    trading_key: carol.key,
+    account_id: fromHex(accountId('operator'), 32)!,
+    cancel_nonce: 50n,
+  })
+  const request = {
+    trading_key: carol.trading_key,
+    cancel_nonce: '50',
+    signature: toHex(sign(OPERATOR_SEED, body)),
+  }
+  expect((await refusalOf(site.venue.rebind('operator', request))).code).toBe('signature_invalid')
+})
+
+test('its list, its metrics and the errors it gets show no credential, key or order of hers', async () => {
+  const seen = JSON.stringify([site.venue.listAccounts(), site.venue.metrics()])
+  for (const hidden of [
+    given.credential_id,
+    given.secret_hash,
+    given.passphrase_digest,
+    order_id,
+    carol.trading_key,
+  ])
+    expect(seen).not.toContain(hidden)
+})
+
+test('suspension and limits of nothing are events, and she still logs in, reads, cancels and withdraws', async () => {
+  const { venue } = site
+  const before = await changes()
+  const none = { orders_live_max: 0, keys_max: 0, rate_capacity: 50, rate_refill_per_s: 50 }
+  await venue.provision({ account_id: 'carol', version: 2, state: 'suspended', ...none })
+  await venue.provision({ account_id: 'carol', version: 3, state: 'closed', ...none })
+  expect(await changes()).toEqual([...before, 'admission', 'admission'])
+  const { items } = await venue.events('carol', { after: 0, limit: 100 })
+  expect(items.filter(({ kind }) => kind === 'account.changed').slice(-1)[0]!.data).toMatchObject({
+    ...{ change: 'admission', state: 'closed', version: 3 },
+  })
+  const { account_id } = venue.authenticate((await venue.login(carols)).access_token)
+  expect((await venue.order(account_id, order_id)).status).toBe('accepted')
+  expect((await venue.cancel('carol', order_id, carol.cancel(order_id))).status).toMatch(/^cancel/)
+})
+
+test('a rotation that the operator refuses to post is hers to make, and the body it withheld is void', async () => {
+  const { venue } = site
+  const withheld = testCredential('carol', venueId(), { version: 7 }).request
+  const rotated = testCredential('carol', venueId(), { version: 8 })
+  await venue.setCredential('carol', rotated.request)
+  expect((await post(withheld)).code).toBe('credential_version')
+  expect((await refusalOf(venue.login(carols))).code).toBe('credentials_invalid')
+  expect((await venue.login(rotated.login)).account_id).toBe(accountId('carol'))
+  expect((await changes()).slice(-2)).toEqual(['credential', 'login'])
+})
+
+test('a lost passphrase is a new credential by the account key; a lost account key, another account and a rebind', async () => {
+  const { venue } = site
+  const fresh = testCredential('carol', venueId(), { version: 20, credential_id: '77'.repeat(16) })
+  await venue.setCredential(undefined, fresh.request)
+  expect((await venue.login(fresh.login)).account_id).toBe(accountId('carol'))
+
+  const second = await site.issue('carols second')
+  expect((await venue.login(second)).account_id).toBe(accountId('carols second'))
+  const body = encodeRebind({
+    venue: venueId(),
+    trading_key: carol.key,
+    account_id: fromHex(accountId('carols second'), 32)!,
+    cancel_nonce: 60n,
+  })
+  const signature = toHex(sign(carol.seed, body))
+  const request = { trading_key: carol.trading_key, cancel_nonce: '60', signature }
+  expect(await venue.rebind('carols second', request)).toMatchObject({ trading_key: carol.trading_key })
+  expect((await venue.account('carols second')).keys).toEqual([carol.trading_key])
+  expect(await venue.account('carol')).toMatchObject({ keys: [], state: 'closed' })
+  expect((await changes()).at(-1)).toBe('key_left')
+  // What she signed for one account moves the key to no other.
+  const again = { ...request, cancel_nonce: '61' }
+  expect((await refusalOf(venue.rebind('operator', again))).code).toBe('signature_invalid')
+})
