@@ -236,7 +236,7 @@ test('a frozen vault cancels every order and voids fills and payments that did n
   // The chain disproves the freeze: trading goes on, and what was packed settles after all.
   world.must({ kind: 'resumed' })
   expect(world.run(world.placing('bob', key('b'), { nonce: 51n }))).toMatchObject({ ok: true })
-  const lifted = world.events.length
+  const lifted = kinds(world).length
   const stage = { batch_id: 1, signature: new Uint8Array(64), slot: 1_000, payouts: [] }
   world.must({ kind: 'batch_stage', stage: { ...stage, stage: 'confirmed' } })
   expect(kinds(world).slice(lifted)).toEqual(['fill.confirmed', 'fill.confirmed'])
