@@ -76,7 +76,7 @@ export class HashPump {
     }
     await sequencer.submit(hashed)
     // The worker has logged the batch with them.
-    if (invented.length > 0) await this.hash.restoreSpent([...spentBatches(state, this.past, batch_id - 1)])
+    if (invented.length > 0) await this.hash.restoreSpent([...spentBatches(state, this.past, batch_id)])
     return true
   }
 }

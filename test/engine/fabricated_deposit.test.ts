@@ -63,7 +63,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   rpc.tellTruth()
   await site.deposit(world.alice, USDC, 1_000_000n, 1)
   while (venue.status().matching !== 'stopped') await soon()
-  expect(venue.status().reasons.join()).toContain('note tree on chain differs')
+  expect(venue.status().reasons.join()).toContain('the note tree on chain, or what was spent, differs')
   expect(world.balance(destination)).toBe(1n)
   await venue.close()
 
