@@ -258,10 +258,7 @@ test('settled batches are read no further back than asked for', async () => {
   const port = await world.connect({ rpc_urls: [endpoint.url] })
   endpoint.lies = { getTransaction: (_, { params }) => void read.add(params[0]) }
   const settled = async (after: number) => (await port.readSettled(after)).map(({ batch_id }) => batch_id)
-  expect([await settled(0), await settled(1)]).toEqual([
-    [1, 2, 3],
-    [2, 3],
-  ])
+  expect([await settled(0), await settled(1), await settled(3)]).toEqual([[1, 2, 3], [2, 3], []])
   read.clear()
   expect(await settled(2)).toEqual([3])
   // One page of transactions read in parallel, out of more than twelve.
@@ -269,6 +266,39 @@ test('settled batches are read no further back than asked for', async () => {
   await port.close()
   await world.close()
   await endpoint.stop()
+}, 20_000)
+
+test('exits, the dearest read, are read at most once per level in each interval', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let reads = 0
+  endpoint.lies = {
+    getProgramAccounts: () => {
+      reads += 1
+      return undefined
+    },
+  }
+  await world.deposit(1n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const { slot } = world.port.view()
+  reads = 0
+  while (world.port.view().slot < slot + 10 * LIMITS.exits_look_slots) await Bun.sleep(1)
+  const looks = Math.ceil((world.port.view().slot - slot) / LIMITS.exits_look_slots) + 1
+  expect(reads).toBeGreaterThan(0)
+  expect(reads).toBeLessThanOrEqual(2 * looks)
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
+test('loops whose reads fail report an unreachable chain until they succeed', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const isReported = () => world.port.health().reasons.includes('rpc_unreachable')
+  world.chain.faults.rpc = (method) => (method === 'getMultipleAccounts' ? { status: 503 } : undefined)
+  while (!isReported()) await Bun.sleep(1)
+  world.chain.faults.rpc = undefined
+  while (isReported()) await Bun.sleep(1)
+  await world.close()
 }, 20_000)
 
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
