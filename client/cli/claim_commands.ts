@@ -1,6 +1,7 @@
 /** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
+import type { EscapeClaim } from '../../protocol/vault/accounts'
 import { type ChainAccess, nodesOf, openChainAccess } from '../chain/chain_access'
 import {
   challengeClaim,
@@ -48,16 +49,24 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
     .send()
     .catch(() => null)
   const now_s = Number(block_s ?? Date.now() / 1_000)
+  const isDue = (claim: EscapeClaim) => claim.state === 'open' && claimDueS(config, claim) <= now_s
   /** The next step of a note; undefined where there is none. */
   const next = async (note: WalletNote): Promise<string | undefined> => {
     const nullifier = nullifierOfNote(note)
     let claim = await readEarliestClaim(chain, program_id, nullifier)
     if (claim === undefined) {
       if (note.state === 'spent') return undefined
-      const destination = await payoutAccount(chain, options, note.mint)
-      await claimNote(chain, wallet, note, { program_id, destination, proofs })
-      claim = await readClaim(chain, program_id, nullifier)
-    } else if (claim.state === 'open' && claimDueS(config, claim) <= now_s) {
+      try {
+        const destination = await payoutAccount(chain, options, note.mint)
+        await claimNote(chain, wallet, note, { program_id, destination, proofs })
+        claim = await readClaim(chain, program_id, nullifier)
+      } catch (error) {
+        // A node may hide the claim, which then is there already.
+        claim = (await readOpenClaims(chain, program_id, nullifier)).find(isDue)
+        if (claim === undefined) throw error
+      }
+    }
+    if (claim !== undefined && isDue(claim)) {
       await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
       claim = await readClaim(chain, program_id, nullifier)
     }

@@ -67,6 +67,7 @@ export function leavesOf(event: VaultEvent): EventLeaf[] {
  * Successful transactions that name `account`, newest first, each with its events. Reads none outside of `window`, so those
  * of strangers there cost a line of a listing each. Stops early when a node lists a transaction that it does not serve: the
  * caller detects the gap and retries later.
+ * @returns whether it read all of the window that the node lists
  * @throws ChainUnavailable
  */
 export async function* eventHistory(
@@ -74,7 +75,7 @@ export async function* eventHistory(
   account: Address,
   commitment: 'confirmed' | 'finalized',
   window: SlotWindow = { from: 0, to: Number.POSITIVE_INFINITY },
-): AsyncGenerator<LandedEvent[]> {
+): AsyncGenerator<LandedEvent[], boolean> {
   for (let before: Signature | undefined; ; ) {
     const cursor = before
     const page = await client.rpc.read((endpoint, abortSignal) =>
@@ -92,11 +93,11 @@ export async function* eventHistory(
         return signature && vaultEvents(client, signature, commitment)
       })
       for (const events of await Promise.all(reads)) {
-        if (!events) return
+        if (!events) return false
         yield events
       }
     }
     before = page.at(-1)?.signature
-    if (page.length < PAGE || !before || slots.at(-1)! < window.from) return
+    if (page.length < PAGE || !before || slots.at(-1)! < window.from) return true
   }
 }

@@ -41,9 +41,10 @@ export class PayLoop {
   private readonly reported = new Map<number, PayoutStage>()
   /** By number: since when a quorum shows it open. */
   private readonly since_ms = new Map<number, number>()
-  /** By number: the slot of the last reading in which a quorum showed it open, and of the first that showed it closed. */
+  /** By number: the slot of the last reading in which a quorum showed it open. */
   private readonly open_slot = new Map<number, number>()
-  private readonly closed_slot = new Map<number, number>()
+  /** By number: the slot of the first that showed it closed, and by how much its search is wider, before and after. */
+  private readonly closed = new Map<number, { slot: number; wider: number }>()
   private readonly patience = new Patience<number>()
   /** Numbers whose payment the program rejected, alone in its transaction. */
   private readonly rejected = new Set<number>()
@@ -126,8 +127,8 @@ export class PayLoop {
 
   private forget(open: ReadonlySet<number>): void {
     this.patience.keep(open)
-    const { signatures, reported, since_ms, open_slot, closed_slot, rejected } = this
-    for (const kept of [signatures, reported, since_ms, open_slot, closed_slot, rejected]) {
+    const { signatures, reported, since_ms, open_slot, closed, rejected } = this
+    for (const kept of [signatures, reported, since_ms, open_slot, closed, rejected]) {
       for (const number of kept.keys()) if (!open.has(number)) kept.delete(number)
     }
   }
@@ -157,28 +158,45 @@ export class PayLoop {
       const known = this.reported.get(number)
       if (this.isClosed(confirmed, number)) {
         this.since_ms.delete(number)
-        if (!this.closed_slot.has(number)) this.closed_slot.set(number, newest)
+        if (!this.closed.has(number)) this.closed.set(number, { slot: newest, wider: 0 })
         const level = this.isClosed(finalized, number) ? 'finalized' : 'confirmed'
         if (known?.stage !== level) due[level].push(payout)
       } else {
-        this.closed_slot.delete(number)
+        this.closed.delete(number)
         if (known?.stage === 'confirmed')
           await this.record({ ...openAgain(known), slot: this.client.view.now().slot })
       }
     }
-    for (const level of ['finalized', 'confirmed'] as const) {
-      if (due[level].length === 0) continue
-      const numbers = due[level].map(({ number }) => number)
-      const signatures = due[level].flatMap(({ number, signature }) => {
-        return [...(signature ? [signature] : []), ...(this.signatures.get(number) ?? [])]
-      })
-      const window = {
-        from: Math.min(...numbers.map((number) => this.open_slot.get(number) ?? 0)),
-        to: Math.max(...numbers.map((number) => this.closed_slot.get(number)!)),
-      }
-      const tried = [...new Set(signatures)].map((text) => decodeBase58(text, 64)!)
-      const stages = await agreedPaid(this.client, numbers, tried, level, window)
-      for (const stage of stages) await this.record(stage)
+    for (const level of ['finalized', 'confirmed'] as const)
+      if (due[level].length > 0) await this.reportClosed(due[level], level, newest)
+  }
+
+  /** Searches from the last slot that showed an entry open to the first that showed it closed. */
+  private async reportClosed(
+    payouts: readonly OpenPayout[],
+    level: 'confirmed' | 'finalized',
+    newest: number,
+  ): Promise<void> {
+    const numbers = payouts.map(({ number }) => number)
+    const signatures = payouts.flatMap(({ number, signature }) => {
+      return [...(signature ? [signature] : []), ...(this.signatures.get(number) ?? [])]
+    })
+    const ends = numbers.map((number) => ({
+      open: this.open_slot.get(number) ?? 0,
+      ...this.closed.get(number)!,
+    }))
+    const window = {
+      from: Math.min(...ends.map(({ open, wider }) => open - wider)),
+      to: Math.max(...ends.map(({ slot, wider }) => slot + wider)),
+    }
+    const tried = [...new Set(signatures)].map((text) => decodeBase58(text, 64)!)
+    const { stages, whole } = await agreedPaid(this.client, numbers, tried, level, window)
+    for (const stage of stages) await this.record(stage)
+    const found = new Set(stages.map(({ number }) => number))
+    // The queue was shown falsely, or its history lags: the search reaches as far as the truth is old.
+    for (const number of whole ? numbers : []) {
+      const closed = this.closed.get(number)!
+      if (!found.has(number)) closed.wider = Math.max(closed.wider, newest - closed.slot)
     }
   }
 

@@ -5,11 +5,13 @@ import { textOf, type VaultReader } from '../client/read_vault'
 import { eventHistory, type LandedEvent, type SlotWindow, vaultEvents } from '../client/vault_events'
 
 type Level = 'confirmed' | 'finalized'
-type Found = Map<number, PayoutStage>
+/** `whole`: no gap ended the search. */
+type Found = { stages: Map<number, PayoutStage>; whole: boolean }
 
 /**
  * Outcomes of closed payouts as a quorum of providers shows them, in the order of `numbers`. Tries `signatures` first, then
- * the history of the queue in `window`, because anyone may pay. Omits a payout of which no quorum serves the transaction.
+ * the history of the queue in `window`, because anyone may pay. Omits a payout of which no quorum serves the transaction;
+ * `whole` means that a quorum serves all of the window, so that it is not there.
  * @throws ChainUnavailable
  */
 export async function agreedPaid(
@@ -18,14 +20,15 @@ export async function agreedPaid(
   signatures: readonly Uint8Array[],
   level: Level,
   window: SlotWindow,
-): Promise<PayoutStage[]> {
+): Promise<{ stages: PayoutStage[]; whole: boolean }> {
   const answers = await rpc.all((reader) =>
     findPaid({ rpc: reader, address }, numbers, signatures, level, window),
   )
-  return numbers.flatMap((number) => {
-    const votes = answers.map(({ at, value }) => ({ at, value: value.get(number) }))
+  const stages = numbers.flatMap((number) => {
+    const votes = answers.map(({ at, value }) => ({ at, value: value.stages.get(number) }))
     return health.decide('paid', votes, textOf, (stage) => stage === undefined) ?? []
   })
+  return { stages, whole: answers.filter(({ value }) => value.whole).length >= rpc.quorum }
 }
 
 async function findPaid(
@@ -35,24 +38,31 @@ async function findPaid(
   level: Level,
   window: SlotWindow,
 ): Promise<Found> {
-  const found: Found = new Map()
+  const stages: Found['stages'] = new Map()
   const wanted = new Set(numbers)
   for (const signature of signatures) {
-    take(found, wanted, await vaultEvents(client, signature, level), level)
-    if (wanted.size === 0) return found
+    take(stages, wanted, await vaultEvents(client, signature, level), level)
+    if (wanted.size === 0) return { stages, whole: true }
   }
-  for await (const events of eventHistory(client, client.address.queue, level, window)) {
-    take(found, wanted, events, level)
+  const history = eventHistory(client, client.address.queue, level, window)
+  while (wanted.size > 0) {
+    const { done, value: events } = await history.next()
+    if (done) return { stages, whole: events }
+    take(stages, wanted, events, level)
     // A payout is closed after it was queued.
     for (const { event } of events)
       if (event.kind === 'settled') for (const { number } of event.payouts) wanted.delete(number)
-    if (wanted.size === 0) break
   }
-  return found
+  return { stages, whole: true }
 }
 
 /** Moves the payouts that `events` close from `wanted` to `found`. */
-function take(found: Found, wanted: Set<number>, events: LandedEvent[] | undefined, stage: Level): void {
+function take(
+  found: Found['stages'],
+  wanted: Set<number>,
+  events: LandedEvent[] | undefined,
+  stage: Level,
+): void {
   for (const { event, signature, slot } of events ?? []) {
     if (event.kind !== 'paid' || !wanted.delete(event.number)) continue
     const { number, refund } = event

@@ -136,7 +136,7 @@ test('of two at once one claims, redirects, cancels and collects; the other is r
   expect((await said(claim('two', note))).out).toContain('claim paid: 2000 of 2000')
 }, 60_000)
 
-test('a node that shows a claim paid, or one that is not there, keeps no note from its owner', async () => {
+test('a node that shows a claim paid or hides it, or shows one that is not there, keeps no note from its owner', async () => {
   const [open, , never] = notes as [WalletNote, WalletNote, WalletNote]
   const pays = misstating(site.chain.url, ({ amount }) => ({ state: 'paid', paid: amount }))
   expect((await claimOf(open))!.state).toBe('open')
@@ -156,5 +156,19 @@ test('a node that shows a claim paid, or one that is not there, keeps no note fr
   const claimed = await said(claim('one', never, `${invents.url},${site.chain.url}`))
   expect(claimed).toMatchObject({ code: 0, error: '' })
   expect((await claimOf(never))!.state).toBe('open')
-  await Promise.all([pays.stop(), invents.stop()])
+  site.chain.warpTime(2 * EXIT_DELAY_S)
+  site.chain.advance(10)
+  const hides = new LyingNode(site.chain.url)
+  hides.lies = {
+    getMultipleAccounts: (told) => {
+      const { value, ...answer } = told as { value: ({ space: number } | null)[] }
+      const isClaim = (account: (typeof value)[number]) =>
+        account?.space === ACCOUNT_LAYOUTS.escape_claim.size
+      return { ...answer, value: value.map((account) => (isClaim(account) ? null : account)) }
+    },
+  }
+  const late = await said(claim('one', never, `${site.chain.url},${hides.url}`))
+  expect(late).toMatchObject({ code: 0, error: '' })
+  expect((await claimOf(never))!.state).toBe('paid')
+  await Promise.all([pays.stop(), invents.stop(), hides.stop()])
 }, 60_000)

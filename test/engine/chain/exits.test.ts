@@ -244,6 +244,34 @@ test('attempts to close a request that goes on to be shown are spaced twice as f
   await endpoint.stop()
 }, 20_000)
 
+test('a pause that is not final yet already settles nothing', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let reads = 0
+  endpoint.lies = { getMultipleAccounts: () => void reads++ }
+  const untilReads = async (count: number) => {
+    reads = 0
+    while (reads < count) await Bun.sleep(1)
+  }
+  await world.deposit(5_000n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  const admin = await createKeyPairSignerFromPrivateKeyBytes(world.chain.admin_seed)
+  const fields = { program: world.program, admin: decodeBase58(admin.address, 32)! }
+  world.chain.stall(true)
+  await world.send(admin, toInstruction(pauseInstruction(fields), [admin]))
+  world.chain.advance(1)
+  await untilReads(20)
+  world.outbox.add(world.nextPayload())
+  await untilReads(20)
+  expect([world.outbox.signings, world.sink.halts]).toEqual([[], []])
+  await world.send(admin, toInstruction(unpauseInstruction(fields), [admin]))
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  expect(world.sink.halts).toEqual([])
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
 test('a pause is told once, settles nothing, and batches go on after it', async () => {
   const world = await VaultWorld.open()
   await world.deposit(5_000n)

@@ -5,7 +5,9 @@ import { decodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
+import { lowerBatch } from '../../kit/chain/kinds_of_lies'
 import { expectLandedOnce } from '../../kit/chain/landed_once'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
@@ -279,4 +281,21 @@ test('a batch of 28 orders, two outputs each, fits one transaction', async () =>
   await world.sink.until(() => world.sink.told.length === 57)
   await expectLandedOnce(world, 1)
   await world.close()
+})
+
+test('a batch that was recorded as final is not recorded again when a quorum shows fewer batches', async () => {
+  const world = await VaultWorld.open()
+  const liar = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000n)
+  await world.boot({ connect: { rpc_urls: [liar.url] } })
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
+  liar.lies = lowerBatch()
+  while (liar.lied < 20) await new Promise((resolve) => setImmediate(resolve))
+  liar.lies = {}
+  world.outbox.add(world.nextPayload())
+  await world.outbox.until(() => world.outbox.stageOf(2) === 'finalized')
+  expect(world.outbox.violations).toEqual([])
+  await world.close()
+  await liar.stop()
 })

@@ -103,6 +103,26 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
   await world.close()
 }, 20_000)
 
+test('a lost batch is sent again once a later one failed, before the next rebroadcast is due', async () => {
+  const world = await stalledWorld()
+  await sendAhead(world, 3)
+  const lost = new Set([signatureOf(world, 2)])
+  world.chain.faults.drop = (signature) => lost.delete(signature)
+  let sent = 0
+  world.chain.faults.rpc = (method) => {
+    if (method === 'sendTransaction') sent += 1
+    return undefined
+  }
+  // Time stops again before the rebroadcast.
+  world.chain.advance(LIMITS.rebroadcast_slots - 1)
+  while (sent === 0) await Bun.sleep(1)
+  expect(lost.size).toBe(0)
+  world.chain.stall(false)
+  await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
+  await expectLandedOnce(world, 3)
+  await world.close()
+}, 20_000)
+
 test('a fork in the middle of a pipeline: the same bytes land again, in order', async () => {
   const world = await stalledWorld(40)
   await sendAhead(world, FULL)

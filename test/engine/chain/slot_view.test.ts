@@ -39,23 +39,30 @@ test('one endpoint that runs ahead does not move the slot', async () => {
   await withChain({ slot_ms: 20 }, async (chain) => {
     const ahead = liar(1_000_000)
     const { view, rpc } = viewOf([chain.url, ahead.url])
-    const running = view.run()
+    let ended = false
+    const running = view.run().then(() => {
+      ended = true
+    })
     await reached(view, 5)
     expect(view.now().slot).toBeLessThanOrEqual(chain.slot())
+    expect(ended).toBe(false)
     rpc.close()
     await running
     ahead.stop()
   })
 })
 
-/** Providers whose answers a test sets, and the view of them; time passes only by hand. */
+/** Providers whose answers a test sets, NaN for a failure, and the view of them; time passes only by hand. */
 async function playedView(providers: number) {
   const shown: number[] = new Array(providers).fill(100)
   const servers = shown.map((_, at) =>
     Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
-      fetch: () => Response.json({ jsonrpc: '2.0', id: 1, result: epochInfo(shown[at]!) }),
+      fetch: () => {
+        if (Number.isNaN(shown[at]!)) return new Response('', { status: 503 })
+        return Response.json({ jsonrpc: '2.0', id: 1, result: epochInfo(shown[at]!) })
+      },
     }),
   )
   const rpc = new RpcPool(
@@ -146,6 +153,31 @@ test('who is far ahead, or behind for longer than allowed, is named by host, wit
   // A slot far ahead counts as the agreed one: later answers of the same provider count again.
   expect(view.fresh('confirmed', [snapshot(1, 1_000_000)], seen)).toHaveLength(1)
   expect(view.fresh('confirmed', [snapshot(1, view.now().slot)], seen)).toHaveLength(1)
+  await stop()
+})
+
+test('a provider that fails for longer than allowed is named until it answers', async () => {
+  const { shown, health, time, stop, hosts } = await playedView(3)
+  shown[1] = Number.NaN
+  while (health.reasons().length === 0) {
+    time.ms += 20
+    await Bun.sleep(1)
+  }
+  expect(health.reasons()).toEqual([`provider_silent: ${hosts[1]}`])
+  shown[1] = 100
+  while (health.reasons().length > 0) await soon()
+  await stop()
+})
+
+test('the slot time is the mean over all samples, so the newest pace counts too', async () => {
+  const { shown, view, time, stop } = await playedView(1)
+  const { slot_samples_min: count } = LIMITS
+  for (let slot = 101; slot < 100 + count; slot++) {
+    time.ms += slot === 99 + count ? 1_000 : 10
+    shown[0] = slot
+    await reached(view, slot)
+  }
+  expect(view.slotMs()).toBe((10 * (count - 2) + 1_000) / (count - 1))
   await stop()
 })
 

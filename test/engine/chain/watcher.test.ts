@@ -258,10 +258,7 @@ test('settled batches are read no further back than asked for', async () => {
   const port = await world.connect({ rpc_urls: [endpoint.url] })
   endpoint.lies = { getTransaction: (_, { params }) => void read.add(params[0]) }
   const settled = async (after: number) => (await port.readSettled(after)).map(({ batch_id }) => batch_id)
-  expect([await settled(0), await settled(1)]).toEqual([
-    [1, 2, 3],
-    [2, 3],
-  ])
+  expect([await settled(0), await settled(1), await settled(3)]).toEqual([[1, 2, 3], [2, 3], []])
   read.clear()
   expect(await settled(2)).toEqual([3])
   // One page of transactions read in parallel, out of more than twelve.
@@ -269,6 +266,34 @@ test('settled batches are read no further back than asked for', async () => {
   await port.close()
   await world.close()
   await endpoint.stop()
+}, 20_000)
+
+test('exits, the dearest read, wait for the slots between two looks', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  let [reads, looks] = [0, 0]
+  endpoint.lies = { getMultipleAccounts: () => void reads++, getProgramAccounts: () => void looks++ }
+  await world.deposit(1n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  while (looks < 6) await Bun.sleep(1)
+  world.chain.stall(true)
+  looks = reads = 0
+  while (reads < 200) await Bun.sleep(1)
+  // Of both levels: one look under way, one in the slots that the view had not seen yet.
+  expect(looks).toBeLessThanOrEqual(4)
+  await world.close()
+  await endpoint.stop()
+}, 20_000)
+
+test('loops whose reads fail report an unreachable chain until they succeed', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const isReported = () => world.port.health().reasons.includes('rpc_unreachable')
+  world.chain.faults.rpc = (method) => (method === 'getMultipleAccounts' ? { status: 503 } : undefined)
+  while (!isReported()) await Bun.sleep(1)
+  world.chain.faults.rpc = undefined
+  while (isReported()) await Bun.sleep(1)
+  await world.close()
 }, 20_000)
 
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
