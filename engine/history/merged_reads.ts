@@ -31,7 +31,8 @@ export class MergedReads {
   order(order_id: string): Owned | undefined {
     const found = this.overlay.order(order_id) ?? this.store.order(order_id)
     if (found === undefined) return undefined
-    return { account_id: found.account_id, text: this.withFills(order_id, found.text) }
+    const { account_id, text } = found
+    return { account_id, text: this.withFills(account_id, order_id, text) }
   }
 
   orders(account_id: string, filter: OrderFilter): wire.Page<string> {
@@ -57,7 +58,10 @@ export class MergedReads {
     found.sort((a, b) => a.seq - b.seq)
     const page = pageOf(found, limit)
     const next_after = page.next_after ?? known ?? null
-    return { items: page.items.map(({ order_id, text }) => this.withFills(order_id, text)), next_after }
+    return {
+      items: page.items.map(({ order_id, text }) => this.withFills(account_id, order_id, text)),
+      next_after,
+    }
   }
 
   fills(account_id: string, after: number, limit: number): wire.Page<string> {
@@ -81,12 +85,12 @@ export class MergedReads {
   }
 
   /** Fills change after their order is closed, so the newest fill of each index replaces the one in the order event. */
-  private withFills(order_id: string, text: string): string {
+  private withFills(account_id: string, order_id: string, text: string): string {
     if (isUnfilled(text)) return text
     const order = JSON.parse(text) as wire.Order
     const fills = new Map<number, string>()
     for (const fill of order.fills) fills.set(fill.fill_index, JSON.stringify(fill))
-    for (const fill of this.store.fillsOf(order_id)) fills.set(fill.fill_index, fill.text)
+    for (const fill of this.store.fillsOf(account_id, order_id)) fills.set(fill.fill_index, fill.text)
     for (const held of this.overlay.fillsOfOrder(order_id)) fills.set(held.fill.fill_index, held.text)
     const newest = [...fills].sort(([a], [b]) => a - b).map(([, fill]) => fill)
     return withFills(order, newest)

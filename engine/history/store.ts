@@ -126,14 +126,16 @@ export class Store {
     }
   }
 
-  fillsOf(order_id: string): FillRow[] {
+  /** Fills of an order of this account: an earlier order of another one may have had the id. */
+  fillsOf(account_id: string, order_id: string): FillRow[] {
+    const account = this.numberOf(account_id)
+    if (account === undefined) return []
     return this.db
-      .query<HiddenFill & Pointer, [Uint8Array]>(
-        `SELECT fills.account, fills.seq, id, fill_index, fills.event FROM fills JOIN orders USING (id)
-         WHERE id = ? AND fills.account = orders.account ORDER BY fill_index`,
+      .query<HiddenFill, [Uint8Array, number]>(
+        'SELECT seq, id, fill_index, event FROM fills WHERE id = ? AND account = ? ORDER BY fill_index',
       )
-      .all(this.ids.order.hide(order_id))
-      .map((row) => this.openFill({ account_id: this.accountId(row.account), account: row.account }, row))
+      .all(this.ids.order.hide(order_id), account)
+      .map((row) => this.openFill({ account_id, account }, row))
   }
 
   fillSeq(order_id: string, fill_index: number): number | undefined {

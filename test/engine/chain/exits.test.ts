@@ -266,8 +266,9 @@ test('a pause that is not final yet already settles nothing', async () => {
   expect([world.outbox.signings, world.sink.halts]).toEqual([[], []])
   await world.send(admin, toInstruction(unpauseInstruction(fields), [admin]))
   world.chain.stall(false)
+  // The pause may be final before its end is; then it halts for so long.
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
-  expect(world.sink.halts).toEqual([])
+  expect(world.sink.halts.filter((reason) => reason !== 'vault_paused')).toEqual([])
   await world.close()
   await endpoint.stop()
 }, 20_000)
