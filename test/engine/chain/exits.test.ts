@@ -24,7 +24,8 @@ const lamportsOf = (world: VaultWorld, key: Uint8Array): bigint =>
 const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage }) => stage)
 
 test('a request is told at confirmed, again at finalized, a batch serves it, and its bond returns', async () => {
-  const world = await VaultWorld.open()
+  // Deep enough that even on a busy machine a watcher reads the request before it is final.
+  const world = await VaultWorld.open({}, 40)
   await world.boot()
   const { nullifier, destination, refund_inner, account, owner } = await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
