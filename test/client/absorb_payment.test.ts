@@ -35,8 +35,9 @@ async function withdrawn() {
 test('a withdrawal spends the note once it is packed, and its change is recomputed', async () => {
   const { trader, money } = await withdrawn()
   const news = await trader.news()
-  absorbEvent(trader.wallet, 0, news[0]!)
-  expect([news[0]!.kind, money.state]).toEqual(['withdrawal.accepted', 'pending'])
+  const accepted = news.find(({ kind }) => kind === 'withdrawal.accepted')!
+  absorbEvent(trader.wallet, 0, accepted)
+  expect(money.state).toBe('pending')
   const packed = news.find(({ kind }) => kind === 'withdrawal.submitted')!
   refusesLies<Withdrawal>(trader, packed, [
     { change_commitment: toHex(bytes(32)) },
@@ -80,10 +81,10 @@ test('a refund is adopted at the leaf that gives its commitment, and at no other
 
 test('a command that is voided gives its notes back', async () => {
   const { trader, money } = await withdrawn()
-  const [accepted] = await trader.news()
-  absorbEvent(trader.wallet, 0, accepted!)
-  const data = { ...(accepted!.data as Withdrawal), status: 'voided' } as const
-  absorbEvent(trader.wallet, 0, { ...accepted!, seq: 2, kind: 'withdrawal.voided', data })
+  const accepted = (await trader.news()).find(({ kind }) => kind === 'withdrawal.accepted')!
+  absorbEvent(trader.wallet, 0, accepted)
+  const data = { ...(accepted.data as Withdrawal), status: 'voided' } as const
+  absorbEvent(trader.wallet, 0, { ...accepted, seq: accepted.seq + 1, kind: 'withdrawal.voided', data })
   expect([money.state, trader.wallet.state.fees]).toEqual(['free', []])
 })
 

@@ -1,6 +1,7 @@
 /** A host whose wall clock is wrong by 40 days, at a start or while it runs: no history goes, and no decision changes. */
 import { afterEach, expect, test } from 'bun:test'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
 let site = new TestSite()
@@ -16,7 +17,7 @@ async function read({ venue, engine }: TestVenue, order_id: string) {
   await engine.loaded.history.flush()
   await engine.loaded.history.prune(engine.clock.unixMs())
   const order = await venue.order('alice', order_id)
-  const events = engine.loaded.history.events('alice', 0, 500).items.length
+  const events = engine.loaded.history.events(accountId('alice'), 0, 500).items.length
   return { order, events }
 }
 
@@ -53,7 +54,7 @@ for (const [name, off_ms] of [
     const order = await open.venue.order('alice', placed.order_id)
     expect(order.status).toBe('accepted')
     await open.engine.loaded.history.flush()
-    const events = open.engine.loaded.history.events('alice', 0, 500).items
+    const events = open.engine.loaded.history.events(accountId('alice'), 0, 500).items
     const stamp = JSON.parse(events.at(-1)!.text).unix_ms
     expect(Math.abs(stamp - began_ms)).toBeLessThan(DAYS_MS / 2)
   })

@@ -173,5 +173,9 @@ test('read models that are ahead of the journal are of another disk, and are reb
   expect((await refusalOf(known[1]!)).code).toBe('order_unknown')
   expect((await known[2]!).status).toBe('accepted')
   const { items } = await second.venue.events('alice', { after: 0, limit: 100 })
-  expect(items.map(({ seq }) => seq)).toEqual([1, 2])
+  expect(items.map(({ seq, kind }) => [seq, kind])).toEqual([
+    [1, 'account.changed'],
+    [2, 'order.accepted'],
+    [3, 'order.accepted'],
+  ])
 })
