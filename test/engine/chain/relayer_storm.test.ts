@@ -23,6 +23,8 @@ const PAID = 7n
 const AHEAD = 12
 /** Batches of a spell of one weather. */
 const SPELL = 20
+/** An outage of two of the three nodes. */
+const BOTH_DOWN_MS = 300
 
 test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, async () => {
   console.log(`TACIT_STORM_SEED=${SEED} TACIT_STORM_BATCHES=${BATCHES}`)
@@ -53,6 +55,8 @@ test(`${BATCHES} batches through a storm: each final once, nothing paid twice`, 
     paid += PAID * BigInt(payouts.length)
     mortal.silent = random.chance(0.2)
     liar.silent = random.chance(0.1)
+    // One node alone proves nothing: with both down the relayer waits, so this weather ends by itself.
+    if (mortal.silent && liar.silent) setTimeout(() => (mortal.silent = false), BOTH_DOWN_MS)
     world.outbox.add(world.nextPayload(payouts, 2, 2))
     const behind = batch - AHEAD
     if (behind > 0) await world.outbox.until(() => world.outbox.stageOf(behind) === 'finalized')
