@@ -50,6 +50,8 @@ export const CONFIRM_DECOYS = 3
 /** Poll interval of a sent transaction, and polls until the same bytes are sent again. */
 export const SEND_POLL_MS = 150
 export const SEND_RESEND_POLLS = 10
+/** Polls after which a transaction that one node calls expired and another does not ends the wait. */
+export const SEND_DISAGREE_POLLS = 60
 /** Compute units requested per transaction; a deposit or payment into a full tree, the dearest one, uses fewer. */
 export const SEND_COMPUTE_UNITS_MAX = 200_000
 /** Seconds between two looks at the claims of a frozen vault, and the most after failures, each of which doubles them. */

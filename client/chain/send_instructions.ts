@@ -24,7 +24,7 @@ import {
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { SEND_COMPUTE_UNITS_MAX, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
+import { SEND_COMPUTE_UNITS_MAX, SEND_DISAGREE_POLLS, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
 import { printable } from '../verify/transcript'
 import {
   addressOf,
@@ -158,7 +158,7 @@ export async function requireTokens(
 
 /**
  * Signs instructions as one transaction with the payer and the signers they carry, sends it until it lands, and waits for
- * `commitment`. Version 1 (4,096 bytes): an exit request needs 2.0 KB, a refusal up to 3.4 KB, and every cluster on which a
+ * more than half of the nodes to show it at `commitment`. Version 1 (4,096 bytes): an exit request needs 2.0 KB, a refusal up to 3.4 KB, and every cluster on which a
  * vault opened an epoch has v1 because `open_epoch` fits no other.
  * @returns the signature. @throws TransactionFailed
  */
@@ -182,21 +182,42 @@ export async function sendInstructions(
   const signed = await signTransactionMessageWithSigners(message)
   const signature = getSignatureFromTransaction(signed)
   const wire = getBase64EncodedWireTransaction(signed)
-  for (let poll = 0; ; poll++) {
+  const nodes = nodesOf(chain)
+  const majority = Math.floor(nodes.length / 2) + 1
+  for (let poll = 0, late = 0; ; poll++) {
     if (poll % SEND_RESEND_POLLS === 0) await send(chain, wire, poll > 0)
-    const statuses = await Promise.all(nodesOf(chain).map((node) => statusAt(node, signature)))
-    const landed = statuses.find(({ status }) => status !== null)?.status
-    if (landed?.err) throw landedFailure(landed.err)
-    if (landed?.confirmationStatus === 'finalized' || landed?.confirmationStatus === commitment)
-      return signature
-    if (statuses.every(({ status, height }) => !status && height > lifetime.lastValidBlockHeight))
+    const statuses = await Promise.all(nodes.map((node) => statusAt(node, signature)))
+    const shown = statuses.flatMap(({ status }) => (status && reached(status, commitment) ? [status] : []))
+    const failed = shown.filter(({ err }) => err)
+    if (failed.length >= majority) throw landedFailure(failed[0]!.err)
+    if (shown.length - failed.length >= majority) return signature
+    const unknown = statuses.filter(({ status, height }) => !status && height > lifetime.lastValidBlockHeight)
+    if (unknown.length === nodes.length)
       throw new TransactionFailed('the transaction expired before it landed, and never will: run it again')
+    if (unknown.length > 0 && ++late > SEND_DISAGREE_POLLS) throw disagreement(signature, nodes, statuses)
     await sleep(SEND_POLL_MS)
   }
 }
 
+type Shown = { err: unknown; confirmationStatus: string | null }
+type NodeStatus = { height: bigint; status: Shown | null }
+
+function reached({ confirmationStatus }: Shown, commitment: 'confirmed' | 'finalized'): boolean {
+  return confirmationStatus === 'finalized' || confirmationStatus === commitment
+}
+
+/** Neither landed nor expired by what the nodes show: sending it again as another transaction could act twice. */
+function disagreement(signature: string, nodes: readonly ChainNode[], statuses: readonly NodeStatus[]) {
+  const hosts = (shows: boolean) =>
+    nodes.filter((_, at) => (statuses[at]!.status !== null) === shows).map(({ rpc_url }) => rpc_url)
+  return new TransactionFailed(
+    `nodes disagree on ${signature}: ${hosts(true).join(', ') || 'none'} shows it, ${hosts(false).join(', ')} not. ` +
+      'Ask another node before you run it again.',
+  )
+}
+
 /** The height first: a transaction that a node does not know after its lifetime is over never lands. */
-async function statusAt({ rpc }: ChainNode, signature: Signature) {
+async function statusAt({ rpc }: ChainNode, signature: Signature): Promise<NodeStatus> {
   const height = await patientRead(() => rpc.getBlockHeight({ commitment: 'confirmed' }).send())
   const { value } = await patientRead(() => rpc.getSignatureStatuses([signature]).send())
   return { height, status: value[0] ?? null }

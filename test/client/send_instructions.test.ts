@@ -70,6 +70,31 @@ test('one that no node knows after its lifetime will never land', async () => {
   expect(error).toContain('expired before it landed')
 }, 20_000)
 
+test('one that a single node of two calls final has not landed', async () => {
+  const chain = await access(`${node.url},${site.chain.url}`)
+  const final = {
+    context: { slot: 1 },
+    value: [{ slot: 1, confirmations: null, err: null, confirmationStatus: 'finalized' }],
+  }
+  site.chain.faults.drop = () => true
+  node.lies = { getSignatureStatuses: () => final }
+  const sent = send(chain).catch(({ message }: Error) => message)
+  const passes = setInterval(() => site.chain.advance(10), 5)
+  expect(await sent).toMatch(/^nodes disagree on \w+: .+ shows it, .+ not\. Ask another node/)
+  clearInterval(passes)
+  site.chain.faults.drop = () => false
+}, 60_000)
+
+test('one that a single node of three calls failed has landed', async () => {
+  const chain = await access(`${node.url},${site.chain.url},${site.chain.url}`)
+  const failed = {
+    context: { slot: 1 },
+    value: [{ slot: 1, confirmations: null, err: 'AccountInUse', confirmationStatus: 'finalized' }],
+  }
+  node.lies = { getSignatureStatuses: () => failed }
+  expect(await send(chain)).toBeString()
+}, 20_000)
+
 test('the text of a node is quoted as one printable line', async () => {
   const evil = 'no\u001b[2J\nlanded: all is well'
   const errors: Record<string, object> = {

@@ -3,6 +3,7 @@ import { VenueProblem } from '../../../client/api/venue_client'
 import type { AccountEvent, Order } from '../../../protocol/wire/trading'
 import type { Command } from './load_commands'
 import type { LoadTrader } from './load_trader'
+import { readEvents } from './read_account'
 
 export function checkGapless(events: readonly AccountEvent[]): string[] {
   const at = events.findIndex((event, i) => event.seq !== i + 1)
@@ -85,6 +86,15 @@ export function checkOpen(events: readonly AccountEvent[], open: readonly Order[
     : [`open orders ${JSON.stringify(listed)} where events say ${JSON.stringify(told)}`]
 }
 
+/** A modify that waits for a batch uses its nonces before the batch refuses it: the event is its only trace. */
+async function wasRefusedByItsBatch(trader: LoadTrader, { order_id }: Command): Promise<boolean> {
+  const events = await readEvents(trader.client)
+  return events.some(
+    ({ kind, data }) =>
+      kind === 'order.replace_refused' && (data as { replacement: string }).replacement === order_id,
+  )
+}
+
 /** A command whose answer was lost is wholly there or wholly absent, and the same bytes again tell which. */
 export async function resendUnknown(
   trader: LoadTrader,
@@ -101,8 +111,11 @@ export async function resendUnknown(
   }
   command.fate = 'unknown'
   delete command.code
+  command.resent = true
   await trader.send(command)
   const { fate, code, seq } = command
+  if (code === 'nonce_stale' && !(await wasRefusedByItsBatch(trader, command)))
+    faults.push(`a lost ${command.kind} used its nonces and left no event`)
   if (made === undefined) {
     if (fate === 'unknown' || code === 'order_exists')
       faults.push(`an absent ${command.kind} answers ${code}`)

@@ -68,7 +68,12 @@ export async function crashRound(site: CrashSite, round: number): Promise<string
   const faults = await live(site, round, random)
   faults.push(...(await restart(site, random)))
   const whole = round % WHOLE_EVERY === 0
-  const seen = await Promise.all(site.traders.map((trader) => lookAt(site, trader, whole)))
+  const seen = await Promise.all(site.traders.map((trader) => lookAt(site, trader, whole))).catch((cause) => {
+    const printed = site.venue.output.slice(-4_000)
+    throw new Error(`seed ${site.seed} round ${round}: a look failed; the venue printed\n${printed}`, {
+      cause,
+    })
+  })
   return [...faults, ...seen.flat()].map((fault) => `seed ${site.seed} round ${round}: ${fault}`)
 }
 

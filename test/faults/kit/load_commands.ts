@@ -22,6 +22,8 @@ export type Command = {
   /** What the wallet forgets when it is refused. */
   undo(): void
   fate: 'new' | 'accepted' | 'refused' | 'unknown'
+  /** Sent again after its answer was lost. */
+  resent?: boolean
   /** Of the account, once accepted. */
   seq?: number
   code?: string

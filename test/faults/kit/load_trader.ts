@@ -9,9 +9,9 @@ import { type Command, nextCommand } from './load_commands'
 import type { Random } from './random'
 import { StreamFollower } from './stream_follower'
 
-/** Refusals a trader meets by racing the auction or its own orders. */
 /** Given while the chain or the lease is late on a busy machine: the venue takes the next command again. */
 const PASSING = ['reopening', 'lease_lost']
+/** Refusals a trader meets by racing the auction or its own orders. */
 const ORDINARY = ['self_cross', 'order_final', 'note_spent', 'note_in_use', 'collateral_insufficient']
 
 export class LoadTrader {
@@ -99,7 +99,7 @@ export class LoadTrader {
     if (applied === 'unknown') return
     command.fate = 'refused'
     const passes = PASSING.includes(code) || (code === 'draining' && this.draining)
-    const expected = ORDINARY.includes(code) || passes
+    const expected = ORDINARY.includes(code) || passes || (command.resent && code === 'nonce_stale')
     if (!expected) this.faults.push(`${command.kind} refused: ${code}`)
     command.undo()
   }
