@@ -167,6 +167,7 @@ test('a venue whose transactions do not land stops at the anchor bound, says so,
   expect(traffic.acknowledged.length).toBe(count)
   for (const endpoint of own) endpoint.lies = {}
   await until(() => traffic.acknowledged.length > count + 3)
-  expect(venue.status()).toMatchObject({ ready: true })
+  // A busy machine may stall once more at once: the venue must become ready, not be so at one moment.
+  await until(() => venue.status().ready)
   await traffic.stop()
 })
