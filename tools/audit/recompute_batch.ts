@@ -86,7 +86,7 @@ export async function recomputeBatch(args: {
 async function findAuction(journal: Journal, symbol: string, batch: number) {
   const decoder = new TextDecoder()
   let command_seq = 0
-  for await (const records of journal.readBatches(journal.firstSeq())) {
+  for await (const { records } of journal.readBatches(journal.firstSeq())) {
     for (const { type, seq, body } of records) {
       if (type === COMMAND_RECORD) command_seq = seq
       if (type !== AUCTION_RECORD) continue
@@ -106,7 +106,7 @@ async function replayUpTo(
   from: { seq: number; head: Uint8Array } | undefined,
 ): Promise<AuctionRecord[]> {
   const replayer = new Replayer(state, () => false)
-  for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
+  for await (const { records } of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
     for (const record of records) {
       if (record.seq < command_seq) {
         replayer.apply(record)
