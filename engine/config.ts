@@ -23,6 +23,8 @@ export type EngineConfig = {
   fee_anchor: string
   /** Ed25519 public key that signs account records and operator calls, base58. */
   operator_key: string
+  /** age recipient that every export of a batch is encrypted to; empty for none. */
+  auditor_key: string
   /** 64 hex digits of the measured manifest; written on chain with each epoch. */
   compose_hash: string
   tacit_version: string

@@ -1,8 +1,11 @@
-/** Executes the operator's calls: reference prices, metrics. */
+/** Executes the operator's calls: reference prices, exports for the auditor, metrics. */
+import { join } from 'node:path'
 import { Refusal } from '../protocol/refusals'
 import type { ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
+import type { BatchName } from './audit/export_batch'
 import type { Engine } from './boot/assemble'
+import { signerOf } from './boot/open_epoch'
 import { intakeReference } from './intake/reference'
 import { PROVIDER_REASONS, SETTLEMENT_REASONS } from './ports'
 import { ENGINE_REASONS, reasonWord } from './sequencer/reasons'
@@ -37,6 +40,27 @@ export async function postReference(
     if (error instanceof Refusal && error.code === 'reference_stale') await sequencer.durable()
     throw error
   }
+}
+
+/**
+ * The file of one batch, which the auditor of the settings alone can read.
+ * @throws Refusal `auditor_unset`, `auction_unknown`, `export_busy` or of Availability
+ */
+export async function exportBatch(engine: Engine, name: BatchName): Promise<Uint8Array<ArrayBuffer>> {
+  const { availability, config, exporter, intake, keys, loaded, state } = engine
+  const { auditor_key, data_dir } = config
+  availability.requireRunning()
+  if (auditor_key === '') throw new Refusal('auditor_unset')
+  return await exporter.make({
+    symbol: name.symbol,
+    batch: name.batch,
+    journal_dir: join(data_dir, 'journal'),
+    snapshots_dir: join(data_dir, 'snapshots'),
+    journal_key: keys.journal_key,
+    point: loaded.journal.head(),
+    signer: signerOf(keys, intake.venue, state.epoch),
+    auditor_key,
+  })
 }
 
 /** Gauges of the running engine by metric name. */

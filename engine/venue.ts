@@ -178,6 +178,8 @@ export interface Venue {
   postReference(
     price: Parsed<typeof wire.ReferencePrice>,
   ): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>
+  /** Exports one batch to the auditor of the settings: a file that no one else can read. For the operator only. */
+  exportBatch(name: { symbol: string; batch: number }): Promise<Uint8Array<ArrayBuffer>>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

@@ -24,6 +24,7 @@ const LIST = [
   ['login_limited', 429, 'Too many wrong credentials for this api key; wait and retry.'],
   ['login_busy', 429, 'Too many logins at once; wait and retry.'],
   ['quote_busy', 429, 'Too many attestation quotes are being made; wait and retry.'],
+  ['export_busy', 429, 'Another export is being made; wait and retry.'],
   ['body_too_large', 413, `The body exceeds ${BODY_BYTES_MAX} bytes.`],
   // form
   ['content_type_unsupported', 415, 'The body must be application/json.'],
@@ -63,6 +64,12 @@ const LIST = [
   ['withdrawal_unknown', 404, 'No such withdrawal.'],
   ['reshape_unknown', 404, 'No such reshape.'],
   ['batch_unknown', 404, 'No such landed settlement batch.'],
+  [
+    'auction_unknown',
+    404,
+    'No auction was held in such a batch, or the journal no longer reaches back to it.',
+  ],
+  ['auditor_unset', 404, 'The settings name no auditor.'],
   ['leaf_unknown', 404, 'No such leaf in the finalized tree.'],
   ['evidence_unknown', 404, 'No such evidence file.'],
   ['nonce_stale', 409, 'The nonce did not advance.'],

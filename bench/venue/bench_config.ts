@@ -68,6 +68,7 @@ export function benchConfig(data_dir: string): EngineConfig {
   const [base, quote] = MINTS.map(({ mint }) => encodeBase58(mint))
   return {
     data_dir,
+    auditor_key: '',
     self_check_reasons: [],
     instruments: [
       {

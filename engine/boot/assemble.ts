@@ -1,6 +1,7 @@
 /** Constructs the parts of a running venue around one loaded state, in the order of their dependencies. */
 import { join } from 'node:path'
 import { Refusal } from '../../protocol/refusals'
+import { Exporter } from '../audit/open_exporter'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { DiskGauge } from '../journal/disk_gauge'
@@ -149,7 +150,7 @@ function clockOf({ chain, clock }: EnginePorts): ClockPort {
   return { unixMs: () => chain.view().unix_ms, monotonicMs: () => clock.monotonicMs() }
 }
 
-/** What watches the files while the venue runs. */
+/** What watches and reads the files while the venue runs. */
 function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history }: Loaded) {
   const disk_gauge = new DiskGauge(data_dir)
   const scrub = new Scrub({
@@ -163,7 +164,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
     isHistoryStalled: history.isStalled,
     damage: () => scrub.damaged,
   }
-  return { disk_gauge, scrub, health }
+  return { disk_gauge, scrub, health, exporter: new Exporter() }
 }
 
 /** The views that durable records update. */

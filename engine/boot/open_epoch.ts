@@ -85,7 +85,7 @@ async function openEpoch(
 }
 
 /** The statement key of this boot, certified by the settlement key for this epoch. */
-function signerOf(
+export function signerOf(
   { settlement_seed, statement_seed: seed }: KeysPort,
   venue: Uint8Array,
   epoch: number,

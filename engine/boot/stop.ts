@@ -84,6 +84,7 @@ export async function close(engine: Engine): Promise<void> {
   engine.retention.stop()
   engine.disk_gauge.stop()
   engine.scrub.stop()
+  engine.exporter.close()
   await chain.close()
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)

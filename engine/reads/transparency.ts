@@ -110,6 +110,7 @@ export class TransparencyReads {
         })),
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
+      auditor_key: this.parts.settings.auditor_key || null,
       builds: facts.builds.all(),
       batches: facts.batches(),
       statistics: { days: facts.statistics.published(clock.unixMs()) },

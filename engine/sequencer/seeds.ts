@@ -9,7 +9,7 @@ import type { ChainPort } from '../ports'
 const SEEDED = struct({ venue: fixed(32), epoch: uint, symbol: ascii(16), batch: uint })
 
 /** HMAC-SHA256 of auction and venue under the enclave key. */
-export function batchSeed(
+function batchSeed(
   key: Uint8Array,
   venue: Uint8Array,
   epoch: number,

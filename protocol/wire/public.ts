@@ -211,6 +211,9 @@ export const Transparency = exact({
   admin: exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
   }),
+  auditor_key: nullable(
+    text('age recipient to whom alone a batch can be exported; null without an auditor.'),
+  ),
   builds: t.Array(exact({ compose_hash: Hash, tacit_version: t.String(), from_slot: Slot })),
   /** Closes, each of all due instruments together, and their outcomes. */
   batches: exact({ closed: Count, matched: Count, void: Count, since_slot: Slot }),

@@ -155,6 +155,12 @@ export const ReferencePrice = exact({
   signature: Signature,
 })
 
+/** One batch of an instrument: the body of POST /exports on the operator's port. */
+export const ExportRequest = exact({
+  symbol: SymbolName,
+  batch: Integer(1, 2 ** 32 - 1, 'Number of the batch, as in its fills.'),
+})
+
 // Results.
 
 /** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */

@@ -1,11 +1,14 @@
-/** Serves the operator, never on the public port: signed calls for accounts, oracle prices, drain and metrics; the reference. */
+/**
+ * Serves the operator, never on the public port: signed calls for accounts, oracle prices, exports for the auditor, drain
+ * and metrics; the reference.
+ */
 
 import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
-import { ReferencePrice } from '../../protocol/wire/trading'
+import { ExportRequest, ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
@@ -35,6 +38,7 @@ type OperatorCall = {
 }
 const parsePrice = parserOf(ReferencePrice)
 const parseAdmission = parserOf(AdmissionRequest)
+const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
 
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
@@ -103,6 +107,15 @@ function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<str
       'POST /references',
       async (request, body) =>
         json(request, 200, await venue.postReference(parsePrice(parseBody(request, body)))),
+    ],
+    [
+      'POST /exports',
+      async (request, body) => {
+        const file = await venue.exportBatch(parseExport(parseBody(request, body)))
+        log.write('info', 'batch_exported')
+        const headers = { ...commonHeaders(requestId(request)), 'content-type': 'application/octet-stream' }
+        return new Response(file, { headers })
+      },
     ],
     [
       'POST /drain',

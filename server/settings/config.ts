@@ -82,6 +82,7 @@ function configOf(read: Settings): Config {
       fee_key: read.TACIT_FEE_KEY,
       fee_anchor: read.TACIT_FEE_ANCHOR,
       operator_key: read.TACIT_OPERATOR_KEY,
+      auditor_key: read.TACIT_AUDITOR_KEY,
       enclave: read.TACIT_ENCLAVE,
       token_ttl_s: read.TACIT_TOKEN_TTL_S,
       order_life_slots_max: read.TACIT_ORDER_LIFE_SLOTS_MAX,

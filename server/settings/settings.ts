@@ -4,6 +4,7 @@
  */
 
 import { LIMITS } from '../../engine/limits'
+import { isAgeRecipient } from '../../protocol/age'
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import type { VenueSetting } from '../../protocol/tdx/venue_manifest'
@@ -137,6 +138,12 @@ const ROWS = {
   TACIT_OPERATOR_KEY: {
     meaning: 'Ed25519 key that signs account records and operator calls, base58.',
     read: publicKey,
+  },
+  TACIT_AUDITOR_KEY: {
+    meaning:
+      'age recipient (`age1…`) that exports of batches are encrypted to. Empty: no auditor, no exports.',
+    fallback: '',
+    read: textIf('an age recipient or nothing', (text) => text === '' || isAgeRecipient(text)),
   },
   TACIT_FEE_KEY: {
     meaning: 'Ed25519 key that owns the fee notes, base58.',

@@ -100,6 +100,7 @@ export const TRANSPARENCY: wire.Transparency = {
   payout_queue: { length: 0, oldest_slot: null },
   exits: [{ nullifier: HASH, deadline: 1 }],
   settlement: { signer: KEY, epoch: 1, generation: 0, last_batch: 1, last_signature: null },
+  auditor_key: null,
   admin: { pending: [{ action: 'pause', effective_unix_s: 1, value: '' }] },
   builds: [{ compose_hash: HASH, tacit_version: '1.2.3', from_slot: 1 }],
   batches: { closed: 3, matched: 1, void: 1, since_slot: 1 },

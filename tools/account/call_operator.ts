@@ -52,12 +52,19 @@ export type OperatorTarget = {
   ca: string | undefined
 }
 
+type Call = { method: 'GET' | 'POST'; path: string; body: string | undefined }
+
 /** Returns the response body. `now_ms` must increase with every call. @throws Error when the venue rejects it */
-export async function callOperator(
+export async function callOperator(target: OperatorTarget, call: Call, now_ms: number): Promise<string> {
+  return (await askOperator(target, call, now_ms)).text()
+}
+
+/** The same for a body that is no text. */
+export async function askOperator(
   { ca, operator_seed, url, venue }: OperatorTarget,
-  call: { method: 'GET' | 'POST'; path: string; body: string | undefined },
+  call: Call,
   now_ms: number,
-): Promise<string> {
+): Promise<Response> {
   const { body, method, path } = call
   const signed = {
     venue,
@@ -80,7 +87,6 @@ export async function callOperator(
     const hint = untrusted ? ': name its certificate with --ca' : ''
     throw new Error(`${url} did not answer (${error.message})${hint}`)
   })
-  const text = await answer.text()
-  if (!answer.ok) throw new Error(`the venue answered ${answer.status}: ${text}`)
-  return text
+  if (!answer.ok) throw new Error(`the venue answered ${answer.status}: ${await answer.text()}`)
+  return answer
 }

@@ -1,4 +1,4 @@
-/** `bun run account`: the operator's command for keys, admitted accounts, metrics and the end of the venue. */
+/** `bun run account`: the operator's command for keys, admitted accounts, metrics, exports and the end of the venue. */
 
 import { writeFileSync } from 'node:fs'
 import { Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
@@ -8,7 +8,7 @@ import { publicKeyOf } from '../../protocol/sign'
 import { CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
 import type { AccountLimits, AdmissionRequest } from '../../protocol/wire/trading'
-import { callOperator, DEFAULT_LIMITS, operatorTarget, signAdmission } from './call_operator'
+import { askOperator, DEFAULT_LIMITS, operatorTarget, signAdmission } from './call_operator'
 
 const USAGE = `usage: bun run account COMMAND
 
@@ -23,13 +23,15 @@ const USAGE = `usage: bun run account COMMAND
       the account can only cancel, withdraw and read; or trade again; or never again
   list | metrics | drain TARGET
       lists the venue's accounts, reads its metrics, or lets it finish and stop
+  export --symbol SYMBOL --batch NUMBER --out FILE TARGET
+      has the venue export one batch; only the auditor named in the venue's settings can read FILE ('tacit audit-batch')
 
 TARGET is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_PEM]
 LIMITS are [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]`
 
 const TEXTS = [
   ...(['operator-key', 'out', 'request', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
-  ...(['url', 'venue', 'ca'] as const),
+  ...(['url', 'venue', 'ca', 'symbol', 'batch'] as const),
 ] as const
 type AccountOptions = Options<(typeof TEXTS)[number]>
 type Listed = Pick<AdmissionRequest, 'account_key' | 'version' | 'state' | 'limits'> & { account_id: string }
@@ -46,6 +48,7 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   close: (options) => become(options, 'closed'),
   list: async (options) => console.log(await call(options, 'GET', '/accounts')),
   metrics: async (options) => console.log(await call(options, 'GET', '/metrics')),
+  export: exportBatch,
   drain: async (options) => console.log(await call(options, 'POST', '/drain')),
 }
 
@@ -118,16 +121,28 @@ function limitsOf(options: AccountOptions, fallback: AccountLimits): AccountLimi
 }
 
 let last_ms = 0
-function call(
+async function ask(
   options: AccountOptions,
   method: 'GET' | 'POST',
   path: string,
   body?: unknown,
-): Promise<string> {
+): Promise<Response> {
   // The operator's nonces rise from call to call.
   last_ms = Math.max(Date.now(), last_ms + 1)
   const text = body === undefined ? undefined : JSON.stringify(body)
-  return callOperator(operatorTarget(options), { method, path, body: text }, last_ms)
+  return askOperator(operatorTarget(options), { method, path, body: text }, last_ms)
+}
+
+async function call(...args: Parameters<typeof ask>): Promise<string> {
+  return (await ask(...args)).text()
+}
+
+async function exportBatch(options: AccountOptions): Promise<void> {
+  const out = options.text('out')
+  const name = { symbol: options.text('symbol'), batch: Number(options.amount('batch')) }
+  const file = new Uint8Array(await (await ask(options, 'POST', '/exports', name)).arrayBuffer())
+  writeFileSync(out, file, { flag: 'wx' })
+  console.log(JSON.stringify({ file: out, bytes: file.length }))
 }
 
 function makeOperatorKey(options: AccountOptions): void {

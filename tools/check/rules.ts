@@ -55,7 +55,7 @@ export const CELLS: readonly Cell[] = [
     folder: 'protocol',
     owns: 'the bytes both sides agree on',
     values: [],
-    modules: ['@noble/', '@sinclair/typebox', 'poseidon-lite/', 'bs58', 'node:crypto'],
+    modules: ['@noble/', '@sinclair/typebox', 'age-encryption', 'poseidon-lite/', 'bs58', 'node:crypto'],
   },
   { folder: 'native', owns: 'compiled Poseidon and Ed25519', values: ['protocol'] },
   {
@@ -78,7 +78,12 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'client',
     owns: 'the package that a trader runs',
-    values: ['protocol', 'native'],
+    values: ['protocol', 'native', 'client/audit/recompute_batch'],
+  },
+  {
+    folder: 'client/audit/recompute_batch',
+    owns: "the auction of an export, held again by the venue's own code",
+    values: ['protocol', 'engine/machine/book'],
   },
   { folder: 'sandbox', owns: 'the simulators for development, never in the image', values: ['*'] },
   { folder: 'program', owns: 'the vault program and its build', values: ['protocol'] },
@@ -180,6 +185,19 @@ export const CELLS: readonly Cell[] = [
     types: [...CONTRACTS, 'engine/reads'],
   },
   {
+    folder: 'engine/audit',
+    owns: 'the thread that exports a batch to the auditor',
+    values: [
+      'protocol',
+      'engine/limits',
+      'engine/journal',
+      'engine/machine',
+      'engine/sequencer',
+      'engine/snapshots/make_snapshot',
+    ],
+    types: CONTRACTS,
+  },
+  {
     folder: 'engine/history',
     owns: 'past events and answers',
     values: ['protocol', 'engine/limits', 'engine/memory'],
@@ -248,7 +266,14 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/boot',
     owns: 'load, replay, restore, open and stop',
-    values: [...RUNNING, 'engine/accounts', 'engine/sequencer', 'engine/snapshots', 'engine/ports'],
+    values: [
+      ...RUNNING,
+      'engine/accounts',
+      'engine/audit',
+      'engine/sequencer',
+      'engine/snapshots',
+      'engine/ports',
+    ],
     types: CONTRACTS,
   },
   {
@@ -264,6 +289,7 @@ export const TEST_FOLDER = 'test'
 
 /** Packages that only these folders import: a framework that leaks everywhere cannot be replaced. */
 export const PACKAGE_OWNERS: Readonly<Record<string, readonly string[]>> = {
+  'age-encryption': ['protocol'],
   elysia: ['server', 'test', 'bench'],
   '@elysiajs/swagger': ['server'],
   '@solana/kit': ['engine/chain', 'client/chain', 'sandbox', 'test', 'bench', 'tools'],

@@ -1,22 +1,18 @@
-/** Reads the keys that open a backup: from the guest agent of the machine that wrote it, or from a sandbox's key file. */
+/** Reads the key that opens a backup: from the guest agent of the machine that wrote it, or from a sandbox's key file. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { getKey } from '../../enclave/agent'
-import { KEY_PATHS, type KeyPath } from '../../enclave/key_paths'
+import { KEY_PATHS } from '../../enclave/key_paths'
 import { fromHex } from '../../protocol/bytes'
 import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
 
-export type VenueKeys = { journal_key: Uint8Array; tie_break_key: Uint8Array }
+export type VenueKeys = { journal_key: Uint8Array }
 
 const AGENT_CALL_MS = 10_000
 
 /** @throws AgentFailure */
 export async function agentKeys(socket: string): Promise<VenueKeys> {
-  const [journal_key, tie_break_key] = await Promise.all([
-    getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS),
-    getKey(socket, KEY_PATHS.tie_break, AGENT_CALL_MS),
-  ])
-  return { journal_key, tie_break_key }
+  return { journal_key: await getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS) }
 }
 
 /** Only reads the key file, so the sandbox may be running. */
@@ -25,6 +21,5 @@ export function sandboxKeys(data_dir: string): VenueKeys {
   if (!existsSync(join(dir, 'development-keys.json')))
     throw new Error(`${data_dir} is not the data folder of a sandbox`)
   const keys = loadKeys(dir, new Uint8Array(32))
-  const derive = (path: KeyPath) => fromHex(deriveKey(keys, path, 'tacit', 'ed25519').key, 32)!
-  return { journal_key: derive(KEY_PATHS.journal), tie_break_key: derive(KEY_PATHS.tie_break) }
+  return { journal_key: fromHex(deriveKey(keys, KEY_PATHS.journal, 'tacit', 'ed25519').key, 32)! }
 }

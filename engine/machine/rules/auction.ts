@@ -1,8 +1,6 @@
 /** Holds one auction of an instrument and applies its result: fills, settlement parts, cancelled remainders, reference. */
 
-import { ByteWriter } from '../../../protocol/byte_stream'
-import { ascii, domain, fixed, hex, list, struct, uint } from '../../../protocol/codec'
-import { sha256 } from '../../../protocol/sha256'
+import { auctionHash } from '../../../protocol/bodies/auction_result'
 import type { SlotNumber, Ticks } from '../../../protocol/units'
 import type { SideFills } from '../book/allocate'
 import { cross } from '../book/cross'
@@ -15,23 +13,6 @@ import type { AuctionRecord, Effects } from '../state/outcome'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
 import { endOrder } from './order_life'
-
-/** What an auction did: ids ascending, prices in ticks, quantities in lots. */
-const RESULT = struct({
-  domain: domain('tacit/auction/v2'),
-  symbol: ascii(16),
-  batch: uint,
-  slot: uint,
-  reference_ticks: uint,
-  seed: fixed(32),
-  /** 0 for no trade. */
-  price_ticks: uint,
-  volume_lots: uint,
-  fills: list(struct({ order_id: hex(16), lots: uint })),
-  cancelled: list(hex(16)),
-})
-const HEAD_BYTES = 128
-const FILL_BYTES = 24
 
 /** Only members are on the levels of the book. */
 export function holdAuction(
@@ -102,12 +83,4 @@ function moveReference(instrument: InstrumentState, ticks: Ticks | null): void {
   if (ticks === null || instrument.terms.reference_policy !== 'last') return
   instrument.reference_ticks = ticks
   instrument.book.recenter(ticks)
-}
-
-/** The journal stores the SHA-256 of these bytes, so a replay with another result is detected. */
-function auctionHash(record: Omit<AuctionRecord, 'result_hash'>): Uint8Array {
-  const { fills, cancelled } = record
-  const to = new ByteWriter(HEAD_BYTES + FILL_BYTES * (fills.length + cancelled.length))
-  RESULT.write(to, { ...record, price_ticks: record.price_ticks ?? 0 })
-  return sha256(to.whole())
 }

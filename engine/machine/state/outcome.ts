@@ -1,6 +1,7 @@
 /** Defines the result of a command: an answer with events and auctions, or a rejection without effect. */
+import type { AuctionResult } from '../../../protocol/bodies/auction_result'
 import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
-import type { EventSeq, Lots, SlotNumber, Ticks } from '../../../protocol/units'
+import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Account } from './account'
 import type { Past } from './past'
@@ -31,23 +32,8 @@ export type Answer =
 export type AccountEventOut = { account_id: string; event: wire.AccountEvent }
 
 /** One auction: the inputs other than the book, and the result, for an auditor to recompute (matching.md rule 7). */
-export type AuctionRecord = {
-  symbol: string
-  /** Counts per instrument from 1. */
-  batch: number
-  /** Of the close. */
-  slot: SlotNumber
-  /** The reference used by the collar and the price rule. */
-  reference_ticks: Ticks
-  seed: Uint8Array
-  /** Null when nothing traded. */
-  price_ticks: Ticks | null
-  volume_lots: Lots
-  /** By ascending order id. */
-  fills: { order_id: string; lots: Lots }[]
-  /** Remainders of ioc and fok orders, ascending ids. */
-  cancelled: string[]
-  /** SHA-256 of the fixed encoding in engine/machine/rules/auction.ts. */
+export type AuctionRecord = AuctionResult & {
+  /** `auctionHash` of the rest. */
   result_hash: Uint8Array
 }
 

@@ -77,6 +77,7 @@ export function testConfig(data_dir: string): EngineConfig {
     fee_key: encodeBase58(publicKeyOf(new Uint8Array(32).fill(7))),
     fee_anchor: toHex(fieldToBytes(99n)),
     operator_key: encodeBase58(publicKeyOf(OPERATOR_SEED)),
+    auditor_key: '',
     compose_hash: 'ab'.repeat(32),
     tacit_version: '0.1.0',
     enclave: 'development',
