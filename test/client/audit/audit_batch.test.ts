@@ -1,8 +1,8 @@
 /** The export of a batch: another key, a changed part, a stranger's signature and forged contents are refused. */
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { auditBatch } from '../../client/audit/audit_batch'
-import { recomputeBatch } from '../../client/audit/recompute_batch'
-import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../protocol/age'
+import { auditBatch } from '../../../client/audit/audit_batch'
+import { recomputeBatch } from '../../../client/audit/recompute_batch'
+import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../../protocol/age'
 import {
   type AuctionExport,
   type ExportedOrder,
@@ -10,10 +10,10 @@ import {
   padExport,
   type SignedExport,
   signedExportBytes,
-} from '../../protocol/bodies/auction_export'
-import { auctionHash } from '../../protocol/bodies/auction_result'
-import { encodeStatement } from '../../protocol/bodies/binding'
-import { publicKeyOf, sign } from '../../protocol/sign'
+} from '../../../protocol/bodies/auction_export'
+import { auctionHash } from '../../../protocol/bodies/auction_result'
+import { encodeStatement } from '../../../protocol/bodies/binding'
+import { publicKeyOf, sign } from '../../../protocol/sign'
 
 const bytes = (fill: number) => new Uint8Array(32).fill(fill)
 const [SETTLEMENT, STATEMENT, STRANGER, VENUE] = [1, 2, 3, 4].map(bytes) as [
