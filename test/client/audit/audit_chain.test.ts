@@ -16,8 +16,8 @@ import { compareBytes, toHex } from '../../../protocol/bytes'
 import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../protocol/notes/merkle_tree'
 import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH } from '../../../protocol/notes/spent_log'
 import type { EventOf, VaultEvent } from '../../../protocol/vault/events'
+import { element } from '../../kit/vault/open_vault'
 import { CliSite, said, USDC } from '../cli_site'
-import { element } from '../kit/vault/open_vault'
 import { LyingNode } from '../lying_node'
 
 const CLI = join(import.meta.dir, '../../../client/cli/audit_chain.ts')
