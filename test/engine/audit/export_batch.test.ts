@@ -150,6 +150,35 @@ test('a void batch is unknown, whoever was in it, and its orders are members of 
   expect(exported.orders).toMatchObject([{ order_id: order.order_id, arrival_batch: batch }])
 })
 
+test('members are what the close found: a later order is none, and a cancelled one stays one', async () => {
+  const open = await site.open({ auditor_key })
+  const { alice } = await traders(open)
+  const [early, late] = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n))) as [
+    PlaceRequest,
+    PlaceRequest,
+  ]
+  await open.chain.finalizeLeaves()
+  await open.venue.place('alice', early)
+  site.ledger.withheld = true
+  await open.chain.tick(2)
+  while (open.chain.sent === undefined) await Bun.sleep(1)
+  const { batch } = open.engine.state.closed!.due[0]!
+  await open.venue.place('alice', late)
+  const cancel = open.venue.cancel('alice', early.order_id, alice.cancel(early.order_id))
+  await open.engine.sequencer.durable()
+  site.ledger.withheld = false
+  open.chain.landCommit()
+  await open.chain.decided()
+  await cancel
+  const membersOf = async (number: number) => {
+    const file = await open.venue.exportBatch({ symbol: SYMBOL, batch: number })
+    return (await auditBatch(file, identity, attested(open))).exported.orders.map(({ order_id }) => order_id)
+  }
+  expect(await membersOf(batch)).toEqual([early.order_id])
+  await open.chain.tick(2)
+  expect(await membersOf(batch + 1)).toEqual([late.order_id])
+})
+
 test('matching goes on while a batch is exported, and a second export waits its turn', async () => {
   const open = await site.open({ auditor_key })
   const people = await traders(open)
@@ -185,10 +214,13 @@ test('an earlier run’s batch is exported, from a snapshot too; behind pruned s
     attested(open),
   )
   expect(again.recomputed.volume_lots).toBe(1_500)
+  const nextBatch = () => open.engine.state.instruments.get(SYMBOL)!.next_batch
+  const unled = nextBatch()
+  await open.chain.tick(2)
   await open.engine.snapshotting.now()
   const { newest } = open.engine.snapshotting
   expect(newest).toBeDefined()
-  const next = open.engine.state.instruments.get(SYMBOL)!.next_batch
+  const next = nextBatch()
   await open.chain.tick(2)
   await open.engine.loaded.journal.retire(newest!.seq + 1)
   expect(open.engine.loaded.journal.firstSeq()).toBeGreaterThan(1)
@@ -199,7 +231,9 @@ test('an earlier run’s batch is exported, from a snapshot too; behind pruned s
   )
   // What rests since the first run.
   expect(exported.orders.length).toBeGreaterThan(0)
-  expect(await faultOf(open.venue.exportBatch({ symbol: SYMBOL, batch }))).toBe('auction_unknown')
+  // One is in a retired segment, the other in a kept one before the snapshot.
+  for (const lost of [batch, unled])
+    expect(await faultOf(open.venue.exportBatch({ symbol: SYMBOL, batch: lost }))).toBe('auction_unknown')
 })
 
 test('a damaged journal is exported to no one, and the venue goes on', async () => {
