@@ -46,6 +46,9 @@ export function readAgeIdentity(text: string): string | undefined {
 /** The text of a new key file, and the recipient that belongs to it. */
 export async function newAgeKey(): Promise<{ file: string; recipient: string }> {
   const identity = await generateX25519Identity()
-  const recipient = await identityToRecipient(identity)
+  const recipient = await ageRecipientOf(identity)
   return { file: `# public key: ${recipient}\n${identity}\n`, recipient }
 }
+
+/** The recipient that files for this identity are encrypted to. */
+export const ageRecipientOf = (identity: string): Promise<string> => identityToRecipient(identity)

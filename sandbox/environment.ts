@@ -7,7 +7,7 @@ import { fromHex, toHex } from '../protocol/bytes'
 import { publicKeyOf } from '../protocol/sign'
 import type { Environment } from '../server/settings/config'
 import { DEVELOPMENT_ONLY, XFAM } from './enclave/machine'
-import { sandboxSecrets } from './secrets'
+import { sandboxAuditor, sandboxSecrets } from './secrets'
 
 const SOL = 'So11111111111111111111111111111111111111112'
 const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
@@ -76,6 +76,7 @@ export async function sandboxEnvironment(environment: Environment): Promise<Envi
     TACIT_SWAGGER: 'on',
     SOLANA_RPC_URL: 'embedded',
     TACIT_OPERATOR_KEY: publicKey(secrets.operator_seed),
+    TACIT_AUDITOR_KEY: await sandboxAuditor(data_dir),
     TACIT_FEE_KEY: publicKey(secrets.fee_seed),
     TACIT_FEE_ANCHOR: secrets.fee_anchor,
     TACIT_MINTS: JSON.stringify(MINTS),

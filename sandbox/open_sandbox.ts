@@ -15,7 +15,7 @@ import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/ca
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
 import { machinePolicy, sandboxPolicy } from './environment'
-import { OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
+import { AUDITOR_KEY_FILE, OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
 
@@ -150,6 +150,8 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
     root_pem: path('stand-in', 'development-root.pem'),
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
+    /** Reads exports of batches (`tacit audit-batch`). */
+    auditor_key: path(AUDITOR_KEY_FILE),
     /** Exact text of the measured manifest. */
     manifest: path(MANIFEST_FILE),
     /** Accepts this build and its development root, nothing else. */

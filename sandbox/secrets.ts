@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ageRecipientOf, newAgeKey, readAgeIdentity } from '../protocol/age'
 import { fromHex, toHex } from '../protocol/bytes'
 import { reduceWide } from '../protocol/field'
 
@@ -16,6 +17,8 @@ export type SandboxSecrets = {
 }
 /** One file per purpose: the operator's key is handed to tools by its path. */
 export const OPERATOR_KEY_FILE = 'operator.key'
+/** The age identity that reads the exports of the sandbox's batches. */
+export const AUDITOR_KEY_FILE = 'auditor.key'
 const SECRETS_FILE = 'laptop-secrets.json'
 const OTHER = 'name another folder in TACIT_DATA_DIR'
 
@@ -44,6 +47,20 @@ export function sandboxSecrets(data_dir: string): SandboxSecrets {
     throw new SandboxRefused(`the data folder ${data_dir} cannot be made or written (${code}): ${OTHER}`)
   }
   return made
+}
+
+/** The recipient of the auditor's key, which is made in the data folder if it is missing. @throws SandboxRefused */
+export async function sandboxAuditor(data_dir: string): Promise<string> {
+  const path = join(data_dir, AUDITOR_KEY_FILE)
+  if (!existsSync(path)) {
+    const { file, recipient } = await newAgeKey()
+    writeFileSync(path, file, { flag: 'wx', mode: 0o600 })
+    return recipient
+  }
+  const identity = readAgeIdentity(readFileSync(path, 'utf8'))
+  if (identity === undefined)
+    throw new SandboxRefused(`${path} holds no age identity: put a copy back, or delete it for another key`)
+  return await ageRecipientOf(identity)
 }
 
 function readSecrets(path: string): SandboxSecrets {

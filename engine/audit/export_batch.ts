@@ -137,7 +137,7 @@ function replayBatch(
 
 type Members = Omit<HeldBatch, 'price_ticks' | 'volume_lots' | 'result_hash'>
 
-/** Every order that the match of the closed batch can see, with the terms and inputs of the match. */
+/** The members: at the record of a close every live order is one. With them the terms and inputs of the match. */
 function membersOf(state: State, { symbol, batch }: BatchName): Members {
   const closed: ClosedBatch | undefined = state.closed
   const due = closed?.due.find((one) => one.batch === batch && one.instrument.terms.symbol === symbol)
@@ -147,7 +147,7 @@ function membersOf(state: State, { symbol, batch }: BatchName): Members {
   const orders: ExportedOrder[] = []
   const { pool } = state
   for (const order of state.orders.values()) {
-    if (order.instrument !== instrument || !instrument.book.isMember(order.arrival_batch)) continue
+    if (order.instrument !== instrument) continue
     const { handle, order_id, side, type, arrival_batch } = order
     const [ticks, lots, min_lots] = [pool.tick[handle]!, pool.remaining[handle]!, pool.minFill(handle)]
     orders.push({ order_id, side, type, ticks, lots, min_lots, arrival_batch })

@@ -100,6 +100,31 @@ test('a signed record and a credential are applied', async () => {
   for (const logged of [RECORD.account_key, 'secret_hash']) expect(lines.join()).not.toContain(logged)
 })
 
+test('a batch is exported as bytes for the operator alone; what is no batch, or not there, is refused', async () => {
+  const asked: unknown[] = []
+  const lines = open({
+    exportBatch: async (name) => {
+      asked.push(name)
+      if (name.batch === 2) throw new Refusal('auction_unknown')
+      return new Uint8Array([1, 0, 255])
+    },
+  })
+  const body = JSON.stringify({ symbol: 'SOL-USDC', batch: 1 })
+  const answer = await send('POST', '/exports', { body })
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/octet-stream'])
+  expect(await answer.bytes()).toEqual(new Uint8Array([1, 0, 255]))
+  const unsigned = await fetch(`${listener.url}/exports`, { method: 'POST', body })
+  expect(await codeOf(unsigned)).toEqual([401, 'operator_signature_invalid'])
+  const refusal = async (value: unknown) =>
+    codeOf(await send('POST', '/exports', { body: JSON.stringify(value) }))
+  expect(await refusal({ symbol: 'SOL-USDC', batch: 2 })).toEqual([404, 'auction_unknown'])
+  for (const batch of [0, -1, 1.5, '1', 2 ** 32])
+    expect(await refusal({ symbol: 'SOL-USDC', batch })).toEqual([400, 'field_invalid'])
+  expect(await refusal({ symbol: 'SOL-USDC' })).toEqual([400, 'field_missing'])
+  expect(asked).toEqual([1, 2].map((batch) => ({ symbol: 'SOL-USDC', batch })))
+  expect(lines.join()).not.toContain('SOL-USDC')
+})
+
 test('accounts are listed for the operator alone', async () => {
   const [account] = [{ ...RECORD, account_id: 'ab'.repeat(32) }]
   open({ listAccounts: () => [account] })

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { newAgeKey } from '../../protocol/age'
 import { sandboxEnvironment } from '../../sandbox/environment'
 import { printedSettings, readConfig } from '../../server/settings/config'
 import { foreignNames } from '../../server/settings/process_environment'
@@ -42,6 +43,16 @@ describe('settings', () => {
       program_id: new Uint8Array(32).fill(1),
       engine: { data_dir: '/data', enclave: 'dstack', token_ttl_s: 900 },
     })
+  })
+
+  test('name the auditor by an age recipient, or nobody', async () => {
+    const read = (TACIT_AUDITOR_KEY: string) => readConfig({ ...PRODUCTION, TACIT_AUDITOR_KEY })
+    expect(readConfig(PRODUCTION).config?.engine.auditor_key).toBe('')
+    const { file, recipient } = await newAgeKey()
+    expect(read(recipient).config?.engine.auditor_key).toBe(recipient)
+    const changed = recipient.slice(0, -1) + (recipient.endsWith('q') ? 'p' : 'q')
+    for (const wrong of [changed, recipient.toUpperCase(), ` ${recipient}`, 'age1', KEY, file])
+      expect(read(wrong).faults).toEqual(['TACIT_AUDITOR_KEY: expected an age recipient or nothing'])
   })
 
   test('of a public certificate need names an authority can look up and a way to answer it', () => {

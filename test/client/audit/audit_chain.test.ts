@@ -2,25 +2,25 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { auditChain } from '../../client/audit/chain_audit'
-import { openChainAccess } from '../../client/chain/chain_access'
-import { payPayout, readProofs, requestExit } from '../../client/chain/exit_note'
-import { readVaultEvents } from '../../client/chain/read_history'
-import { readVaultState, type VaultState } from '../../client/chain/read_vault'
-import { ownAccount } from '../../client/chain/token_account'
-import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import { eventsOfKind } from '../../client/wallet/vault_history'
-import { Wallet, type WalletNote } from '../../client/wallet/wallet'
-import { decodeBase58 } from '../../protocol/base58'
-import { compareBytes, toHex } from '../../protocol/bytes'
-import { EMPTY_SUBTREES, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
-import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH } from '../../protocol/notes/spent_log'
-import type { EventOf, VaultEvent } from '../../protocol/vault/events'
-import { element } from '../kit/vault/open_vault'
-import { CliSite, said, USDC } from './cli_site'
-import { LyingNode } from './lying_node'
+import { auditChain } from '../../../client/audit/chain_audit'
+import { openChainAccess } from '../../../client/chain/chain_access'
+import { payPayout, readProofs, requestExit } from '../../../client/chain/exit_note'
+import { readVaultEvents } from '../../../client/chain/read_history'
+import { readVaultState, type VaultState } from '../../../client/chain/read_vault'
+import { ownAccount } from '../../../client/chain/token_account'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { eventsOfKind } from '../../../client/wallet/vault_history'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { decodeBase58 } from '../../../protocol/base58'
+import { compareBytes, toHex } from '../../../protocol/bytes'
+import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH } from '../../../protocol/notes/spent_log'
+import type { EventOf, VaultEvent } from '../../../protocol/vault/events'
+import { element } from '../../kit/vault/open_vault'
+import { CliSite, said, USDC } from '../cli_site'
+import { LyingNode } from '../lying_node'
 
-const CLI = join(import.meta.dir, '../../client/cli/audit_chain.ts')
+const CLI = join(import.meta.dir, '../../../client/cli/audit_chain.ts')
 
 let site: CliSite
 let node: LyingNode

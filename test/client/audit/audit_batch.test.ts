@@ -1,0 +1,206 @@
+/** The export of a batch: another key, a changed part, a stranger's signature and forged contents are refused. */
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { auditBatch } from '../../../client/audit/audit_batch'
+import { recomputeBatch } from '../../../client/audit/recompute_batch'
+import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../../protocol/age'
+import {
+  type AuctionExport,
+  type ExportedOrder,
+  encodeExport,
+  padExport,
+  type SignedExport,
+  signedExportBytes,
+} from '../../../protocol/bodies/auction_export'
+import { auctionHash } from '../../../protocol/bodies/auction_result'
+import { encodeStatement } from '../../../protocol/bodies/binding'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+
+const bytes = (fill: number) => new Uint8Array(32).fill(fill)
+const [SETTLEMENT, STATEMENT, STRANGER, VENUE] = [1, 2, 3, 4].map(bytes) as [
+  Uint8Array,
+  Uint8Array,
+  Uint8Array,
+  Uint8Array,
+]
+const EPOCH = 7n
+const ATTESTED = { venue: VENUE, tee_pubkey: publicKeyOf(SETTLEMENT) }
+
+const order = (id: number, side: 'buy' | 'sell', more: Partial<ExportedOrder> = {}): ExportedOrder => ({
+  order_id: id.toString(16).padStart(32, '0'),
+  side,
+  type: 'limit',
+  ticks: 100,
+  lots: 10,
+  min_lots: 0,
+  arrival_batch: 3,
+  ...more,
+})
+/** Two equal buys compete for what is left, so the seed decides; an ioc order is filled in part. */
+const ORDERS = [
+  order(1, 'buy', { ticks: 101 }),
+  order(2, 'buy'),
+  order(3, 'buy'),
+  order(4, 'sell', { lots: 15 }),
+  order(5, 'sell', { type: 'ioc', ticks: 120 }),
+  order(6, 'buy', { ticks: 90 }),
+]
+
+/** What a venue exports of these orders: its own result with them. */
+function exportOf(orders: ExportedOrder[]): AuctionExport {
+  const inputs = {
+    symbol: 'SOL-USDC',
+    batch: 3,
+    slot: 15,
+    close_seq: 40,
+    close_head: bytes(9),
+    reference_ticks: 100,
+    collar_bps: 2_000,
+    price_rule: 'std4',
+    volume_tolerance_bps: 0,
+    seed: bytes(8),
+    price_ticks: 0,
+    volume_lots: 0,
+    result_hash: bytes(0),
+    orders,
+  } as const
+  const result = recomputeBatch(inputs)
+  const { price_ticks, volume_lots } = result
+  return { ...inputs, price_ticks: price_ticks ?? 0, volume_lots, result_hash: auctionHash(result) }
+}
+const HONEST = exportOf(ORDERS)
+
+type Keys = { settlement?: Uint8Array; statement?: Uint8Array; signing?: Uint8Array; venue?: Uint8Array }
+function signed(exported: AuctionExport, keys: Keys = {}): SignedExport {
+  const { settlement = SETTLEMENT, statement = STATEMENT, signing = statement, venue = VENUE } = keys
+  const content = encodeExport(exported)
+  const certificate = encodeStatement({ venue, statement_key: publicKeyOf(statement), epoch: EPOCH })
+  return {
+    certificate,
+    certificate_signature: sign(settlement, certificate),
+    signature: sign(signing, signedExportBytes(venue, EPOCH, content)),
+    content,
+  }
+}
+
+let key: { identity: string; recipient: string }
+beforeAll(async () => {
+  const { file, recipient } = await newAgeKey()
+  key = { identity: readAgeIdentity(file)!, recipient }
+})
+const sealed = (plain: Uint8Array) => encryptToRecipient(key.recipient, plain)
+const judged = (
+  file: Uint8Array,
+  identity = key.identity,
+  attested: typeof ATTESTED | undefined = ATTESTED,
+) =>
+  auditBatch(file, identity, attested).then(
+    () => 'accepted',
+    (error: Error) => `${error.name}: ${error.message}`,
+  )
+const judgedExport = async (exported: AuctionExport, keys?: Keys) =>
+  judged(await sealed(padExport(signed(exported, keys))))
+
+const CHANGED = 'ExportRefused: the file is for another key, or was changed'
+const flipped = (file: Uint8Array, at: number) => {
+  const copy = file.slice()
+  copy[at]! ^= 1
+  return copy
+}
+
+test('an honest export is accepted, with the evidence or without it', async () => {
+  expect(HONEST).toMatchObject({ price_ticks: 100, volume_lots: 15 })
+  const file = await sealed(padExport(signed(HONEST)))
+  expect(await judged(file)).toBe('accepted')
+  expect((await auditBatch(file, key.identity, undefined)).signer).toMatchObject({
+    venue: VENUE,
+    epoch: EPOCH,
+  })
+})
+
+test('another key, a changed byte anywhere, and a file cut short or continued are refused', async () => {
+  const file = await sealed(padExport(signed(HONEST)))
+  expect(await judged(file, readAgeIdentity((await newAgeKey()).file))).toBe(CHANGED)
+  const head = Buffer.from(file).indexOf('\n---') + 64
+  const chunk = 64 * 1024 + 16
+  const places = Array.from({ length: head }, (_, at) => at)
+  for (let at = head; at < file.length; at += chunk) places.push(at)
+  for (const at of [...places, file.length - 1])
+    expect([at, await judged(flipped(file, at))]).toEqual([at, CHANGED])
+  for (const cut of [0, 1, head, file.length - chunk, file.length - 1])
+    expect(await judged(file.slice(0, cut))).toBe(CHANGED)
+  expect(await judged(new Uint8Array([...file, 0]))).toBe(CHANGED)
+}, 120_000)
+
+test('whoever knows the recipient can encrypt, and gains nothing by it: every part of the plaintext is bound', async () => {
+  const plain = padExport(signed(HONEST))
+  const part = async (change: Partial<SignedExport>) =>
+    judged(await sealed(padExport({ ...signed(HONEST), ...change })))
+  const { certificate, certificate_signature, content, signature } = signed(HONEST)
+  for (let at = 0; at < certificate.length; at++)
+    expect(await part({ certificate: flipped(certificate, at) })).toStartWith('ExportRefused')
+  const not_certified = 'ExportRefused: the key of the export is not certified by the attested venue'
+  expect(await part({ certificate_signature: flipped(certificate_signature, 5) })).toBe(not_certified)
+  const not_signed = 'ExportRefused: the export is not signed by its certified key'
+  expect(await part({ signature: flipped(signature, 5) })).toBe(not_signed)
+  for (let at = 0; at < content.length; at += 7)
+    expect(await part({ content: flipped(content, at) })).toBe(not_signed)
+  const malformed = 'ExportRefused: the file is not an export'
+  expect(await judged(await sealed(flipped(plain, 0)))).toBe(malformed)
+  expect(await judged(await sealed(flipped(plain, plain.length - 1)))).toBe(malformed)
+  expect(await judged(await sealed(plain.slice(0, -1)))).toBe(malformed)
+  expect(await judged(await sealed(new Uint8Array([...plain, ...new Uint8Array(3 * plain.length)])))).toBe(
+    malformed,
+  )
+  expect(await judged(await sealed(new Uint8Array(8)))).toBe(malformed)
+}, 120_000)
+
+test('a stranger’s signature, certificate or venue is refused', async () => {
+  expect(await judgedExport(HONEST, { signing: STRANGER })).toMatch('not signed by its certified key')
+  expect(await judgedExport(HONEST, { settlement: STRANGER, statement: STRANGER })).toMatch('not certified')
+  expect(await judgedExport(HONEST, { venue: bytes(5) })).toMatch('of another venue')
+})
+
+describe('contents that the venue itself forged and signed', () => {
+  const with_orders = (orders: ExportedOrder[]) => ({ ...HONEST, orders })
+  const change = (at: number, more: Partial<ExportedOrder>) =>
+    with_orders(ORDERS.map((one, index) => (index === at ? { ...one, ...more } : one)))
+  /** Of the orders 2 and 3, which the seed ranks. */
+  const tied_loser = () => (recomputeBatch(HONEST).fills[1]!.order_id === ORDERS[1]!.order_id ? 2 : 1)
+  const other_seed = () => {
+    for (let fill = 10; ; fill++) {
+      const seed = bytes(fill)
+      const { fills } = recomputeBatch({ ...HONEST, seed })
+      if (fills[1]!.order_id !== recomputeBatch(HONEST).fills[1]!.order_id) return { ...HONEST, seed }
+    }
+  }
+  const FORGED: Record<string, () => AuctionExport> = {
+    'an order that traded is missing': () => with_orders(ORDERS.slice(1)),
+    'an order is invented that takes a part': () => with_orders([order(0, 'buy', { ticks: 105 }), ...ORDERS]),
+    'an order has another size': () => change(3, { lots: 14 }),
+    'an order has another limit': () => change(0, { ticks: 99 }),
+    'an order is older than it was': () => change(tied_loser(), { arrival_batch: 2 }),
+    'an ioc order is called a limit order': () => change(4, { type: 'limit' }),
+    'another seed breaks the ties': other_seed,
+    'another price is stated': () => ({ ...HONEST, price_ticks: 101 }),
+    'another volume is stated': () => ({ ...HONEST, volume_lots: 14 }),
+    'the reference lay elsewhere': () => ({ ...HONEST, reference_ticks: 130 }),
+    'the result is that of another batch': () => ({ ...HONEST, batch: 4 }),
+  }
+  for (const [name, forge] of Object.entries(FORGED))
+    test(name, async () => {
+      expect(await judgedExport(forge())).toBe(
+        'ExportRefused: these orders give another result than the venue recorded',
+      )
+    })
+
+  test('orders that no book holds', async () => {
+    const twice = with_orders([...ORDERS, ORDERS.at(-1)!])
+    for (const forged of [
+      twice,
+      change(0, { lots: 0 }),
+      change(0, { ticks: 0 }),
+      change(0, { arrival_batch: 4 }),
+    ])
+      expect(await judgedExport(forged)).toStartWith('ExportRefused: no book holds these orders')
+  })
+})

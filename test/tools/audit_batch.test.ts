@@ -1,0 +1,113 @@
+/** `bun run account export` and `tacit audit-batch` on a real venue process: what they print and how they exit. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { VenueClient } from '../../client/api/venue_client'
+import { toHex } from '../../protocol/bytes'
+import { VenueProcess } from '../faults/kit/venue_process'
+import { venueTransport } from '../faults/kit/venue_transport'
+
+const TACIT = join(import.meta.dir, '../../client/cli/tacit.ts')
+const OPERATOR = join(import.meta.dir, '../../tools/account/main.ts')
+const venue = new VenueProcess()
+const folder = mkdtempSync(join(tmpdir(), 'tacit-audit-'))
+const at = (name: string) => join(folder, name)
+let venue_id: string
+
+beforeAll(async () => {
+  await venue.start()
+  const client = new VenueClient(venueTransport(venue), { api_key: '', api_secret: '', passphrase: '' })
+  venue_id = (await client.info()).venue
+  const { auditor_key } = await client.transparency()
+  expect(readFileSync(venue.facts.auditor_key, 'utf8')).toContain(`# public key: ${auditor_key}\n`)
+}, 60_000)
+afterAll(async () => {
+  await venue.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function run(main: string, ...args: string[]) {
+  const child = Bun.spawn([process.execPath, main, ...args], { stdout: 'pipe', stderr: 'pipe' })
+  const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
+  const [printed, error] = await Promise.all(texts)
+  return { code: await child.exited, printed: printed!, error: error! }
+}
+const audit = (...args: string[]) => run(TACIT, 'audit-batch', ...args)
+function exported(batch: string, out: string) {
+  const { certificate, operator_key, operator_url } = venue.facts
+  const target = [
+    '--operator-key',
+    operator_key,
+    '--url',
+    operator_url,
+    '--venue',
+    venue_id,
+    '--ca',
+    certificate,
+  ]
+  return run(OPERATOR, 'export', '--symbol', 'SOL-USDC', '--batch', batch, '--out', out, ...target)
+}
+
+test('a batch goes from the operator to the auditor, who needs no key of the venue', async () => {
+  const { auditor_key, collateral, policy, url } = venue.facts
+  const file = at('batch.age')
+  // The first batch closes some slots after the start.
+  let sent = await exported('1', file)
+  while (sent.error.includes('auction_unknown')) sent = await exported('1', file)
+  expect(sent).toMatchObject({ code: 0, error: '' })
+  expect(JSON.parse(sent.printed)).toEqual({ file, bytes: statSync(file).size })
+  const given = ['--policy', policy, '--collateral', collateral, '--bundle', at('bundle.json')]
+  expect((await run(TACIT, 'verify', url, ...given)).code).toBe(0)
+  const attesting = ['--offline', at('bundle.json'), '--policy', policy]
+  const good = await audit(file, '--key', auditor_key, ...attesting)
+  expect(good).toMatchObject({ code: 0, error: '' })
+  expect(JSON.parse(good.printed)).toMatchObject({
+    symbol: 'SOL-USDC',
+    batch: 1,
+    orders: 0,
+    price_ticks: null,
+    venue: venue_id,
+    agrees: true,
+    attested: true,
+  })
+  const alone = await audit(file, '--key', auditor_key)
+  expect([alone.code, JSON.parse(alone.printed).attested]).toEqual([2, false])
+  // Evidence that the policy refuses attests nothing.
+  expect((await audit(file, '--key', auditor_key, '--offline', at('bundle.json'))).code).toBe(1)
+  const forged = readFileSync(file)
+  forged[forged.length - 1]! ^= 1
+  writeFileSync(at('forged.age'), forged)
+  expect(await audit(at('forged.age'), '--key', auditor_key, ...attesting)).toEqual({
+    code: 1,
+    printed: '',
+    error: 'the file is for another key, or was changed\n',
+  })
+  // A file is never overwritten.
+  expect((await exported('1', file)).code).toBe(1)
+  expect((await exported('999999', at('none.age'))).error).toContain('auction_unknown')
+  expect(existsSync(at('none.age'))).toBe(false)
+}, 120_000)
+
+test('a new key is the owner’s alone, never overwritten, and reads nothing of another auditor', async () => {
+  const made = await audit('--new-key', at('new.key'))
+  expect(made).toMatchObject({ code: 0, error: '' })
+  const { auditor_key } = JSON.parse(made.printed)
+  expect(statSync(at('new.key')).mode & 0o777).toBe(0o600)
+  expect(readFileSync(at('new.key'), 'utf8')).toContain(auditor_key)
+  expect(made.printed).not.toContain('SECRET')
+  const again = await audit('--new-key', at('new.key'))
+  expect([again.code, again.printed]).toEqual([64, ''])
+  expect((await audit(at('batch.age'), '--key', at('new.key'))).code).toBe(1)
+  chmodSync(at('new.key'), 0o644)
+  expect(await audit(at('batch.age'), '--key', at('new.key'))).toMatchObject({
+    code: 64,
+    error: 'the file of --key can be read by others: chmod 600 it\n',
+  })
+  writeFileSync(at('no.key'), toHex(new Uint8Array(32)), { mode: 0o600 })
+  expect((await audit(at('batch.age'), '--key', at('no.key'))).error).toBe(
+    'the file of --key holds no age identity\n',
+  )
+  expect((await audit()).code).toBe(64)
+  expect((await audit(at('batch.age'), '--new-key', at('other.key'))).code).toBe(64)
+})
