@@ -71,6 +71,15 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
+    tacit_exits_open: { help: 'Exit requests that have not ended.', value: state.settlement.exits.size },
+    tacit_payouts_queued: {
+      help: 'Payouts in the queue of the vault, not finally closed.',
+      value: state.settlement.queued.size,
+    },
+    tacit_lease_age_ms: {
+      help: 'Age of the newest view in which the epoch is of this instance; +Inf without one.',
+      value: chain.lease().age_ms,
+    },
     tacit_unanchored_ms: {
       help: 'Age of the oldest journal record that no confirmed position on chain covers, in steps of 10 s.',
       value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,

@@ -76,7 +76,7 @@ function counter(name: string, help: string, value: number, labels?: Record<stri
 /** Values that no single message moves, or that the chain shows anyway. */
 const EXACT: ReadonlySet<string> = new Set([
   ...['tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_snapshot_failures', 'tacit_accounts'],
-  ...['tacit_ready', 'tacit_reason'],
+  ...['tacit_ready', 'tacit_reason', 'tacit_exits_open', 'tacit_payouts_queued', 'tacit_lease_age_ms'],
   ...['tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'],
 ])
 
@@ -107,6 +107,14 @@ export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: reado
 
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
+
+/** Expiry of the certificate that the listeners serve. @param not_after_ms Unix milliseconds */
+export const certificateMetric = (not_after_ms: number): Metric => ({
+  name: 'tacit_certificate_expiry_seconds',
+  help: 'Unix time at which the served certificate ends.',
+  type: 'gauge',
+  value: Math.floor(not_after_ms / 1000),
+})
 
 /** Memory, processor time and uptime; the longest delay of the event loop is reset by each call. */
 export function processMetrics(): Metric[] {
@@ -142,7 +150,8 @@ export function prometheusText(metrics: readonly Metric[]): string {
   for (const [name, rows] of groups) {
     const { help, type } = rows[0]!
     text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
-    for (const { labels, value } of rows) text += `${name}${labelText(labels)} ${value}\n`
+    for (const { labels, value } of rows)
+      text += `${name}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
   }
   return text
 }

@@ -1,4 +1,4 @@
-/** Serves the operator, never on the public port: signed calls for accounts, oracle prices, drain and metrics; the reference. */
+/** Serves the operator, never on the public port: signed calls, metrics (by a scrape token too) and the reference. */
 
 import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
@@ -10,7 +10,14 @@ import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
-import { openDelayed, openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
+import {
+  certificateMetric,
+  openDelayed,
+  openMeters,
+  PROMETHEUS_TYPE,
+  processMetrics,
+  prometheusText,
+} from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
 
@@ -23,6 +30,8 @@ type OperatorParts = {
   check(call: OperatorCall): void
   /** The public app, whose counters `/metrics` reports. */
   app: Pick<App, 'meters'>
+  /** End of the served certificate in Unix milliseconds. */
+  notAfterMs(): number
   /** Starts the shutdown; returns at once. */
   drain(): void
 }
@@ -79,7 +88,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 }
 
 /** By method and path. */
-function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<string, Operation> {
+function operationsOf({ venue, app, clock, log, drain, notAfterMs }: OperatorParts): Map<string, Operation> {
   const delayed = openDelayed(clock)
   return new Map<string, Operation>([
     ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
@@ -114,7 +123,8 @@ function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<str
     [
       'GET /metrics',
       (request) => {
-        const rows = [...delayed([...venue.metrics(), ...app.meters.read()]), ...processMetrics()]
+        const counted = delayed([...venue.metrics(), ...app.meters.read()])
+        const rows = [...counted, certificateMetric(notAfterMs()), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
     ],

@@ -32,6 +32,7 @@ beforeAll(async () => {
     documents: { json: '', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
+    notAfterMs: () => 0,
     drain: () => void drained++,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
@@ -104,6 +105,21 @@ describe('the account command', () => {
     expect((await account('drain', ...at())).printed).toContain('draining')
     expect(drained).toBe(1)
     expect((await account('metrics', ...at())).printed).toContain('tacit_journal_seq')
+  }, 30_000)
+
+  test('writes a scrape token for its owner alone, which reads metrics and nothing else', async () => {
+    const make = (...args: string[]) =>
+      account('scrape-token', '--operator-key', 'operator.key', '--venue', at()[5], ...args)
+    expect((await make('--out', 'scrape.token')).code).toBe(0)
+    expect(statSync(join(folder, 'scrape.token')).mode & 0o777).toBe(0o600)
+    const authorization = `Bearer ${readFileSync(join(folder, 'scrape.token'), 'utf8')}`
+    const scrape = (path: string) => fetch(new URL(path, server.url), { headers: { authorization } })
+    const answer = await scrape('/metrics')
+    expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('tacit_ready 1')])
+    expect((await scrape('/accounts')).status).toBe(401)
+    for (const days of ['0', '401'])
+      expect((await make('--out', 'other.token', '--days', days)).code).toBe(64)
+    expect((await make('--out', 'scrape.token')).code).toBe(1)
   }, 30_000)
 
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
