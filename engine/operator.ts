@@ -1,6 +1,6 @@
-/** Executes the operator's calls: reference prices, metrics. */
+/** Executes the operator's calls: reference prices, status of instruments, metrics. */
 import { Refusal } from '../protocol/refusals'
-import type { ReferencePrice } from '../protocol/wire/trading'
+import type { InstrumentChange, ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { Engine } from './boot/assemble'
 import { intakeReference } from './intake/reference'
@@ -37,6 +37,25 @@ export async function postReference(
     if (error instanceof Refusal && error.code === 'reference_stale') await sequencer.durable()
     throw error
   }
+}
+
+/**
+ * Opens, pauses or closes an instrument; closing cancels its orders and is final. Resolves once durable.
+ * @throws Refusal `instrument_unknown`; `field_invalid` for a closed one, or to open one that is not configured any more;
+ * or of `requireRunning`
+ */
+export async function changeInstrument(
+  { availability, config, sequencer, state }: Engine,
+  { status, symbol }: Parsed<typeof InstrumentChange>,
+): Promise<{ symbol: string; status: 'active' | 'paused' | 'closed'; seq: number }> {
+  availability.requireRunning()
+  const known = state.instruments.get(symbol)
+  if (known === undefined) throw new Refusal('instrument_unknown')
+  const is_configured = config.instruments.some((one) => one.symbol === symbol)
+  if ((known.status === 'closed' && status !== 'closed') || (status === 'active' && !is_configured))
+    throw new Refusal('field_invalid', { field: 'status' })
+  const { seq } = await sequencer.submit({ kind: 'instrument_status', symbol, status })
+  return { symbol, status, seq }
 }
 
 /** Gauges of the running engine by metric name. */

@@ -178,6 +178,10 @@ export interface Venue {
   postReference(
     price: Parsed<typeof wire.ReferencePrice>,
   ): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>
+  /** Opens, pauses or closes an instrument; closing cancels its orders with `instrument_closed` and is final. */
+  changeInstrument(
+    change: Parsed<typeof wire.InstrumentChange>,
+  ): Promise<{ symbol: string; status: 'active' | 'paused' | 'closed'; seq: JournalSeq }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

@@ -6,7 +6,7 @@ import { admit, listAccounts, rebind, setCredential, viewAccount } from './accou
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { gaugesOf, postReference, readinessOf } from './operator'
+import { changeInstrument, gaugesOf, postReference, readinessOf } from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
@@ -69,6 +69,7 @@ export function venueOf(engine: Engine): Venue {
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine))],
 
     postReference: counted((price) => postReference(engine, price)),
+    changeInstrument: counted((change) => changeInstrument(engine, change)),
     ...accountCalls(engine, counted),
 
     drain: () => drain(engine),

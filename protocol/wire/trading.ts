@@ -155,6 +155,12 @@ export const ReferencePrice = exact({
   signature: Signature,
 })
 
+/** The operator opens, pauses or closes an instrument: the body of POST /instruments on the operator's port. */
+export const InstrumentChange = exact({
+  symbol: SymbolName,
+  status: oneOf(['active', 'paused', 'closed']),
+})
+
 // Results.
 
 /** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */

@@ -10,6 +10,7 @@ export const LOG_EVENTS = {
   status_changed: 'Readiness or its reasons changed; `code` is `ready` or `not_ready`.',
   account_record_applied: "An operator's record of an account was applied.",
   credential_applied: "A trader's first credential was applied.",
+  instrument_changed: 'The operator opened, paused or closed an instrument.',
   certificate_issued: 'The authority issued a certificate.',
   certificate_renewed: 'Every listener serves a new certificate.',
   certificate_not_renewed: 'A renewal failed; the old certificate is served until its end.',

@@ -5,7 +5,7 @@ import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
-import { ReferencePrice } from '../../protocol/wire/trading'
+import { InstrumentChange, ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
@@ -43,6 +43,7 @@ type OperatorCall = {
   header(name: string): string | null
 }
 const parsePrice = parserOf(ReferencePrice)
+const parseChange = parserOf(InstrumentChange)
 const parseAdmission = parserOf(AdmissionRequest)
 const parseCredential = parserOf(CredentialRequest)
 
@@ -112,6 +113,14 @@ function operationsOf({ venue, app, clock, log, drain, notAfterMs }: OperatorPar
       'POST /references',
       async (request, body) =>
         json(request, 200, await venue.postReference(parsePrice(parseBody(request, body)))),
+    ],
+    [
+      'POST /instruments',
+      async (request, body) => {
+        const changed = await venue.changeInstrument(parseChange(parseBody(request, body)))
+        log.write('info', 'instrument_changed')
+        return json(request, 200, changed)
+      },
     ],
     [
       'POST /drain',

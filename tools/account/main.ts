@@ -26,6 +26,8 @@ const USAGE = `usage: bun run account COMMAND
   scrape-token --operator-key KEYFILE --venue HEX --out FILE [--days 90]
       writes a token that reads /metrics for so many days, at most 400, and does nothing else: the credentials_file of
       Prometheus
+  instrument --symbol NAME --status active|paused|closed TARGET
+      opens, pauses or closes an instrument; closing cancels its orders and is final
   list | metrics | drain TARGET
       lists the venue's accounts, reads its metrics, or lets it finish and stop
 
@@ -33,7 +35,7 @@ TARGET is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_
 LIMITS are [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]`
 
 const TEXTS = [
-  'days',
+  ...(['days', 'symbol', 'status'] as const),
   ...(['operator-key', 'out', 'request', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
   ...(['url', 'venue', 'ca'] as const),
 ] as const
@@ -52,6 +54,10 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   suspend: (options) => become(options, 'suspended'),
   resume: (options) => become(options, 'active'),
   close: (options) => become(options, 'closed'),
+  instrument: async (options) => {
+    const change = { symbol: options.text('symbol'), status: options.text('status') }
+    console.log(await call(options, 'POST', '/instruments', change))
+  },
   list: async (options) => console.log(await call(options, 'GET', '/accounts')),
   metrics: async (options) => console.log(await call(options, 'GET', '/metrics')),
   drain: async (options) => console.log(await call(options, 'POST', '/drain')),
