@@ -1,7 +1,7 @@
-/** Executes the operator's calls: reference prices, exports for the auditor, metrics. */
+/** Executes the operator's calls: reference prices, status of instruments, exports for the auditor, metrics. */
 import { join } from 'node:path'
 import { Refusal } from '../protocol/refusals'
-import type { ReferencePrice } from '../protocol/wire/trading'
+import type { InstrumentChange, ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { BatchName } from './audit/export_batch'
 import type { Engine } from './boot/assemble'
@@ -63,6 +63,25 @@ export async function exportBatch(engine: Engine, name: BatchName): Promise<Uint
   })
 }
 
+/**
+ * Opens, pauses or closes an instrument; closing cancels its orders and is final. Resolves once durable.
+ * @throws Refusal `instrument_unknown`; `field_invalid` for a closed one, or to open one that is not configured any more;
+ * or of `requireRunning`
+ */
+export async function changeInstrument(
+  { availability, config, sequencer, state }: Engine,
+  { status, symbol }: Parsed<typeof InstrumentChange>,
+): Promise<{ symbol: string; status: 'active' | 'paused' | 'closed'; seq: number }> {
+  availability.requireRunning()
+  const known = state.instruments.get(symbol)
+  if (known === undefined) throw new Refusal('instrument_unknown')
+  const is_configured = config.instruments.some((one) => one.symbol === symbol)
+  if ((known.status === 'closed' && status !== 'closed') || (status === 'active' && !is_configured))
+    throw new Refusal('field_invalid', { field: 'status' })
+  const { seq } = await sequencer.submit({ kind: 'instrument_status', symbol, status })
+  return { symbol, status, seq }
+}
+
 /** Gauges of the running engine by metric name. */
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
   const { chain, state, sequencer, loaded, hub, anchoring, snapshotting, disk_gauge, scrub } = engine
@@ -95,6 +114,15 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
+    tacit_exits_open: { help: 'Exit requests that have not ended.', value: state.settlement.exits.size },
+    tacit_payouts_queued: {
+      help: 'Payouts in the queue of the vault, not finally closed.',
+      value: state.settlement.queued.size,
+    },
+    tacit_lease_age_ms: {
+      help: 'Age of the newest view in which the epoch is of this instance; +Inf without one.',
+      value: chain.lease().age_ms,
+    },
     tacit_unanchored_ms: {
       help: 'Age of the oldest journal record that no confirmed position on chain covers, in steps of 10 s.',
       value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,

@@ -180,6 +180,10 @@ export interface Venue {
   ): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>
   /** Exports one batch to the auditor of the settings: a file that no one else can read. For the operator only. */
   exportBatch(name: { symbol: string; batch: number }): Promise<Uint8Array<ArrayBuffer>>
+  /** Opens, pauses or closes an instrument; closing cancels its orders with `instrument_closed` and is final. */
+  changeInstrument(
+    change: Parsed<typeof wire.InstrumentChange>,
+  ): Promise<{ symbol: string; status: 'active' | 'paused' | 'closed'; seq: JournalSeq }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

@@ -6,7 +6,7 @@ import { admit, listAccounts, rebind, setCredential, viewAccount } from './accou
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { exportBatch, gaugesOf, postReference, readinessOf } from './operator'
+import { changeInstrument, exportBatch, gaugesOf, postReference, readinessOf } from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
@@ -70,6 +70,7 @@ export function venueOf(engine: Engine): Venue {
 
     postReference: counted((price) => postReference(engine, price)),
     exportBatch: counted((name) => exportBatch(engine, name)),
+    changeInstrument: counted((change) => changeInstrument(engine, change)),
     ...accountCalls(engine, counted),
 
     drain: () => drain(engine),

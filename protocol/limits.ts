@@ -37,6 +37,8 @@ export const ACCOUNT_RATE_MAX = 1_000_000
 export const ACCOUNT_ORDERS_LIVE_MAX = 1_000_000
 /** Trading keys an account record may grant; the venue keeps the nonces of each. */
 export const ACCOUNT_KEYS_MAX = 10_000
+/** Longest life of a scrape token, which no call revokes, in seconds: 400 days. */
+export const SCRAPE_TOKEN_LIFE_MAX_S = 400 * 86_400
 /** Longest validity of a signed operator call. */
 export const OPERATOR_CALL_LIFE_MAX_S = 300
 

@@ -26,6 +26,8 @@ const PROJECT = join(import.meta.dir, '..')
 const FACTS_FILE = 'laptop.json'
 const MANIFEST_FILE = 'app-compose.json'
 const DEMO_LOGIN_FILE = 'demo-login.json'
+/** The body of the demo account's login, for `curl -d @FILE`: a command line is visible to every process. */
+const DEMO_BODY_FILE = 'demo-token-request.json'
 const POLICY_FILE = 'laptop-policy.json'
 
 export async function openSandbox(parts: ProcessParts): Promise<Running> {
@@ -172,30 +174,29 @@ function announce(
   const path = join(data_dir, FACTS_FILE)
   writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(`${path}.new`, path)
-  console.log(announcement(facts, login))
+  const body = join(data_dir, DEMO_BODY_FILE)
+  if (login === undefined) rmSync(body, { force: true })
+  else writeFileSync(body, JSON.stringify(login), { mode: 0o600 })
+  console.log(announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
 }
 
-function announcement(facts: SandboxFacts, login: TokenRequest | undefined): string {
+function announcement(facts: SandboxFacts, demo: { api_key: string; body: string } | undefined): string {
   const { url, rpc_url, certificate, policy, collateral } = facts
-  const { api_key, api_secret, passphrase } = login ?? { api_key: 'none yet', api_secret: '', passphrase: '' }
   const curl = `curl --cacert ${certificate}`
-  const body = JSON.stringify(login ?? {})
   return `
 Tacit serves at ${url}
   reference     ${url}/swagger
   chain         ${rpc_url} (embedded unless you named another)
   certificate   ${certificate}
-  demo account  api_key ${api_key}
-                api_secret ${api_secret}
-                passphrase ${passphrase}
+  demo account  ${demo === undefined ? 'none yet' : `api_key ${demo.api_key}; its secrets are in ${demo.body}`}
   enclave       a stand-in: its quotes prove nothing to anyone who does not name its root
 
 Try
   ${curl} ${url}/system/status
   ${curl} ${url}/instruments
-  ${curl} ${url}/auth/token -H 'content-type: application/json' -d '${body}'
+  ${curl} ${url}/auth/token -H 'content-type: application/json' -d @${demo?.body ?? 'LOGIN_FILE'}
   bun run tacit verify ${url} --policy ${policy} --collateral ${collateral}
 `
 }

@@ -73,7 +73,17 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const app = createApp({ venue, enclave, options })
   const { operator_key } = config.engine
   const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
-  const operator_app = operatorApp({ venue, log, clock, documents, check, app, drain: parts.drain })
+  const notAfterMs = () => enclave.tls.not_after_ms
+  const operator_app = operatorApp({
+    venue,
+    log,
+    clock,
+    documents,
+    check,
+    app,
+    notAfterMs,
+    drain: parts.drain,
+  })
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
   const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })

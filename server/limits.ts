@@ -36,6 +36,8 @@ export const BACKPRESSURE_BYTES_MAX = 64 * 1024 * 1024
 /** Counts that single messages move are this old at least, and rounded down to this step, when the operator reads them. */
 export const METRICS_AGE_MS = 60_000
 export const METRICS_STEP = 16
+/** Step of the free space that the operator reads. */
+export const DISK_STEP_BYTES = 16 * 1024 * 1024
 /** Interval of the timer for heartbeats, warnings and expiries. */
 export const SOCKETS_TICK_MS = 1_000
 /** Interval of heartbeats on an open socket. */

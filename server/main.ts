@@ -20,6 +20,7 @@ import { COLLATERAL_CALL_MS, SIGNAL_ECHO_MS } from './limits'
 import { type Config, printedSettings, readConfig } from './settings/config'
 import { foreignNames } from './settings/process_environment'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
+import { startFault } from './settings/start_fault'
 
 const USAGE = `usage: bun start [--check]
 Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operations.md explains them.
@@ -39,17 +40,13 @@ const environment =
   sandbox === undefined ? process.env : await sandbox.sandboxEnvironment(process.env).catch(rejectFolder)
 const foreign = sandbox === undefined ? foreignNames(process.env) : []
 const { config, faults } = readConfig(environment)
-if (faults !== undefined || foreign.length > 0) reject([...foreign, ...(faults ?? [])])
+// Only the enclave knows the compose hash; the check needs any well-formed value.
+const compose_hash = '0'.repeat(64)
+const terms = { compose_hash, tacit_version: version, self_check_reasons: [] }
+const wrong = config === undefined ? [] : checkConfig({ ...config.engine, ...terms })
+if (config === undefined || [...foreign, ...(faults ?? []), ...wrong].length > 0)
+  reject([...foreign, ...(faults ?? []), ...wrong])
 if (options.check) {
-  // Only the enclave knows the compose hash; the check needs any well-formed value.
-  const compose_hash = '0'.repeat(64)
-  const wrong = checkConfig({
-    ...config.engine,
-    compose_hash,
-    tacit_version: version,
-    self_check_reasons: [],
-  })
-  if (wrong.length > 0) reject(wrong)
   console.log(printedSettings(environment))
   process.exit(0)
 }
@@ -75,7 +72,8 @@ function rejectSandbox(error: unknown): never {
 
 function rejectFolder(error: unknown): never {
   if (error instanceof Error && error.name === 'SandboxRefused') reject([error.message])
-  throw error
+  console.error(startFault(error, process.env['TACIT_DATA_DIR'] ?? 'data'))
+  process.exit(1)
 }
 
 function reject(reasons: readonly string[]): never {
@@ -144,6 +142,6 @@ try {
   running = await (sandbox?.openSandbox ?? joinProcess)(parts(config))
 } catch (error) {
   // Errors at startup concern settings and environment and contain no order: print the message for the operator.
-  console.error(error instanceof Error ? error.message : 'the venue did not start')
+  console.error(startFault(error, config.engine.data_dir))
   fatal(error instanceof Error ? error : new Error('start failed'))
 }

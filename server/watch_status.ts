@@ -1,4 +1,4 @@
-/** Logs the reasons of the venue's status whenever they change. */
+/** Logs readiness and its reasons whenever they change. */
 
 import type { SystemStatus } from '../protocol/wire/public'
 import type { Log } from './edge/log'
@@ -9,13 +9,14 @@ export function watchStatus(
   log: Log,
   every_ms: number,
 ): () => void {
-  let last = ''
+  let last = 'ready '
   const look = () => {
     const { ready, reasons } = status()
     const reason = reasons.join('; ')
-    if (reason === last) return
-    last = reason
-    log.write(ready ? 'info' : 'warn', 'status_changed', { reason })
+    const code = ready ? 'ready' : 'not_ready'
+    if (`${code} ${reason}` === last) return
+    last = `${code} ${reason}`
+    log.write(ready ? 'info' : 'warn', 'status_changed', { code, reason })
   }
   look()
   const timer = setInterval(look, every_ms)

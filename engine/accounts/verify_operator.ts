@@ -1,10 +1,14 @@
-/** Verifies calls to the operator's listener: each is signed by the operator key, used once and short-lived. */
+/** Verifies calls to the operator's listener: signed by the operator key, used once and short-lived; metrics also by a token. */
 
 import { decodeBase58 } from '../../protocol/base58'
-import { OPERATOR_HEADERS, operatorRequestBytes } from '../../protocol/bodies/operator_request'
+import {
+  OPERATOR_HEADERS,
+  operatorRequestBytes,
+  scrapeTokenBytes,
+} from '../../protocol/bodies/operator_request'
 import { fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import { OPERATOR_CALL_LIFE_MAX_S } from '../../protocol/limits'
+import { OPERATOR_CALL_LIFE_MAX_S, SCRAPE_TOKEN_LIFE_MAX_S } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
 import { parseU64 } from '../../protocol/units'
 import type { ClockPort } from '../ports'
@@ -20,7 +24,8 @@ export type OperatorCall = {
 
 /**
  * A check for the life of the process. A nonce must exceed the last accepted one, and the first one the start time in
- * unix milliseconds, so a call recorded before a restart is invalid after it.
+ * unix milliseconds, so a call recorded before a restart is invalid after it. `GET /metrics` is also allowed by a scrape
+ * token, which the operator key signed and which lives through restarts until its expiry.
  */
 export function openOperatorCheck(options: {
   /** Ed25519 public key, base58. */
@@ -33,7 +38,17 @@ export function openOperatorCheck(options: {
   const operator_key = decodeBase58(options.operator_key, 32)
   if (operator_key === undefined) throw new RangeError('operator_key is not 32 bytes of base58')
   let nonce_last = BigInt(Math.floor(clock.unixMs()))
+  const isScrape = (method: string, target: string) => method === 'GET' && target === '/metrics'
   return ({ body, header, method, target }) => {
+    const bearer = /^Bearer ([1-9][0-9]{0,15})\.([0-9a-f]{128})$/.exec(header('authorization') ?? '')
+    if (bearer !== null && isScrape(method, target)) {
+      const expiry_unix_s = Number(bearer[1])
+      const left_s = expiry_unix_s - clock.unixMs() / 1000
+      if (!(left_s > 0 && left_s <= SCRAPE_TOKEN_LIFE_MAX_S)) throw refused()
+      const signed = scrapeTokenBytes({ venue, expiry_unix_s })
+      if (!verifySignature(fromHex(bearer[2]!, 64)!, signed, operator_key)) throw refused()
+      return
+    }
     const nonce = parseU64(header(OPERATOR_HEADERS.nonce) ?? '')
     const expiry = parseU64(header(OPERATOR_HEADERS.expiry) ?? '')
     const signature = fromHex(header(OPERATOR_HEADERS.signature) ?? '', 64)

@@ -17,6 +17,9 @@ const SIGNED = struct({
   target_sha256: fixed(32),
   body_sha256: fixed(32),
 })
+/** A scrape token's signed bytes: it reads `/metrics` of this venue until it expires, and does nothing else. */
+const SCRAPE = struct({ domain: domain('tacit/scrape/001'), venue: fixed(32), expiry_unix_s: uint })
+
 export const OPERATOR_HEADERS = {
   nonce: 'x-tacit-operator-nonce',
   expiry: 'x-tacit-operator-expiry',
@@ -40,6 +43,14 @@ export type OperatorRequest = {
 export function operatorRequestBytes(request: OperatorRequest): Uint8Array {
   const { target, body, ...fields } = request
   return SIGNED.encode({ ...fields, target_sha256: sha256(utf8(target)), body_sha256: sha256(body) })
+}
+
+export const scrapeTokenBytes: (token: { venue: Uint8Array; expiry_unix_s: number }) => Uint8Array =
+  SCRAPE.encode
+
+/** `EXPIRY.SIGNATURE`: Unix seconds in decimal, and 64 bytes in lowercase hex. Carried as a bearer token. */
+export function scrapeToken(venue: Uint8Array, expiry_unix_s: number, operator_seed: Uint8Array): string {
+  return `${expiry_unix_s}.${toHex(sign(operator_seed, scrapeTokenBytes({ venue, expiry_unix_s })))}`
 }
 
 /** The three headers of a call, signed with the 32-byte operator seed. */

@@ -161,6 +161,12 @@ export const ExportRequest = exact({
   batch: Integer(1, 2 ** 32 - 1, 'Number of the batch, as in its fills.'),
 })
 
+/** The operator opens, pauses or closes an instrument: the body of POST /instruments on the operator's port. */
+export const InstrumentChange = exact({
+  symbol: SymbolName,
+  status: oneOf(['active', 'paused', 'closed']),
+})
+
 // Results.
 
 /** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */

@@ -1,5 +1,7 @@
 /** Writes JSON lines from an allow list of fields, so that an order, a token or a URL cannot be logged by mistake. */
 
+import type { LogEvent } from './log_events'
+
 type LogLevel = 'info' | 'warn' | 'error'
 type LogFields = {
   request_id?: string
@@ -28,7 +30,7 @@ type LogFields = {
   not_after_ms?: number
 }
 export interface Log {
-  write(level: LogLevel, event: string, fields?: LogFields): void
+  write(level: LogLevel, event: LogEvent, fields?: LogFields): void
 }
 
 const ALLOWED: readonly (keyof LogFields)[] = [

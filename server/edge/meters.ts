@@ -3,7 +3,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { ClockPort } from '../../engine/ports'
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
-import { METRICS_AGE_MS, METRICS_STEP } from '../limits'
+import { DISK_STEP_BYTES, METRICS_AGE_MS, METRICS_STEP } from '../limits'
 
 type Metric = {
   name: string
@@ -76,7 +76,8 @@ function counter(name: string, help: string, value: number, labels?: Record<stri
 /** Values that no single message moves, or that the chain shows anyway. */
 const EXACT: ReadonlySet<string> = new Set([
   ...['tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_snapshot_failures', 'tacit_accounts'],
-  ...['tacit_ready', 'tacit_reason'],
+  ...['tacit_ready', 'tacit_reason', 'tacit_exits_open', 'tacit_payouts_queued', 'tacit_lease_age_ms'],
+  ...['tacit_files_damaged', 'tacit_unanchored_ms'],
   ...['tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'],
 ])
 
@@ -98,6 +99,9 @@ export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: reado
     }
     return rows.flatMap((row) => {
       if (EXACT.has(row.name)) return [row]
+      // Delayed, it would be 0 after each start; in these steps no single message moves it.
+      if (row.name === 'tacit_disk_free_bytes')
+        return [{ ...row, value: row.value - (row.value % DISK_STEP_BYTES) }]
       const value = shown.get(nameOf(row)) ?? 0
       // A label that appears would show the first message of its kind.
       return value === 0 && row.labels !== undefined ? [] : [{ ...row, value }]
@@ -107,6 +111,14 @@ export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: reado
 
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
+
+/** Expiry of the certificate that the listeners serve. @param not_after_ms Unix milliseconds */
+export const certificateMetric = (not_after_ms: number): Metric => ({
+  name: 'tacit_certificate_expiry_seconds',
+  help: 'Unix time at which the served certificate ends.',
+  type: 'gauge',
+  value: Math.floor(not_after_ms / 1000),
+})
 
 /** Memory, processor time and uptime; the longest delay of the event loop is reset by each call. */
 export function processMetrics(): Metric[] {
@@ -142,7 +154,8 @@ export function prometheusText(metrics: readonly Metric[]): string {
   for (const [name, rows] of groups) {
     const { help, type } = rows[0]!
     text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
-    for (const { labels, value } of rows) text += `${name}${labelText(labels)} ${value}\n`
+    for (const { labels, value } of rows)
+      text += `${name}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
   }
   return text
 }

@@ -1,19 +1,23 @@
-/**
- * Serves the operator, never on the public port: signed calls for accounts, oracle prices, exports for the auditor, drain
- * and metrics; the reference.
- */
+/** Serves the operator, never on the public port: signed calls, metrics (by a scrape token too) and the reference. */
 
 import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
-import { ExportRequest, ReferencePrice } from '../../protocol/wire/trading'
+import { ExportRequest, InstrumentChange, ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
-import { openDelayed, openMeters, PROMETHEUS_TYPE, processMetrics, prometheusText } from '../edge/meters'
+import {
+  certificateMetric,
+  openDelayed,
+  openMeters,
+  PROMETHEUS_TYPE,
+  processMetrics,
+  prometheusText,
+} from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
 
@@ -26,6 +30,8 @@ type OperatorParts = {
   check(call: OperatorCall): void
   /** The public app, whose counters `/metrics` reports. */
   app: Pick<App, 'meters'>
+  /** End of the served certificate in Unix milliseconds. */
+  notAfterMs(): number
   /** Starts the shutdown; returns at once. */
   drain(): void
 }
@@ -37,6 +43,7 @@ type OperatorCall = {
   header(name: string): string | null
 }
 const parsePrice = parserOf(ReferencePrice)
+const parseChange = parserOf(InstrumentChange)
 const parseAdmission = parserOf(AdmissionRequest)
 const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
@@ -83,7 +90,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 }
 
 /** By method and path. */
-function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<string, Operation> {
+function operationsOf({ venue, app, clock, log, drain, notAfterMs }: OperatorParts): Map<string, Operation> {
   const delayed = openDelayed(clock)
   return new Map<string, Operation>([
     ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
@@ -118,6 +125,14 @@ function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<str
       },
     ],
     [
+      'POST /instruments',
+      async (request, body) => {
+        const changed = await venue.changeInstrument(parseChange(parseBody(request, body)))
+        log.write('info', 'instrument_changed')
+        return json(request, 200, changed)
+      },
+    ],
+    [
       'POST /drain',
       (request) => {
         drain()
@@ -127,7 +142,8 @@ function operationsOf({ venue, app, clock, log, drain }: OperatorParts): Map<str
     [
       'GET /metrics',
       (request) => {
-        const rows = [...delayed([...venue.metrics(), ...app.meters.read()]), ...processMetrics()]
+        const counted = delayed([...venue.metrics(), ...app.meters.read()])
+        const rows = [...counted, certificateMetric(notAfterMs()), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
     ],

@@ -30,11 +30,11 @@ export type AcmeConfig = {
   root: string
   dns: { url: string; record_name: string; credentials: string }
 }
-type ConfigOutcome = { config: Config; faults?: never } | { config?: never; faults: string[] }
+type ConfigOutcome = { config: Config; faults?: never } | { config?: Config; faults: string[] }
 
 /**
- * Reports errors in two steps: unknown names and malformed settings first; if there are none, wrong entries of lists and
- * settings that contradict each other.
+ * Reports every error at once: unknown names, malformed settings, wrong entries of lists, and settings that are each
+ * well-formed and exclude one another. `config` is there beside faults when every setting could be parsed.
  */
 export function readConfig(environment: Environment): ConfigOutcome {
   const outcomes = SETTING_NAMES.map((name) => [name, readSetting(name, environment[name])] as const)
@@ -42,12 +42,13 @@ export function readConfig(environment: Environment): ConfigOutcome {
     outcomes.flatMap(([name, outcome]) =>
       outcome instanceof Fault && outcome.in_entry === in_entry ? [`${name}: ${outcome.sentence}`] : [],
     )
-  const malformed = [...unknownSettings(environment), ...faultsOf(false)]
-  if (malformed.length > 0) return { faults: malformed }
-  // Only lists may hold a fault now, and no contradiction is about them.
-  const read = Object.fromEntries(outcomes) as Settings
-  const faults = [...faultsOf(true).sort(), ...contradictions(read)]
-  return faults.length > 0 ? { faults } : { config: configOf(read) }
+  const wrong = [...unknownSettings(environment), ...faultsOf(false), ...faultsOf(true).sort()]
+  const read = Object.fromEntries(outcomes.filter(([, outcome]) => !(outcome instanceof Fault)))
+  const faults = [...wrong, ...contradictions(read)]
+  if (faults.length === 0) return { config: configOf(read as Settings) }
+  return Object.keys(read).length < outcomes.length
+    ? { faults }
+    : { faults, config: configOf(read as Settings) }
 }
 
 function readSetting(name: SettingName, given: string | undefined): unknown {
@@ -120,32 +121,40 @@ export function printedSettings(environment: Environment): string {
   return lines.join('\n')
 }
 
-/** Errors of settings that are each well-formed and exclude one another. */
-function contradictions(read: Settings): string[] {
+/** Errors of settings that are each well-formed and exclude one another. `read` lacks those that are not. */
+function contradictions(read: Partial<Settings>): string[] {
   const faults: string[] = []
-  const embedded = read.SOLANA_RPC_URL === undefined
+  const has = (...names: SettingName[]) => names.every((name) => Object.hasOwn(read, name))
   const production = read.TACIT_ENCLAVE === 'dstack'
-  // A copy of the venue on a private chain would reveal the hidden book.
-  if (embedded && production) faults.push('SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack')
-  if (production && read.SOLANA_RPC_URL?.length === 1)
-    faults.push('SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack')
-  if (!embedded && read.TACIT_PROGRAM_ID === undefined)
-    faults.push('TACIT_PROGRAM_ID: required with a real chain')
-  if (embedded && read.TACIT_PROGRAM_ID !== undefined)
-    faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
-  if (read.TACIT_ACME_DIRECTORY !== '') faults.push(...acmeContradictions(read))
-  const { port } = read.TACIT_LISTEN
-  if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN.port)
+  const providers = read.SOLANA_RPC_URL
+  if (has('SOLANA_RPC_URL')) {
+    const embedded = providers === undefined
+    // A copy of the venue on a private chain would reveal the hidden book.
+    if (embedded && production) faults.push('SOLANA_RPC_URL: embedded is refused with TACIT_ENCLAVE=dstack')
+    if (production && providers?.length === 1)
+      faults.push('SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack')
+    const has_program = read.TACIT_PROGRAM_ID !== undefined
+    if (!embedded && has('TACIT_PROGRAM_ID') && !has_program)
+      faults.push('TACIT_PROGRAM_ID: required with a real chain')
+    if (embedded && has_program) faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
+  }
+  // Whoever is on the way could show another chain, or read a key in the URL.
+  for (const name of ['SOLANA_RPC_URL', 'TACIT_RPC_SEND_URLS'] as const)
+    if (production && read[name]?.some((url) => new URL(url).protocol !== 'https:'))
+      faults.push(`${name}: https only with TACIT_ENCLAVE=dstack`)
+  if (read.TACIT_ACME_DIRECTORY) faults.push(...acmeContradictions(read))
+  const port = read.TACIT_LISTEN?.port ?? 0
+  if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN?.port)
     faults.push('TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN')
   return faults
 }
 
 /** An authority certifies names that it can resolve, and only where the challenge can be answered. */
-function acmeContradictions(read: Settings): string[] {
+function acmeContradictions(read: Partial<Settings>): string[] {
   const faults: string[] = []
   const names = read.TACIT_TLS_NAMES
   const public_name = /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*$/
-  if (names.length === 0 || !names.every((name) => public_name.test(name)))
+  if (names !== undefined && (names.length === 0 || !names.every((name) => public_name.test(name))))
     faults.push('TACIT_TLS_NAMES: lowercase DNS names only with TACIT_ACME_DIRECTORY, one at least')
   if (read.TACIT_ACME_CHALLENGE === 'dns-01' && read.TACIT_ACME_DNS_URL === '')
     faults.push('TACIT_ACME_DNS_URL: required for dns-01')

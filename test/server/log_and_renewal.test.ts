@@ -13,8 +13,8 @@ test('fields beyond the list are dropped, whatever the caller passes', () => {
     () => 5,
   )
   const smuggled = { route: 'GET /time', amount: '5', url: '/?token=x', token: 'x' }
-  log.write('info', 'tested', smuggled as never)
-  expect(lines).toEqual(['{"unix_ms":5,"level":"info","event":"tested","route":"GET /time"}\n'])
+  log.write('info', 'listening', smuggled as never)
+  expect(lines).toEqual(['{"unix_ms":5,"level":"info","event":"listening","route":"GET /time"}\n'])
 })
 
 function renewal(left_ms: number, fails = false) {

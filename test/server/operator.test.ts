@@ -39,6 +39,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
     documents: { json: '{}', html: '<p>', css: 'p {}' },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
+    notAfterMs: () => 90 * 86_400_000,
     drain,
   })
   listener = listen(app, { hostname: '127.0.0.1', port: 0 })
@@ -179,6 +180,9 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
   const metrics = () => [
     { name: 'tacit_orders_live', ...gauge, value: live },
     { name: 'tacit_chain_slot', ...gauge, value: live },
+    { name: 'tacit_files_damaged', ...gauge, value: 1 },
+    { name: 'tacit_unanchored_ms', ...gauge, value: 10_000 },
+    { name: 'tacit_disk_free_bytes', ...gauge, value: 2 ** 30 + 5 },
   ]
   open({ metrics })
   const read = async () => {
@@ -191,6 +195,9 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     '# HELP tacit_chain_slot Live.\n# TYPE tacit_chain_slot gauge\ntacit_chain_slot 33\n',
   )
   expect(first).toContain('process_resident_memory_bytes ')
+  // What an alert needs is there at once, after each start, and is not rounded to nothing.
+  for (const row of ['files_damaged 1', 'unanchored_ms 10000', `disk_free_bytes ${2 ** 30}`])
+    expect(first).toContain(`tacit_${row}\n`)
   const heads = first.split('\n').filter((line) => line.startsWith('# TYPE'))
   expect(new Set(heads).size).toBe(heads.length)
   const shown = (text: string) => /^tacit_orders_live (\d+)$/m.exec(text)![1]

@@ -1,6 +1,6 @@
 /** The process as an operator runs it: it boots with nothing but a folder, serves, says goodbye, ends well and comes back. */
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
@@ -87,13 +87,19 @@ test('a laptop venue serves, says bye on SIGTERM, exits 0, and is the same venue
   expect(frames.at(-1)).toMatchObject({ type: 'bye', reason: 'upgrade' })
   expect(await first.child.exited).toBe(0)
 
-  const lines = (await new Response(first.child.stdout).text())
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
+  const output = new Response(first.child.stdout).text()
+  const lines = (await output).split('\n').filter((line) => line.startsWith('{'))
   expect(lines.map((line) => JSON.parse(line).event)).toEqual(
     expect.arrayContaining(['enclave_open', 'venue_open', 'listening', 'draining', 'stopped']),
   )
   expect(lines.join()).not.toContain(token)
+  const printed = await output
+  const { login: demo } = JSON.parse(readFileSync(join(data_dir, 'demo-login.json'), 'utf8'))
+  const body = join(data_dir, 'demo-token-request.json')
+  expect(printed).toContain(`-d @${body}`)
+  expect(JSON.parse(readFileSync(body, 'utf8'))).toEqual(demo)
+  expect(statSync(body).mode & 0o777).toBe(0o600)
+  for (const secret of [demo.api_secret, demo.passphrase]) expect(printed).not.toContain(secret)
 
   const second = await boot()
   const refused = await fetch(`${second.url}/fills`, {

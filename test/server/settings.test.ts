@@ -141,6 +141,36 @@ describe('settings', () => {
     ])
   })
 
+  test('of production reach providers by https only', () => {
+    for (const [name, url] of [
+      ['SOLANA_RPC_URL', 'https://one.example,http://two.example'],
+      ['TACIT_RPC_SEND_URLS', 'http://three.example'],
+    ] as const) {
+      const change = { ...PRODUCTION, [name]: url }
+      expect(readConfig(change).faults).toEqual([`${name}: https only with TACIT_ENCLAVE=dstack`])
+      expect(readConfig({ ...change, TACIT_ENCLAVE: 'development' }).faults).toBeUndefined()
+    }
+  })
+
+  test('of every kind of fault are named at once', () => {
+    const { faults } = readConfig({
+      ...PRODUCTION,
+      TACIT_TYPO: '1',
+      TACIT_TOKEN_TTL_S: 'soon',
+      TACIT_MINTS: '[5]',
+      SOLANA_RPC_URL: 'http://one.example',
+      TACIT_OPERATOR_LISTEN: PRODUCTION.TACIT_LISTEN,
+    })
+    expect(faults).toEqual([
+      'TACIT_TYPO: no such setting',
+      'TACIT_TOKEN_TTL_S: expected an integer from 60 to 86400',
+      'TACIT_MINTS: [0] (field_invalid)',
+      'SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack',
+      'SOLANA_RPC_URL: https only with TACIT_ENCLAVE=dstack',
+      'TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN',
+    ])
+  })
+
   test('are printed with their meanings, secrets masked', () => {
     const text = printedSettings(PRODUCTION)
     expect(text).toContain('TACIT_FEE_ANCHOR=(set)')

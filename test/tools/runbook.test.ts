@@ -3,7 +3,11 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REASON_WORDS } from '../../engine/operator'
+import { Metrics } from '../../engine/reads/metrics'
 import { reasonText, reasonWord } from '../../engine/sequencer/reasons'
+import { LOG_EVENTS } from '../../server/edge/log_events'
+import { certificateMetric, openMeters, processMetrics } from '../../server/edge/meters'
+import { TestSite } from '../kit/venue/open_test_venue'
 
 const ROOT = join(import.meta.dir, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
@@ -34,4 +38,31 @@ test('a reason begins with its word, before its details', () => {
   expect(reasonWord(text)).toBe('self_check')
   expect(text).toEndWith(': the machine is under debug')
   for (const word of REASON_WORDS) expect(word).toMatch(/^[a-z]+(_[a-z]+)*$/)
+})
+
+test('the guide lists every metric of the code with its type and meaning, and no other', async () => {
+  const site = new TestSite()
+  try {
+    const { venue } = await site.open()
+    const [commands, meters] = [new Metrics(), openMeters()]
+    commands.refused('nonce_stale')
+    meters.refused('nonce_stale')
+    meters.socketClosed(1000)
+    const edge = [...meters.read(), certificateMetric(0), ...processMetrics()]
+    const rows = [...venue.metrics(), ...commands.read({}), ...edge]
+    const nameOf = ({ name, labels }: (typeof rows)[number]) =>
+      labels === undefined ? name : `${name}{${Object.keys(labels).join()}}`
+    const shown = rows.map((row) => [nameOf(row), row.type, row.help].join(' | '))
+    const listed = rowsOf('16. Metrics').map(([name, ...more]) =>
+      [name!.replaceAll('`', ''), ...more].join(' | '),
+    )
+    expect(listed.sort()).toEqual([...new Set(shown)].sort())
+  } finally {
+    await site.remove()
+  }
+})
+
+test('the guide lists every log event with its meaning, and no other', () => {
+  const listed = rowsOf('17. Log events').map(([event, meaning]) => [event!.replaceAll('`', ''), meaning!])
+  expect(Object.fromEntries(listed)).toEqual(LOG_EVENTS)
 })

@@ -3,7 +3,9 @@
 import { writeFileSync } from 'node:fs'
 import { Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { scrapeToken } from '../../protocol/bodies/operator_request'
 import { toHex } from '../../protocol/bytes'
+import { SCRAPE_TOKEN_LIFE_MAX_S } from '../../protocol/limits'
 import { publicKeyOf } from '../../protocol/sign'
 import { CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
@@ -21,6 +23,11 @@ const USAGE = `usage: bun run account COMMAND
       changes limits
   suspend | resume | close --account ID TARGET
       the account can only cancel, withdraw and read; or trade again; or never again
+  scrape-token --operator-key KEYFILE --venue HEX --out FILE [--days 90]
+      writes a token that reads /metrics for so many days, at most 400, and does nothing else: the credentials_file of
+      Prometheus
+  instrument --symbol NAME --status active|paused|closed TARGET
+      opens, pauses or closes an instrument; closing cancels its orders and is final
   list | metrics | drain TARGET
       lists the venue's accounts, reads its metrics, or lets it finish and stop
   export --symbol SYMBOL --batch NUMBER --out FILE TARGET
@@ -30,14 +37,17 @@ TARGET is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_
 LIMITS are [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]`
 
 const TEXTS = [
+  ...(['days', 'symbol', 'status'] as const),
   ...(['operator-key', 'out', 'request', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
   ...(['url', 'venue', 'ca', 'symbol', 'batch'] as const),
 ] as const
 type AccountOptions = Options<(typeof TEXTS)[number]>
+const DAY_S = 86_400
 type Listed = Pick<AdmissionRequest, 'account_key' | 'version' | 'state' | 'limits'> & { account_id: string }
 
 const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>> = {
   'operator-keygen': makeOperatorKey,
+  'scrape-token': makeScrapeToken,
   admit,
   limit: async (options) => {
     const known = await listed(options)
@@ -46,6 +56,10 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   suspend: (options) => become(options, 'suspended'),
   resume: (options) => become(options, 'active'),
   close: (options) => become(options, 'closed'),
+  instrument: async (options) => {
+    const change = { symbol: options.text('symbol'), status: options.text('status') }
+    console.log(await call(options, 'POST', '/instruments', change))
+  },
   list: async (options) => console.log(await call(options, 'GET', '/accounts')),
   metrics: async (options) => console.log(await call(options, 'GET', '/metrics')),
   export: exportBatch,
@@ -149,6 +163,17 @@ function makeOperatorKey(options: AccountOptions): void {
   const seed = crypto.getRandomValues(new Uint8Array(32))
   writeFileSync(options.text('out'), `${toHex(seed)}\n`, { flag: 'wx', mode: 0o600 })
   console.log(JSON.stringify({ operator_key: encodeBase58(publicKeyOf(seed)) }, null, 2))
+}
+
+/** Nothing is sent: the venue judges the operator's signature. */
+function makeScrapeToken(options: AccountOptions): void {
+  const days = options.count('days', 90, 3)
+  if (days < 1 || days * DAY_S > SCRAPE_TOKEN_LIFE_MAX_S) throw new UsageFault('--days is from 1 to 400')
+  // A minute less, as the venue's clock may be behind.
+  const expiry_unix_s = Math.floor(Date.now() / 1000) + days * DAY_S - 60
+  const token = scrapeToken(options.hex32('venue'), expiry_unix_s, options.seed('operator-key'))
+  writeFileSync(options.text('out'), token, { flag: 'wx', mode: 0o600 })
+  console.log(JSON.stringify({ expiry_unix_s }, null, 2))
 }
 
 await runCommand(USAGE, run)

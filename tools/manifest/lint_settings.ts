@@ -32,7 +32,7 @@ export function lintSettings(compose: string, environment: YamlMap): string[] {
   // Parsing the rest would only repeat these errors.
   if (faults.length > 0) return faults
   const { config, faults: wrong } = readConfig(judged)
-  if (wrong !== undefined) return wrong
+  if (config === undefined) return wrong ?? []
   const measured = { compose_hash: '0'.repeat(64), self_check_reasons: [] }
-  return checkConfig({ ...config.engine, ...measured, tacit_version: version })
+  return [...(wrong ?? []), ...checkConfig({ ...config.engine, ...measured, tacit_version: version })]
 }

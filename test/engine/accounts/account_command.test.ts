@@ -10,7 +10,9 @@ import { openLog } from '../../../server/edge/log'
 import { openMeters } from '../../../server/edge/meters'
 import { operatorApp } from '../../../server/operator/operator'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
 import { accountId, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
+import { Trader } from '../../kit/venue/trader'
 
 const MAIN = join(import.meta.dir, '../../../tools/account/main.ts')
 const site = new TestSite()
@@ -20,6 +22,9 @@ let server: ReturnType<typeof Bun.serve>
 let drained = 0
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'account-'))
+  // Commands are processes, which may take longer than the chain may stand still.
+  const standing_ms = site.monotonicMs()
+  site.monotonicMs = () => standing_ms
   open = await site.open()
   writeFileSync(join(folder, 'operator.key'), toHex(OPERATOR_SEED))
   const { operator_key } = open.config
@@ -32,6 +37,7 @@ beforeAll(async () => {
     documents: { json: '', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
+    notAfterMs: () => 0,
     drain: () => void drained++,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
@@ -104,6 +110,57 @@ describe('the account command', () => {
     expect((await account('drain', ...at())).printed).toContain('draining')
     expect(drained).toBe(1)
     expect((await account('metrics', ...at())).printed).toContain('tacit_journal_seq')
+  }, 30_000)
+
+  test('writes a scrape token for its owner alone, which reads metrics and nothing else', async () => {
+    const make = (...args: string[]) =>
+      account('scrape-token', '--operator-key', 'operator.key', '--venue', at()[5], ...args)
+    expect((await make('--out', 'scrape.token')).code).toBe(0)
+    expect(statSync(join(folder, 'scrape.token')).mode & 0o777).toBe(0o600)
+    const authorization = `Bearer ${readFileSync(join(folder, 'scrape.token'), 'utf8')}`
+    const scrape = (path: string) => fetch(new URL(path, server.url), { headers: { authorization } })
+    const answer = await scrape('/metrics')
+    expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('tacit_ready 1')])
+    expect((await scrape('/accounts')).status).toBe(401)
+    for (const days of ['0', '401'])
+      expect((await make('--out', 'other.token', '--days', days)).code).toBe(64)
+    expect((await make('--out', 'scrape.token')).code).toBe(1)
+  }, 30_000)
+
+  test('pauses, opens and retires an instrument, which cancels its orders and stays readable after a restart', async () => {
+    const trader = await Trader.provisioned(open, 'maker')
+    const resting = trader.place(trader.deposit('quote', 200_000_000n), { symbol: 'ALT-USDC' })
+    const late = trader.place(trader.deposit('quote', 200_000_000n), { symbol: 'ALT-USDC' })
+    await open.chain.finalizeLeaves()
+    const change = (status: string, symbol = 'ALT-USDC') =>
+      account('instrument', ...at(), '--symbol', symbol, '--status', status)
+    const shown = () => open.venue.instruments().find(({ symbol }) => symbol === 'ALT-USDC')?.status
+    await open.venue.place('maker', resting)
+    expect(JSON.parse((await change('paused')).printed)).toMatchObject({
+      symbol: 'ALT-USDC',
+      status: 'paused',
+    })
+    expect(shown()).toBe('paused')
+    expect((await refusalOf(open.venue.place('maker', late))).code).toBe('instrument_paused')
+    expect((await change('active')).code).toBe(0)
+    expect(shown()).toBe('active')
+    expect((await change('closed')).code).toBe(0)
+    expect(await open.venue.order('maker', resting.order_id)).toMatchObject({
+      status: 'cancelled',
+      reason: 'instrument_closed',
+    })
+    for (const [refused, error] of [
+      [await change('active'), 'field_invalid'],
+      [await change('paused'), 'field_invalid'],
+      [await change('open'), 'field_invalid'],
+      [await change('paused', 'NONE'), 'instrument_unknown'],
+    ] as const)
+      expect([refused.code, refused.error]).toEqual([1, expect.stringContaining(error)])
+    expect(shown()).toBe('closed')
+    await open.close()
+    open = await site.open()
+    expect(shown()).toBe('closed')
+    expect(await open.venue.order('maker', resting.order_id)).toMatchObject({ reason: 'instrument_closed' })
   }, 30_000)
 
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {

@@ -6,9 +6,11 @@ import {
   type OperatorRequest,
   operatorHeaders,
   operatorRequestBytes,
+  scrapeToken,
+  scrapeTokenBytes,
 } from '../../../protocol/bodies/operator_request'
 import { toHex, utf8 } from '../../../protocol/bytes'
-import { OPERATOR_CALL_LIFE_MAX_S } from '../../../protocol/limits'
+import { OPERATOR_CALL_LIFE_MAX_S, SCRAPE_TOKEN_LIFE_MAX_S } from '../../../protocol/limits'
 import { sha256 } from '../../../protocol/sha256'
 import { codeOf, NOW_MS, OPERATOR_KEY, OPERATOR_SEED, testClock } from './venue_operator'
 
@@ -83,5 +85,55 @@ describe('an operator call', () => {
 
   test('carries its three headers', () => {
     expect(Object.keys(operatorHeaders(request, OPERATOR_SEED))).toEqual(Object.values(OPERATOR_HEADERS))
+  })
+})
+
+describe('a scrape token', () => {
+  const expiry = NOW_MS / 1000 + 60
+  const scrape = (token: string, sent: Partial<OperatorCall> = {}) =>
+    codeOf(() =>
+      check()({
+        method: 'GET',
+        target: '/metrics',
+        body: new Uint8Array(),
+        header: (name) => (name === 'authorization' ? `Bearer ${token}` : null),
+        ...sent,
+      }),
+    )
+  const refused = 'operator_signature_invalid'
+  const good = scrapeToken(venue, expiry, OPERATOR_SEED)
+
+  test('is signed over exactly 56 bytes, with a domain of its own', () => {
+    expect(toHex(scrapeTokenBytes({ venue, expiry_unix_s: 3 }))).toBe(
+      `${toHex(utf8('tacit/scrape/001'))}${toHex(venue)}0300000000000000`,
+    )
+  })
+
+  test('reads metrics again and again, until it expires', async () => {
+    const verify = check()
+    const header = (name: string) => (name === 'authorization' ? `Bearer ${good}` : null)
+    for (let time = 0; time < 3; time++)
+      verify({ method: 'GET', target: '/metrics', body: new Uint8Array(), header })
+    for (const at of [NOW_MS / 1000, NOW_MS / 1000 + SCRAPE_TOKEN_LIFE_MAX_S + 1])
+      expect(await scrape(scrapeToken(venue, at, OPERATOR_SEED))).toBe(refused)
+  })
+
+  test('does nothing else, and no other key, venue or expiry makes one', async () => {
+    const calls = [
+      { method: 'POST', target: '/drain' },
+      { target: '/accounts' },
+      { target: '/metrics?all' },
+      { method: 'POST' },
+    ]
+    for (const sent of calls) expect([sent, await scrape(good, sent)]).toEqual([sent, refused])
+    const forged = [
+      scrapeToken(venue, expiry, new Uint8Array(32).fill(99)),
+      scrapeToken(new Uint8Array(32), expiry, OPERATOR_SEED),
+      good.replace(String(expiry), String(expiry + 1)),
+      good.slice(0, -2),
+      `0${good}`,
+      '',
+    ]
+    for (const token of forged) expect([token, await scrape(token)]).toEqual([token, refused])
   })
 })

@@ -18,6 +18,7 @@ const parse = {
   withdraw: parserOf(wire.WithdrawalRequest),
   reshape: parserOf(wire.ReshapeRequest),
   postReference: parserOf(wire.ReferencePrice),
+  changeInstrument: parserOf(wire.InstrumentChange),
   admit: parserOf(accounts.AdmissionRequest),
   setCredential: parserOf(accounts.CredentialRequest),
   rebind: parserOf(accounts.RebindRequest),
@@ -91,6 +92,7 @@ export function jsonVenue(venue: Venue) {
       venue.withdraw(accountId(account_id), parse.withdraw(request)),
     reshape: async (account_id: string, request: wire.ReshapeRequest) =>
       venue.reshape(accountId(account_id), parse.reshape(request)),
+    changeInstrument: async (change: unknown) => venue.changeInstrument(parse.changeInstrument(change)),
     postReference: async (price: unknown) => venue.postReference(parse.postReference(price)),
   }
 }
