@@ -136,7 +136,7 @@ async function replay(dir: string, group: number): Promise<void> {
   journal = await openJournal({ dir: folder, key: KEY })
   const opened_ms = performance.now() - begun
   let count = 0
-  for await (const batch of journal.readBatches(1)) count += batch.length
+  for await (const { records } of journal.readBatches(1)) count += records.length
   const total_ms = performance.now() - begun
   await journal.close()
   rmSync(folder, { recursive: true })

@@ -7,6 +7,14 @@ import type { BatchName } from './audit/export_batch'
 import type { Engine } from './boot/assemble'
 import { signerOf } from './boot/open_epoch'
 import { intakeReference } from './intake/reference'
+import { PROVIDER_REASONS, SETTLEMENT_REASONS } from './ports'
+import { ENGINE_REASONS, reasonWord } from './sequencer/reasons'
+import type { Venue } from './venue'
+
+/** Every word that an entry of `reasons` can begin with, those of the chain's loops included. */
+export const REASON_WORDS: readonly string[] = [
+  ...new Set([...Object.keys(ENGINE_REASONS), ...Object.keys(SETTLEMENT_REASONS), ...PROVIDER_REASONS]),
+]
 
 /** Coarser than the time between two messages: when a single one came is not in a metric. */
 const UNANCHORED_STEP_MS = 10_000
@@ -92,4 +100,21 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,
     },
   }
+}
+
+/** Readiness, and every reason word as a gauge that is there before it is 1, so that an alert can refer to it. */
+export function readinessOf({ availability }: Engine): ReturnType<Venue['metrics']> {
+  const { ready, reasons } = availability.status()
+  const words = new Set(reasons.map(reasonWord))
+  const gauge = { type: 'gauge' } as const
+  return [
+    { ...gauge, name: 'tacit_ready', help: 'Whether the venue is ready.', value: Number(ready) },
+    ...REASON_WORDS.map((reason) => ({
+      ...gauge,
+      name: 'tacit_reason',
+      help: 'Whether /system/status gives this reason.',
+      labels: { reason },
+      value: Number(words.has(reason)),
+    })),
+  ]
 }

@@ -131,7 +131,14 @@ export const SETTLEMENT_REASONS = {
   root_mismatch: 'degraded',
 } as const
 export type SettlementReason = keyof typeof SETTLEMENT_REASONS
-export type ProviderReason = 'provider_disagrees' | 'provider_ahead' | 'provider_behind' | 'provider_silent'
+/** Alarms about one provider, whose host follows the word. */
+export const PROVIDER_REASONS = [
+  'provider_disagrees',
+  'provider_ahead',
+  'provider_behind',
+  'provider_silent',
+] as const
+export type ProviderReason = (typeof PROVIDER_REASONS)[number]
 
 /** The chain is past the requested epoch, or the stated position: an earlier run of this instance, or another one, was first. */
 export class EpochTaken extends Error {

@@ -62,3 +62,6 @@ export function plus<A extends Amount>(one: A, other: A): A {
 export function minus<A extends Amount>(one: A, other: A): A {
   return ((one as bigint) - other) as A
 }
+
+/** A place between two groups: seq of the last record so far, 0 for none, and the chain head after it (32 bytes). */
+export type ChainPoint = { seq: JournalSeq; head: Uint8Array }

@@ -22,7 +22,7 @@ import { foreignNames } from './settings/process_environment'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
 
 const USAGE = `usage: bun start [--check]
-Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operator.md explains them.
+Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operations.md explains them.
 Without any, a whole venue runs on this machine, with its data in ./data.
   --check  prints every invalid setting, or else all settings with secrets masked, and exits`
 

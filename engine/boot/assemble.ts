@@ -215,7 +215,9 @@ function openWriter(
     fatal,
     barred: () => availability.barred(),
     durable: (entry) => applyDurable(affected, entry),
-    released: () => {
+    released: (end) => {
+      history.seal(end)
+      facts.seal(end)
       views.metrics.group()
       pump.wake()
       landings.check()

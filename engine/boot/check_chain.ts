@@ -5,15 +5,9 @@ import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
-import type { SlotNumber } from '../../protocol/units'
+import type { ChainPoint, SlotNumber } from '../../protocol/units'
 import type { CommandBody } from '../commands'
-import {
-  type ChainPoint,
-  type GroupAuthor,
-  type Journal,
-  JournalDamaged,
-  type SignedGroup,
-} from '../journal/contract'
+import { type GroupAuthor, type Journal, JournalDamaged, type SignedGroup } from '../journal/contract'
 import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
@@ -102,7 +96,7 @@ export async function journaledSnapshot(
   point: ChainPoint,
 ): Promise<JournaledSnapshot | undefined> {
   try {
-    for await (const records of journal.readBatches(point.seq + 1, point.head)) {
+    for await (const { records } of journal.readBatches(point.seq + 1, point.head)) {
       for (const { type, body } of records) {
         const command = type === COMMAND_RECORD ? decodeCommand(body) : undefined
         if (command?.kind === 'snapshot_taken' && command.seq === point.seq) return command
@@ -148,16 +142,21 @@ export async function decideClosed(
   if (commit_seq > closed.seq) return 'rolled_back'
   const { seq } = closed
   if (commit_seq < seq) return { kind: 'decided', seq, outcome: 'void', slot, epoch, commit_seq }
-  if (!(await wasHead(journal, { seq, head: commit_head }))) return 'forked'
+  if (!(await isIn(journal, { seq, head: commit_head }))) return 'forked'
   return { kind: 'decided', seq, outcome: 'committed', slot, epoch, commit_seq }
 }
 
-async function wasHead(journal: Journal, { seq, head }: ChainPoint): Promise<boolean> {
+/** Whether the journal passes a point; of one before its first record that is kept nothing shows it. */
+export async function isIn(journal: Journal, { seq, head }: ChainPoint): Promise<boolean> {
+  const newest = journal.head()
+  if (seq === 0) return true
+  if (seq >= newest.seq) return seq === newest.seq && equalBytes(head, newest.head)
   try {
     for await (const _ of journal.readBatches(seq + 1, head)) break
     return true
   } catch (error) {
-    if (error instanceof JournalDamaged && error.file === 'chain') return false
+    if (error instanceof RangeError || (error instanceof JournalDamaged && error.file === 'chain'))
+      return false
     throw error
   }
 }

@@ -2,11 +2,11 @@
 
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { JournalSeq } from '../../protocol/units'
+import type { ChainPoint } from '../../protocol/units'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
-import type { ChainPoint, Journal, JournalOptions } from '../journal/contract'
+import type { Journal, JournalOptions } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore, type Snapshot, type SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
@@ -18,7 +18,7 @@ import { randomHashSeed } from '../sequencer/hash_seed'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
-import { journaledSnapshot, judgeJournal, positionOf } from './check_chain'
+import { isIn, journaledSnapshot, judgeJournal, positionOf } from './check_chain'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -53,8 +53,8 @@ export async function loadState(
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const verdict = await judgeJournal(vault, ports.chain, journal)
   // A journal that the chain contradicts may be the wrong one, and its read models those of the right one.
-  const newest = verdict.fault === undefined ? journal.head().seq : Number.POSITIVE_INFINITY
-  const { history, facts } = await openReadModels(config, key, newest)
+  const judge = verdict.fault === undefined ? journal : undefined
+  const { history, facts } = await openReadModels(config, key, judge)
   const is_replayed = verdict.fault !== 'tail_unsigned'
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
@@ -78,17 +78,19 @@ export async function loadState(
   return { journal, snapshots, history, facts, state, stores, snapshot, verdict }
 }
 
-/** Read models ahead of the journal are of another disk: empty ones take their place. */
+/** Read models of a point that is not in `journal` are of another disk or a fork: empty ones take their place. */
 async function openReadModels(
   { data_dir, retention_days }: EngineConfig,
   key: Uint8Array,
-  newest: JournalSeq,
+  journal: Journal | undefined,
 ): Promise<Pick<Loaded, 'history' | 'facts'>> {
   const dirs = { history: join(data_dir, 'history'), facts: join(data_dir, 'facts') }
   for (;;) {
     const history = await openHistory({ dir: dirs.history, key, retention_days })
     const facts = new PublicFacts(dirs.facts, key)
-    if (history.watermark() <= newest && facts.watermark() <= newest) return { history, facts }
+    const points = [history.opened, facts.point()]
+    const judged = journal === undefined ? [] : await Promise.all(points.map((one) => isIn(journal, one)))
+    if (!judged.includes(false)) return { history, facts }
     await history.close()
     facts.close()
     for (const dir of Object.values(dirs)) rmSync(dir, { recursive: true })

@@ -1,8 +1,9 @@
 /** Replays the journal at boot: rebuilds the state and feeds the read models the events they lack. */
+import type { ChainPoint } from '../../protocol/units'
 import type { Command } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
-import type { ChainPoint, Journal, JournalRecord } from '../journal/contract'
+import type { Journal, JournalRecord } from '../journal/contract'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import { PublicFacts } from '../reads/public_facts'
@@ -30,8 +31,10 @@ export async function replay(
     if (replayed === undefined) return
     facts.record(record.seq, replayed.command, replayed.events, state.settings?.build)
   }
-  for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head, passing)) {
+  for await (const { records, end } of journal.readBatches((from?.seq ?? 0) + 1, from?.head, passing)) {
     for (const record of records) one(record)
+    history.seal(end)
+    facts.seal(end)
     if (history.backlog() > LIMITS.history_lag_replay_events_max) await history.flush()
   }
   replayer.end(journal.head().seq)

@@ -61,7 +61,7 @@ async function writeSnapshot(
   const bytes = encodeState(state)
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return undefined
-  loaded.facts.mark(point.seq)
+  loaded.facts.mark(point)
   const kept = engine.snapshotting.newest?.seq
   const { stores } = loaded
   try {

@@ -1,9 +1,10 @@
 /** Verifies a backup without changing it: replays its journal and compares the resulting state with the chain. */
+
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { equalBytes } from '../../protocol/bytes'
-import type { ChainPoint } from '../journal/contract'
+import type { ChainPoint } from '../../protocol/units'
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore } from '../journal/snapshot_store'
 import { decodeState } from '../machine/codec/decode_state'
@@ -66,7 +67,7 @@ async function judge(
     const verdict = await judgeJournal(config, chain, journal)
     const run = async (state: State, from?: ChainPoint) => {
       const replayer = new Replayer(state, () => false)
-      for await (const records of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
+      for await (const { records } of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
         for (const record of records) replayer.apply(record)
       }
       replayer.end(journal.head().seq)

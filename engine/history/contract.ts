@@ -1,6 +1,6 @@
 /** Declares the read models derived from the journal, and the messages between their two threads. */
 
-import type { EventSeq, JournalSeq } from '../../protocol/units'
+import type { ChainPoint, EventSeq, JournalSeq } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 
 /** `text` is the event as JSON. */
@@ -28,8 +28,12 @@ export interface History {
    * watermark advances. A journal_seq that is already recorded is ignored.
    */
   record(journal_seq: JournalSeq, events: readonly NewEvent[]): void
+  /** Ends a journal group: what was recorded belongs to the journal with this head, and to no other. Only then is it written. */
+  seal(point: ChainPoint): void
   /** Journal seq up to which the history is durable: replay records from the next one. 0 = rebuild from the start. */
   watermark(): JournalSeq
+  /** The point of the journal at the opening's watermark; a journal without it is not the one of this history. */
+  readonly opened: ChainPoint
   /** Events recorded and not yet written. Beyond `history_backlog_events_max` the history breaks: await flush() before. */
   backlog(): number
 
@@ -89,12 +93,12 @@ export type NewLines = { account_id: string; lines: string }
 
 export type Request =
   | { op: 'open'; dir: string; key: Uint8Array }
-  | { op: 'write'; accounts: NewLines[]; watermark: number }
+  | { op: 'write'; accounts: NewLines[]; point: ChainPoint }
   | { op: 'prune'; cutoff_unix_ms: number }
   | { op: 'close' }
 
 export type Reply =
-  | { op: 'opened'; watermark: number }
+  | { op: 'opened'; point: ChainPoint }
   | { op: 'refused'; message: string }
   /** The oldest pending write is durable. */
   | { op: 'written'; watermark: number }

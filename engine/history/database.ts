@@ -4,13 +4,14 @@ import { Database } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import { Sealer, Unsealer } from './seal'
+import { Sealer, sealPoint, Unsealer, unsealPoint } from './seal'
 
 const FILE_NAME = 'history.sqlite'
 /** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
-const VERSION = 3
+const VERSION = 4
 const CHECK_ROW = 'meta/check'
 
 /**
@@ -48,7 +49,8 @@ CREATE TABLE payments (
 CREATE INDEX payments_by_account ON payments (account, event);
 `
 
-type WritableDatabase = { db: Database; sealer: Sealer; watermark: number }
+/** `point` is that of the journal which the rows belong to. */
+type WritableDatabase = { db: Database; sealer: Sealer; point: ChainPoint }
 
 /** Opens the database; creates an empty one if it is missing or unusable. */
 export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
@@ -90,7 +92,7 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
     if (version === 0) create(db, key)
     else if (version !== VERSION) throw new Error('made by another version')
     checkKey(db, key)
-    return { db, sealer: newSealer(db, key), watermark: readWatermark(db) }
+    return { db, sealer: newSealer(db, key), point: readPoint(db, key) }
   } catch (error) {
     db.close()
     throw error
@@ -100,8 +102,9 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
 function create(db: Database, key: Uint8Array): void {
   db.transaction(() => {
     db.run(TABLES)
-    const check = newSealer(db, key).seal(CHECK_ROW, 'tacit')
-    db.run("INSERT INTO meta VALUES ('check', ?), ('watermark', 0)", [check])
+    const sealer = newSealer(db, key)
+    const start = sealPoint(sealer, { seq: 0, head: new Uint8Array(32) })
+    db.run("INSERT INTO meta VALUES ('check', ?), ('point', ?)", [sealer.seal(CHECK_ROW, 'tacit'), start])
     db.run(`PRAGMA user_version = ${VERSION}`)
   })()
 }
@@ -119,10 +122,10 @@ function newSealer(db: Database, key: Uint8Array): Sealer {
   return new Sealer(key, Number(lastInsertRowid), salt)
 }
 
-function readWatermark(db: Database): number {
-  const row = db.query<{ value: unknown }, []>("SELECT value FROM meta WHERE name = 'watermark'").get()
-  if (typeof row?.value !== 'number') throw new Error('incomplete')
-  return row.value
+function readPoint(db: Database, key: Uint8Array): ChainPoint {
+  const row = db.query<{ value: Uint8Array }, []>("SELECT value FROM meta WHERE name = 'point'").get()
+  if (row === null) throw new Error('incomplete')
+  return unsealPoint(new Unsealer(key, saltReader(db)), row.value)
 }
 
 /** A second connection for reading; the database must have been opened for writing before. */

@@ -22,7 +22,7 @@ let opened: Opened | undefined
 const reply = (message: Reply): void => self.postMessage(message)
 
 function open(dir: string, key: Uint8Array): void {
-  const { db, sealer, watermark } = openWritable(dir, key)
+  const { db, sealer, point } = openWritable(dir, key)
   const written = (until: number) => reply({ op: 'written', watermark: until })
   const names = new Names(key)
   opened = {
@@ -30,7 +30,7 @@ function open(dir: string, key: Uint8Array): void {
     names,
     writes: writeGently(eventWriter(db, key, names, sealer), written, () => reply({ op: 'stalled' }), failed),
   }
-  reply({ op: 'opened', watermark })
+  reply({ op: 'opened', point })
 }
 
 async function prune({ db, names, writes }: Opened, cutoff_unix_ms: number): Promise<void> {

@@ -1,5 +1,6 @@
 /** Opens the history: starts its worker and implements its interface over the worker and the database. */
 
+import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS, MS_PER_DAY } from '../limits'
 import {
@@ -20,7 +21,8 @@ import { Store } from './store'
 import { WriteBehind } from './write_behind'
 
 /**
- * A database that is missing, of another key or unusable is replaced by an empty one, whose watermark is 0.
+ * A database that is missing, of another key or unusable is replaced by an empty one, whose watermark is 0. The caller
+ * compares `opened` with the journal.
  * @throws Error when the folder cannot be written; RangeError for an invalid option
  */
 export async function openHistory(options: HistoryOptions): Promise<History> {
@@ -29,15 +31,15 @@ export async function openHistory(options: HistoryOptions): Promise<History> {
   if (!(retention_days > 0)) throw new RangeError('retention_days is positive')
   const worker = new Worker(new URL('./history_worker.ts', import.meta.url))
   try {
-    const watermark = await new Promise<number>((resolve, reject) => {
+    const opened = await new Promise<ChainPoint>((resolve, reject) => {
       worker.onerror = ({ message }) => reject(new Error(`the history worker failed: ${message}`))
       worker.onmessage = ({ data }: MessageEvent<Reply>) => {
-        if (data.op === 'opened') resolve(data.watermark)
+        if (data.op === 'opened') resolve(data.point)
         else if (data.op === 'refused') reject(new Error(data.message))
       }
       worker.postMessage({ op: 'open', dir, key } satisfies Request)
     })
-    return new WorkerHistory(worker, options, watermark)
+    return new WorkerHistory(worker, options, opened)
   } catch (error) {
     worker.terminate()
     throw error
@@ -61,14 +63,18 @@ class WorkerHistory implements History {
   private pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
   private on_closed: (() => void) | undefined
 
-  constructor(worker: Worker, { dir, key, retention_days }: HistoryOptions, watermark: number) {
+  constructor(
+    worker: Worker,
+    { dir, key, retention_days }: HistoryOptions,
+    readonly opened: ChainPoint,
+  ) {
     this.worker = worker
     this.dir = dir
     this.retention_ms = retention_days * MS_PER_DAY
-    this.written = watermark
+    this.written = opened.seq
     this.store = new Store(openReadable(dir), key)
-    this.writes = new WriteBehind(watermark, (accounts, until) =>
-      this.post({ op: 'write', accounts, watermark: until }),
+    this.writes = new WriteBehind(opened.seq, (accounts, point) =>
+      this.post({ op: 'write', accounts, point }),
     )
     this.reads = new MergedReads(this.store, this.writes.overlay)
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
@@ -83,6 +89,9 @@ class WorkerHistory implements History {
     }
     if (!this.writes.record(journal_seq, events)) return
     for (const { account_id, event } of events) this.seqs.set(account_id, event.seq)
+  }
+  seal(point: ChainPoint): void {
+    if (this.broken === undefined && !this.closed) this.writes.seal(point)
   }
   watermark = (): number => (this.broken === undefined ? this.written : 0)
   backlog = (): number => (this.broken === undefined ? this.writes.backlog : 0)

@@ -2,8 +2,9 @@
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import { ByteReader } from '../../protocol/byte_stream'
-import { concatBytes } from '../../protocol/bytes'
+import { concatBytes, toHex } from '../../protocol/bytes'
 import { fixed, struct, u32, uint } from '../../protocol/codec'
+import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 
@@ -141,6 +142,19 @@ export class Names {
   private mac(...parts: string[]): Buffer {
     return createHmac('sha256', this.key).update(parts.join('\u0000')).digest()
   }
+}
+
+const POINT_ROW = 'meta/point'
+
+/** The journal's point that the rows belong to, for the disk: nobody else can state another. */
+export function sealPoint(sealer: Sealer, { seq, head }: ChainPoint): Uint8Array {
+  return sealer.seal(POINT_ROW, JSON.stringify({ seq, head: toHex(head) }))
+}
+
+/** @throws Error when it was not sealed with this key */
+export function unsealPoint(unsealer: Unsealer, sealed: Uint8Array): ChainPoint {
+  const { seq, head } = JSON.parse(unsealer.unseal(POINT_ROW, sealed)) as { seq: number; head: string }
+  return { seq, head: Uint8Array.fromHex(head) }
 }
 
 export type IdKind = 'order' | 'withdrawal' | 'reshape'

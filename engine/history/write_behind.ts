@@ -1,11 +1,12 @@
 /** Batches recorded events and sends the batches to the worker in order, a few at a time. */
 
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import type { NewEvent, NewLines } from './contract'
 import { type Layer, Overlay } from './overlay'
 
 /** A batch is a layer of the overlay until it is written. */
-type Batch = { layer: Layer; records: number; watermark: number }
+type Batch = { layer: Layer; records: number; point: ChainPoint | undefined }
 
 export class WriteBehind {
   readonly overlay = new Overlay()
@@ -19,7 +20,7 @@ export class WriteBehind {
 
   constructor(
     watermark: number,
-    private readonly send: (accounts: NewLines[], watermark: number) => void,
+    private readonly send: (accounts: NewLines[], point: ChainPoint) => void,
   ) {
     this.recorded = watermark
   }
@@ -34,17 +35,23 @@ export class WriteBehind {
     const batch = this.batches.at(-1) as Batch
     for (const event of events) batch.layer.add(event)
     batch.records++
-    batch.watermark = journal_seq
     this.recorded = journal_seq
     this.unwritten += events.length
+    return true
+  }
+
+  /** Ends a journal group: a batch ends with one, so that the database always belongs to a point of the journal. */
+  seal(point: ChainPoint): void {
+    const batch = this.batches.at(-1) as Batch
+    if (batch.records === 0) return
+    batch.point = point
     if (
       batch.layer.size >= LIMITS.history_batch_events_max ||
       batch.records >= LIMITS.history_batch_records_max
     )
       this.complete()
-    else if (events.length > 0)
+    else if (batch.layer.size > 0)
       this.timer ??= setTimeout(() => this.complete(), LIMITS.history_batch_delay_ms)
-    return true
   }
 
   /** Closes the filling batch and sends what the in-flight limit allows. */
@@ -52,7 +59,7 @@ export class WriteBehind {
     clearTimeout(this.timer)
     this.timer = undefined
     const batch = this.batches.at(-1) as Batch
-    if (batch.records > 0) {
+    if (batch.point !== undefined) {
       this.overlay.begin()
       this.batches.push(newBatch(this.overlay))
     }
@@ -64,9 +71,9 @@ export class WriteBehind {
       this.in_flight < LIMITS.history_batches_in_flight_max &&
       this.in_flight < this.batches.length - 1
     ) {
-      const { layer, watermark } = this.batches[this.in_flight] as Batch
+      const { layer, point } = this.batches[this.in_flight] as Batch
       this.in_flight++
-      this.send(linesOf(layer), watermark)
+      this.send(linesOf(layer), point as ChainPoint)
     }
   }
 
@@ -77,7 +84,7 @@ export class WriteBehind {
     this.unwritten -= batch.layer.size
     this.overlay.dropOldest()
     this.hand()
-    while (this.flushing[0] !== undefined && this.flushing[0].until <= batch.watermark)
+    while (this.flushing[0] !== undefined && this.flushing[0].until <= batch.point!.seq)
       this.flushing.shift()?.resolve()
   }
 
@@ -99,7 +106,7 @@ export class WriteBehind {
 }
 
 function newBatch(overlay: Overlay): Batch {
-  return { layer: overlay.filling, records: 0, watermark: 0 }
+  return { layer: overlay.filling, records: 0, point: undefined }
 }
 
 function linesOf(layer: Layer): NewLines[] {

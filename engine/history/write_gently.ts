@@ -39,14 +39,14 @@ export function writeGently(
         stalled()
         await Bun.sleep(LIMITS.disk_retry_ms)
       }
-      written(next.watermark)
+      written(next.point.seq)
     }
   }
 
   /** False when the disk took no writes: the transaction is gone. */
-  async function writes({ accounts, watermark }: Write): Promise<boolean> {
+  async function writes({ accounts, point }: Write): Promise<boolean> {
     try {
-      const step = writer.write(accounts, watermark)
+      const step = writer.write(accounts, point)
       for (let began_ms = pace.nowMs(); step(); ) {
         if (waiting.length > 0 || pace.nowMs() - began_ms < LIMITS.history_work_ms) continue
         await pace.rest()

@@ -1,11 +1,21 @@
 /** Writes events into the tables and points the rows of orders, fills and payments at their newest events. */
 
 import type { Database } from 'bun:sqlite'
+import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
-import { accountRow, blockRow, HiddenIds, isFinalPayment, isOpen, type Names, type Sealer } from './seal'
+import {
+  accountRow,
+  blockRow,
+  HiddenIds,
+  isFinalPayment,
+  isOpen,
+  type Names,
+  type Sealer,
+  sealPoint,
+} from './seal'
 
 /** First seq and newest event of one order, fill or payment within a batch, and whether the batch holds its first event. */
 type Latest = { seq: number; begins: boolean; event: wire.AccountEvent }
@@ -91,10 +101,10 @@ function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent)
 
 export type EventWriter = {
   /**
-   * Returns a step function: each call writes a little and returns false once all is committed with the watermark, in
-   * one transaction. The connection must not be used between the first and the last step.
+   * Returns a step function: each call writes a little and returns false once all is committed with the point, in one
+   * transaction. The connection must not be used between the first and the last step.
    */
-  write(accounts: readonly NewLines[], watermark: number): () => boolean
+  write(accounts: readonly NewLines[], point: ChainPoint): () => boolean
   /** Ends the transaction of a write that threw. */
   abandon(): void
 }
@@ -106,7 +116,7 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
   const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')
   const begin = db.query('BEGIN')
   const commit = db.query('COMMIT')
-  const watermark_is = db.query("UPDATE meta SET value = ? WHERE name = 'watermark'")
+  const point_is = db.query("UPDATE meta SET value = ? WHERE name = 'point'")
 
   function* writeAccount({ account_id, lines }: NewLines): Generator<void> {
     const texts = lines.split('\n')
@@ -121,15 +131,15 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
     seq_last_is.run(account, events.at(-1)!.seq)
   }
 
-  function* writeAll(accounts: readonly NewLines[], watermark: number): Generator<void> {
+  function* writeAll(accounts: readonly NewLines[], point: ChainPoint): Generator<void> {
     begin.run()
     for (const one of accounts) yield* writeAccount(one)
-    watermark_is.run(watermark)
+    point_is.run(sealPoint(sealer, point))
     commit.run()
   }
   return {
-    write(accounts, watermark) {
-      const steps = writeAll(accounts, watermark)
+    write(accounts, point) {
+      const steps = writeAll(accounts, point)
       return () => steps.next().done !== true
     },
     abandon() {

@@ -2,8 +2,9 @@
 
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { signingKey } from '../../protocol/ed25519'
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import type { ChainPoint, GroupSigner } from './contract'
+import type { GroupSigner } from './contract'
 import { FRAME_HEADER_BYTES, frameBytes, signGroup } from './frame'
 import type { SegmentHeader } from './segment_header'
 import type { SegmentWriter, SpareSegment } from './segment_writer'

@@ -1,13 +1,11 @@
 /** Declares the journal's interface, records and errors, and the messages between its two threads. */
 
-import type { JournalSeq } from '../../protocol/units'
+import type { ChainPoint, JournalSeq } from '../../protocol/units'
 
 /** A command or fact to make durable. `type` is 0..65535, `unix_ms` an integer below 2^53. */
 export type NewRecord = { type: number; unix_ms: number; body: Uint8Array }
 /** A stored record; `body` may be a view into a larger buffer and must not be modified. */
 export type JournalRecord = NewRecord & { seq: JournalSeq }
-/** A place between two groups: seq of the last record so far, 0 for none, and the chain head after it (32 bytes). */
-export type ChainPoint = { seq: JournalSeq; head: Uint8Array }
 /** Where a group ended, and the receipt signature that it is stored with (64 bytes). */
 export type Appended = { seq_last: JournalSeq; head: Uint8Array; signature: Uint8Array }
 
@@ -16,6 +14,8 @@ export type GroupAuthor = { epoch: number; statement_key: Uint8Array; certificat
 /** `seed` is the statement key's. Secret. */
 export type GroupSigner = GroupAuthor & { venue: Uint8Array; seed: Uint8Array }
 
+/** Records of whole groups in order, and the point after the last. */
+export type RecordBatch = { records: JournalRecord[]; end: ChainPoint }
 /** A group as stored; the point is the one after it, and the signature covers it and the root. */
 export type StoredGroup = ChainPoint & { root: Uint8Array; signature: Uint8Array; records: JournalRecord[] }
 export type SignedGroup = StoredGroup & { author: GroupAuthor }
@@ -43,12 +43,12 @@ export interface Journal {
    * chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal.
    */
   read(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord>
-  /** Like `read`, in arrays: replay then does not await each record. The chain must pass `passing`, ascending. */
+  /** Like `read`, in whole groups: replay then does not await each record. The chain must pass `passing`, ascending. */
   readBatches(
     from_seq: JournalSeq,
     head_before?: Uint8Array,
     passing?: readonly ChainPoint[],
-  ): AsyncIterable<JournalRecord[]>
+  ): AsyncIterable<RecordBatch>
   /** Groups that end after `from`, which must be a place in this journal, with the proof of their author. */
   readGroups(from: ChainPoint): AsyncIterable<SignedGroup[]>
   /** Durable end: seq of the last record (0 when empty) and the head after it. */
@@ -120,6 +120,8 @@ export type Chunk = {
   groups: Uint8Array
   last: boolean
   from: { point: ChainPoint; author: GroupAuthor } | undefined
+  /** The place after them. */
+  end: ChainPoint
 }
 
 export type Reply =

@@ -5,7 +5,8 @@ import { crc32 } from 'node:zlib'
 import { ByteReader, ByteWriter, u16At, u32At, uintAt } from '../../protocol/byte_stream'
 import { concatBytes } from '../../protocol/bytes'
 import { fixed, struct, tryDecode, u16, u32, uint, type ValueOf, zeros } from '../../protocol/codec'
-import type { ChainPoint, JournalRecord, NewRecord, StoredGroup } from './contract'
+import type { ChainPoint } from '../../protocol/units'
+import type { JournalRecord, NewRecord, StoredGroup } from './contract'
 import { SECTOR_BYTES } from './segment_header'
 
 /** The records of one append: what the chain hashes. The trailer follows, the receipt signature of the group. */

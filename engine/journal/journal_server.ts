@@ -132,4 +132,9 @@ export class JournalServer {
   }
 }
 
-const nothing = (): Chunk => ({ groups: new Uint8Array(0), last: true, from: undefined })
+const nothing = (): Chunk => ({
+  groups: new Uint8Array(0),
+  last: true,
+  from: undefined,
+  end: { seq: 0, head: new Uint8Array(32) },
+})

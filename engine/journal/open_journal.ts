@@ -1,10 +1,10 @@
 /** Opens the journal: locks its folder, starts its worker and posts requests to it. */
 
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import { groupBytesMax, PROOF_BYTES } from './commit_queue'
 import {
   type Appended,
-  type ChainPoint,
   type Chunk,
   fromFailure,
   type GroupSigner,
@@ -13,6 +13,7 @@ import {
   type JournalOptions,
   type JournalRecord,
   type NewRecord,
+  type RecordBatch,
   type Reply,
   type Request,
   type SignedGroup,
@@ -180,20 +181,20 @@ class WorkerJournal implements Journal {
   }
 
   async *read(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord, void, undefined> {
-    for await (const records of this.readBatches(from_seq, head_before)) yield* records
+    for await (const { records } of this.readBatches(from_seq, head_before)) yield* records
   }
 
   async *readBatches(
     from_seq: number,
     head_before?: Uint8Array,
     passing: readonly ChainPoint[] = [],
-  ): AsyncGenerator<JournalRecord[], void> {
+  ): AsyncGenerator<RecordBatch, void> {
     const before = head_before === undefined ? [] : [{ seq: from_seq - 1, head: head_before }]
     const expected = [...before, ...passing.filter(({ seq }) => seq >= from_seq)]
-    for await (const { groups } of this.chunks(from_seq, expected)) {
+    for await (const { groups, end } of this.chunks(from_seq, expected)) {
       const records: JournalRecord[] = []
       readRecords(groups, from_seq, records)
-      if (records.length > 0) yield records
+      if (records.length > 0) yield { records, end }
     }
   }
 

@@ -1,8 +1,9 @@
 /** Reads durable groups in order, verifies every byte, and finds where the journal ends. */
 
 import { join } from 'node:path'
+import type { ChainPoint } from '../../protocol/units'
 import { releaseBytes } from '../memory/release_bytes'
-import { type ChainPoint, type Chunk, JournalDamaged } from './contract'
+import { type Chunk, JournalDamaged } from './contract'
 import { disk, writeWhole } from './disk'
 import { listSegments, loadSegment, syncFolder } from './segment_files'
 import type { SegmentHeader } from './segment_header'
@@ -82,7 +83,7 @@ export function readSegments(
       while (bytes < CHUNK_BYTES) {
         const { seq, head } = at
         const plain = step()
-        if (plain === undefined) return { groups: concat(parts, bytes), last: true, from }
+        if (plain === undefined) return { groups: concat(parts, bytes), last: true, from, end: placeOf(at) }
         if (plain === 'switched') {
           if (bytes > 0) break
           continue
@@ -93,11 +94,13 @@ export function readSegments(
         parts.push(plain)
         bytes += plain.length
       }
-      return { groups: concat(parts, bytes), last: false, from }
+      return { groups: concat(parts, bytes), last: false, from, end: placeOf(at) }
     },
     stop,
   }
 }
+
+const placeOf = ({ seq, head }: Position): ChainPoint => ({ seq, head })
 
 /** The last known place before `from_seq` in the segment. */
 function startOf(segment: SegmentHeader, starts: readonly Start[], from_seq: number): Position {

@@ -1,8 +1,9 @@
 /** Writes frames to the current segment, prepares the spare file and switches to the next segment. */
 
 import { join } from 'node:path'
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import type { ChainPoint, GroupAuthor } from './contract'
+import type { GroupAuthor } from './contract'
 import { disk, writeFileWhole, writeWhole } from './disk'
 import { FRAME_HEADER_BYTES, frameBytes, sealFrame } from './frame'
 import { SPARE_NAME, segmentName, syncFolder, UNFINISHED_SPARE_NAME } from './segment_files'

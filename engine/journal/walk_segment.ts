@@ -1,7 +1,8 @@
 /** Classifies the next bytes of a segment: a frame, the end, a torn write, or damage. */
 
 import { isZeroRange } from '../../protocol/bytes'
-import { type ChainPoint, JournalDamaged } from './contract'
+import type { ChainPoint } from '../../protocol/units'
+import { JournalDamaged } from './contract'
 import { advance, decodeFrameHeader, FRAME_HEADER_BYTES, frameBytes, unsealFrame } from './frame'
 import { SECTOR_BYTES, type SegmentHeader, type SegmentKeys } from './segment_header'
 

@@ -1,7 +1,8 @@
 /** Stores public facts that are not part of the state: landed batches, builds, daily statistics. */
 
 import { encodeBase58 } from '../../protocol/base58'
-import type { JournalSeq } from '../../protocol/units'
+import { toHex } from '../../protocol/bytes'
+import type { ChainPoint, JournalSeq } from '../../protocol/units'
 import type { Fill, SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
 import { LIMITS, MS_PER_DAY } from '../limits'
@@ -122,6 +123,7 @@ const FACT_COMMANDS: readonly Command['kind'][] = [
   'closed',
   'decided',
 ]
+const START = { seq: 0, head: '00'.repeat(32) }
 const NO_BATCHES: Transparency['batches'] = { closed: 0, matched: 0, void: 0, since_slot: 0 }
 
 export class PublicFacts {
@@ -129,10 +131,14 @@ export class PublicFacts {
   readonly builds: Builds
   readonly statistics: DailyStatistics
   private readonly rows: SealedRows
+  /** Facts of the group whose end is not known yet. */
+  private readonly unsealed: (() => void)[] = []
 
   /** @param dir folder, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
     this.rows = new SealedRows(dir, key)
+    // Whoever removed the point would otherwise have every fact counted twice.
+    if (this.rows.get('point') === undefined) this.rows.clear()
     this.landed = new LandedBatches(this.rows)
     this.builds = new Builds(this.rows)
     this.statistics = new DailyStatistics(this.rows)
@@ -143,17 +149,24 @@ export class PublicFacts {
     return this.rows.get('batches') ?? NO_BATCHES
   }
 
-  /** Journal seq up to which facts are recorded; 0 = rebuild from the start. */
-  watermark(): JournalSeq {
-    return this.rows.get<number>('watermark') ?? 0
+  /** The point of the journal up to which facts are stored; a journal without it is not the one of these facts. */
+  point(): ChainPoint {
+    const { seq, head } = this.rows.get<{ seq: number; head: string }>('point') ?? START
+    return { seq, head: Uint8Array.fromHex(head) }
   }
+
+  /** Journal seq up to which facts are stored; 0 = rebuild from the start. */
+  watermark = (): JournalSeq => this.rows.get<{ seq: number }>('point')?.seq ?? 0
 
   /** Whether record() needs the events of such commands: only hashing emits fill.matched. */
   static wantsEvents(kind: Command['kind']): boolean {
     return kind === 'hashed'
   }
 
-  /** Records one durable command with its events and the current build; ignores seqs up to the watermark. */
+  /**
+   * Records one durable command with its events and the current build, which `seal` stores; ignores seqs up to the
+   * watermark.
+   */
   record(
     seq: JournalSeq,
     command: Command,
@@ -163,7 +176,7 @@ export class PublicFacts {
     const filled = DailyStatistics.concerns(events)
     if (!filled && !FACT_COMMANDS.includes(command.kind)) return
     if (seq <= this.watermark()) return
-    this.rows.together(() => {
+    this.unsealed.push(() => {
       if (filled) this.statistics.record(events)
       if (command.kind === 'batch_stage') this.landed.record(command.stage)
       if (command.kind === 'spent_restored') {
@@ -173,14 +186,27 @@ export class PublicFacts {
       if (command.kind === 'epoch_opened' && build !== undefined) {
         this.builds.opened({ ...build, from_slot: command.slot })
       }
-      this.rows.set('watermark', seq)
     })
   }
 
-  /** Sets the watermark to `seq` and makes the facts durable, as a boot from a snapshot of `seq` requires. */
-  mark(seq: JournalSeq): void {
-    this.rows.set('watermark', seq)
+  /** Ends a journal group: stores its facts, which belong to the journal with this head and to no other. */
+  seal(point: ChainPoint): void {
+    if (this.unsealed.length === 0) return
+    const facts = this.unsealed.splice(0)
+    this.rows.together(() => {
+      for (const write of facts) write()
+      this.setPoint(point)
+    })
+  }
+
+  /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. */
+  mark(point: ChainPoint): void {
+    this.setPoint(point)
     this.rows.sync()
+  }
+
+  private setPoint({ seq, head }: ChainPoint): void {
+    this.rows.set('point', { seq, head: toHex(head) })
   }
 
   private countBatch(command: Command): void {

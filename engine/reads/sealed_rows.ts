@@ -43,6 +43,11 @@ export class SealedRows {
     this.known.delete(name)
   }
 
+  clear(): void {
+    this.db.run('DELETE FROM facts')
+    this.known.clear()
+  }
+
   /** Runs `work` in one transaction. */
   together(work: () => void): void {
     try {

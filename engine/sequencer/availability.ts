@@ -5,27 +5,10 @@ import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
 import type { ChainPort } from '../ports'
-
-/** Meaning of each reason for readers of the status, with the next step. */
-const HALT_TEXT: Record<HaltReason, string> = {
-  vault_frozen: 'the vault is frozen: funds leave by escape on chain',
-  vault_paused: 'the vault is paused by its admin',
-  forked:
-    'another instance opened an epoch, or wrote to its journal, that this journal does not know: keep the instance that holds the epoch and stop this one; if its disk is lost, restore from the chain',
-  rolled_back:
-    'the chain is ahead of this journal: restore a backup whose head matches, or restore from the chain',
-  root_mismatch:
-    "the note tree on chain, or what was spent, differs from the venue's: restore from the chain if it stays so",
-  program_error: 'the vault program rejected a settlement batch: inspect it before restarting',
-}
+import { ENGINE_REASONS, reasonText, reasonWord } from './reasons'
 
 /** Why no command is acknowledged for a while, not even a cancel. */
 export type Barred = 'lease_lost' | 'commit_reorged' | 'unanchored'
-const BARRED_TEXT: Record<Barred, string> = {
-  lease_lost: 'the chain has not shown lately that this instance holds the epoch: look at its RPC providers',
-  commit_reorged: 'the chain rolled a decided commit back: it is sent until it is confirmed again',
-  unanchored: 'the journal position on chain is too old: look at the fee payer and the RPC providers',
-}
 
 /** Why this instance acknowledges no command until it is restarted, not even a cancel. */
 export type StopReason =
@@ -37,26 +20,6 @@ export type StopReason =
   | 'self_check'
   | 'journal_failed'
   | 'exits_disproved'
-const STOP_TEXT: Record<StopReason, string> = {
-  forked: HALT_TEXT.forked,
-  rolled_back: HALT_TEXT.rolled_back,
-  chain_unknown: 'the chain does not know what this journal finalized: it is another chain or was reset',
-  tail_unsigned:
-    'records behind the position on chain are not signed by the instance that holds the epoch: put back the newest disk that this venue wrote, or restore from the chain',
-  restore_incomplete:
-    "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
-  self_check: 'clients reject this machine, so it opens no epoch',
-  journal_failed: 'the journal failed: the process exits',
-  exits_disproved:
-    'batches held exits that were never requested: the process exits, to start again without them',
-}
-
-const DISK_FULL_TEXT = `disk_full: less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume: free some or make it larger; cancels and withdrawals go on`
-
-const HISTORY_STALLED_TEXT =
-  'history_stalled: the disk takes no writes of the read models, which are repeated: look at its space and errors'
-const DAMAGE_TEXT =
-  'trading goes on, and a start that needs the file fails: keep this process running and put the file back from a backup'
 
 /** Trading continues without the read models and with damaged old files. */
 type FilesHealth = {
@@ -105,7 +68,7 @@ export class Availability {
   }
   /** @param details public facts beside the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
-    this.stopped ??= [reason, STOP_TEXT[reason], ...details].join(': ')
+    this.stopped ??= reasonText(reason, ...details)
   }
   isStopped(): boolean {
     return this.stopped !== undefined
@@ -145,22 +108,22 @@ export class Availability {
     const reopens_slot = this.reopensSlot()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const { files } = this
-    const all = [
-      ...(this.serving || this.draining || this.stopped !== undefined ? [] : ['the epoch is not open yet']),
+    const own = [
+      ...(this.serving || this.draining || this.stopped !== undefined ? [] : [reasonText('opening')]),
       ...(this.stopped === undefined ? [] : [this.stopped]),
-      ...(this.halted === undefined ? [] : [HALT_TEXT[this.halted]]),
-      ...(stalled ? ['the chain view does not advance; nothing expires meanwhile'] : []),
-      ...(reopens_slot === undefined ? [] : ['reopening: the chain stalled; cancels continue']),
-      ...(this.draining ? ['draining for a restart'] : []),
-      ...(files.isFull() ? [DISK_FULL_TEXT] : []),
-      ...(files.isHistoryBroken()
-        ? ['the read models failed: restart to rebuild them from the journal']
-        : []),
-      ...(files.isHistoryStalled() ? [HISTORY_STALLED_TEXT] : []),
-      ...files.damage().map((file) => `file_damaged: ${file}: ${DAMAGE_TEXT}`),
-      ...(barred === undefined ? [] : [`${barred}: ${BARRED_TEXT[barred]}`]),
-      ...reasons,
+      ...(this.halted === undefined ? [] : [reasonText(this.halted)]),
+      ...(stalled ? [reasonText('chain_stalled')] : []),
+      ...(reopens_slot === undefined ? [] : [reasonText('reopening')]),
+      ...(this.draining ? [reasonText('draining')] : []),
+      ...(files.isFull() ? [reasonText('disk_full')] : []),
+      ...(files.isHistoryBroken() ? [reasonText('history_failed')] : []),
+      ...(files.isHistoryStalled() ? [reasonText('history_stalled')] : []),
+      ...files.damage().map((file) => `file_damaged: ${file}: ${ENGINE_REASONS.file_damaged}`),
+      ...(barred === undefined ? [] : [reasonText(barred)]),
     ]
+    // A bare word of the chain's loops says nothing beside the engine's sentence about it.
+    const stated = new Set(own.map(reasonWord))
+    const all = [...own, ...reasons.filter((reason) => !stated.has(reason))]
     const matching = this.matching()
     const ready =
       matching === 'running' &&

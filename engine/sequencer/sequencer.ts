@@ -4,7 +4,7 @@
  */
 
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
-import type { JournalSeq } from '../../protocol/units'
+import type { ChainPoint, JournalSeq } from '../../protocol/units'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Command, CommandBody } from '../commands'
 import type { Appended, GroupSigner, Journal, NewRecord } from '../journal/contract'
@@ -61,8 +61,8 @@ type SequencerPorts = {
   barred: () => RefusalCode | undefined
   /** Called with each durable entry, in seq order, before its answer is released. */
   durable: (entry: Entry) => void
-  /** Called after a group was released; the next group waits for the promise. */
-  released: () => Promise<void> | undefined
+  /** Called after a group was released, with the place after it; the next group waits for the promise. */
+  released: (end: ChainPoint) => Promise<void> | undefined
   /** The journal failed or a decision contradicted the state: the process must exit. */
   fatal: (error: Error) => void
 }
@@ -183,7 +183,7 @@ export class Sequencer {
         throw new Error('the journal numbers records differently')
       }
       this.release(group, appended, tree)
-      await this.ports.released()
+      await this.ports.released({ seq: appended.seq_last, head: appended.head })
     } catch (error) {
       this.fail(error as Error)
       for (const entry of group) entry.settle.reject(this.failure!)

@@ -1,6 +1,7 @@
 /** Makes the next snapshot from the last one and the journal records since, and finds the segments it makes unneeded. */
 
-import type { ChainPoint, JournalRecord } from '../journal/contract'
+import type { ChainPoint } from '../../protocol/units'
+import type { JournalRecord } from '../journal/contract'
 import { readRecords } from '../journal/frame'
 import { readSegments } from '../journal/read_segments'
 import { listSegments } from '../journal/segment_files'

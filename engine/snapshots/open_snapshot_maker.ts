@@ -1,7 +1,7 @@
 /** Opens the snapshot thread and declares its interface and messages. */
 
+import type { ChainPoint } from '../../protocol/units'
 import type { Covered } from '../commands'
-import type { ChainPoint } from '../journal/contract'
 import { StoreDamaged } from '../stores/part_file'
 
 /** Folders of journal and snapshots, and the keys and parameters to read and replay them. */

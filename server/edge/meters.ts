@@ -76,6 +76,7 @@ function counter(name: string, help: string, value: number, labels?: Record<stri
 /** Values that no single message moves, or that the chain shows anyway. */
 const EXACT: ReadonlySet<string> = new Set([
   ...['tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_snapshot_failures', 'tacit_accounts'],
+  ...['tacit_ready', 'tacit_reason'],
   ...['tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'],
 ])
 

@@ -172,7 +172,7 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   expect(open.venue.status()).toMatchObject({
     ready: false,
     draining: true,
-    reasons: ['draining for a restart'],
+    reasons: ['draining: the venue finishes its batches for a restart'],
   })
   // The lease is given back, so not even a cancel is taken.
   const late = [alice.cancelAll()]

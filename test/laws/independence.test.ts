@@ -192,7 +192,7 @@ const METRICS: Record<string, Shown> = {
     'tacit_disk_free_bytes',
     'tacit_files_damaged',
   ),
-  ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms'),
+  ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_ready', 'tacit_reason'),
   ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
 }
 

@@ -196,7 +196,7 @@ test('filling in a value leaves every other line as it is', () => {
 })
 
 test("the guide's command writes the secrets for their owner alone", () => {
-  const guide = readFileSync(join(ROOT, 'docs/operator.md'), 'utf8')
+  const guide = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
   const command = guide
     .split('\n')
     .find((line) => line.includes('> secrets.env') || line.includes('secrets.env  '))

@@ -1,4 +1,4 @@
-/** Runs every `bun run program` line of docs/operator.md as printed, in order, with a multisig as admin from the start. */
+/** Runs every `bun run program` line of docs/operations.md as printed, in order, with a multisig as admin from the start. */
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { withChain } from '../kit/chain/chain_folder'
 import { MULTISIG_ADDRESS, OperatorDesk } from '../kit/program_command'
 
 const ROOT = join(import.meta.dir, '../..')
-const GUIDE = readFileSync(join(ROOT, 'docs/operator.md'), 'utf8')
+const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
 const LINES = GUIDE.split('\n').filter((line) => line.startsWith('bun run program '))
 
 /** Where the other commands of the guide are run. */

@@ -19,7 +19,7 @@ export function lintSettings(compose: string, environment: YamlMap): string[] {
   const faults: string[] = []
   if (/^ +image: +'?SET_ME/m.test(compose))
     faults.push(
-      `image: still ${UNSET}; build and push it (docs/operator.md), then --set image=NAME@sha256:DIGEST`,
+      `image: still ${UNSET}; build and push it (docs/operations.md), then --set image=NAME@sha256:DIGEST`,
     )
   const judged: Record<string, string> = {}
   for (const [name, value] of environment) {

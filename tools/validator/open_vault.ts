@@ -1,4 +1,4 @@
-/** Funds the accounts of a test cluster and opens the vault with the operator's commands (docs/operator.md). */
+/** Funds the accounts of a test cluster and opens the vault with the operator's commands (docs/operations.md). */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

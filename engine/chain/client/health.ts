@@ -7,9 +7,13 @@ import type { ChainClient } from './chain_client'
 import { VaultUnreadable } from './read_vault'
 import { type Answer, backoffMs, ChainUnavailable, type RpcPool } from './rpc_pool'
 
+type LoopReason = Extract<SettlementReason, 'rpc_unreachable' | 'internal_error'>
+
 /** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
   private readonly reported = new Set<SettlementReason>()
+  /** By loop: why its last step failed. The success of another loop says nothing about it. */
+  private readonly failing = new Map<object, LoopReason>()
   private readonly watched = new Map<SettlementReason, () => boolean>()
   /** By fact and provider: since when its answers deviate without a break, and for how long they did at the last one. */
   private readonly deviating = new Map<
@@ -27,6 +31,15 @@ export class ChainHealth {
   set(reason: SettlementReason, present: boolean): void {
     if (present) this.reported.add(reason)
     else this.reported.delete(reason)
+  }
+
+  /** For one loop: tells why its last step failed, undefined once it succeeds or ends. */
+  reporter(): (reason: LoopReason | undefined) => void {
+    const loop = {}
+    return (reason) => {
+      if (reason === undefined) this.failing.delete(loop)
+      else this.failing.set(loop, reason)
+    }
   }
 
   /** Evaluates `present` whenever the reasons are read, so that a loop that hangs cannot hide its delay. */
@@ -83,7 +96,9 @@ export class ChainHealth {
     const agreeing = this.rpc.hosts.length - missing.size
     const quorum: SettlementReason[] = agreeing < this.rpc.quorum ? ['no_quorum'] : []
     const watched = [...this.watched].flatMap(([reason, present]) => (present() ? [reason] : []))
-    return [...new Set([...this.reported, ...watched, ...quorum, ...providers])].sort()
+    return [
+      ...new Set([...this.reported, ...this.failing.values(), ...watched, ...quorum, ...providers]),
+    ].sort()
   }
 }
 
@@ -95,17 +110,18 @@ export async function supervise(
   { rpc, health }: Pick<ChainClient, 'rpc' | 'health'>,
   step: () => Promise<boolean>,
 ): Promise<void> {
+  const report = health.reporter()
   for (let failures = 0; !rpc.closed; ) {
     try {
-      if (!(await step())) return
+      const goes_on = await step()
+      report(undefined)
+      if (!goes_on) return
       failures = 0
-      health.set('rpc_unreachable', false)
-      health.set('internal_error', false)
     } catch (error) {
       if (rpc.closed) return
       const outside =
         error instanceof ChainUnavailable || error instanceof VaultUnreadable || isSolanaError(error)
-      health.set(outside ? 'rpc_unreachable' : 'internal_error', true)
+      report(outside ? 'rpc_unreachable' : 'internal_error')
       await rpc.sleep(backoffMs(failures++))
     }
   }

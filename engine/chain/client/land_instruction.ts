@@ -42,27 +42,33 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const { signed } = built
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
-    const landed = await untilFinalized(client, signed, end_ms).catch((error: unknown) => {
-      const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
-      if (!rejected || !plan.retried?.includes(rejected)) throw error
-    })
+    const report = client.health.reporter()
+    const landed = await untilFinalized(client, signed, end_ms, report)
+      .catch((error: unknown) => {
+        const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
+        if (!rejected || !plan.retried?.includes(rejected)) throw error
+      })
+      .finally(() => report(undefined))
     if (landed !== undefined) return { ...landed, signature }
   }
   throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')
 }
+
+type Report = ReturnType<ChainClient['health']['reporter']>
 
 /** The slot in which it landed, once that is finalized; undefined when it can no longer land. */
 async function untilFinalized(
   client: ChainClient,
   signed: SignedTransaction,
   end_ms: number,
+  report: Report,
 ): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
   let confirmed_ms: number | undefined
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
     // Read after the height: a signature unknown past its last valid height can no longer land.
-    const status = await statusOf(client, signed)
+    const status = await statusOf(client, signed, report)
     if (status.kind === 'failed') {
       if (status.failure.kind === 'program' && status.final) throw new ChainProgramError(status.failure)
       if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
@@ -84,14 +90,18 @@ async function untilFinalized(
 }
 
 /** Undecided when the chain is unreachable, which says nothing about bytes that are already sent. */
-async function statusOf(client: ChainClient, { signature }: SignedTransaction): Promise<AgreedStatus> {
+async function statusOf(
+  client: ChainClient,
+  { signature }: SignedTransaction,
+  report: Report,
+): Promise<AgreedStatus> {
   try {
     const [status] = await agreedStatuses(client, [signature])
-    client.health.set('rpc_unreachable', false)
+    report(undefined)
     return status!
   } catch (error) {
     if (!(error instanceof ChainUnavailable)) throw error
-    client.health.set('rpc_unreachable', true)
+    report('rpc_unreachable')
     return { kind: 'undecided' }
   }
 }

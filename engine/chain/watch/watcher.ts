@@ -47,10 +47,11 @@ export class Watcher {
     }
     const { slot } = client.view.now()
     if (slot - this.exits_slot < LIMITS.exits_look_slots) return
-    this.exits_slot = slot
     const batches = client.rpc.reached(finalized.map(({ value }) => value.config.last_batch))
     if (batches !== undefined) await exits.follow(batches)
     await this.audit()
+    // A look that failed is repeated at once, so that no step without one makes the chain seem reachable.
+    this.exits_slot = slot
   }
 
   private async read(level: 'confirmed' | 'finalized'): Promise<Answer<VaultSnapshot>[]> {

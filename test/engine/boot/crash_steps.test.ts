@@ -145,7 +145,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
         ? createState(FIXED_HASH_SEED)
         : decodeState(snapshot.blocks(), FIXED_HASH_SEED, 1_000)
     const replayer = new Replayer(state)
-    for await (const records of journal.readBatches((snapshot?.seq ?? 0) + 1, snapshot?.head))
+    for await (const { records } of journal.readBatches((snapshot?.seq ?? 0) + 1, snapshot?.head))
       for (const record of records) replayer.apply(record)
     expect(checkState(vault_config, state)).toBeUndefined()
     expect(state.settlement.queue_capacity).toBeGreaterThanOrEqual(promised.capacity)

@@ -179,3 +179,37 @@ test('read models that are ahead of the journal are of another disk, and are reb
     [3, 'order.accepted'],
   ])
 })
+
+test('read models of another fork are rebuilt from the journal, though they are no longer than it', async () => {
+  const first = await site.open()
+  const trader = await Trader.provisioned(first, 'alice')
+  const orders = [1, 2, 3].map(() => trader.place(trader.deposit('quote', 200_000_000n)))
+  await first.chain.finalizeLeaves()
+  await first.venue.place('alice', orders[0]!)
+  await first.close()
+  cpSync(site.dir, `${site.dir}-kept`, { recursive: true })
+  const before = structuredClone(site.ledger.config)
+  const lost = await site.open()
+  await lost.venue.place('alice', orders[1]!)
+  await lost.close()
+  const ofFork = ['history', 'facts'].map((name) => [`${site.dir}/${name}`, `${site.dir}-${name}`] as const)
+  for (const [from, to] of ofFork) cpSync(from, to, { recursive: true })
+  rmSync(site.dir, { recursive: true })
+  cpSync(`${site.dir}-kept`, site.dir, { recursive: true })
+  site.ledger.config = before
+  const won = await site.open()
+  await won.venue.place('alice', orders[2]!)
+  await won.close()
+  for (const [to, from] of ofFork) {
+    rmSync(to, { recursive: true })
+    cpSync(from, to, { recursive: true })
+    rmSync(from, { recursive: true })
+  }
+  rmSync(`${site.dir}-kept`, { recursive: true })
+
+  const mixed = await site.open()
+  const known = orders.map(({ order_id }) => mixed.venue.order('alice', order_id))
+  expect((await known[0]!).status).toBe('accepted')
+  expect((await refusalOf(known[1]!)).code).toBe('order_unknown')
+  expect((await known[2]!).status).toBe('accepted')
+})

@@ -296,6 +296,23 @@ test('loops whose reads fail report an unreachable chain until they succeed', as
   await world.close()
 }, 20_000)
 
+test('a loop that fails is reported while others succeed', async () => {
+  const world = await VaultWorld.open()
+  await world.boot()
+  const isReported = () => world.port.health().reasons.includes('rpc_unreachable')
+  // Exits alone are read so; the other loops go on.
+  world.chain.faults.rpc = (method) => (method === 'getProgramAccounts' ? { status: 503 } : undefined)
+  while (!isReported()) await Bun.sleep(1)
+  const slot = world.port.view().slot
+  while (world.port.view().slot < slot + 20) {
+    await Bun.sleep(1)
+    expect(isReported()).toBe(true)
+  }
+  world.chain.faults.rpc = undefined
+  while (isReported()) await Bun.sleep(1)
+  await world.close()
+}, 20_000)
+
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
   let now_ms = 0
   const world = await VaultWorld.open()

@@ -1,10 +1,12 @@
 /** Makes events as the engine emits them, and folders to keep a history in. */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { History, OrderFilter, Owned } from '../../../engine/history/contract'
 import { withTexts } from '../../../engine/history/event_text'
 import { openHistory } from '../../../engine/history/open_history'
+import type { ChainPoint } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 
 export const KEY = new Uint8Array(32).fill(5)
@@ -19,6 +21,12 @@ export async function withFolder(body: (dir: string) => Promise<void>): Promise<
     rmSync(dir, { recursive: true, force: true })
   }
 }
+
+/** The place behind the record `seq` of a journal that exists here only by its heads. */
+export const pointAt = (seq: number): ChainPoint => ({
+  seq,
+  head: new Bun.CryptoHasher('sha256').update(`${seq}`).digest(),
+})
 
 /** The history with what it reads as objects. */
 export type ParsedHistory = ReturnType<typeof parsed>
@@ -35,8 +43,11 @@ function parsed(history: History) {
     found === undefined ? undefined : { account_id: found.account_id, data: JSON.parse(found.text) }
   return {
     history,
-    record: (seq: number, events: { account_id: string; event: wire.AccountEvent }[]) =>
-      history.record(seq, withTexts(events)),
+    /** One record, which is a group of its own. */
+    record(seq: number, events: { account_id: string; event: wire.AccountEvent }[]) {
+      history.record(seq, withTexts(events))
+      history.seal(pointAt(seq))
+    },
     watermark: () => history.watermark(),
     backlog: () => history.backlog(),
     seqFirst: (account_id: string) => history.seqFirst(account_id),

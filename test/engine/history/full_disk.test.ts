@@ -9,7 +9,7 @@ import { writeGently } from '../../../engine/history/write_gently'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
-import { id, KEY, open, order, Recorder, withFolder } from './account_events'
+import { id, KEY, open, order, pointAt, Recorder, withFolder } from './account_events'
 
 const until = async (holds: () => boolean) => {
   while (!holds()) await Bun.sleep(5)
@@ -33,12 +33,12 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
     )
     const { page_count } = db.query<{ page_count: number }, []>('PRAGMA page_count').get()!
     db.run(`PRAGMA max_page_count = ${page_count}`)
-    const recorder = new Recorder({ record: () => undefined } as never)
+    const recorder = new Recorder({ record: () => undefined, seal: () => undefined } as never)
     const events = Array.from({ length: 300 }, (_, n) => ({
       account_id: 'alice',
       event: recorder.event('alice', 'order.accepted', order(n + 1, 'accepted')),
     }))
-    writes.push({ op: 'write', accounts: linesOf(withTexts(events)), watermark: 300 })
+    writes.push({ op: 'write', accounts: linesOf(withTexts(events)), point: pointAt(300) })
     await writes.idle()
     expect(log).toEqual(['stalled', 'stalled', 'written 300'])
     db.close()

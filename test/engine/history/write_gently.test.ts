@@ -1,6 +1,8 @@
 /** The history's thread writes in small pieces, and never two things at a time. */
+
 import { expect, test } from 'bun:test'
 import { writeGently } from '../../../engine/history/write_gently'
+import type { ChainPoint } from '../../../protocol/units'
 
 /** Batches of `steps` steps of 0.6 ms each; the thread rests until `wake` is called. */
 function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
@@ -8,12 +10,12 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
   let now_ms = 0
   let wake = () => {}
   const writer = {
-    write(_: unknown, watermark: number) {
+    write(_: unknown, { seq }: ChainPoint) {
       let left = steps
       return () => {
         now_ms += 0.6
         if (steps - left === fails_at) throw new Error('full')
-        log.push(`step ${watermark}`)
+        log.push(`step ${seq}`)
         return --left > 0
       }
     },
@@ -35,7 +37,8 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
     () => log.push('failed'),
     pace,
   )
-  const push = (watermark: number) => writes.push({ op: 'write', accounts: [], watermark })
+  const push = (seq: number) =>
+    writes.push({ op: 'write', accounts: [], point: { seq, head: new Uint8Array(32) } })
   return { log, writes, push, wake: () => wake() }
 }
 

@@ -95,7 +95,7 @@ test('reading may follow on from a chain head and from no other', async () => {
     const journal = await open(dir)
     const read = async (from_seq: number, head: Uint8Array) => {
       let count = 0
-      for await (const batch of journal.readBatches(from_seq, head)) count += batch.length
+      for await (const { records } of journal.readBatches(from_seq, head)) count += records.length
       return count
     }
     expect(await read(5, ends[1]?.head as Uint8Array)).toBe(2)

@@ -35,7 +35,8 @@ async function writeAndKill(dir: string, seed: number, lines: number): Promise<P
 
 async function readFrom(journal: Journal, from_seq: number, head: string): Promise<JournalRecord[]> {
   const found: JournalRecord[] = []
-  for await (const batch of journal.readBatches(from_seq, Uint8Array.fromHex(head))) found.push(...batch)
+  for await (const { records } of journal.readBatches(from_seq, Uint8Array.fromHex(head)))
+    found.push(...records)
   return found
 }
 

@@ -10,6 +10,7 @@ import type { AccountEventOut } from '../../../engine/machine/state/outcome'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
 import { TestSite } from '../../kit/venue/open_test_venue'
+import { pointAt } from '../history/account_events'
 
 const DAY = 86_400_000
 const KEY = new Uint8Array(32).fill(5)
@@ -38,7 +39,9 @@ test('a day is told only after a whole day more, and only when enough accounts t
   const day = 20_000 * DAY
   const crowd = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', day + 5))
   facts.record(1, hashed, [...crowd, fill('f', 'sell', '50', day + 5)], undefined)
+  facts.seal(pointAt(1))
   facts.record(2, hashed, [fill('a', 'buy', '7', day - DAY), fill('b', 'sell', '7', day - DAY)], undefined)
+  facts.seal(pointAt(2))
   expect(facts.statistics.published(day + 2 * DAY - 1).map((one) => one.fills)).toEqual([null])
   const shown = facts.statistics.published(day + 2 * DAY)
   expect(shown).toEqual([
@@ -52,7 +55,9 @@ test('a record that comes again counts once', () => {
   const facts = new PublicFacts(folder(), KEY)
   const events = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', DAY))
   facts.record(4, hashed, events, undefined)
+  facts.seal(pointAt(4))
   facts.record(4, hashed, events, undefined)
+  facts.seal(pointAt(4))
   expect(facts.statistics.published(4 * DAY)[0]).toMatchObject({ fills: 5 })
   facts.close()
 })
@@ -73,7 +78,10 @@ test('closes and their outcomes count from the first opening on, each once, also
     closed,
   ]
   const record = () => {
-    for (const [at, command] of commands.entries()) facts.record(at + 1, command, [], undefined)
+    for (const [at, command] of commands.entries()) {
+      facts.record(at + 1, command, [], undefined)
+      facts.seal(pointAt(at + 1))
+    }
   }
   record()
   const counted = { closed: 3, matched: 1, void: 1, since_slot: 70 }
@@ -91,8 +99,9 @@ test('rows that someone else wrote are lost, not believed', () => {
   const signature = new Uint8Array(64).fill(1)
   const stage = { batch_id: 1, stage: 'finalized', signature, slot: 9 } as const
   facts.record(7, { kind: 'batch_stage', stage, unix_ms: 0 }, [], undefined)
+  facts.seal(pointAt(7))
   expect(facts.landed.last()).toMatchObject({ batch: 1, slot: 9 })
-  facts.mark(8)
+  facts.mark(pointAt(8))
   facts.close()
   const disk = new Database(join(dir, 'facts.sqlite'))
   expect(disk.query('SELECT * FROM facts').all()).toHaveLength(3)

@@ -96,7 +96,7 @@ test('in a batch that a quorum shows as landed: the venue halts, also after a st
   await cross()
   await open.engine.pump.idle()
   await open.engine.sequencer.durable()
-  const reason = "the note tree on chain, or what was spent, differs from the venue's"
+  const reason = 'root_mismatch: the note tree on chain, or what was spent, differs'
   expect(open.venue.status().reasons[0]).toStartWith(reason)
   expect(open.fatal).toEqual([])
   await open.close()
