@@ -16,7 +16,7 @@ export * from './verify/index'
 export type { RefusalCode } from '../protocol/refusals'
 export type * from '../protocol/wire/trading'
 export { type EventStream, type EventStreamHandlers, followEvents } from './api/event_stream'
-export { type Transport, VenueClient, VenueProblem } from './api/venue_client'
+export { type Login, type Transport, VenueClient, VenueProblem, WrongAccount } from './api/venue_client'
 
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 
