@@ -2,6 +2,7 @@
 import type { RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
+import { MustStop } from './must_stop'
 
 /** A connection to one venue: `connect` gives a pinned one. */
 export type Transport = {
@@ -57,7 +58,7 @@ export type Login = wire.TokenRequest & {
  * The venue logs this credential in to an account of another key, whose holder reads every order: an operator can admit a
  * copy of the credential's hashes under a key of its own. Nothing was asked or sent under that token.
  */
-export class WrongAccount extends Error {
+export class WrongAccount extends MustStop {
   override readonly name = 'WrongAccount'
   constructor() {
     super(

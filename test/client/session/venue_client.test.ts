@@ -1,12 +1,12 @@
 /** The typed calls and the event stream against a real venue process, which is also killed under the stream. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type EventStream, followEvents } from '../../client/api/event_stream'
-import { type Login, VenueClient, VenueProblem, WrongAccount } from '../../client/api/venue_client'
-import { openChainAccess } from '../../client/chain/chain_access'
-import { identityOf, type VenueIdentity, verifyReceipt } from '../../client/verify/index'
-import { absorbEvent } from '../../client/wallet/absorb'
-import { commandBytes, type SentCommand } from '../../client/wallet/command_bytes'
+import { type EventStream, followEvents } from '../../../client/api/event_stream'
+import { type Login, VenueClient, VenueProblem, WrongAccount } from '../../../client/api/venue_client'
+import { openChainAccess } from '../../../client/chain/chain_access'
+import { identityOf, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
+import { absorbEvent } from '../../../client/wallet/absorb'
+import { commandBytes, type SentCommand } from '../../../client/wallet/command_bytes'
 import {
   dropRefused,
   prepareCancel,
@@ -15,16 +15,16 @@ import {
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
-} from '../../client/wallet/prepare'
-import { Wallet } from '../../client/wallet/wallet'
-import { fromHex } from '../../protocol/bytes'
-import { rootFromPath } from '../../protocol/notes/merkle_tree'
-import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../protocol/wire/trading'
-import { fundTrader } from '../faults/kit/fund_trader'
-import { openAccount } from '../faults/kit/open_account'
-import { USDC } from '../faults/kit/open_trader'
-import { VenueProcess } from '../faults/kit/venue_process'
-import { venueTransport } from '../faults/kit/venue_transport'
+} from '../../../client/wallet/prepare'
+import { Wallet } from '../../../client/wallet/wallet'
+import { fromHex } from '../../../protocol/bytes'
+import { rootFromPath } from '../../../protocol/notes/merkle_tree'
+import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../../protocol/wire/trading'
+import { fundTrader } from '../../faults/kit/fund_trader'
+import { openAccount } from '../../faults/kit/open_account'
+import { USDC } from '../../faults/kit/open_trader'
+import { VenueProcess } from '../../faults/kit/venue_process'
+import { venueTransport } from '../../faults/kit/venue_transport'
 
 const venue = new VenueProcess()
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
