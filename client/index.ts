@@ -15,8 +15,31 @@ export * from './verify/index'
 
 export type { RefusalCode } from '../protocol/refusals'
 export type * from '../protocol/wire/trading'
-export { type EventStream, type EventStreamHandlers, followEvents } from './api/event_stream'
-export { type Transport, VenueClient, VenueProblem } from './api/venue_client'
+export { type EventStream, type EventStreamHandlers, EventsMissing, followEvents } from './api/event_stream'
+export { type Login, type Transport, VenueClient, VenueProblem, WrongAccount } from './api/venue_client'
+
+// Sessions: all of it in one, with durable requests; and exact money as people write it.
+
+export { MustStop } from './api/must_stop'
+export { OtherVenue, type SessionVenue } from './session/live_venue'
+export {
+  NoNote,
+  Session,
+  SessionEnded,
+  type SessionOptions,
+  type SessionOrder,
+  type SessionWithdrawal,
+  type WalletStore,
+} from './session/session'
+export type { Outcome } from './session/settle'
+export {
+  formatAmount,
+  formatPrice,
+  InexactValue,
+  parseAmount,
+  parseOrderAmount,
+  parsePrice,
+} from './session/units'
 
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 

@@ -4,6 +4,21 @@
 export const STREAM_RETRY_FIRST_MS = 200
 export const STREAM_RETRY_MAX_MS = 5_000
 
+/** Longest silence of an open stream, beyond two heartbeats, before it counts as dead. */
+export const STREAM_SILENCE_MS = 1_000
+/** Heartbeats until a venue's `hello` says how often it sends them. */
+export const STREAM_HEARTBEAT_MS = 5_000
+/** First and longest wait before a request with an open outcome is asked for again, and how long that goes on. */
+export const SETTLE_RETRY_FIRST_MS = 50
+export const SETTLE_RETRY_MAX_MS = 2_000
+export const SETTLE_PATIENCE_MS = 30_000
+/** Slots in which an order of a session may trade unless it says otherwise. */
+export const ORDER_LIFE_SLOTS = 3_000
+/** Longest delay of absorbed events on their way into the wallet's file. */
+export const SESSION_SAVE_MS = 50
+/** Longest wait for the merge of notes that an order needs. */
+export const MERGE_MAX_MS = 300_000
+
 /** Longest TLS handshake with a venue. */
 export const HANDSHAKE_MS = 10_000
 /** Longest wait for one answer while evidence is collected. */

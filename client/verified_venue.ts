@@ -1,6 +1,7 @@
 /** Types the outcome of a verification: a venue with its pinned transport, or a failure with its transcript. */
 import type { Collateral } from '../protocol/tdx/collateral'
 import type { Attestation, Info } from '../protocol/wire/public'
+import { MustStop } from './api/must_stop'
 import type { Transport } from './api/venue_client'
 import type { EvidenceBundle } from './verify/evidence_bundle'
 import type { Transcript } from './verify/transcript'
@@ -26,7 +27,7 @@ export type ConnectOptions = {
 }
 
 /** The venue is rejected; `transcript` names the failed checks. Only public evidence was exchanged. */
-export class VerificationFailed extends Error {
+export class VerificationFailed extends MustStop {
   override readonly name = 'VerificationFailed'
   constructor(
     readonly transcript: Transcript,

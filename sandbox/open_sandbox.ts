@@ -1,6 +1,7 @@
 /** Runs a whole venue on one machine: simulated guest agent, embedded chain, demo account, and commands to try. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Login } from '../client/api/venue_client'
 import { newCredential } from '../client/wallet/account'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
@@ -9,7 +10,6 @@ import { fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
 import { appComposeText } from '../protocol/tdx/app_compose'
-import type { TokenRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/call_operator'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
@@ -92,12 +92,12 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
  * The demo trader's login, made as `tacit account request` makes one and admitted as `bun run account admit` does. It is kept
  * until the venue has another id; undefined while a venue that must not trade takes none.
  */
-async function demoLogin(running: Running, data_dir: string): Promise<TokenRequest | undefined> {
+async function demoLogin(running: Running, data_dir: string): Promise<Login | undefined> {
   const { enclave, operator, venue } = running
   const path = join(data_dir, DEMO_LOGIN_FILE)
   const { venue: venue_id } = venue.identity()
   const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined
-  if (kept?.venue === venue_id) return kept.login
+  if (kept?.venue === venue_id && kept.login.account_id !== undefined) return kept.login
   if (venue.status().matching === 'stopped') return undefined
   const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
   const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
@@ -161,12 +161,7 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
   }
 }
 
-function announce(
-  running: Running,
-  data_dir: string,
-  rpc_url: string,
-  login: TokenRequest | undefined,
-): void {
+function announce(running: Running, data_dir: string, rpc_url: string, login: Login | undefined): void {
   const { venue, enclave } = running
   const facts = factsOf(running, data_dir, rpc_url)
   writeFileSync(facts.certificate, enclave.tls.cert_pem)
@@ -176,7 +171,10 @@ function announce(
   renameSync(`${path}.new`, path)
   const body = join(data_dir, DEMO_BODY_FILE)
   if (login === undefined) rmSync(body, { force: true })
-  else writeFileSync(body, JSON.stringify(login), { mode: 0o600 })
+  else {
+    const { api_key, api_secret, passphrase } = login
+    writeFileSync(body, JSON.stringify({ api_key, api_secret, passphrase }), { mode: 0o600 })
+  }
   console.log(announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)

@@ -1,75 +1,153 @@
 /** Follows an account's events over a socket and resumes by seq after every disconnect. */
 import type { AccountEvent } from '../../protocol/wire/trading'
-import { STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS } from '../limits'
-import type { VenueClient } from './venue_client'
+import { STREAM_HEARTBEAT_MS, STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS, STREAM_SILENCE_MS } from '../limits'
+import { MustStop } from './must_stop'
+import { type VenueClient, VenueProblem } from './venue_client'
 
 type Frame =
   | ({ type: 'event' } & AccountEvent)
   | { type: 'gap'; seq_from: number; seq_to: number }
-  | { type: 'hello' | 'snapshot' | 'heartbeat' | 'status' | 'bye' | 'reply' | 'error' }
+  | { type: 'hello'; heartbeat_ms: number }
+  | { type: 'snapshot' | 'heartbeat' | 'status' | 'bye' | 'reply' | 'error' | 'warning' }
 
-/** `seq` is that of the last event handed out; `close` ends the stream. */
+/** `seq` is that of the last event whose handler succeeded; `close` ends the stream. */
 export type EventStream = { readonly seq: number; close(): void }
 export type EventStreamHandlers = {
-  event(event: AccountEvent): void
-  /** The venue no longer retains these events: read the state over REST. */
-  gap?(seq_from: number, seq_to: number): void
+  /** The next event follows once this one has succeeded; one that throws ends the stream, which has not moved past it. */
+  event(event: AccountEvent): void | Promise<void>
+  /** The venue no longer retains these events: read the state over REST. Without it a gap ends the stream. */
+  gap?(seq_from: number, seq_to: number): void | Promise<void>
   /** Reports the connection; the stream reconnects on its own. */
   connection?(connected: boolean): void
+  /** The stream has ended for a reason that no reconnecting repairs; without it the reason is thrown where nobody waits. */
+  ended?(reason: unknown): void
+}
+
+/** Events were left out between two that came, or are no longer retained; from then on nothing is handed out. */
+export class EventsMissing extends MustStop {
+  override readonly name = 'EventsMissing'
+  constructor(seq_from: number, seq_to: number) {
+    super(`the venue does not tell the events ${seq_from} to ${seq_to} of this account`)
+  }
+}
+
+/** Refusals of a login that no later attempt changes. */
+const LOGIN_REFUSED: ReadonlySet<string> = new Set(['credentials_invalid', 'credential_expired', 'read_only'])
+
+/** Whether repeating a call cannot help: the login is refused, or the venue or its account is not the one expected. */
+export function endsTrading(error: unknown): boolean {
+  return error instanceof MustStop || (error instanceof VenueProblem && LOGIN_REFUSED.has(error.code))
 }
 
 /**
  * Opens `/ws/trading`, which carries every event of the account in one order, after seq `after`. No event is handed out
- * twice. Handlers must not throw: the position moves before they run.
+ * twice, none is left out, and a socket that is silent for two heartbeats is opened again.
  */
 export function followEvents(client: VenueClient, after: number, handlers: EventStreamHandlers): EventStream {
-  let seq = after
-  let closed = false
-  let socket: WebSocket | undefined
-  let wait_ms = STREAM_RETRY_FIRST_MS
+  return new Follower(client, after, handlers)
+}
 
-  const receive = (frame: Frame): void => {
-    if (frame.type === 'gap') {
-      seq = Math.max(seq, frame.seq_to)
-      handlers.gap?.(frame.seq_from, frame.seq_to)
+class Follower implements EventStream {
+  private closed = false
+  private socket: WebSocket | undefined
+  private wait_ms = STREAM_RETRY_FIRST_MS
+  /** Frames are handled one after the other, whatever their handlers wait for. */
+  private handled: Promise<void> = Promise.resolve()
+
+  constructor(
+    private readonly client: VenueClient,
+    public seq: number,
+    private readonly handlers: EventStreamHandlers,
+  ) {
+    void this.open()
+  }
+  close(): void {
+    this.closed = true
+    this.socket?.close()
+  }
+
+  private end(reason: unknown): void {
+    if (this.closed) return
+    this.close()
+    if (this.handlers.ended === undefined) throw reason
+    this.handlers.ended(reason)
+  }
+  /** The position moves once the handler has succeeded. @throws EventsMissing, or what a handler throws */
+  private async receive(frame: Frame): Promise<void> {
+    if (this.closed) return
+    if (frame.type === 'gap' && frame.seq_to > this.seq) {
+      if (this.handlers.gap === undefined) throw new EventsMissing(this.seq + 1, frame.seq_to)
+      await this.handlers.gap(this.seq + 1, frame.seq_to)
+      this.seq = frame.seq_to
     }
-    if (frame.type !== 'event' || frame.seq <= seq) return
-    seq = frame.seq
-    const { kind, slot, unix_ms, data } = frame
-    handlers.event({ seq, kind, slot, unix_ms, data })
+    if (frame.type !== 'event' || frame.seq <= this.seq) return
+    if (frame.seq !== this.seq + 1) throw new EventsMissing(this.seq + 1, frame.seq - 1)
+    const { seq, kind, slot, unix_ms, data } = frame
+    await this.handlers.event({ seq, kind, slot, unix_ms, data })
+    this.seq = seq
   }
-  const retry = (): void => {
-    if (closed) return
-    setTimeout(open, wait_ms)
-    wait_ms = Math.min(wait_ms * 2, STREAM_RETRY_MAX_MS)
+  private retry(): void {
+    if (this.closed) return
+    setTimeout(() => void this.open(), this.wait_ms)
+    this.wait_ms = Math.min(this.wait_ms * 2, STREAM_RETRY_MAX_MS)
   }
-  const open = async (): Promise<void> => {
-    const token = await client.token().catch(() => undefined)
-    if (closed) return
-    if (token === undefined) return retry()
-    socket = client.transport.webSocket(`/ws/trading?token=${token}&after=${seq}`)
+  private async open(): Promise<void> {
+    let token: string
+    try {
+      token = await this.client.token()
+    } catch (error) {
+      if (endsTrading(error)) this.end(error)
+      this.retry()
+      return
+    }
+    // What the socket before brought is handled first: the venue is asked for what follows.
+    await this.handled
+    if (!this.closed)
+      this.listen(this.client.transport.webSocket(`/ws/trading?token=${token}&after=${this.seq}`), token)
+  }
+  private listen(socket: WebSocket, token: string): void {
+    this.socket = socket
     let opened = false
+    let heartbeat_ms = STREAM_HEARTBEAT_MS
+    let silent: ReturnType<typeof setTimeout> | undefined
+    const over = (): void => {
+      clearTimeout(silent)
+      if (this.socket !== socket) return
+      this.socket = undefined
+      // The reason of a rejected upgrade is not visible; a dead token is the one that no retry repairs.
+      if (!opened) this.client.forget(token)
+      if (!this.closed) this.handlers.connection?.(false)
+      this.retry()
+    }
+    const heard = (): void => {
+      clearTimeout(silent)
+      const dead = () => {
+        socket.close()
+        over()
+      }
+      silent = setTimeout(dead, 2 * heartbeat_ms + STREAM_SILENCE_MS)
+    }
+    heard()
     socket.onopen = () => {
       opened = true
-      wait_ms = STREAM_RETRY_FIRST_MS
-      handlers.connection?.(true)
+      this.wait_ms = STREAM_RETRY_FIRST_MS
+      this.handlers.connection?.(true)
     }
-    socket.onmessage = (message) => receive(JSON.parse(String(message.data)) as Frame)
-    socket.onclose = () => {
-      // The reason of a rejected upgrade is not visible; a dead token is the one that no retry repairs.
-      if (!opened) client.forget(token)
-      handlers.connection?.(false)
-      retry()
+    socket.onmessage = ({ data }) => {
+      const frame = parsed(data)
+      if (frame === undefined) return socket.close()
+      heard()
+      if (frame.type === 'hello') heartbeat_ms = frame.heartbeat_ms
+      else this.handled = this.handled.then(() => this.receive(frame)).catch((error) => this.end(error))
     }
+    socket.onclose = over
   }
-  void open()
-  return {
-    get seq() {
-      return seq
-    },
-    close() {
-      closed = true
-      socket?.close()
-    },
+}
+
+function parsed(data: unknown): Frame | undefined {
+  try {
+    return JSON.parse(String(data)) as Frame
+  } catch {
+    return undefined
   }
 }

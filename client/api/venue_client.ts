@@ -2,6 +2,7 @@
 import type { RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
+import { MustStop } from './must_stop'
 
 /** A connection to one venue: `connect` gives a pinned one. */
 export type Transport = {
@@ -47,6 +48,25 @@ function query(fields: Record<string, string | number | undefined>): string {
   return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
 }
 
+/** What logs in to one account: the secrets of a credential and the account that its trader made it for. */
+export type Login = wire.TokenRequest & {
+  /** `accountIdOf` the own account key, 64 hex digits. */
+  account_id: string
+}
+
+/**
+ * The venue logs this credential in to an account of another key, whose holder reads every order: an operator can admit a
+ * copy of the credential's hashes under a key of its own. Nothing was asked or sent under that token.
+ */
+export class WrongAccount extends MustStop {
+  override readonly name = 'WrongAccount'
+  constructor() {
+    super(
+      'the venue logs this credential in to another account: send no order with it, and make a new credential',
+    )
+  }
+}
+
 type PageQuery = { after?: number; limit?: number }
 /** Share of a token's life after which the next call logs in again. */
 const RENEW_AT = 0.8
@@ -59,14 +79,14 @@ const DEAD_TOKEN: ReadonlySet<string> = new Set(['token_invalid', 'token_expired
  * outcome of a command open: send the identical request again, and `order_exists` carries the original result.
  */
 export class VenueClient {
-  private session: { token: string; account_id: string; renew_at: number } | undefined
+  private session: { token: string; renew_at: number } | undefined
   private logging_in: Promise<string> | undefined
   constructor(
     readonly transport: Transport,
-    private readonly credentials: wire.TokenRequest,
+    private readonly credentials: Login,
   ) {}
 
-  /** Concurrent callers share one login. */
+  /** The own account's id; concurrent callers share one login. @throws WrongAccount, VenueProblem */
   login(): Promise<string> {
     this.logging_in ??= this.newSession().finally(() => {
       this.logging_in = undefined
@@ -74,11 +94,14 @@ export class VenueClient {
     return this.logging_in
   }
   private async newSession(): Promise<string> {
-    const body = this.credentials
+    const { account_id, api_key, api_secret, passphrase } = this.credentials
+    const body: wire.TokenRequest = { api_key, api_secret, passphrase }
     const answer = await call<wire.TokenResponse>(this.transport, '/auth/token', { method: 'POST', body })
+    // Without an account to compare with, any would do.
+    if (typeof account_id !== 'string' || answer.account_id !== account_id) throw new WrongAccount()
     const renew_at = performance.now() + answer.expires_in * 1000 * RENEW_AT
-    this.session = { token: answer.access_token, account_id: answer.account_id, renew_at }
-    return answer.account_id
+    this.session = { token: answer.access_token, renew_at }
+    return account_id
   }
   /** A current token; logs in when there is none. */
   async token(): Promise<string> {

@@ -2,8 +2,7 @@
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { fromHex } from '../../protocol/bytes'
 import { deriveAccountKey } from '../../protocol/notes/derive'
-import type { TokenRequest } from '../../protocol/wire/trading'
-import { VenueClient, VenueProblem } from '../api/venue_client'
+import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
 import { connect } from '../connect'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
@@ -67,7 +66,8 @@ export async function runAccount(args: string[]): Promise<void> {
     const venue_id = fromHex(venue.info.venue, 32)!
     console.log(JSON.stringify(await VERBS[verb]!({ options, venue, venue_id }), null, 2))
   } catch (error) {
-    if (error instanceof VerificationFailed || error instanceof VenueProblem) throw new Refused(error.message)
+    if (error instanceof VerificationFailed || error instanceof VenueProblem || error instanceof WrongAccount)
+      throw new Refused(error.message)
     throw error
   }
 }
@@ -93,7 +93,10 @@ function clientOf({ options, venue }: Call): VenueClient {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
   if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
   try {
-    return new VenueClient(venue, JSON.parse(readInputText(path)) as TokenRequest)
+    const login = Object(JSON.parse(readInputText(path))) as Login
+    if (fromHex(String(login.account_id), 32) === undefined)
+      throw new Refused(`${path} does not name its account: make a login with 'tacit account request'`)
+    return new VenueClient(venue, login)
   } catch (error) {
     if (error instanceof SyntaxError) throw new Refused(`${path} does not hold a login`)
     throw error

@@ -163,6 +163,9 @@ function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal):
     wallet.addNote(ownOutput(wallet, paymentSource(wallet, generation, payment, 1), made))
   }
   const under_way = data.status === 'accepted' && data.change_commitment === undefined
+  const rest = BigInt(note.amount) - BigInt(data.amount) - BigInt(data.fee)
+  if (!under_way && (rest < 0n || rest > 0n !== (data.change_commitment !== undefined)))
+    throw new WalletMismatch('the change of a withdrawal')
   if (note.state !== 'spent' && !under_way) {
     note.state = 'spent'
     wallet.payFee(note.mint, BigInt(data.fee))

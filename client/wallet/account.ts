@@ -10,7 +10,8 @@ import {
 } from '../../protocol/bodies/account'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf, sign } from '../../protocol/sign'
-import type { CredentialRequest, RebindRequest, TokenRequest } from '../../protocol/wire/trading'
+import type { CredentialRequest, RebindRequest } from '../../protocol/wire/trading'
+import type { Login } from '../api/venue_client'
 import { nextCancel, signBody } from './prepare'
 import type { Wallet } from './wallet'
 
@@ -35,8 +36,9 @@ export async function newCredential(
   account_seed: Uint8Array,
   venue: Uint8Array,
   terms: CredentialTerms,
-): Promise<{ request: CredentialRequest; login: TokenRequest }> {
-  const login = { api_key: toHex(random(16)), api_secret: toHex(random(32)), passphrase: newPassphrase() }
+): Promise<{ request: CredentialRequest; login: Login }> {
+  const secrets = { api_key: toHex(random(16)), api_secret: toHex(random(32)), passphrase: newPassphrase() }
+  const login = { ...secrets, account_id: accountIdOf(publicKeyOf(account_seed)) }
   const salt = random(16)
   const request = signCredential(account_seed, venue, {
     ...terms,

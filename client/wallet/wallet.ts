@@ -4,6 +4,7 @@ import { encodeBase58 } from '../../protocol/base58'
 import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
 import type { Amount } from '../../protocol/units'
+import type { SentCommand } from './command_bytes'
 
 /** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
 export type WalletNote = {
@@ -55,6 +56,14 @@ export type WalletPayment = {
   /** The note that the program made instead of an impossible payout. */
   refund?: { commitment: string; mint: string; generation: number }
 }
+/** A signed request that the venue may have: it was saved before it was sent, and its outcome is not saved yet. */
+export type WalletRequest = SentCommand & {
+  /** Of the order, withdrawal or reshape; of another command, its key and nonce. */
+  id: string
+  key_index: number
+  /** Journal seq of the newest receipt seen before: that of this request is later. */
+  after_seq: number
+}
 export type WalletState = {
   /** By key index: note-creating commands so far, deposits so far, cancel nonces used. */
   keys: { commands: number; deposits: number; cancels: number }[]
@@ -65,6 +74,8 @@ export type WalletState = {
   fees: { mint: string; amount: string }[]
   /** Seq of the last account event absorbed. */
   seq: number
+  /** Requests whose outcome is open, in the order of signing. */
+  requests?: WalletRequest[]
 }
 
 export class Wallet {

@@ -4,7 +4,14 @@ import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
 import { writeWhole } from '../whole_file'
-import { Wallet, type WalletNote, type WalletOrder, type WalletPayment, type WalletState } from './wallet'
+import {
+  Wallet,
+  type WalletNote,
+  type WalletOrder,
+  type WalletPayment,
+  type WalletRequest,
+  type WalletState,
+} from './wallet'
 
 /** A file without a version is of version 1. */
 const VERSION = 1
@@ -110,9 +117,15 @@ const PAYMENT = record<WalletPayment>({
   ...{ inputs: list(hash), amounts: list(u64) },
   refund: optional(record({ commitment: hash, mint: address, generation: count })),
 })
+const REQUEST = record<WalletRequest>({
+  ...{ id: text(() => true), key_index: count, after_seq: count },
+  kind: word('place', 'cancel', 'modify', 'cancel_all', 'dead_man', 'withdraw', 'reshape'),
+  request: form((value: unknown) => typeof value === 'object' && value !== null),
+})
 const STATE = record<WalletState>({
   keys: list(record({ commands: count, deposits: count, cancels: count })),
   ...{ notes: list(NOTE), orders: list(ORDER), payments: list(PAYMENT) },
   fees: list(record({ mint: address, amount: sum })),
   seq: count,
+  requests: optional(list(REQUEST)),
 })

@@ -13,6 +13,7 @@ import {
   type Fill,
   followEvents,
   type Instrument,
+  type Login,
   loadWallet,
   newCredential,
   type Order,
@@ -22,7 +23,6 @@ import {
   preparePlace,
   type Side,
   saveWallet,
-  type TokenRequest,
   type VenueClient,
   VenueProblem,
   Wallet,
@@ -185,9 +185,9 @@ export async function account(
   { name, wallet }: Trader,
   facts: SandboxFacts,
   venue: string,
-): Promise<TokenRequest> {
+): Promise<Login> {
   const file = join(dir, `${name}-login.json`)
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as TokenRequest
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Login
   const asked = join(dir, `${name}-request.json`)
   const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const
   const { login, request } = await newCredential(deriveAccountKey(wallet.seed), fromHex(venue, 32)!, terms)

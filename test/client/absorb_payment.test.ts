@@ -43,6 +43,8 @@ test('a withdrawal spends the note once it is packed, and its change is recomput
     { change_commitment: toHex(bytes(32)) },
     { amount: '5001' },
     { fee: '99' },
+    { change_commitment: undefined } as never,
+    { change_commitment: undefined, fee: '1000000000' } as never,
   ])
   await trader.sync()
   expect(money.state).toBe('spent')

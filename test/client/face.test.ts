@@ -14,7 +14,7 @@ const venue = new VenueProcess()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-face-'))
 const wallet_path = join(folder, 'wallet.json')
 let collateral_service: ReturnType<typeof Bun.serve>
-let credentials: tacit.TokenRequest
+let credentials: tacit.Login
 let verified: tacit.VerifiedVenue
 let client: tacit.VenueClient
 
@@ -81,9 +81,9 @@ async function runInFolder(command: string[]): Promise<string> {
 }
 
 test("README's block compiles and runs as printed", async () => {
-  const given = JSON.stringify({ url: venue.facts.url, ...credentials })
+  const given = JSON.stringify({ url: venue.facts.url, login: credentials })
   const program = `
-const { url, api_key, api_secret, passphrase } = ${given}
+const { url, login } = ${given}
 ${readmeBlock('In code, verification comes before the transport')}
 while (wallet.state.seq === 0) await Bun.sleep(10)
 stream.close()

@@ -158,7 +158,12 @@ describe('nothing leaks', () => {
     const { fetch } = client.transport
     const secret = random(32)
     needles.set('misplaced secret', secret)
-    const login = { api_key: random(16), api_secret: secret, passphrase: `${secret}-p` }
+    const login = {
+      api_key: random(16),
+      api_secret: secret,
+      passphrase: `${secret}-p`,
+      account_id: random(32),
+    }
     keepSecret('login', login)
     await new VenueClient(client.transport, login).login().catch(() => {})
     const filled = (value: unknown): unknown => {

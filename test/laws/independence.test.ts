@@ -193,7 +193,14 @@ const METRICS: Record<string, Shown> = {
     'tacit_files_damaged',
   ),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_ready', 'tacit_reason'),
-  ...all('after', 'tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'),
+  ...all('chain', 'tacit_lease_age_ms', 'tacit_exits_open'),
+  ...all(
+    'after',
+    'tacit_batches_packed',
+    'tacit_batches_hashed',
+    'tacit_batches_open',
+    'tacit_payouts_queued',
+  ),
 }
 
 const sites: TestSite[] = []

@@ -44,7 +44,8 @@ async function boot() {
 type Venue = Awaited<ReturnType<typeof boot>>
 
 async function login({ url, tls }: Venue): Promise<string> {
-  const { login: demo } = JSON.parse(readFileSync(join(data_dir, 'demo-login.json'), 'utf8'))
+  const { login: made } = JSON.parse(readFileSync(join(data_dir, 'demo-login.json'), 'utf8'))
+  const { account_id: _, ...demo } = made
   const answer = await fetch(`${url}/auth/token`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

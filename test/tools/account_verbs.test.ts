@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { VenueClient, VenueProblem } from '../../client/api/venue_client'
+import { type Login, VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
-import type { AccountView, CredentialRequest, TokenRequest } from '../../protocol/wire/trading'
+import type { AccountView, CredentialRequest } from '../../protocol/wire/trading'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { venueTransport } from '../faults/kit/venue_transport'
 import { CANCEL, KEY, ORDER_ID, PLACE, WITHDRAWAL } from '../routes/bodies'
@@ -17,14 +17,14 @@ const OPERATOR = join(import.meta.dir, '../../tools/account/main.ts')
 const venue = new VenueProcess()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-account-'))
 const at = (name: string) => join(folder, name)
-const loginOf = (name: string) => JSON.parse(readFileSync(at(name), 'utf8')) as TokenRequest
-const clientOf = (login: TokenRequest) => new VenueClient(venueTransport(venue), login)
+const loginOf = (name: string) => JSON.parse(readFileSync(at(name), 'utf8')) as Login
+const clientOf = (login: Login) => new VenueClient(venueTransport(venue), login)
 let venue_id: string
 
 beforeAll(async () => {
   await venue.start()
   writeFileSync(at('seed'), toHex(crypto.getRandomValues(new Uint8Array(32))), { mode: 0o600 })
-  venue_id = (await clientOf({ api_key: '', api_secret: '', passphrase: '' }).info()).venue
+  venue_id = (await clientOf({ api_key: '', api_secret: '', passphrase: '', account_id: '' }).info()).venue
 }, 60_000)
 afterAll(async () => {
   await venue.remove()
@@ -87,6 +87,15 @@ test('a trader’s request is admitted, and its login trades; nothing secret lef
   const view = await must<AccountView>('show', '--login', at('first.json'))
   expect(view).toMatchObject({ account_key: request.account_key, state: 'active', keys: [] })
   expect(view.changes.map((one) => one.change)).toEqual(['admission', 'credential', 'login'])
+  const { account_id, ...unnamed } = login
+  expect(account_id).toBe(view.account_id)
+  writeFileSync(at('unnamed.json'), JSON.stringify(unnamed), { mode: 0o600 })
+  const blind = await tacit('show', '--login', at('unnamed.json'))
+  expect([blind.code, blind.error]).toEqual([64, expect.stringContaining('does not name its account')])
+  const foreign = { ...login, account_id: '00'.repeat(32) }
+  writeFileSync(at('foreign.json'), JSON.stringify(foreign), { mode: 0o600 })
+  const other = await tacit('show', '--login', at('foreign.json'))
+  expect([other.code, other.error]).toEqual([64, expect.stringContaining('another account')])
   const again = await tacit('request', '--seed-file', at('seed'), '--out', at('first.json'))
   expect([again.code, again.error]).toEqual([64, expect.stringContaining('never overwritten')])
 }, 60_000)

@@ -17,7 +17,8 @@ let venue_id: string
 
 beforeAll(async () => {
   await venue.start()
-  const client = new VenueClient(venueTransport(venue), { api_key: '', api_secret: '', passphrase: '' })
+  const nobody = { account_id: '', api_key: '', api_secret: '', passphrase: '' }
+  const client = new VenueClient(venueTransport(venue), nobody)
   venue_id = (await client.info()).venue
   const { auditor_key } = await client.transparency()
   expect(readFileSync(venue.facts.auditor_key, 'utf8')).toContain(`# public key: ${auditor_key}\n`)

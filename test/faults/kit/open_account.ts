@@ -1,10 +1,11 @@
 /** An account on a running venue: issued as the operator's command does, posted to the operator's listener. */
 
 import { readFileSync } from 'node:fs'
-import { VenueClient } from '../../../client/api/venue_client'
+import { type Login, VenueClient } from '../../../client/api/venue_client'
+import { signCredential } from '../../../client/wallet/account'
 import { fromHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
-import type { Info, TokenRequest } from '../../../protocol/wire/trading'
+import type { Info } from '../../../protocol/wire/trading'
 import { callOperator, type OperatorTarget, signAdmission } from '../../../tools/account/call_operator'
 import { accountSeed, testCredential } from '../../kit/venue/test_login'
 import type { VenueProcess } from './venue_process'
@@ -36,16 +37,20 @@ export function operatorNow(): number {
   return last_call_ms
 }
 
+/** @param credential_of whose credential is admitted under the account key of `account_id` */
 export async function openAccount(
   venue: VenueProcess,
   account_id: string,
-): Promise<{ client: VenueClient; credentials: TokenRequest }> {
+  credential_of = account_id,
+): Promise<{ client: VenueClient; credentials: Login }> {
   const target = await operatorTarget(venue)
   const account_key = publicKeyOf(accountSeed(account_id))
   const record = signAdmission({ account_key, version: 1, state: 'active', limits: LIMITS }, target)
-  const { login: credentials, request } = testCredential(account_id, target.venue)
+  const { login: credentials, request } = testCredential(credential_of, target.venue)
+  const { account_key: _, signature: __, ...fields } = request
+  const signed = signCredential(accountSeed(account_id), target.venue, fields)
   await post(target, '/accounts', record)
-  await post(target, '/accounts/credentials', request)
+  await post(target, '/accounts/credentials', signed)
   return { client: new VenueClient(venueTransport(venue), credentials), credentials }
 }
 

@@ -1,11 +1,12 @@
 /** Makes accounts and logins for tests: keys from names, and one passphrase whose digest is computed once. */
 import { argon2Sync } from 'node:crypto'
+import type { Login } from '../../../client/api/venue_client'
 import { signCredential } from '../../../client/wallet/account'
 import { accountIdOf, PASSPHRASE_COST, secretHash } from '../../../protocol/bodies/account'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf } from '../../../protocol/sign'
-import type { CredentialRequest, TokenRequest } from '../../../protocol/wire/trading'
+import type { CredentialRequest } from '../../../protocol/wire/trading'
 
 /** Signs admission records and operator calls at every test venue. */
 export const OPERATOR_SEED = new Uint8Array(32).fill(8)
@@ -29,7 +30,7 @@ export function testCredential(
   name: string,
   venue: Uint8Array,
   change: Partial<CredentialRequest> = {},
-): { request: CredentialRequest; login: TokenRequest } {
+): { request: CredentialRequest; login: Login } {
   const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST
   digest ??= argon2Sync('argon2id', {
     ...{ message: PASSPHRASE, nonce: SALT, memory, passes, parallelism, tagLength },
@@ -46,5 +47,6 @@ export function testCredential(
     ...change,
   }
   const request = signCredential(accountSeed(name), venue, fields)
-  return { request, login: { api_key: fields.credential_id, api_secret, passphrase: PASSPHRASE } }
+  const login = { api_key: fields.credential_id, api_secret, passphrase: PASSPHRASE }
+  return { request, login: { ...login, account_id: accountId(name) } }
 }

@@ -1,40 +1,35 @@
 /** The typed calls and the event stream against a real venue process, which is also killed under the stream. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type EventStream, followEvents } from '../../client/api/event_stream'
-import { VenueClient, VenueProblem } from '../../client/api/venue_client'
-import { openChainAccess } from '../../client/chain/chain_access'
-import { identityOf, type VenueIdentity, verifyReceipt } from '../../client/verify/index'
-import { absorbEvent } from '../../client/wallet/absorb'
-import { commandBytes, type SentCommand } from '../../client/wallet/command_bytes'
+import { type EventStream, followEvents } from '../../../client/api/event_stream'
+import { type Login, VenueClient, VenueProblem, WrongAccount } from '../../../client/api/venue_client'
+import { openChainAccess } from '../../../client/chain/chain_access'
+import { identityOf, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
+import { absorbEvent } from '../../../client/wallet/absorb'
+import { commandBytes, type SentCommand } from '../../../client/wallet/command_bytes'
 import {
+  dropRefused,
   prepareCancel,
   prepareCancelAll,
   prepareDeadMan,
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
-} from '../../client/wallet/prepare'
-import { Wallet } from '../../client/wallet/wallet'
-import { fromHex } from '../../protocol/bytes'
-import { rootFromPath } from '../../protocol/notes/merkle_tree'
-import type {
-  AccountEvent,
-  Attestation,
-  PlaceRequest,
-  Receipt,
-  TokenRequest,
-} from '../../protocol/wire/trading'
-import { fundTrader } from '../faults/kit/fund_trader'
-import { openAccount } from '../faults/kit/open_account'
-import { USDC } from '../faults/kit/open_trader'
-import { VenueProcess } from '../faults/kit/venue_process'
-import { venueTransport } from '../faults/kit/venue_transport'
+} from '../../../client/wallet/prepare'
+import { Wallet } from '../../../client/wallet/wallet'
+import { fromHex } from '../../../protocol/bytes'
+import { rootFromPath } from '../../../protocol/notes/merkle_tree'
+import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../../protocol/wire/trading'
+import { fundTrader } from '../../faults/kit/fund_trader'
+import { openAccount } from '../../faults/kit/open_account'
+import { USDC } from '../../faults/kit/open_trader'
+import { VenueProcess } from '../../faults/kit/venue_process'
+import { venueTransport } from '../../faults/kit/venue_transport'
 
 const venue = new VenueProcess()
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
 const events: AccountEvent[] = []
-let credentials: TokenRequest
+let credentials: Login
 let client: VenueClient
 let stream: EventStream
 let venue_id: Uint8Array
@@ -168,6 +163,26 @@ test('refusals carry the code and say whether the command applied', async () => 
   expect(await problemOf(client.instrument('NO-SUCH'))).toMatchObject({ code: 'instrument_unknown' })
   const stranger = new VenueClient(venueTransport(venue), { ...credentials, passphrase: 'guess' })
   expect(await problemOf(stranger.login())).toMatchObject({ status: 401 })
+})
+
+test('a credential that the operator admitted under its own key is refused, and no order goes out', async () => {
+  const { credentials: stolen } = await openAccount(venue, 'operator', 'victim')
+  const asked: string[] = []
+  const plain = venueTransport(venue)
+  const fetch: typeof plain.fetch = (path, init) => {
+    asked.push(path)
+    return plain.fetch(path, init)
+  }
+  const victim = new VenueClient({ ...plain, base_url: plain.base_url, fetch }, stolen)
+  const request = await buy()
+  const refused = [victim.login(), victim.place(request), victim.token(), victim.orders()]
+  for (const answer of await Promise.allSettled(refused))
+    expect(answer).toMatchObject({ status: 'rejected', reason: expect.any(WrongAccount) })
+  const { account_id: _, ...unnamed } = stolen
+  const blind = new VenueClient(plain, unnamed as Login)
+  expect(await blind.login().catch((error: unknown) => error)).toBeInstanceOf(WrongAccount)
+  expect(new Set(asked)).toEqual(new Set(['/auth/token']))
+  dropRefused(wallet, request.order_id)
 })
 
 test('the client logs in by itself: at first, and again after its token is revoked', async () => {

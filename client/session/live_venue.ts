@@ -1,0 +1,103 @@
+/** The venue of a session: its pinned transport, verified again whenever the venue may be another process. */
+import type { Info, Receipt } from '../../protocol/wire/trading'
+import { MustStop } from '../api/must_stop'
+import type { Transport } from '../api/venue_client'
+import type { VerifiedVenue } from '../verified_venue'
+import { identityOf, type VenueIdentity, verifyReceipt } from '../verify/verify_receipt'
+
+export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation'>
+
+/** The address shows another venue than the one the session began with. */
+export class OtherVenue extends MustStop {
+  override readonly name = 'OtherVenue'
+  constructor() {
+    super('another venue answers at this address: its id differs from the one the session began with')
+  }
+}
+
+export class LiveVenue implements Transport {
+  /** By epoch: a resend is answered with the receipt of the epoch that took the command. */
+  private readonly identities = new Map<bigint, VenueIdentity>()
+  /** A connection failed: the venue may have restarted, or have a new TLS key. */
+  private suspect = false
+  private renewing: Promise<void> | undefined
+
+  private constructor(
+    private current: SessionVenue,
+    private readonly verify: () => Promise<SessionVenue>,
+  ) {
+    this.keep(current)
+  }
+  /** @throws what `verify` throws */
+  static async open(verify: () => Promise<SessionVenue>): Promise<LiveVenue> {
+    return new LiveVenue(await verify(), verify)
+  }
+
+  get base_url(): string {
+    return this.current.base_url
+  }
+  get info(): Info {
+    return this.current.info
+  }
+  /** 32 bytes. */
+  get venue_id(): Uint8Array {
+    return identityOf(this.current).venue
+  }
+
+  /** After a failed connection the venue is looked at before anything else is sent. @throws MustStop, or a failed connection */
+  async fetch(path: string, init?: RequestInit): Promise<Response> {
+    if (this.suspect) await this.renew()
+    try {
+      return await this.current.fetch(path, init)
+    } catch (error) {
+      this.suspect = true
+      throw error
+    }
+  }
+  webSocket(path: string): WebSocket {
+    return this.current.webSocket(path)
+  }
+
+  /**
+   * Whether a receipt could be verified: one of an epoch before the session began cannot.
+   * @throws ReceiptRefused for a false one, MustStop when the venue's new epoch fails verification
+   */
+  async hasVerified(receipt: Receipt, command: Uint8Array, after_seq: number): Promise<boolean> {
+    const epoch = BigInt(receipt.epoch)
+    if (epoch > identityOf(this.current).epoch) await this.replace()
+    const identity = this.identities.get(epoch)
+    if (identity === undefined) return false
+    await verifyReceipt(receipt, identity, command, after_seq)
+    return true
+  }
+
+  private renew(): Promise<void> {
+    this.renewing ??= this.look().finally(() => {
+      this.renewing = undefined
+    })
+    return this.renewing
+  }
+  /** The pinned connection that still shows the same epoch is the same venue; everything else is verified anew. */
+  private async look(): Promise<void> {
+    if (!(await this.isSame())) await this.replace()
+    this.suspect = false
+  }
+  private async isSame(): Promise<boolean> {
+    try {
+      const info = (await (await this.current.fetch('/info')).json()) as Info
+      return info.epoch === this.info.epoch && info.venue === this.info.venue
+    } catch {
+      return false
+    }
+  }
+  private async replace(): Promise<void> {
+    const next = await this.verify()
+    if (next.info.venue !== this.info.venue) throw new OtherVenue()
+    this.keep(next)
+    this.current = next
+  }
+  private keep(venue: SessionVenue): void {
+    const identity = identityOf(venue)
+    this.identities.set(identity.epoch, identity)
+  }
+}

@@ -1,0 +1,487 @@
+/**
+ * A trader's session: verified venue, own account, wallet and events in one. Every request is in the wallet's file before
+ * it is sent, and stays there until its outcome is.
+ */
+import { accountIdOf } from '../../protocol/bodies/account'
+import { deriveAccountKey } from '../../protocol/notes/derive'
+import { publicKeyOf } from '../../protocol/sign'
+import type {
+  AccountEvent,
+  CancelResult,
+  Instrument,
+  ModifyResult,
+  OrderType,
+  PlaceResult,
+  Receipt,
+  Reshape,
+  Side,
+  Withdrawal,
+} from '../../protocol/wire/trading'
+import { type EventStream, EventsMissing, followEvents } from '../api/event_stream'
+import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
+import { connect } from '../connect'
+import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
+import type { ConnectOptions } from '../verified_venue'
+import { parsePolicy, type VerificationPolicy } from '../verify/policy'
+import { absorbEvent } from '../wallet/absorb'
+import { alignCounters } from '../wallet/absorb_recovered'
+import { commandBytes, type SentCommand } from '../wallet/command_bytes'
+import {
+  collateralOf,
+  dropRefused,
+  dropRefusedPayment,
+  type OrderTerms,
+  prepareCancel,
+  prepareModify,
+  preparePlace,
+  prepareReshape,
+  prepareWithdrawal,
+} from '../wallet/prepare'
+import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
+import { loadWallet, saveWallet } from '../wallet/wallet_file'
+import { LiveVenue, type SessionVenue } from './live_venue'
+import { findAccepted, type Outcome, settleRequest } from './settle'
+import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
+
+/** Keeps a wallet; `save` is durable when it returns, or throws and has changed nothing. */
+export type WalletStore = { wallet: Wallet; save(wallet: Wallet): void }
+
+export type SessionOptions = {
+  /** HTTPS origin of the venue. */
+  url: string
+  /** What is accepted as this venue; a file's text, or what `parsePolicy` made. */
+  policy: VerificationPolicy | string
+  /** As `tacit account request` wrote it. */
+  login: Login
+  /** Path of the wallet's file, or a wallet with another place to keep it. */
+  wallet: string | WalletStore
+  /** Of another seed's account that the wallet's trading keys were moved to; by default the one of the wallet's seed. */
+  account_id?: string
+  connect?: ConnectOptions
+  /** Verifies and connects by other means than `connect`. */
+  open_venue?: () => Promise<SessionVenue>
+  /** Longest wait for an outcome. */
+  patience_ms?: number
+  /** Runs after the wallet took the event; one that throws ends the session. */
+  event?(event: AccountEvent): void | Promise<void>
+  /** The session has ended by itself: nothing is sent any more. */
+  ended?(reason: unknown): void
+}
+
+/** An order as a person writes it: texts are whole tokens, bigints base units and quote units per whole base token. */
+export type SessionOrder = {
+  symbol: string
+  side: Side
+  /** Default `limit`. */
+  type?: OrderType
+  amount: string | bigint
+  /** Quote tokens per base token. */
+  price: string | bigint
+  min_fill?: string | bigint
+  /** Slots in which it may trade; 3,000 when absent. */
+  life_slots?: number
+}
+export type SessionWithdrawal = {
+  mint: string
+  /** Token account, base58. */
+  destination: string
+  amount: string | bigint
+  life_slots?: number
+}
+type Options = { merge?: boolean }
+type Prepared = SentCommand & { id: string; key_index: number }
+
+/** No free notes of one key cover the amount; `needed` in base units of the mint. */
+export class NoNote extends Error {
+  override readonly name = 'NoNote'
+  constructor(
+    readonly mint: string,
+    readonly needed: bigint,
+  ) {
+    super('no free notes of one key cover the amount')
+  }
+}
+
+/** The session was closed, or ended for the reason given as its cause. */
+export class SessionEnded extends Error {
+  override readonly name = 'SessionEnded'
+}
+
+export class Session {
+  readonly client: VenueClient
+  private readonly instruments = new Map<string, Instrument>()
+  /** Requests of one key are sent one after the other: a later nonce would void an earlier one. */
+  private readonly lanes = new Map<number, Promise<unknown>>()
+  private readonly waiters = new Set<() => void>()
+  private stream: EventStream | undefined
+  private unsaved: ReturnType<typeof setTimeout> | undefined
+  private over: { reason: unknown } | undefined
+  private receipt_seq = 0
+
+  private constructor(
+    readonly wallet: Wallet,
+    private readonly store: WalletStore,
+    private readonly venue: LiveVenue,
+    private readonly options: SessionOptions,
+  ) {
+    this.client = new VenueClient(venue, options.login)
+  }
+
+  /**
+   * Verifies the venue, logs in to the account of the wallet's own seed, takes over what the venue knows of open requests
+   * and follows the account's events.
+   * @throws VerificationFailed, WrongAccount, NotAWallet, VenueProblem
+   */
+  static async open(options: SessionOptions): Promise<Session> {
+    const store = typeof options.wallet === 'string' ? walletFile(options.wallet) : options.wallet
+    const { wallet } = store
+    const own_id = accountIdOf(publicKeyOf(deriveAccountKey(wallet.seed)))
+    if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
+    const { policy } = options
+    const parsed = typeof policy === 'string' ? parsePolicy(policy) : policy
+    const verify = options.open_venue ?? (() => connect(options.url, parsed, options.connect))
+    const venue = await LiveVenue.open(verify)
+    const session = new Session(wallet, store, venue, options)
+    await session.takeOver()
+    session.follow()
+    return session
+  }
+
+  /** Requests whose outcome is not known. */
+  get open_requests(): readonly WalletRequest[] {
+    return this.wallet.state.requests ?? []
+  }
+  /** 32 bytes. */
+  get venue_id(): Uint8Array {
+    return this.venue.venue_id
+  }
+
+  /**
+   * Places an order on the smallest note that covers it, after a merge of notes when none does (`merge: false`: not).
+   * @throws InexactValue, NoNote; NotWritten when nothing was sent; SessionEnded
+   */
+  async place(order: SessionOrder, { merge = true }: Options = {}): Promise<Outcome<PlaceResult>> {
+    const terms = await this.termsOf(order)
+    const needed = collateralOf(terms)
+    if (merge) await this.mergeFor(needed.mint, needed.amount)
+    return this.submit(() => {
+      const note = this.noteFor(needed.mint, needed.amount)
+      const request = preparePlace(this.wallet, this.venue_id, terms, note)
+      return { kind: 'place', id: request.order_id, key_index: note.key_index, request }
+    })
+  }
+
+  /** @throws RangeError for an order that is not in the wallet, NotWritten when nothing was sent, SessionEnded */
+  async cancel(order_id: string): Promise<Outcome<CancelResult>> {
+    return this.submit(() => {
+      const key_index = this.orderOf(order_id).key_index
+      const request = prepareCancel(this.wallet, this.venue_id, order_id, key_index)
+      return { kind: 'cancel', id: cancelId(request), key_index, order_id, request }
+    })
+  }
+
+  /** Replaces an open order on the note that backs it, both or neither. @throws as `place` and `cancel` */
+  async modify(order_id: string, order: SessionOrder): Promise<Outcome<ModifyResult>> {
+    const terms = await this.termsOf(order)
+    return this.submit(() => {
+      const key_index = this.orderOf(order_id).key_index
+      const request = prepareModify(this.wallet, this.venue_id, order_id, terms)
+      return { kind: 'modify', id: request.replacement.order_id, key_index, order_id, request }
+    })
+  }
+
+  /** Pays out of one note; the mint's fee is added to the amount. @throws as `place` */
+  async withdraw(to: SessionWithdrawal, { merge = true }: Options = {}): Promise<Outcome<Withdrawal>> {
+    const { mint, destination, life_slots } = to
+    const { mints } = await this.client.transparency()
+    const listed = mints.find((one) => one.mint === mint)
+    if (listed === undefined) throw new RangeError('the venue does not have this mint')
+    const amount = typeof to.amount === 'bigint' ? to.amount : parseAmount(to.amount, listed.decimals)
+    const needed = amount + BigInt(listed.withdraw_fee)
+    const expiry_slot = await this.expiry(life_slots)
+    if (merge) await this.mergeFor(mint, needed)
+    return this.submit(() => {
+      const note = this.noteFor(mint, needed)
+      const request = prepareWithdrawal(this.wallet, this.venue_id, note, {
+        destination,
+        amount,
+        expiry_slot,
+      })
+      const id = this.wallet.state.payments.at(-1)!.id
+      return { kind: 'withdraw', id, key_index: note.key_index, request }
+    })
+  }
+
+  /** Merges up to four notes of one key and mint, or splits one. @throws as `place` */
+  async reshape(
+    notes: readonly WalletNote[],
+    amounts: bigint[],
+    life_slots?: number,
+  ): Promise<Outcome<Reshape>> {
+    const expiry_slot = await this.expiry(life_slots)
+    const commitments = notes.map(({ commitment }) => commitment)
+    return this.submit(() => {
+      const own = commitments.map((commitment) => this.wallet.note(commitment))
+      const free = own.filter((note): note is WalletNote => note?.state === 'free')
+      if (free.length === 0 || free.length < own.length) throw new RangeError('a note is not free')
+      const request = prepareReshape(this.wallet, this.venue_id, free, { amounts, expiry_slot })
+      const id = this.wallet.state.payments.at(-1)!.id
+      return { kind: 'reshape', id, key_index: free[0]!.key_index, request }
+    })
+  }
+
+  /**
+   * Goes on with a request whose outcome was unknown: sends its bytes again until the venue says what became of it.
+   * @throws RangeError when no such request is open, SessionEnded
+   */
+  async settle(id: string): Promise<Outcome> {
+    const sent = this.open_requests.find((one) => one.id === id)
+    if (sent === undefined) throw new RangeError('no such request is open')
+    return this.inLane(sent, true)
+  }
+
+  /** Resolves with the first value of `find` that is not undefined; it is asked again after each event. @throws SessionEnded */
+  until<Value>(find: (wallet: Wallet) => Value | undefined): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const look = (): void => {
+        const value = find(this.wallet)
+        if (value === undefined && this.over === undefined) return
+        this.waiters.delete(look)
+        if (value === undefined) reject(this.ended())
+        else resolve(value)
+      }
+      this.waiters.add(look)
+      look()
+    })
+  }
+
+  /** Saves the wallet and ends the stream; requests under way end as unknown. @throws NotWritten */
+  close(): void {
+    this.end(undefined)
+    this.store.save(this.wallet)
+  }
+
+  // Requests.
+
+  private async submit<Result>(prepare: () => Prepared): Promise<Outcome<Result>> {
+    if (this.over !== undefined) throw this.ended()
+    const sent = this.saved(() => {
+      const request: WalletRequest = { ...prepare(), after_seq: this.receipt_seq }
+      this.wallet.state.requests = [...this.open_requests, request]
+      return request
+    })
+    return this.inLane(sent, false) as Promise<Outcome<Result>>
+  }
+
+  private inLane(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
+    const before = this.lanes.get(sent.key_index) ?? Promise.resolve()
+    const outcome = before.then(() => this.run(sent, sent_before))
+    this.lanes.set(
+      sent.key_index,
+      outcome.catch(() => undefined),
+    )
+    return outcome
+  }
+
+  private async run(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
+    if (this.over !== undefined) return { status: 'unknown', id: sent.id, cause: this.ended() }
+    const { patience_ms = SETTLE_PATIENCE_MS } = this.options
+    const isOver = () => this.over !== undefined
+    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver })
+    return this.conclude(sent, outcome)
+  }
+
+  /** A refusal is told only once it is saved: else the request could be taken up again after a crash. */
+  private async conclude(sent: WalletRequest, outcome: Outcome): Promise<Outcome> {
+    if (outcome.status === 'unknown') return outcome
+    if (outcome.status === 'accepted') {
+      const receipt = await this.receiptOf(sent, outcome.result)
+      this.forget(sent)
+      this.saveSoon()
+      return receipt === undefined ? outcome : { ...outcome, receipt }
+    }
+    this.saved(() => {
+      this.forget(sent)
+      drop(this.wallet, sent)
+    })
+    return outcome
+  }
+
+  private forget(sent: WalletRequest): void {
+    this.wallet.state.requests = this.open_requests.filter((one) => one.id !== sent.id)
+  }
+
+  /** @throws ReceiptRefused; the outcome stays open then */
+  private async receiptOf(sent: WalletRequest, result: unknown): Promise<Receipt | undefined> {
+    const { receipt } = Object(result) as { receipt?: Receipt }
+    if (receipt === undefined) return undefined
+    const command = commandBytes(this.venue_id, sent)
+    if (!(await this.venue.hasVerified(receipt, command, sent.after_seq))) return undefined
+    this.receipt_seq = Math.max(this.receipt_seq, receipt.seq)
+    return receipt
+  }
+
+  /** Changes the wallet and saves it, both or neither. @throws NotWritten, or what `change` throws */
+  private saved<Value>(change: () => Value): Value {
+    const before = structuredClone(this.wallet.state)
+    try {
+      const value = change()
+      this.store.save(this.wallet)
+      return value
+    } catch (error) {
+      for (const name of Object.keys(this.wallet.state))
+        delete (this.wallet.state as Record<string, unknown>)[name]
+      Object.assign(this.wallet.state, before)
+      throw error
+    }
+  }
+
+  private saveSoon(): void {
+    this.unsaved ??= setTimeout(() => {
+      this.unsaved = undefined
+      try {
+        this.store.save(this.wallet)
+      } catch {
+        // What is not saved is told again by the venue; the next request reports the disk.
+        this.saveSoon()
+      }
+    }, SESSION_SAVE_MS)
+  }
+
+  // Terms and notes.
+
+  private async termsOf(order: SessionOrder): Promise<OrderTerms> {
+    const instrument = await this.instrument(order.symbol)
+    const { side, type = 'limit', amount, price, min_fill } = order
+    const units = (value: string | bigint): bigint =>
+      typeof value === 'bigint' ? value : parseOrderAmount(instrument, value)
+    const price_limit = typeof price === 'bigint' ? price : parsePrice(instrument, price)
+    requireLots(instrument, units(amount))
+    requireTicks(instrument, price_limit)
+    const expiry_slot = await this.expiry(order.life_slots)
+    const least = min_fill === undefined ? {} : { min_fill: units(min_fill) }
+    return { instrument, side, type, amount: units(amount), price_limit, expiry_slot, ...least }
+  }
+
+  private async instrument(symbol: string): Promise<Instrument> {
+    const known = this.instruments.get(symbol) ?? (await this.client.instrument(symbol))
+    this.instruments.set(symbol, known)
+    return known
+  }
+  private async expiry(life_slots = ORDER_LIFE_SLOTS): Promise<number> {
+    return (await this.client.time()).slot + life_slots
+  }
+  private orderOf(order_id: string) {
+    const order = this.wallet.order(order_id)
+    if (order === undefined) throw new RangeError('the wallet has no such order')
+    return order
+  }
+  private noteFor(mint: string, amount: bigint): WalletNote {
+    const note = this.wallet.noteFor(mint, amount)
+    if (note === undefined) throw new NoNote(mint, amount)
+    return note
+  }
+
+  /** Merges notes until one covers `amount`; each merge waits for its settlement. @throws NoNote */
+  private async mergeFor(mint: string, amount: bigint): Promise<void> {
+    const deadline = performance.now() + MERGE_MAX_MS
+    while (this.wallet.noteFor(mint, amount) === undefined) {
+      const notes = mergeable(this.wallet.freeNotes(mint), amount)
+      if (notes === undefined || performance.now() > deadline) throw new NoNote(mint, amount)
+      const sum = notes.reduce((total, note) => total + BigInt(note.amount), 0n)
+      const merged = await this.reshape(notes, [sum])
+      if (merged.status !== 'accepted') throw new NoNote(mint, amount)
+      await this.until(() => this.final.has(merged.id) || undefined)
+    }
+  }
+  /** Reshapes that ended. */
+  private readonly final = new Set<string>()
+
+  // Events.
+
+  /** Counters that the venue has seen, and open requests that it shows. */
+  private async takeOver(): Promise<void> {
+    for (const key_index of this.wallet.state.keys.keys()) {
+      const nonces = await this.client.nonces(this.wallet.tradingKeyText(key_index))
+      alignCounters(this.wallet, key_index, nonces)
+    }
+    for (const sent of this.open_requests) {
+      const found = await findAccepted(this.client, sent).catch((error: unknown) => {
+        if (error instanceof VenueProblem) return undefined
+        throw error
+      })
+      if (found !== undefined) await this.conclude(sent, found)
+    }
+  }
+
+  private follow(): void {
+    this.stream = followEvents(this.client, this.wallet.state.seq, {
+      event: (event) => this.absorb(event),
+      gap: (seq_from, seq_to) => this.passOver(seq_from, seq_to),
+      ended: (reason) => this.end(reason),
+    })
+  }
+  private async absorb(event: AccountEvent): Promise<void> {
+    absorbEvent(this.wallet, this.venue.info.generation, event)
+    this.saveSoon()
+    const { kind, data } = event
+    if (kind === 'reshape.finalized' || kind === 'reshape.voided')
+      this.final.add((data as Reshape).reshape_id)
+    await this.options.event?.(event)
+    this.wake()
+  }
+  /** A wallet that waits for nothing misses nothing. @throws EventsMissing */
+  private passOver(seq_from: number, seq_to: number): void {
+    const { notes, orders } = this.wallet.state
+    const waits = this.open_requests.length > 0 || orders.some(({ open }) => open)
+    if (waits || notes.some(({ state }) => state === 'pending')) throw new EventsMissing(seq_from, seq_to)
+    this.wallet.state.seq = seq_to
+    this.saveSoon()
+  }
+
+  private end(reason: unknown): void {
+    if (this.over !== undefined) return
+    this.over = { reason }
+    clearTimeout(this.unsaved)
+    this.stream?.close()
+    this.wake()
+    if (reason !== undefined) this.options.ended?.(reason)
+  }
+  private ended(): SessionEnded {
+    return new SessionEnded('the session has ended', { cause: this.over?.reason })
+  }
+  private wake(): void {
+    for (const look of [...this.waiters]) look()
+  }
+}
+
+const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
+  `${of.trading_key}/${of.cancel_nonce}`
+
+/** The wallet forgets what the venue refused. */
+function drop(wallet: Wallet, sent: WalletRequest): void {
+  if (sent.kind === 'place' || sent.kind === 'modify') dropRefused(wallet, sent.id)
+  if (sent.kind === 'withdraw' || sent.kind === 'reshape') dropRefusedPayment(wallet, sent.request)
+}
+
+/** The largest notes of one key, as few as reach `amount` and four at most; undefined where a key's notes do not. */
+function mergeable(notes: readonly WalletNote[], amount: bigint): WalletNote[] | undefined {
+  for (const own of Map.groupBy(notes, ({ key_index }) => key_index).values()) {
+    const sum = own.reduce((total, note) => total + BigInt(note.amount), 0n)
+    if (sum < amount || own.length < 2) continue
+    const largest = own.toSorted((a, b) => (BigInt(a.amount) > BigInt(b.amount) ? -1 : 1)).slice(0, 4)
+    let count = 2
+    while (count < largest.length && total(largest.slice(0, count)) < amount) count++
+    return largest.slice(0, count)
+  }
+  return undefined
+}
+const total = (notes: readonly WalletNote[]): bigint =>
+  notes.reduce((sum, note) => sum + BigInt(note.amount), 0n)
+
+/** @throws NotAWallet */
+function walletFile(path: string): WalletStore {
+  const wallet = loadWallet(path)
+  if (wallet === undefined) throw new RangeError(`there is no wallet at ${path}`)
+  return { wallet, save: (changed) => saveWallet(path, changed) }
+}

@@ -1,0 +1,161 @@
+/**
+ * Sends a signed request until its outcome is known. The same bytes are sent each time, so the venue applies them once; a
+ * refusal proves that nothing was applied only on the first attempt, or where the venue says that it never can be.
+ */
+import type { Problem, Receipt } from '../../protocol/wire/trading'
+import { endsTrading } from '../api/event_stream'
+import { type VenueClient, VenueProblem } from '../api/venue_client'
+import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../limits'
+import type { WalletRequest } from '../wallet/wallet'
+
+/** What became of a request. Only `refused` says that nothing happened and nothing will. */
+export type Outcome<Result = unknown> =
+  | {
+      status: 'accepted'
+      id: string
+      /** The venue's answer, the original one of a resend included; absent where only the state told. */
+      result?: Result
+      /** Verified; absent where the venue no longer has it. */
+      receipt?: Receipt
+    }
+  | { status: 'refused'; id: string; problem: Problem }
+  | { status: 'unknown'; id: string; cause: unknown }
+
+/** @throws VenueProblem, or the error of a lost connection */
+function send(client: VenueClient, sent: WalletRequest): Promise<unknown> {
+  switch (sent.kind) {
+    case 'place':
+      return client.place(sent.request)
+    case 'cancel':
+      return client.cancel(sent.order_id, sent.request)
+    case 'modify':
+      return client.modify(sent.order_id, sent.request)
+    case 'cancel_all':
+      return client.cancelAll([sent.request].flat())
+    case 'dead_man':
+      return client.deadMan(sent.request)
+    case 'withdraw':
+      return client.withdraw(sent.request)
+    case 'reshape':
+      return client.reshape(sent.request)
+  }
+}
+
+/** Codes by which the venue, after it has looked for an earlier copy of the command, says that it can never apply. */
+const NEVER: ReadonlySet<string> = new Set(['nonce_stale', 'expiry_too_soon', 'order_final', 'order_unknown'])
+/** The first answers of a command that wait for the chain's decision on a closed batch end by an event, not by an answer. */
+const MISSING: ReadonlySet<string> = new Set(['order_unknown', 'withdrawal_unknown', 'reshape_unknown'])
+
+export type Patience = {
+  /** Longest time until the outcome is called unknown. */
+  patience_ms: number
+  /** Whether the request may have been sent before this call. */
+  sent_before: boolean
+  /** Ends the waiting early. */
+  isOver(): boolean
+}
+
+/**
+ * Resolves with what is known when the patience is over. @throws MustStop, or the refusal of a login: the outcome is open
+ */
+export async function settleRequest(
+  client: VenueClient,
+  sent: WalletRequest,
+  { patience_ms, sent_before, isOver }: Patience,
+): Promise<Outcome> {
+  const deadline = performance.now() + patience_ms
+  let wait_ms = SETTLE_RETRY_FIRST_MS
+  let perhaps_sent = sent_before
+  for (;;) {
+    let cause: unknown
+    try {
+      return accepted(sent, await send(client, sent))
+    } catch (error) {
+      if (endsTrading(error)) throw error
+      const known = await judge(client, sent, error, perhaps_sent)
+      if (known !== undefined) return known
+      cause = error
+    }
+    perhaps_sent = true
+    const asked_ms = cause instanceof VenueProblem ? (cause.problem.retry_after_ms ?? 0) : 0
+    const next_ms = Math.max(wait_ms, asked_ms)
+    if (isOver() || performance.now() + next_ms > deadline) return { status: 'unknown', id: sent.id, cause }
+    await new Promise((resolve) => setTimeout(resolve, next_ms))
+    wait_ms = Math.min(wait_ms * 2, SETTLE_RETRY_MAX_MS)
+  }
+}
+
+/** Looks once, and sends nothing: undefined unless the venue shows the command. */
+export async function findAccepted(client: VenueClient, sent: WalletRequest): Promise<Outcome | undefined> {
+  return (await shows(client, sent)) ? { status: 'accepted', id: sent.id } : undefined
+}
+
+const accepted = ({ id }: WalletRequest, result: unknown): Outcome => ({ status: 'accepted', id, result })
+
+/** What a failed attempt proves; undefined while the outcome is open. */
+async function judge(
+  client: VenueClient,
+  sent: WalletRequest,
+  error: unknown,
+  perhaps_sent: boolean,
+): Promise<Outcome | undefined> {
+  if (!(error instanceof VenueProblem)) return undefined
+  const { problem, code } = error
+  if (code === 'order_exists') return accepted(sent, problem.result)
+  if (error.applied !== 'no') return undefined
+  if (!perhaps_sent) return { status: 'refused', id: sent.id, problem }
+  if (!NEVER.has(code)) return undefined
+  const shown = await shows(client, sent, problem).catch((failure: unknown) => {
+    if (endsTrading(failure)) throw failure
+    return undefined
+  })
+  if (shown === undefined) return undefined
+  return shown ? { status: 'accepted', id: sent.id } : { status: 'refused', id: sent.id, problem }
+}
+
+/** Whether the venue's state holds what the command does; undefined where it does not tell. */
+async function shows(
+  client: VenueClient,
+  sent: WalletRequest,
+  problem?: Problem,
+): Promise<boolean | undefined> {
+  switch (sent.kind) {
+    case 'place':
+      return exists(client.order(sent.id))
+    case 'withdraw':
+      return exists(client.withdrawal(sent.id))
+    case 'reshape':
+      return exists(client.reshapeOf(sent.id))
+    case 'modify': {
+      // The old order first: while the change waits for its batch, neither order tells.
+      const old = await client.order(sent.order_id)
+      if (old.pending !== undefined) return undefined
+      return exists(client.order(sent.id))
+    }
+    case 'cancel': {
+      const { status, pending } = await client.order(sent.order_id)
+      if (pending !== undefined || (status !== 'accepted' && status !== 'partially_filled')) return true
+      return usedNonce(sent.request.cancel_nonce, problem)
+    }
+    case 'cancel_all':
+      return usedNonce([sent.request].flat().at(-1)!.cancel_nonce, problem)
+    case 'dead_man':
+      return usedNonce(sent.request.cancel_nonce, problem)
+  }
+}
+
+/** The key signs one command per nonce, so the last nonce used is this command's or a later one's. */
+function usedNonce(cancel_nonce: string, problem: Problem | undefined): boolean | undefined {
+  if (problem?.nonce_last === undefined) return undefined
+  return problem.nonce_last === cancel_nonce ? true : undefined
+}
+
+async function exists(answer: Promise<unknown>): Promise<boolean> {
+  try {
+    await answer
+    return true
+  } catch (error) {
+    if (error instanceof VenueProblem && MISSING.has(error.code)) return false
+    throw error
+  }
+}

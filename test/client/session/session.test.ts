@@ -1,0 +1,214 @@
+/** A trader's session against a real venue process, over a network that loses answers. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type VenueClient, WrongAccount } from '../../../client/api/venue_client'
+import { openChainAccess } from '../../../client/chain/chain_access'
+import { OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
+import { NoNote, Session, type SessionOptions } from '../../../client/session/session'
+import { InexactValue } from '../../../client/session/units'
+import { Wallet } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { NotWritten } from '../../../client/whole_file'
+import type { Attestation, Info } from '../../../protocol/wire/trading'
+import { fundTrader } from '../../faults/kit/fund_trader'
+import { openAccount } from '../../faults/kit/open_account'
+import { USDC } from '../../faults/kit/open_trader'
+import { VenueProcess } from '../../faults/kit/venue_process'
+import { venueTransport } from '../../faults/kit/venue_transport'
+import { FaultyTransport } from './faulty_transport'
+
+const venue = new VenueProcess()
+const folder = mkdtempSync(join(tmpdir(), 'tacit-session-'))
+const path = join(folder, 'wallet.json')
+const ORDER = { symbol: 'SOL-USDC', side: 'buy', amount: '1', price: '140' } as const
+let faults: FaultyTransport
+let options: SessionOptions
+let asked: VenueClient
+let session: Session
+
+beforeAll(async () => {
+  await venue.start()
+  const { client, credentials } = await openAccount(venue, 'ada')
+  asked = client
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+  const amounts = new Map([[USDC, 200_000_000n]])
+  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, amounts, 4)
+  saveWallet(path, wallet)
+  faults = new FaultyTransport(venueTransport(venue))
+  const given = { url: venue.facts.url, policy: '', login: credentials, account_id: credentials.account_id }
+  options = { ...given, wallet: path, patience_ms: 3_000, open_venue: openVenue, policy: {} as never }
+  session = await Session.open(options)
+}, 60_000)
+afterAll(async () => {
+  session?.close()
+  await venue.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function openVenue(): Promise<SessionVenue> {
+  const read = async <T>(of: string) => (await (await venueTransport(venue).fetch(of)).json()) as T
+  const info = await read<Info>('/info')
+  const attestation = await read<Attestation>(`/attestation?reportData=${'11'.repeat(32)}`)
+  const { fetch, webSocket } = {
+    fetch: faults.fetch.bind(faults),
+    webSocket: faults.webSocket.bind(faults),
+  }
+  return { base_url: faults.base_url, fetch, webSocket, info, attestation }
+}
+const openOrders = async () => (await asked.orders({ status: 'open' })).items.map((one) => one.order_id)
+const failureOf = (call: Promise<unknown>): Promise<unknown> => call.then(String, (error: unknown) => error)
+async function untilFree(): Promise<void> {
+  await session.until(({ state }) =>
+    state.notes.every((note) => note.state !== 'pending') ? true : undefined,
+  )
+}
+
+test('a login of another account than the wallet’s own is refused before anything is sent', async () => {
+  const { account_id: _, ...own } = options
+  const before = faults.arrived.length
+  expect(await failureOf(Session.open(own))).toBeInstanceOf(WrongAccount)
+  const foreign = { ...options, account_id: '00'.repeat(32) }
+  expect(await failureOf(Session.open(foreign))).toBeInstanceOf(WrongAccount)
+  expect(faults.arrived.length).toBe(before)
+})
+
+test('an address that shows another venue ends the session', async () => {
+  session.close()
+  let shown = 0
+  const open_venue = async () => {
+    const real = await openVenue()
+    const fetch: SessionVenue['fetch'] = async (of, init) => {
+      if (of === '/info' || of === '/time') throw new TypeError('the TLS key is another one')
+      return real.fetch(of, init)
+    }
+    return shown++ === 0 ? { ...real, fetch } : { ...real, info: { ...real.info, venue: '00'.repeat(32) } }
+  }
+  const moved = await Session.open({ ...options, open_venue })
+  expect(await failureOf(moved.place(ORDER))).toBeInstanceOf(TypeError)
+  expect(await failureOf(moved.place(ORDER))).toBeInstanceOf(OtherVenue)
+  moved.close()
+  session = await Session.open(options)
+})
+
+test('an order is on disk before it leaves, its receipt is verified, and a cancel frees its note', async () => {
+  const placed = await session.place(ORDER)
+  if (placed.status !== 'accepted') throw new Error(placed.status)
+  expect(placed.receipt?.epoch).toBe((await asked.info()).epoch)
+  expect(loadWallet(path)?.order(placed.id)?.open).toBe(true)
+  expect(await openOrders()).toEqual([placed.id])
+  const cheaper = await session.modify(placed.id, { ...ORDER, price: '139.5' })
+  expect(cheaper).toMatchObject({ status: 'accepted' })
+  expect(await session.cancel(cheaper.id)).toMatchObject({ status: 'accepted' })
+  await untilFree()
+  expect(session.open_requests).toEqual([])
+})
+
+test('values that are not exact are refused, and so is an order that no note covers', async () => {
+  for (const wrong of [{ amount: '0.0000001' }, { price: '140.0000001' }, { amount: '-1' }, { price: '0' }])
+    expect(await failureOf(session.place({ ...ORDER, ...wrong }))).toBeInstanceOf(InexactValue)
+  expect(await failureOf(session.place({ ...ORDER, amount: '900' }))).toBeInstanceOf(NoNote)
+  expect(session.open_requests).toEqual([])
+})
+
+test('a lost answer is resolved with the same bytes, and a later 429 or 503 is never told as a no', async () => {
+  for (const between of [[], ['rate_limited'], ['draining', 'rate_limited'], ['after']] as const) {
+    faults.arrived.length = 0
+    faults.next.push('after', ...between)
+    const placed = await session.place(ORDER)
+    expect(placed).toMatchObject({ status: 'accepted', result: { order_id: placed.id } })
+    expect(new Set(faults.arrived).size).toBe(1)
+    expect(await openOrders()).toEqual([placed.id])
+    faults.next.push('after')
+    expect(await session.cancel(placed.id)).toMatchObject({ status: 'accepted' })
+    await untilFree()
+  }
+})
+
+test('a refusal of the first attempt frees the note; the same refusal after a lost answer does not', async () => {
+  faults.next.push('rate_limited')
+  expect(await session.place(ORDER)).toMatchObject({ status: 'refused', problem: { code: 'rate_limited' } })
+  await untilFree()
+  faults.next.push('after', ...Array<'rate_limited'>(200).fill('rate_limited'))
+  const impatient = await Session.open({ ...options, wallet: copied(), patience_ms: 200 })
+  const open = await impatient.place(ORDER)
+  expect(open.status).toBe('unknown')
+  expect(impatient.open_requests.map(({ id }) => id)).toEqual([open.id])
+  faults.next.length = 0
+  expect(await impatient.settle(open.id)).toMatchObject({ status: 'accepted', id: open.id })
+  expect(await impatient.cancel(open.id)).toMatchObject({ status: 'accepted' })
+  impatient.close()
+  session.close()
+  saveWallet(path, impatient.wallet)
+  session = await Session.open(options)
+  await untilFree()
+})
+
+/** The wallet as it is on disk, kept in memory. */
+function copied() {
+  session.close()
+  return { wallet: loadWallet(path)!, save: () => undefined }
+}
+
+test('a process that dies with an answer lost finds its order again, and places it once', async () => {
+  const saved: string[] = []
+  const disk = {
+    wallet: loadWallet(path)!,
+    save: (wallet: Wallet) => void saved.push(JSON.stringify(wallet.state)),
+  }
+  session.close()
+  const dying = await Session.open({ ...options, wallet: disk, patience_ms: 100 })
+  faults.next.push('after', 'before', 'before', 'before', 'before', 'before')
+  const lost = await dying.place(ORDER)
+  expect(lost.status).toBe('unknown')
+  faults.next.length = 0
+  saveWallet(path, new Wallet(disk.wallet.seed, JSON.parse(saved[0]!)))
+  dying.close()
+  session = await Session.open(options)
+  expect(session.open_requests).toEqual([])
+  expect(await openOrders()).toEqual([lost.id])
+  await session.cancel(lost.id)
+  await untilFree()
+})
+
+test('a full disk sends nothing and leaves the wallet as it was', async () => {
+  session.close()
+  let full = true
+  const wallet = loadWallet(path)!
+  const save = () => {
+    if (full) throw new NotWritten(path, new Error('no space left'))
+  }
+  const short = await Session.open({ ...options, wallet: { wallet, save } })
+  const before = JSON.stringify(wallet.state.keys)
+  faults.arrived.length = 0
+  expect(await failureOf(short.place(ORDER))).toBeInstanceOf(NotWritten)
+  expect([JSON.stringify(wallet.state.keys), short.open_requests, faults.arrived]).toEqual([before, [], []])
+  full = false
+  const placed = await short.place(ORDER)
+  expect(placed.status).toBe('accepted')
+  await short.cancel(placed.id)
+  await short.until(({ state }) => (state.notes.some((one) => one.state === 'pending') ? undefined : true))
+  short.close()
+  saveWallet(path, wallet)
+  session = await Session.open(options)
+})
+
+test('notes are merged for an order that none of them covers', async () => {
+  const placed = await session.place({ ...ORDER, amount: '2' })
+  expect(placed.status).toBe('accepted')
+  await session.cancel(placed.id)
+  await untilFree()
+}, 30_000)
+
+test('a venue that was killed is verified anew, and the session goes on in its next epoch', async () => {
+  const { epoch } = await asked.info()
+  await venue.kill()
+  await venue.start()
+  const placed = await session.place(ORDER)
+  if (placed.status !== 'accepted') throw new Error(placed.status)
+  expect(placed.receipt?.epoch).toBe(epoch + 1)
+  await session.cancel(placed.id)
+  await untilFree()
+}, 60_000)
