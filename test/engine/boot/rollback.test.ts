@@ -40,6 +40,11 @@ async function stopped(venue: JsonVenue, because: string): Promise<void> {
   expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(venue.status().reasons.join()).toContain(because)
 }
+/** A busy machine looks like a stalled chain at first; nothing else may keep a venue from trading. */
+async function trading(venue: JsonVenue): Promise<void> {
+  while (venue.status().reasons.some((reason) => reason.startsWith('reopening'))) await Bun.sleep(2)
+  expect(venue.status()).toMatchObject({ ready: true })
+}
 /** What the vault owes equals what it holds, by mint. */
 async function solvent(): Promise<void> {
   for (const { balance, liabilities } of await world.site.port.readMints()) expect(balance).toBe(liabilities)
@@ -70,7 +75,7 @@ test('a folder older than the last anchor refuses to trade; the newest one put b
   await venue.close()
   putBack(newest)
   await site.openVenue()
-  expect(site.venue.status()).toMatchObject({ ready: true })
+  await trading(site.venue)
   expect(await site.venue.order('alice', order_id)).toMatchObject({ status: 'filled' })
   await solvent()
 }, 30_000)
@@ -89,9 +94,7 @@ test('while no commit lands an older folder trades, and a receipt proves what it
   site.rpc_urls = undefined
   putBack(old)
   await site.openVenue()
-  // A busy machine looks like a stalled chain at first.
-  while (site.venue.status().reasons.some((reason) => reason.startsWith('reopening'))) await Bun.sleep(2)
-  expect(site.venue.status()).toMatchObject({ ready: true })
+  await trading(site.venue)
   expect((await refusalOf(site.venue.order('alice', order_id))).code).toBe('order_unknown')
   const { epoch, seq } = receipt
   const [venue, head, root] = [site.venue.identity().venue, receipt.head, receipt.root].map(
