@@ -7,6 +7,7 @@ import type { BatchName } from './audit/export_batch'
 import type { Engine } from './boot/assemble'
 import { signerOf } from './boot/open_epoch'
 import { intakeReference } from './intake/reference'
+import type { Exit } from './machine/state/batch'
 import { PROVIDER_REASONS, SETTLEMENT_REASONS } from './ports'
 import { ENGINE_REASONS, reasonWord } from './sequencer/reasons'
 import type { Venue } from './venue'
@@ -86,6 +87,7 @@ export async function changeInstrument(
 export function gaugesOf(engine: Engine): Record<string, { help: string; value: number }> {
   const { chain, state, sequencer, loaded, hub, anchoring, snapshotting, disk_gauge, scrub } = engine
   const { slot, lag_ms } = chain.view()
+  const { providers, providers_agreeing, fee_payer_lamports } = chain.figures()
   return {
     tacit_chain_slot: { help: 'Confirmed slot.', value: slot },
     tacit_chain_lag_ms: { help: 'Age of the chain view.', value: lag_ms },
@@ -115,6 +117,16 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_batches_hashed: { help: 'Settlement batches hashed.', value: state.settlement.last_hashed },
     tacit_batches_open: { help: 'Settlement batches not finalized.', value: state.settlement.batches.size },
     tacit_exits_open: { help: 'Exit requests that have not ended.', value: state.settlement.exits.size },
+    tacit_exit_deadline_unix_s: {
+      help: 'Nearest deadline of an exit request that no batch has served; +Inf without one.',
+      value: nearestDeadline(state.settlement.exits.values()),
+    },
+    tacit_providers: { help: 'RPC providers that the settings name.', value: providers },
+    tacit_providers_agreeing: { help: 'Those of them under no alarm.', value: providers_agreeing },
+    tacit_fee_payer_lamports: {
+      help: "The fee payer's balance, as a quorum showed it last; NaN before.",
+      value: Number(fee_payer_lamports ?? Number.NaN),
+    },
     tacit_payouts_queued: {
       help: 'Payouts in the queue of the vault, not finally closed.',
       value: state.settlement.queued.size,
@@ -128,6 +140,13 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,
     },
   }
+}
+
+function nearestDeadline(exits: Iterable<Exit>): number {
+  let nearest = Number.POSITIVE_INFINITY
+  for (const { settlement_batch, deadline_unix_s } of exits)
+    if (settlement_batch === 0) nearest = Math.min(nearest, deadline_unix_s)
+  return nearest
 }
 
 /** Readiness, and every reason word as a gauge that is there before it is 1, so that an alert can refer to it. */

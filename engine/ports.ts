@@ -54,6 +54,8 @@ export interface ChainPort {
    * one of them makes the venue not ready.
    */
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[]; overdue: boolean }
+  /** Named providers, those of them under no alarm, and the fee payer's balance (lamports, undefined before its first reading). */
+  figures(): { providers: number; providers_agreeing: number; fee_payer_lamports: bigint | undefined }
   /**
    * Signs `open_epoch`, hands the bytes of each signing to `record` before sending, resolves when finalized.
    * `confirmed_ms` is the monotonic time at which the chain was first seen to have confirmed it.
@@ -169,6 +171,8 @@ export type VaultConfig = {
   frozen: boolean
   paused: boolean
   pending: { action: string; effective_unix_s: number; value: string }[]
+  /** The last one declared; undefined before the first. */
+  outage: { outage_at_s: number; outage_extra_s: number } | undefined
 }
 
 type PayoutQueue = {

@@ -86,6 +86,7 @@ export class QuietChain implements ChainPort {
       frozen: false,
       paused: false,
       pending: [],
+      outage: undefined,
     }
   }
 
@@ -111,6 +112,9 @@ export class QuietChain implements ChainPort {
   }
   health(): ReturnType<ChainPort['health']> {
     return { settlement: 'wired', reasons: [], overdue: false }
+  }
+  figures() {
+    return { providers: 1, providers_agreeing: 1, fee_payer_lamports: 1_000_000_000n }
   }
 
   async openEpoch(

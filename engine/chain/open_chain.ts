@@ -76,6 +76,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     view: () => view.now(),
     lease: () => lease.now(),
     health: () => health.report(),
+    figures: () => health.figures(),
     async openEpoch(args, record) {
       lease.claim(args)
       const landing = await openEpoch(client, args, record)

@@ -17,6 +17,7 @@ type Reading = Pick<Transparency, 'payout_queue'> & {
   tree: Omit<Transparency['tree'], 'remaining_days'>
   settlement: Omit<Transparency['settlement'], 'last_signature'>
   pending: VaultConfig['pending']
+  outages: Transparency['outages']
 }
 
 /** Leaves of both trees at a time. */
@@ -91,7 +92,7 @@ export class TransparencyReads {
   }
 
   private answerOf(
-    { mints, tree, payout_queue, settlement, pending }: Reading,
+    { mints, tree, payout_queue, settlement, pending, outages }: Reading,
     stale: boolean,
   ): Transparency {
     const { facts, clock, exits } = this.parts
@@ -110,6 +111,7 @@ export class TransparencyReads {
         })),
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
+      outages,
       auditor_key: this.parts.settings.auditor_key || null,
       builds: facts.builds.all(),
       batches: facts.batches(),
@@ -140,6 +142,7 @@ function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: E
       last_batch: config.last_batch,
     },
     pending: config.pending,
+    outages: config.outage === undefined ? [] : [config.outage],
   }
 }
 

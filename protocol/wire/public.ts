@@ -211,6 +211,17 @@ export const Transparency = exact({
   admin: exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
   }),
+  outages: t.Array(
+    exact({
+      outage_at_s: Integer(0, Number.MAX_SAFE_INTEGER, 'Unix seconds at which it was declared.'),
+      outage_extra_s: Integer(
+        0,
+        Number.MAX_SAFE_INTEGER,
+        'Seconds by which it moved the deadlines then open.',
+      ),
+    }),
+    { description: 'The last outage that the admin declared; empty before the first.' },
+  ),
   auditor_key: nullable(
     text('age recipient to whom alone a batch can be exported; null without an auditor.'),
   ),

@@ -77,7 +77,8 @@ function counter(name: string, help: string, value: number, labels?: Record<stri
 const EXACT: ReadonlySet<string> = new Set([
   ...['tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_snapshot_failures', 'tacit_accounts'],
   ...['tacit_ready', 'tacit_reason', 'tacit_exits_open', 'tacit_payouts_queued', 'tacit_lease_age_ms'],
-  ...['tacit_files_damaged', 'tacit_unanchored_ms'],
+  ...['tacit_files_damaged', 'tacit_unanchored_ms', 'tacit_exit_deadline_unix_s'],
+  ...['tacit_providers', 'tacit_providers_agreeing', 'tacit_fee_payer_lamports'],
   ...['tacit_batches_packed', 'tacit_batches_hashed', 'tacit_batches_open'],
 ])
 

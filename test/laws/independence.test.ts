@@ -193,7 +193,8 @@ const METRICS: Record<string, Shown> = {
     'tacit_files_damaged',
   ),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_ready', 'tacit_reason'),
-  ...all('chain', 'tacit_lease_age_ms', 'tacit_exits_open'),
+  ...all('chain', 'tacit_lease_age_ms', 'tacit_exits_open', 'tacit_exit_deadline_unix_s'),
+  ...all('chain', 'tacit_providers', 'tacit_providers_agreeing', 'tacit_fee_payer_lamports'),
   ...all(
     'after',
     'tacit_batches_packed',

@@ -11,6 +11,8 @@ type LoopReason = Extract<SettlementReason, 'rpc_unreachable' | 'internal_error'
 
 /** The current reasons why settlement is degraded; each part sets and clears its own. */
 export class ChainHealth {
+  /** As a quorum showed it last. */
+  fee_payer_lamports: bigint | undefined
   private readonly reported = new Set<SettlementReason>()
   /** By loop: why its last step failed. The success of another loop says nothing about it. */
   private readonly failing = new Map<object, LoopReason>()
@@ -87,14 +89,26 @@ export class ChainHealth {
     return { settlement: reasons.length > 0 ? 'degraded' : 'wired', reasons, overdue }
   }
 
-  reasons(): string[] {
+  figures(): ReturnType<ChainPort['figures']> {
+    const { fee_payer_lamports } = this
+    return { providers: this.rpc.hosts.length, providers_agreeing: this.agreeing(), fee_payer_lamports }
+  }
+
+  /** Deviations that last longer than the patience with a provider. */
+  private named() {
     const patience_ms = LIMITS.chain_lag_slots_max * this.slot_ms
-    const named = [...this.deviating.values()].filter(({ ms }) => ms >= patience_ms)
-    const providers = named.map(({ reason, at }) => `${reason}: ${this.rpc.hosts[at]}`)
-    // An answer far ahead counts as at the agreed slot, so it is not missing.
-    const missing = new Set(named.flatMap(({ reason, at }) => (reason === 'provider_ahead' ? [] : [at])))
-    const agreeing = this.rpc.hosts.length - missing.size
-    const quorum: SettlementReason[] = agreeing < this.rpc.quorum ? ['no_quorum'] : []
+    return [...this.deviating.values()].filter(({ ms }) => ms >= patience_ms)
+  }
+
+  /** An answer far ahead counts as at the agreed slot, so it is not missing. */
+  private agreeing(): number {
+    const missing = this.named().flatMap(({ reason, at }) => (reason === 'provider_ahead' ? [] : [at]))
+    return this.rpc.hosts.length - new Set(missing).size
+  }
+
+  reasons(): string[] {
+    const providers = this.named().map(({ reason, at }) => `${reason}: ${this.rpc.hosts[at]}`)
+    const quorum: SettlementReason[] = this.agreeing() < this.rpc.quorum ? ['no_quorum'] : []
     const watched = [...this.watched].flatMap(([reason, present]) => (present() ? [reason] : []))
     return [
       ...new Set([...this.reported, ...this.failing.values(), ...watched, ...quorum, ...providers]),

@@ -209,6 +209,10 @@ export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): 
     frozen: config.frozen,
     paused: config.paused,
     pending: pendingOf(config),
+    outage:
+      config.outage_at_s === 0
+        ? undefined
+        : { outage_at_s: config.outage_at_s, outage_extra_s: config.outage_extra_s },
   }
 }
 

@@ -190,20 +190,20 @@ export class Verdicts {
   }
 }
 
-/** Polls the fee payer's balance until the client closes; sets or clears `fee_payer_low`. */
+/** Polls the fee payer's balance until the client closes; keeps it, and sets or clears `fee_payer_low`. */
 export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient): Promise<void> {
+  const isLow = (lamports: bigint) => lamports < fees.balance_min_lamports
   while (!rpc.closed) {
     try {
-      const low = await rpc.agree(
-        async (reader) => {
-          const { value } = await reader.read((endpoint, abortSignal) =>
+      const { value } = await rpc.agree(
+        (reader) =>
+          reader.read((endpoint, abortSignal) =>
             endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
-          )
-          return value < fees.balance_min_lamports
-        },
-        (is_low) => String(is_low),
+          ),
+        ({ value }) => String(isLow(value)),
       )
-      health.set('fee_payer_low', low)
+      health.fee_payer_lamports = value
+      health.set('fee_payer_low', isLow(value))
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }

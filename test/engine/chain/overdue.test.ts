@@ -4,7 +4,9 @@ import { transactionInstructions } from '../../../engine/chain/client/transactio
 import { LIMITS } from '../../../engine/limits'
 import { encodeBase58 } from '../../../protocol/base58'
 import { publicKeyOf } from '../../../protocol/sign'
+import { declareOutageInstruction } from '../../../protocol/vault/admin'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { administerVault } from '../../../tools/program/deploy_program'
 import { JTO, USDC } from '../../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 import { requestExit } from '../../kit/venue/request_exit'
@@ -53,6 +55,8 @@ async function expectHealed(): Promise<void> {
   expect(site.fatal).toEqual([])
 }
 
+const gauge = (name: string) => site.venue.metrics().find((metric) => metric.name === name)?.value
+
 const expiring = () => ({ expiry_slot: site.venue.time().slot + 5_000 })
 
 test('a batch that does not land', async () => {
@@ -64,6 +68,17 @@ test('a batch that does not land', async () => {
   await expectOverdue('settle', 'batch_delayed')
   await expectHealed()
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
+}, 60_000)
+
+test('an outage that the admin declares is shown to everybody', async () => {
+  expect((await site.venue.transparency()).outages).toEqual([])
+  const { admin_seed, program_id, url } = site.chain
+  const fields = { program: program_id!, admin: publicKeyOf(admin_seed), extra_s: 77 }
+  await administerVault([url], [admin_seed], declareOutageInstruction(fields), 0n)
+  const { outage } = await site.port.readConfig()
+  expect(outage).toEqual({ outage_at_s: expect.any(Number), outage_extra_s: 77 })
+  site.later_ms += LIMITS.chain_reading_fresh_ms + 1
+  expect((await site.venue.transparency()).outages).toEqual([outage!])
 }, 60_000)
 
 test('a payout that is not closed', async () => {
@@ -111,6 +126,7 @@ test('a fee payer that runs low is named; while it is empty nothing settles but 
   while (status().chain.slot < enough) await soon()
   fund(99_999_999n)
   await untilReasons('fee_payer_low')
+  expect(gauge('tacit_fee_payer_lamports')).toBe(99_999_999)
   fund(100_000_000n)
   await untilReasons()
   dropped.clear()

@@ -57,6 +57,7 @@ export class Ledger {
     frozen: false,
     paused: false,
     pending: [],
+    outage: undefined,
   }
   readonly genesis_hash = bytes(32)
   readonly program_id = bytes(32)
@@ -148,6 +149,9 @@ export class MemoryChain implements ChainPort {
   }
   health() {
     return this.health_now
+  }
+  figures() {
+    return { providers: 1, providers_agreeing: 1, fee_payer_lamports: 1_000_000_000n }
   }
 
   async openEpoch(
