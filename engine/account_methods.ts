@@ -36,7 +36,7 @@ export async function setCredential(
   return answer.result
 }
 
-/** @throws Refusal `signature_invalid`, `nonce_stale`, `key_limit`, `commit_undecided` or of Availability */
+/** @throws Refusal `signature_invalid`, `nonce_stale`, `account_key_limit`, `key_limit`, `commit_undecided` or of Availability */
 export async function rebind(
   engine: Engine,
   account_id: string,

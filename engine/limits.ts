@@ -56,6 +56,8 @@ export const LIMITS = {
 
   /** Live orders of the whole venue: the bounds of all accounts add up to at most this. */
   orders_live_max: 1_000_000,
+  /** Trading keys bound in the whole venue; the account's bound is in its record. */
+  trading_keys_max: 1_000_000,
   /** Sockets of one account with cancel-on-disconnect armed; beyond it the oldest is disarmed. */
   account_origins_max: 64,
   /** Continuation anchors of one order. */

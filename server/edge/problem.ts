@@ -123,6 +123,7 @@ export const PLACE_REFUSALS: Codes = [
   'collateral_insufficient',
   'self_cross',
   'account_order_limit',
+  'account_key_limit',
   'key_limit',
   'settlement_backlog',
 ]
@@ -134,6 +135,7 @@ export const CANCEL_REFUSALS: Codes = [
   'order_final',
   'nonce_stale',
   ...UNRELEASED,
+  'account_key_limit',
   'key_limit',
   'commit_undecided',
   'order_exists',
@@ -144,6 +146,7 @@ export const CANCEL_ALL_REFUSALS: Codes = [
   ...OWNERSHIP,
   'nonce_stale',
   ...UNRELEASED,
+  'account_key_limit',
   'key_limit',
 ]
 export const DEAD_MAN_REFUSALS: Codes = [
@@ -151,6 +154,7 @@ export const DEAD_MAN_REFUSALS: Codes = [
   ...OWNERSHIP,
   'nonce_stale',
   ...UNRELEASED,
+  'account_key_limit',
   'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
@@ -164,6 +168,7 @@ const NOTE_COMMAND: Codes = [
   ...COLLATERAL,
   ...UNRELEASED,
   ...UNAVAILABLE,
+  'account_key_limit',
   'key_limit',
   'settlement_backlog',
 ]

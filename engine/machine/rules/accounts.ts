@@ -103,7 +103,7 @@ export function applyLogin(state: State, fx: Effects, command: CommandOf<'login'
 type RebindPlan = { ok: true; key: TradingKey | undefined }
 
 /**
- * Refuses `nonce_stale`, `key_limit`, and `commit_undecided` while an order of the key takes part in a closed batch: no
+ * Refuses `nonce_stale`, `account_key_limit`, `key_limit`, and `commit_undecided` while an order of the key takes part in a closed batch: no
  * account may be on both sides of one.
  */
 export function decideRebind(state: State, command: CommandOf<'rebind'>): RebindPlan | RefusedOutcome {
@@ -111,8 +111,9 @@ export function decideRebind(state: State, command: CommandOf<'rebind'>): Rebind
   const key = keyOf(state, command.trading_key)
   const stale = checkNonce(key, 'cancel_nonce', command.cancel_nonce)
   if (stale !== undefined) return stale
-  const full = account.keys.length >= account.limits.keys_max
-  if (key?.account !== account && full) return refuse('key_limit')
+  if (key?.account !== account && account.keys.length >= account.limits.keys_max)
+    return refuse('account_key_limit')
+  if (key === undefined && state.key_list.length >= LIMITS.trading_keys_max) return refuse('key_limit')
   if (key === undefined) return { ok: true, key }
   const waits = state.orders.of(key).some(isMember) || (state.closed?.modifiesOf(key).length ?? 0) > 0
   return waits ? refuse('commit_undecided') : { ok: true, key }

@@ -127,7 +127,7 @@ const capacity: Case[] = [
   ],
   [
     'a bound on trading keys',
-    'key_limit',
+    'account_key_limit',
     async () => {
       const dave = await Trader.provisioned(here.open, 'dave', { keys_max: 0 })
       const deposit = dave.deposit('quote', 200_000_000n)

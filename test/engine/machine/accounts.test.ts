@@ -224,8 +224,8 @@ describe('a rebind', () => {
       ...{ code: 'nonce_stale', facts: { nonce_last: '5' } },
     })
     world.account('bob', { version: 2, keys_max: 0 })
-    expect(refused(world, rebind('bob', key('a'), 6n)).code).toBe('key_limit')
-    expect(refused(world, rebind('bob', key('unused'), 6n)).code).toBe('key_limit')
+    expect(refused(world, rebind('bob', key('a'), 6n)).code).toBe('account_key_limit')
+    expect(refused(world, rebind('bob', key('unused'), 6n)).code).toBe('account_key_limit')
     world.account('bob', { version: 3, keys_max: 1 })
     world.closeOnly()
     expect(refused(world, rebind('bob', key('a'), 6n)).code).toBe('commit_undecided')

@@ -165,7 +165,7 @@ test('cancel-all takes effect for all its items or for none', () => {
         ['y', undefined, 1n],
       ]),
     ).code,
-  ).toBe('key_limit')
+  ).toBe('account_key_limit')
   const other = world.must(cancellingAll([['a', 'OTH-USDC', 6n]]))
   expect(other.answer).toMatchObject({ result: { cancelled: [] } })
   const all = world.must(

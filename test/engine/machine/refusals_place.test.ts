@@ -152,8 +152,13 @@ test('bounds answer in the order orders, keys, settlement', () => {
   world.state.settlement.unlanded = LIMITS.unlanded_place_max + 1
   expect(refused(world, placing()).code).toBe('account_order_limit')
   world.account('alice', { version: 3, orders_live_max: 2, keys_max: 1 })
-  expect(refused(world, placing()).code).toBe('key_limit')
+  expect(refused(world, placing()).code).toBe('account_key_limit')
   world.account('alice', { version: 4, keys_max: 2 })
+  const { key_list } = world.state
+  const bound = key_list.length
+  key_list.length = LIMITS.trading_keys_max
+  expect(refused(world, placing()).code).toBe('key_limit')
+  key_list.length = bound
   expect(refused(world, placing()).code).toBe('settlement_backlog')
   world.state.settlement.unlanded = LIMITS.unlanded_place_max
   world.must(placing())
