@@ -102,10 +102,14 @@ test('an exit request that is not served, and so is late with its batch', async 
 }, 60_000)
 
 test('a record that no position on chain covers', async () => {
+  // A timer of three fifths of the bound begins an anchor.
+  const anchor_max_ms = 6_000
+  await site.venue.close()
+  await site.openVenue(site.dir, { anchor_max_ms })
   const money = await world.deposited(world.alice, USDC, 200_000_000n)
   dropped.add('anchor')
   const { order_id } = await site.venue.place('alice', world.alice.place(money, expiring()))
-  site.later_ms += LIMITS.anchor_max_ms
+  site.later_ms += anchor_max_ms
   const reason =
     'unanchored: the journal position on chain is too old: look at the fee payer and the RPC providers'
   // The batch waits for its commit, which is an anchor too: other words follow from that.
