@@ -12,8 +12,10 @@ const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() }
 const generous = { ...DEFAULT_LIMITS, rate_capacity: 1_000_000, rate_refill_per_s: 1_000_000 }
 const tokens = new Tokens(clock)
 const limits = new AccountLimits({ limits: () => generous }, clock)
-const credential = { credential_id: '01'.repeat(16), kind: 'trade' } as const
-const issued = Array.from({ length: TOKENS }, (_, at) => tokens.issue(`account-${at >> 4}`, credential, 900))
+const issued = Array.from({ length: TOKENS }, (_, at) => {
+  const credential_id = `credential-${at >> 4}`
+  return tokens.issue(`account-${at >> 4}`, { credential_id, kind: 'trade' }, 900)
+})
 
 function nsPerCall(call: (at: number) => void): number {
   const times: number[] = []
