@@ -36,14 +36,16 @@ export const LIMITS = {
   /** Credentials of one account, and changes that GET /account lists. */
   account_credentials_max: 16,
   account_changes_max: 64,
-  /** Tokens of one account; a further login revokes the oldest. */
-  account_tokens_max: 64,
+  /** Tokens of one credential; a further login revokes the oldest. */
+  credential_tokens_max: 64,
   /** Ended tokens that are remembered, so that they are answered as expired or revoked. */
   tokens_dead_max: 65_536,
   /** Passphrase checks running or queued; beyond it 429 `login_busy`. */
   logins_waiting_max: 64,
-  /** The same per account. */
-  account_logins_waiting_max: 2,
+  /** The same per credential. */
+  credential_logins_waiting_max: 2,
+  /** Credentials of which it is known when their passphrase was checked last. */
+  credentials_checked_max: 16_384,
   /** Approximate duration of one passphrase check; excess callers are asked to retry after it. */
   login_check_ms: 300,
   /** Token bucket of wrong credentials per api key: burst and refill. */

@@ -422,7 +422,7 @@ export interface AccountsPort {
    */
   onEnded(token_id: string, ended: () => void): () => void
   /** Ends the tokens of a credential that was replaced or revoked. */
-  endCredential(account_id: string, credential_id: string): void
+  endCredential(credential_id: string): void
   close(): void
 }
 

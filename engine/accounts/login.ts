@@ -14,37 +14,76 @@ import type { Tokens } from './tokens'
 
 /** The DOM's Worker type lacks Bun's methods. */
 type BunWorker = Worker & { ref(): void; unref(): void }
-type Waiting = { account_id: string; resolve: (right: boolean) => void; reject: (error: Refusal) => void }
+type Check = PassphraseQuestion & {
+  credential_id: string
+  resolve: (right: boolean) => void
+  reject: (error: Refusal) => void
+}
 
-/** A bounded queue of passphrase checks in the argon2id worker. */
+/**
+ * A bounded queue of passphrase checks in the argon2id worker, which has one at a time. The credential that was checked
+ * longest ago comes next, so however many flood, another waits for the running check only.
+ */
 export class Passphrases {
   /** Starts with the first check, and again after a failure; keeps the process alive only during checks. */
   private worker: BunWorker | undefined
-  private readonly waiting = new Map<number, Waiting>()
-  private next_id = 1
+  private running: Check | undefined
+  /** In order of arrival. */
+  private waiting: Check[] = []
+  /** Number of the newest check by credential, the newest last; those no longer kept count as never checked. */
+  private readonly checked = new Map<string, number>()
+  private checks = 0
 
-  /** Throws `login_busy` when too many checks wait, in total or for this account; `internal` after a worker failure. */
-  async check(account_id: string, passphrase: string, credential: Credential): Promise<boolean> {
-    let own = 0
-    for (const other of this.waiting.values()) if (other.account_id === account_id) own++
-    if (own >= LIMITS.account_logins_waiting_max || this.waiting.size >= LIMITS.logins_waiting_max)
-      throw new Refusal('login_busy', { retry_after_ms: this.waiting.size * LIMITS.login_check_ms })
-    const { passphrase_digest, salt } = credential
-    const question: PassphraseQuestion = { id: this.next_id++, passphrase, passphrase_digest, salt }
-    const answered = Promise.withResolvers<boolean>()
-    this.waiting.set(question.id, { account_id, resolve: answered.resolve, reject: answered.reject })
-    this.worker ??= this.start()
-    this.worker.ref()
-    this.worker.postMessage(question)
-    return answered.promise
+  /** Throws `login_busy` when too many checks wait, in total or of this credential; `internal` after a worker failure. */
+  check(passphrase: string, credential: Credential): Promise<boolean> {
+    const { credential_id, passphrase_digest, salt } = credential
+    const all = this.running === undefined ? this.waiting : [this.running, ...this.waiting]
+    const own = all.filter((one) => one.credential_id === credential_id).length
+    if (own >= LIMITS.credential_logins_waiting_max) return Promise.reject(busy(all.length))
+    if (all.length >= LIMITS.logins_waiting_max && !this.displace(credential_id))
+      return Promise.reject(busy(all.length))
+    const { promise, ...settle } = Promise.withResolvers<boolean>()
+    this.waiting.push({ credential_id, passphrase, passphrase_digest, salt, ...settle })
+    this.next()
+    return promise
   }
 
   /** Rejects the checks that wait; the next one starts another worker. */
   close(): void {
     this.worker?.terminate()
     this.worker = undefined
-    for (const { reject } of this.waiting.values()) reject(new Refusal('internal'))
-    this.waiting.clear()
+    const all = this.running === undefined ? this.waiting : [this.running, ...this.waiting]
+    this.running = undefined
+    this.waiting = []
+    for (const { reject } of all) reject(new Refusal('internal'))
+  }
+
+  private checkedAt(credential_id: string): number {
+    return this.checked.get(credential_id) ?? 0
+  }
+
+  /** Refuses the newest waiting check of the credential checked last, if that was after the given one. */
+  private displace(credential_id: string): boolean {
+    const last = Math.max(...this.waiting.map((one) => this.checkedAt(one.credential_id)))
+    if (last <= this.checkedAt(credential_id)) return false
+    const at = this.waiting.findLastIndex((one) => this.checkedAt(one.credential_id) === last)
+    for (const { reject } of this.waiting.splice(at, 1)) reject(busy(this.waiting.length + 1))
+    return true
+  }
+
+  private next(): void {
+    if (this.running !== undefined || this.waiting.length === 0) return
+    const first = Math.min(...this.waiting.map((one) => this.checkedAt(one.credential_id)))
+    const at = this.waiting.findIndex((one) => this.checkedAt(one.credential_id) === first)
+    this.running = this.waiting.splice(at, 1)[0]!
+    const { credential_id, passphrase, passphrase_digest, salt } = this.running
+    this.checked.delete(credential_id)
+    this.checked.set(credential_id, ++this.checks)
+    if (this.checked.size > LIMITS.credentials_checked_max)
+      this.checked.delete(this.checked.keys().next().value!)
+    this.worker ??= this.start()
+    this.worker.ref()
+    this.worker.postMessage({ passphrase, passphrase_digest, salt } satisfies PassphraseQuestion)
   }
 
   private start(): BunWorker {
@@ -54,11 +93,16 @@ export class Passphrases {
     return worker
   }
 
-  private answer({ id, right }: PassphraseAnswer): void {
-    this.waiting.get(id)?.resolve(right)
-    this.waiting.delete(id)
-    if (this.waiting.size === 0) this.worker?.unref()
+  private answer({ right }: PassphraseAnswer): void {
+    this.running?.resolve(right)
+    this.running = undefined
+    this.next()
+    if (this.running === undefined) this.worker?.unref()
   }
+}
+
+function busy(before: number): Refusal {
+  return new Refusal('login_busy', { retry_after_ms: before * LIMITS.login_check_ms })
 }
 
 type LoginParts = {
@@ -83,11 +127,11 @@ export async function login(parts: LoginParts, request: TokenRequest): Promise<T
   const found = recognise(parts, request)
   if (found === undefined) throw wrong(parts, api_key)
   const { account_id, credential } = found
-  if (!(await passphrases.check(account_id, passphrase, credential))) throw wrong(parts, api_key)
+  if (!(await passphrases.check(passphrase, credential))) throw wrong(parts, api_key)
   await book.recordLogin(account_id, credential)
   // A replacement executed after this login was journaled has ended the credential's tokens before this one exists.
   if (book.credential(api_key)?.credential.version !== credential.version) throw wrong(parts, api_key)
-  const left_s = credential.expiry_s - Math.floor(book.unixMs() / 1_000)
+  const left_s = Math.floor((credential.expiry_s * 1_000 - book.unixMs()) / 1_000)
   const expires_in = credential.expiry_s === 0 ? token_ttl_s : Math.min(token_ttl_s, left_s)
   if (expires_in <= 0) throw new Refusal('credential_expired')
   return {

@@ -32,7 +32,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
     },
     takeLimit: (account_id, cost) => limits.take(account_id, cost),
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
-    endCredential: (account_id, credential_id) => tokens.revokeAll(account_id, credential_id),
+    endCredential: (credential_id) => tokens.revokeAll(credential_id),
     close() {
       tokens.close()
       passphrases.close()

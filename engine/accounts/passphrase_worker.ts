@@ -6,16 +6,13 @@ import type { Credential } from '../commands'
 
 declare const self: Worker
 
-export type PassphraseQuestion = { id: number; passphrase: string } & Pick<
-  Credential,
-  'passphrase_digest' | 'salt'
->
-export type PassphraseAnswer = { id: number; right: boolean }
+export type PassphraseQuestion = { passphrase: string } & Pick<Credential, 'passphrase_digest' | 'salt'>
+export type PassphraseAnswer = { right: boolean }
 
 self.onmessage = ({ data }: MessageEvent<PassphraseQuestion>) => {
-  const { id, passphrase, passphrase_digest, salt } = data
+  const { passphrase, passphrase_digest, salt } = data
   const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST
   const parameters = { message: passphrase, nonce: salt, memory, passes, parallelism, tagLength }
   const right = timingSafeEqual(argon2Sync('argon2id', parameters), passphrase_digest)
-  self.postMessage({ id, right } satisfies PassphraseAnswer)
+  self.postMessage({ right } satisfies PassphraseAnswer)
 }

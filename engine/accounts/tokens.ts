@@ -19,12 +19,12 @@ export class Tokens {
   private readonly live = new Map<string, Session>()
   /** Why a token ended, for the most recent ones; an older token is `token_invalid`. */
   private readonly end_reasons = new Map<string, EndReason>()
-  private readonly by_account = new Map<string, Set<string>>()
+  private readonly by_credential = new Map<string, Set<string>>()
   private readonly listeners = new Map<string, Set<() => void>>()
 
   constructor(private readonly clock: ClockPort) {}
 
-  /** Issues a token of a credential. Revokes the account's oldest one beyond `account_tokens_max`. */
+  /** Issues a token of a credential. Revokes its oldest one beyond `credential_tokens_max`. */
   issue(
     account_id: string,
     { credential_id, kind: access }: Pick<Credential, 'credential_id' | 'kind'>,
@@ -36,9 +36,9 @@ export class Tokens {
     this.expire(now_ms)
     const expires_ms = now_ms + ttl_s * 1000
     this.live.set(token_id, { account_id, token_id, expires_ms, credential_id, access })
-    const held = this.by_account.get(account_id) ?? new Set()
-    this.by_account.set(account_id, held.add(token_id))
-    if (held.size > LIMITS.account_tokens_max) this.end(held.values().next().value!, 'token_revoked')
+    const held = this.by_credential.get(credential_id) ?? new Set()
+    this.by_credential.set(credential_id, held.add(token_id))
+    if (held.size > LIMITS.credential_tokens_max) this.end(held.values().next().value!, 'token_revoked')
     return token
   }
 
@@ -57,10 +57,9 @@ export class Tokens {
   }
 
   /** Ends the tokens of one credential. */
-  revokeAll(account_id: string, credential_id: string): void {
-    for (const token_id of [...(this.by_account.get(account_id) ?? [])]) {
-      if (this.live.get(token_id)?.credential_id === credential_id) this.end(token_id, 'token_revoked')
-    }
+  revokeAll(credential_id: string): void {
+    for (const token_id of [...(this.by_credential.get(credential_id) ?? [])])
+      this.end(token_id, 'token_revoked')
   }
 
   /** Calls `ended` once when the token ends, or in a microtask if it already has. Returns an unsubscribe function. */
@@ -96,9 +95,9 @@ export class Tokens {
     const session = this.live.get(token_id)
     if (session === undefined) return
     this.live.delete(token_id)
-    const held = this.by_account.get(session.account_id)!
+    const held = this.by_credential.get(session.credential_id)!
     held.delete(token_id)
-    if (held.size === 0) this.by_account.delete(session.account_id)
+    if (held.size === 0) this.by_credential.delete(session.credential_id)
     this.end_reasons.set(token_id, reason)
     if (this.end_reasons.size > LIMITS.tokens_dead_max)
       this.end_reasons.delete(this.end_reasons.keys().next().value!)

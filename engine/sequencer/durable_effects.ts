@@ -72,7 +72,7 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
       break
     // A replaced credential's tokens end, too: they were issued for its former version.
     case 'credential':
-      parts.accounts.endCredential(command.account_id, command.credential_id.toHex())
+      parts.accounts.endCredential(command.credential_id.toHex())
       break
     case 'instrument_status':
       parts.instruments.setStatus(command.symbol, command.status)

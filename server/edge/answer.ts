@@ -42,10 +42,16 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       return refuse(error, exchange)
     }
   }
-  const withBody = async (request: Request, caller: Caller, exchange: Exchange): Promise<Response> => {
+  const withBody = async (
+    request: Request,
+    params: Caller['params'],
+    exchange: Exchange,
+  ): Promise<Response> => {
     try {
-      const body = parseBody(request, await readBounded(request))
-      return finish(await handler(callOf(request, caller, body)), exchange)
+      const bytes = await readBounded(request)
+      // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
+      const session = identify(contract, services, request)
+      return finish(await handler(callOf(request, { session, params }, parseBody(request, bytes))), exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
@@ -59,7 +65,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       if (session !== undefined && contract.cost !== undefined) {
         exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
       }
-      if (parts.body !== undefined) return withBody(request, { session, params }, exchange)
+      if (parts.body !== undefined) return withBody(request, params, exchange)
       const value = handler(callOf(request, { session, params }, undefined))
       return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
     } catch (error) {

@@ -36,7 +36,7 @@ export class Connection implements OpSocket {
   /** Receives the subscription's events, from before the upgrade. */
   readonly sink: EventSink = {
     events: (events) => {
-      if (this.behind) return
+      if (this.behind || this.isOver()) return
       this.delivery.events(events)
       this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
     },
@@ -112,7 +112,7 @@ export class Connection implements OpSocket {
 
   message(message: string | Uint8Array): void {
     this.services.meters.frameReceived()
-    if (this.closing === undefined) this.commands(message)
+    if (this.closing === undefined && !this.isOver()) this.commands(message)
   }
 
   drained(): void {
@@ -140,11 +140,8 @@ export class Connection implements OpSocket {
       if (now_ms - this.closing.at_ms > CLOSE_GRACE_MS) this.transport.terminate()
       return
     }
+    if (this.isOver(now_ms)) return
     const left_ms = this.current.expires_ms - now_ms
-    if (left_ms <= 0) {
-      this.close(TOKEN_ENDED, 'token ended')
-      return
-    }
     if (left_ms <= EXPIRY_WARNING_MS && !this.warned) {
       this.warned = true
       this.send({ type: 'warning', reason: 'token_expiring', expires_in_ms: Math.floor(left_ms) })
@@ -189,6 +186,13 @@ export class Connection implements OpSocket {
     this.outbox.clear()
     this.leave()
     this.transport?.close(code, reason)
+  }
+
+  /** Closes the socket of an expired token: the next tick can be a second away. */
+  private isOver(now_ms = this.services.clock.monotonicMs()): boolean {
+    if (now_ms < this.current.expires_ms) return false
+    this.close(TOKEN_ENDED, 'token ended')
+    return true
   }
 
   private leave(): void {

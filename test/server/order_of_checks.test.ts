@@ -1,6 +1,6 @@
 /** Every endpoint judges token, limit, size and form in the published order, and repeats nothing it was sent. */
 import { describe, expect, test } from 'bun:test'
-import type { CallInit } from '../kit/server/harness'
+import { type CallInit, StandingClock, session } from '../kit/server/harness'
 import { against, contractOf, FITTING, refusing, SECRET } from '../routes/against'
 
 /** Of an account's bucket. */
@@ -68,6 +68,30 @@ for (const row of FITTING) {
               cost > 0 ? refusing('rate_limited')() : { ...LEFT, remaining: 9 },
           },
         )
+      })
+    }
+
+    if (row.json !== undefined && route.contract.bearer === true) {
+      test('runs nothing for a token that ended while the body came', async () => {
+        const called: unknown[] = []
+        let looks = 0
+        const authenticate = () => {
+          looks += 1
+          return looks === 1 ? session(new StandingClock()) : refusing('token_revoked')()
+        }
+        await against(
+          row,
+          (...args) => {
+            called.push(args)
+            return row.gives
+          },
+          async (_harness, send) => {
+            const { status, json } = await send()
+            expect([status, json.code]).toEqual([401, 'token_revoked'])
+          },
+          { authenticate },
+        )
+        expect(called).toEqual([])
       })
     }
 

@@ -6,7 +6,7 @@ import { type Harness, session, TOKEN } from '../kit/server/harness'
 import { Stream } from '../kit/server/played_stream'
 import { socketSite } from '../kit/server/socket_site'
 import { STATUS } from '../routes/answers'
-import { PLACE, PLACED } from '../routes/bodies'
+import { event, PLACE, PLACED } from '../routes/bodies'
 
 const { serve, connect } = socketSite()
 let harness: Harness
@@ -33,6 +33,28 @@ test('a warning comes a minute before the token expires, and the socket closes w
   harness.clock.ms += 60_000
   harness.app.sockets.tick()
   expect(await peer.closed()).toBe(4401)
+})
+
+test('past the end of its token a socket runs no command and sends no event, whenever the next tick comes', async () => {
+  const places: unknown[] = []
+  const stream = new Stream()
+  const place = async (...args: unknown[]) => {
+    places.push(args)
+    return PLACED
+  }
+  harness = serve({ venue: stream.venue({ place }) })
+  const asking = await connect(`/ws/trading?token=${TOKEN}`)
+  await asking.next()
+  await asking.next()
+  const listening = await connect(`/ws/fills?token=${TOKEN}`)
+  await listening.next()
+  harness.clock.ms += 900_000
+  asking.send({ op: 'order.place', id: '1', params: PLACE })
+  stream.tell(event(1, 'order.filled'))
+  expect(await asking.closed()).toBe(4401)
+  expect(listening.next()).rejects.toThrow('closed with 4401')
+  expect(await listening.closed()).toBe(4401)
+  expect(places).toEqual([])
 })
 
 test('auth.refresh follows a newer token of the same account', async () => {

@@ -68,7 +68,7 @@ describe('a login', () => {
     clock.advance(60_000)
   })
 
-  test('of a flooding account leaves room: it has few places in the queue, and another is checked right after them', async () => {
+  test('of a flooded credential leaves room: it has few places in the queue, and another comes before all but the running one', async () => {
     const other = site.opened('other')
     const done: string[] = []
     const flood = Array.from({ length: 500 }, () =>
@@ -77,24 +77,59 @@ describe('a login', () => {
     const login = accounts.login(other).then(() => done.push('other'))
     await Promise.all([...flood, login])
     const passed = done.filter((code) => code !== 'login_busy')
-    expect(passed).toEqual([...Array(LIMITS.account_logins_waiting_max).fill('not refused'), 'other'])
+    expect(passed).toEqual(['not refused', 'other', 'not refused'])
     expect(done.length).toBe(501)
   })
 
-  test('beyond the bound on all passphrase checks is login_busy with a wait, and the queue empties', async () => {
-    const full = new AccountSite()
-    const each = LIMITS.account_logins_waiting_max
-    const names = Array.from({ length: LIMITS.logins_waiting_max / each }, (_, at) => `full ${at}`)
-    const logins = [...names, 'late'].map((name) => full.opened(name))
-    const waiting = names.flatMap((_, at) =>
-      Array.from({ length: each }, () => codeOf(() => full.accounts.login(logins[at]!))),
+  test('of a credential that others flood around waits for the one check that runs, however many they are', async () => {
+    const crowd = new AccountSite()
+    const floods = Array.from({ length: 6 }, (_, at) => crowd.opened(`flood ${at}`))
+    const calm = crowd.opened('calm')
+    const wrong = (at: number) => ({ ...floods[at % 6]!, passphrase: `wrong ${at}` })
+    // Each is checked once before, as those of a flood are.
+    for (let at = 0; at < 6; at++) await codeOf(() => crowd.accounts.login(wrong(at)))
+    const done: string[] = []
+    const flood = Array.from({ length: 80 }, (_, at) =>
+      codeOf(() => crowd.accounts.login(wrong(at))).then((code) => done.push(code)),
     )
-    const late = full.accounts.login(logins.at(-1)!)
+    const login = crowd.accounts.login(calm).then(() => done.push('calm'))
+    await login
+    expect(done.filter((code) => code !== 'login_busy')).toEqual(['credentials_invalid', 'calm'])
+    crowd.accounts.close()
+    await Promise.all(flood)
+  })
+
+  test('of one credential does not take the places of another of the account', async () => {
+    const reading = site.credential('alice', { version: 12, kind: 'read', credential_id: 'ab'.repeat(16) })
+    const flood = Array.from({ length: 80 }, () =>
+      codeOf(() => accounts.login({ ...reading, passphrase: 'x' })),
+    )
+    expect((await accounts.login(credentials)).account_id).toBe(ALICE)
+    await Promise.all(flood)
+    clock.advance(60_000)
+  })
+
+  test('beyond the bound on all passphrase checks is login_busy with a wait, but for a credential that was checked longer ago', async () => {
+    const full = new AccountSite()
+    const each = LIMITS.credential_logins_waiting_max
+    const logins = Array.from({ length: LIMITS.logins_waiting_max / each }, (_, at) =>
+      full.opened(`full ${at}`),
+    )
+    const [calm, late] = [full.opened('calm'), full.opened('late')]
+    // The first one is under way: the second of its credential waits.
+    const waiting = logins.flatMap((login) =>
+      Array.from({ length: each }, () => codeOf(() => full.accounts.login(login))),
+    )
+    const taking = codeOf(() => full.accounts.login(calm))
     const retry_after_ms = LIMITS.logins_waiting_max * LIMITS.login_check_ms
-    expect(late).rejects.toMatchObject({ code: 'login_busy', facts: { retry_after_ms } })
+    const busy = { code: 'login_busy', facts: { retry_after_ms } }
+    expect(full.accounts.login(late)).rejects.toMatchObject(busy)
+    expect(full.accounts.login(logins[0]!)).rejects.toMatchObject(busy)
     // Ends the worker under them: what waits is answered, and the next login starts another one.
     full.accounts.close()
-    expect(new Set(await Promise.all(waiting))).toEqual(new Set(['internal']))
+    const ended = Array<string>(LIMITS.logins_waiting_max).fill('internal')
+    const codes: string[] = await Promise.all([...waiting, taking])
+    expect(codes).toEqual(ended.toSpliced(1, 0, 'login_busy'))
     expect((await full.accounts.login(logins[0]!)).account_id).toBe(accountId('full 0'))
     full.accounts.close()
   })
@@ -138,6 +173,17 @@ describe('a login', () => {
     clock.advance(1_000)
     expect(await codeOf(() => accounts.login(login))).toBe('credential_expired')
     expect(await codeOf(() => accounts.authenticate(access_token))).toBe('token_expired')
+
+    // Within a second: the rest of it is no part of the life.
+    const next = site.credential('ending', { version: 2, expiry_s: expiry_s + 10 })
+    clock.advance(7_700)
+    const late = await accounts.login(next)
+    expect(late.expires_in).toBe(2)
+    clock.advance(2_300)
+    expect(await codeOf(() => accounts.authenticate(late.access_token))).toBe('token_expired')
+    const last = site.credential('ending', { version: 3, expiry_s: expiry_s + 11 })
+    clock.advance(300)
+    expect(await codeOf(() => accounts.login(last))).toBe('credential_expired')
   })
 
   test('of a suspended or closed account works, and its tokens stay: it may cancel, withdraw and read', async () => {

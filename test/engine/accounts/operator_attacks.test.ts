@@ -3,7 +3,10 @@
  * or to act for the trader. Each attempt is refused or is an event that the trader sees.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { revokeCredential, signCredential } from '../../../client/wallet/account'
+import { LIMITS } from '../../../engine/limits'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeRebind } from '../../../protocol/bodies/account'
 import { fromHex, toHex } from '../../../protocol/bytes'
@@ -14,6 +17,7 @@ import { EmbeddedTrading } from '../../kit/venue/embedded_trading'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { accountId, accountSeed, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
 import type { Trader } from '../../kit/venue/trader'
+import { codeOf } from './venue_operator'
 
 const world = new EmbeddedTrading()
 const { site } = world
@@ -182,3 +186,59 @@ test('a lost passphrase is a new credential by the account key; a lost account k
   const again = { ...request, cancel_nonce: '61' }
   expect((await refusalOf(venue.rebind('operator', again))).code).toBe('signature_invalid')
 })
+
+test('a login under way while its credential is revoked gets no token that lives on, whenever the revocation comes', async () => {
+  const { venue } = site
+  const tokens: string[] = []
+  const codes: string[] = []
+  let version = 100
+  const revoked = await site.issue('racer')
+  for (let round = 0; round < 12; round++) {
+    const fresh = testCredential('racer', venueId(), { version: version++ })
+    await venue.setCredential(undefined, fresh.request)
+    const login = venue.login(fresh.login).then(
+      ({ access_token }) => void tokens.push(access_token),
+      (error: { code: string }) => void codes.push(error.code),
+    )
+    // Before the passphrase is checked, while it is, between its check and the journal, and behind the answer.
+    await (round < 10 ? Bun.sleep(round * 25) : login)
+    const revoking = { credential_id: revoked.api_key, version: version++ }
+    await venue.setCredential(undefined, revokeCredential(accountSeed('racer'), venueId(), revoking))
+    for (const token of tokens) expect(await codeOf(() => venue.authenticate(token))).toBe('token_revoked')
+    await login
+    for (const token of tokens) expect(await codeOf(() => venue.authenticate(token))).toBe('token_revoked')
+  }
+  expect(tokens.length).toBeGreaterThan(0)
+  expect(new Set(codes)).toEqual(new Set(['credentials_invalid']))
+}, 60_000)
+
+test('a flood of its records makes a login leave the list, and stays in its place; the event stays where it is', async () => {
+  const { venue } = site
+  const stolen = await site.issue('flooded')
+  await venue.login(stolen)
+  for (let version = 2; version <= LIMITS.account_changes_max + 2; version++)
+    await venue.provision({ account_id: 'flooded', version })
+  const listed = (await venue.account('flooded')).changes.map((one) => one.change)
+  expect(listed).toEqual(Array(LIMITS.account_changes_max).fill('admission'))
+  const { items } = await venue.events('flooded', { after: 0, limit: 500 })
+  expect(items.map(({ data }) => (data as { change: string }).change)).toContain('login')
+})
+
+test('a restart keeps every revocation, and no token; without its read models the list of changes is the same', async () => {
+  const gone = await site.issue('revoker')
+  const kept = testCredential('revoker', venueId(), { version: 2, credential_id: '55'.repeat(16) })
+  await site.venue.setCredential(undefined, kept.request)
+  const { access_token } = await site.venue.login(kept.login)
+  const revoking = { credential_id: gone.api_key, version: 3 }
+  await site.venue.setCredential(undefined, revokeCredential(accountSeed('revoker'), venueId(), revoking))
+  const before = await site.venue.account('revoker')
+  await site.venue.close()
+  rmSync(join(site.dir, 'history'), { recursive: true })
+  await site.openVenue()
+  expect(await site.venue.account('revoker')).toEqual(before)
+  expect(await codeOf(() => site.venue.authenticate(access_token))).toBe('token_invalid')
+  expect((await refusalOf(site.venue.login(gone))).code).toBe('credentials_invalid')
+  const first = testCredential('revoker', venueId()).request
+  expect((await post(first)).code).toBe('credential_version')
+  expect((await site.venue.login(kept.login)).account_id).toBe(accountId('revoker'))
+}, 60_000)

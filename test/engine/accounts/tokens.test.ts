@@ -45,10 +45,10 @@ describe('a token', () => {
     expect(await codeOf(() => tokens.authenticate(token))).toBe('token_revoked')
     expect(tokens.authenticate(other).account_id).toBe('alice')
     const kept = issue('second')
-    tokens.revokeAll('alice', 'first')
+    tokens.revokeAll('first')
     expect(await codeOf(() => tokens.authenticate(other))).toBe('token_revoked')
     expect(tokens.authenticate(kept).credential_id).toBe('second')
-    tokens.revokeAll('bob', 'second')
+    tokens.revokeAll('third')
     expect(tokens.authenticate(kept).account_id).toBe('alice')
   })
 
@@ -78,9 +78,10 @@ describe('a token', () => {
     expect(heard).toEqual(['expired', 'revoked', 'late'])
   })
 
-  test('of an account that logs in too often replaces the oldest one', async () => {
-    const all = Array.from({ length: LIMITS.account_tokens_max + 1 }, () => issue())
+  test('of a credential that logs in too often replaces its oldest one, and none of another credential', async () => {
+    const kept = issue('trading')
+    const all = Array.from({ length: LIMITS.credential_tokens_max + 1 }, () => issue('reading', 900, 'read'))
     expect(await codeOf(() => tokens.authenticate(all[0]!))).toBe('token_revoked')
-    for (const token of all.slice(1)) expect(tokens.authenticate(token).account_id).toBe('alice')
+    for (const token of [kept, ...all.slice(1)]) expect(tokens.authenticate(token).account_id).toBe('alice')
   })
 })

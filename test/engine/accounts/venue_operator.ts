@@ -76,7 +76,7 @@ export class AccountSite {
   set(request: Request): void {
     const command = intakeCredential(VENUE, parseCredential(request))
     this.world.must(command)
-    this.accounts.endCredential(command.account_id, request.credential_id)
+    this.accounts.endCredential(request.credential_id)
   }
   /** A new account and its login. */
   opened(name: string, terms: Partial<AccountLimits> = {}): TokenRequest {
