@@ -21,7 +21,7 @@ import { VenueProcess } from '../../faults/kit/venue_process'
 import { venueTransport } from '../../faults/kit/venue_transport'
 import { type Fault, FaultyTransport } from './faulty_transport'
 
-const COUNT = Number(process.env['TACIT_SCHEDULES'] ?? 40)
+const COUNT = Number(process.env['TACIT_SCHEDULES'] ?? 25)
 const SEED = Number(process.env['TACIT_SEED'] ?? Date.now() % 1_000_000)
 const FAULTS: (Fault | undefined)[] = [undefined, undefined, 'before', 'after', 'rate_limited', 'draining']
 const ORDER = { symbol: 'SOL-USDC', side: 'buy', amount: '1', price: '140' } as const
