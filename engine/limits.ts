@@ -228,7 +228,8 @@ export const LIMITS = {
   anchor_max_min_ms: 1_000,
   anchor_max_max_ms: 60_000,
   anchor_max_ms: 30_000,
-  commit_min_ms: 1_000,
+  /** Five slots of 400 ms: in fewer, a commit that lands late once leaves most batches void. */
+  commit_min_ms: 2_000,
   commit_max_ms: 60_000,
   commit_ms: 6_400,
   reopen_slots_max: 1_000,
