@@ -1,6 +1,6 @@
 /**
  * Secrets and order contents go through every route and stream of the real process. Goal: none of them is ever found in
- * its logs, its metrics or an error it gives; only the answers to their owner carry them.
+ * its logs, its metrics, its files, a public answer or an error it gives; only the answers to their owner carry them.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -16,6 +16,7 @@ import {
   prepareWithdrawal,
 } from '../../client/wallet/prepare'
 import { toHex } from '../../protocol/bytes'
+import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
 import { openFrameSocket } from './kit/frame_socket'
 import { fundTrader } from './kit/fund_trader'
 import { LoadTrader } from './kit/load_trader'
@@ -30,6 +31,11 @@ import { venueTransport } from './kit/venue_transport'
 const AMOUNT = 1_357_000_000n
 const PRICE = 154_963_000n
 const WITHDRAWN = 2_468_013_579n
+
+/** Deposited notes are leaves of the tree on chain, which the venue caches. */
+const ON_CHAIN = /commitment/
+/** What the venue itself writes; the rest of the folder is the sandbox's chain and keys. */
+const WRITTEN = /^(?:facts|hashing|history|journal|snapshots|stores)\//
 
 const random = (bytes: number) => toHex(crypto.getRandomValues(new Uint8Array(bytes)))
 
@@ -195,17 +201,28 @@ describe('nothing leaks', () => {
     await fetch('/orders', { headers: { authorization: `Bearer ${token}` } })
   })
 
-  test('no log line, no metric and no error holds any of it', async () => {
-    const metrics = await readMetrics(venue)
+  test('no log line, metric, error, public answer or file of the venue holds any of it, and the search would find it', async () => {
+    const [metrics, transparency] = await Promise.all([
+      readMetrics(venue),
+      venueTransport(venue)
+        .fetch('/transparency')
+        .then((answer) => answer.text()),
+    ])
     expect(await venue.stop()).toBe(0)
     expect(needles.size).toBeGreaterThan(80)
     expect(errors.length).toBeGreaterThan(100)
-    const places = { logs: venue.output, metrics, errors: errors.join('\n') }
-    const found = [...needles].flatMap(([name, needle]) =>
-      Object.entries(places)
-        .filter(([, text]) => text.toLowerCase().includes(needle.toLowerCase()))
-        .map(([place]) => `${name} in ${place}`),
+    const texts = { logs: venue.output, metrics, transparency, errors: errors.join('\n') }
+    const places = new Map(
+      Object.entries(texts).map(([name, text]) => [name, Buffer.from(text.toLowerCase())]),
     )
-    expect(found).toEqual([])
+    const files = filesOf(venue.data_dir, (path) => WRITTEN.test(path))
+    expect(files.size).toBeGreaterThan(5)
+    const lower = (found: [string, string][]) => found.map(([, text]) => text.toLowerCase())
+    const marks = marksOf(lower([...needles]))
+    const on_chain = new Set([...needles].filter(([of]) => ON_CHAIN.test(of)).map(([, text]) => text))
+    const secret = [...needles].filter(([, text]) => !on_chain.has(text))
+    const marks_of_files = marksOf(['"sell"', 'order.accepted', 'account.changed', ...lower(secret)])
+    expect([...findMarks(places, marks), ...findMarks(files, marks_of_files)]).toEqual([])
+    expect([...missedPlants(places, marks), ...missedPlants(files, marks_of_files)]).toEqual([])
   })
 })

@@ -1,7 +1,15 @@
 /** The image's inputs: equal bytes, everything the process imports, nothing else that could be changed unseen. */
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { Glob } from 'bun'
@@ -154,6 +162,19 @@ describe('the packages of the image', () => {
     expect([...closure].filter((name) => SANDBOX_ONLY.test(name))).toEqual([])
   })
 
+  test('have licences that let the image carry them', () => {
+    const other = [...closure].flatMap((name) => {
+      const path = join(ROOT, 'node_modules', name, 'package.json')
+      if (!existsSync(path)) return []
+      const { license } = JSON.parse(readFileSync(path, 'utf8')) as { license?: string }
+      return LICENCES.test(license ?? '') ? [] : [`${name}: ${license}`]
+    })
+    expect(other).toEqual([])
+    for (const name of ['age-encryption', 'elysia']) expect([...closure]).toContain(name)
+    for (const refused of ['GPL-3.0', 'AGPL-3.0-only', 'SEE LICENSE IN x', 'UNLICENSED', ''])
+      expect(LICENCES.test(refused)).toBe(false)
+  })
+
   test('are those when installed', () => {
     let packages: ReturnType<typeof collectPackages>
     try {
@@ -165,9 +186,19 @@ describe('the packages of the image', () => {
     expect(paths.filter((path) => SANDBOX_ONLY.test(path))).toEqual([])
     const names = new Set(paths.map((path) => /^(@[^/]+\/)?[^/]+/.exec(path)![0]))
     expect([...names].filter((name) => !closure.has(name))).toEqual([])
+    // These licences ask for their text beside every copy, whatever the file is called.
+    const texts = [...names].flatMap((name) =>
+      readdirSync(join(ROOT, 'node_modules', name))
+        .filter((file) => /^licen[cs]e/i.test(file))
+        .map((file) => `${name}/${file}`),
+    )
+    expect(texts).toContain('age-encryption/LICENSE')
+    expect(texts.filter((text) => !paths.includes(text))).toEqual([])
   }, 60_000)
 })
 
+/** They ask for their text beside a copy, and for nothing else. */
+const LICENCES = /^(MIT|Apache-2\.0|BSD-[23]-Clause|ISC|\(MIT OR CC0-1\.0\))$/
 const SANDBOX_ONLY = /litesvm|sandbox|stand-?in/i
 
 /** Names of all packages that a production installation may contain, by the lockfile. */

@@ -17,8 +17,8 @@ export const SOURCE_DATE_EPOCH = 0
 
 /** Peers used by types only, and links to commands. */
 const LEFT_OUT = /^(\.bin|typescript|@typescript)\//
-/** Not read at run time. */
-const UNREAD = /\.(d\.[cm]?ts|map|md|markdown)$/i
+/** Not read at run time; licences ask for their text beside every copy. */
+const UNREAD = /(?<!licen[cs]e)\.(d\.[cm]?ts|map|md|markdown)$/i
 
 /** Sources in the image. Without compose.yaml: it names the image's digest, so the image cannot contain it. */
 const SOURCES = [

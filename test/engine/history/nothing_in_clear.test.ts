@@ -1,9 +1,10 @@
 /** After a day of trading, no file of the venue shows an account, an id, a size, a side or the time of a single message. */
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fromHex, u64Le, utf8 } from '../../../protocol/bytes'
+import { fromHex, u64Le } from '../../../protocol/bytes'
+import { filesOf, findMarks, marksOf, missedPlants } from '../../kit/venue/marks'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { accountId, testCredential } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
@@ -15,7 +16,7 @@ const site = new TestSite()
 afterAll(() => site.remove())
 
 /** How SQLite stores an integer of this size. */
-function bigEndian(value: number): Uint8Array {
+function bigEndian(value: number): Buffer {
   const bytes = Buffer.alloc(6)
   bytes.writeUIntBE(value, 0, 6)
   return bytes
@@ -36,55 +37,66 @@ test('derived files and metrics show nothing of single messages', async () => {
   await open.engine.pump.idle()
   const { items } = await open.venue.events('alice', { after: 0, limit: 100 })
   expect(items.map(({ kind }) => kind)).toContain('fill.matched')
-  const metrics = JSON.stringify(open.venue.metrics())
+  const answers = { metrics: open.venue.metrics(), transparency: await open.venue.transparency() }
   await open.venue.drain()
   await open.close()
 
-  const texts = [
-    ...['alice', 'bob'].flatMap((name) => [name, accountId(name)]),
+  const times = items.map(({ unix_ms }) => unix_ms)
+  const named = marksOf([
+    ...['alice', 'bob'].map(accountId),
     ...[buy, sell].flatMap((one) => [one.order_id, one.trading_key]),
     ...[login.api_key, login.api_secret, login.passphrase, request.secret_hash, request.passphrase_digest],
     ...[String(AMOUNT), String(PRICE), '"buy"', '"sell"', 'order.accepted', 'account.changed'],
-    ...items.map(({ unix_ms }) => String(unix_ms)),
-  ]
-  const hex = texts
-    .filter((text) => /^[0-9a-f]{32,}$/.test(text))
-    .map((text) => fromHex(text, text.length / 2)!)
-  const numbers = [
-    u64Le(AMOUNT),
-    u64Le(PRICE),
-    ...items.flatMap(({ unix_ms }) => [u64Le(unix_ms), bigEndian(unix_ms)]),
-  ]
-  const needles = [...texts.map(utf8), ...hex, ...numbers].map((needle) => Buffer.from(needle))
-  const files = readdirSync(site.dir, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
-  expect(files.map(({ name }) => name)).toContain('history.sqlite')
-  for (const file of files) {
-    const content = readFileSync(join(file.parentPath, file.name))
-    for (const needle of needles)
-      if (content.includes(needle)) throw new Error(`${file.name} holds ${needle}`)
+    ...times.map(String),
+  ])
+  const marks = new Map([
+    ...named,
+    ...[AMOUNT, PRICE, ...times].map((value) => [`u64 ${value}`, Buffer.from(u64Le(value))] as const),
+    ...times.map((value) => [`SQLite's ${value}`, bigEndian(value)] as const),
+  ])
+  const places = filesOf(site.dir)
+  expect([...places.keys()]).toContain(join('history', 'history.sqlite'))
+  for (const [name, answer] of Object.entries(answers)) places.set(name, Buffer.from(JSON.stringify(answer)))
+  expect(findMarks(places, marks)).toEqual([])
+  expect(missedPlants(places, marks)).toEqual([])
+
+  const path = join(site.dir, 'history', 'history.sqlite')
+  expect(shownByColumns(path, times)).toEqual([])
+  // A column in clear is found, whichever it is.
+  const planted = join(site.dir, 'planted.sqlite')
+  for (const [table, column] of COLUMNS) {
+    copyFileSync(path, planted)
+    const db = new Database(planted)
+    const value = column === 'hour' ? Math.floor(times[0]! / MS_PER_HOUR) : 1
+    db.run(
+      `UPDATE ${table} SET ${column} = ${value} WHERE ${column} = (SELECT ${column} FROM ${table} LIMIT 1)`,
+    )
+    db.close()
+    expect(shownByColumns(planted, times)).toContain(`${table}.${column}`)
   }
-  for (const text of texts.filter((one) => one.length > 5)) expect(metrics).not.toContain(text)
-  checkColumns(items.map(({ unix_ms }) => unix_ms))
 })
 
+/** Columns that would say in a byte or two whose a row is, what it is, or when it came. */
+const COLUMNS: readonly (readonly [table: string, column: string])[] = [
+  ['accounts', 'account'],
+  ['blocks', 'account'],
+  ...['account', 'open', 'status', 'symbol'].map((column) => ['orders', column] as const),
+  ['fills', 'account'],
+  ...['blocks', 'orders', 'fills'].map((table) => [table, 'hour'] as const),
+]
+
 /** SQLite stores small integers in a byte or two, which no search of the file would find. */
-function checkColumns(times: readonly number[]): void {
-  const db = new Database(join(site.dir, 'history', 'history.sqlite'), { readonly: true })
-  const columns = (table: string, ...names: string[]) =>
-    db
-      .query<Record<string, number>, []>(`SELECT ${names.join(', ')} FROM ${table}`)
+function shownByColumns(path: string, times: readonly number[]): string[] {
+  const db = new Database(path, { readonly: true })
+  const known = new Set(times.flatMap((ms) => [ms, Math.floor(ms / 1_000), Math.floor(ms / MS_PER_HOUR)]))
+  const shown = COLUMNS.filter(([table, column]) => {
+    const values = db
+      .query<Record<string, number>, []>(`SELECT ${column} FROM ${table}`)
       .all()
       .flatMap(Object.values)
-  const hidden = [
-    ...columns('accounts', 'account'),
-    ...columns('blocks', 'account'),
-    ...columns('orders', 'account', 'open', 'status', 'symbol'),
-    ...columns('fills', 'account'),
-  ]
-  expect(hidden.length).toBeGreaterThan(12)
-  for (const value of hidden) expect(value).toBeGreaterThan(0xffff)
-  const hours = ['blocks', 'orders', 'fills'].flatMap((table) => columns(table, 'hour'))
-  const known = times.flatMap((ms) => [ms, Math.floor(ms / 1_000), Math.floor(ms / MS_PER_HOUR)])
-  for (const hour of hours) expect(known).not.toContain(hour)
+    expect(values.length).toBeGreaterThan(0)
+    return values.some((value) => (column === 'hour' ? known.has(value) : value <= 0xffff))
+  })
   db.close()
+  return shown.map((one) => one.join('.'))
 }
