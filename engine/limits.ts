@@ -186,9 +186,13 @@ export const LIMITS = {
   chain_reading_fresh_ms: 2_000,
   /** Time between two measurements of the trees' growth. */
   growth_mark_ms: 3_600_000,
-  /** A day with fewer accounts withholds the numbers of an instrument. */
-  statistics_accounts_min: 5,
-  /** Whole days between the end of a day and its publication, and days that are published. */
+  /** An hour or a day with fewer accounts withholds the numbers of an instrument: five were too cheap to imitate. */
+  statistics_accounts_min: 20,
+  /** Between the end of an hour or day and its row: a full hour and a full batch. */
+  statistics_delay_ms: 3_660_000,
+  /** Rows published at a time: after a long pause the rest follows with later reads. */
+  statistics_rows_max: 50,
+  /** Whole days between the end of a day and its publication in `/transparency`, and days that are published there. */
   statistics_delay_days: 1,
   statistics_days_max: 30,
   /** Streams of one account. */

@@ -133,7 +133,12 @@ export interface Venue {
   // public reads
   /** The same frozen objects until a status changes. */
   instruments(): readonly wire.Instrument[]
-  instrument(symbol: string): wire.Instrument
+  instrument(symbol: string): wire.InstrumentView
+  /** Published rows that start after `after` (unix seconds), oldest first. Throws `instrument_unknown`. */
+  statistics(
+    symbol: string,
+    page: { after: number; limit: number; period: wire.StatisticsPeriod },
+  ): wire.Statistics
   treeRoot(): wire.TreeRoot
   transparency(): wire.Transparency | Promise<wire.Transparency>
   status(): wire.SystemStatus

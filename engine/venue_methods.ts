@@ -57,7 +57,8 @@ export function venueOf(engine: Engine): Venue {
     subscribe: (session, after, sink, gap) => subscribe(engine.hub, accounts, session, after, sink, gap),
 
     instruments: () => instruments.all(),
-    instrument: (symbol) => instruments.one(symbol),
+    instrument: (symbol) => engine.market.instrument(symbol),
+    statistics: (symbol, page) => engine.market.statistics(symbol, page),
     treeRoot: () => tree.root(),
     transparency: () => engine.transparency.read(),
     status: () => statusOf(engine, identity.genesis_hash),

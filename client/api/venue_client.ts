@@ -152,6 +152,12 @@ export class VenueClient {
   events(page: PageQuery = {}): Promise<wire.Page<wire.AccountEvent>> {
     return this.own(`/events${query(page)}`)
   }
+  statistics(
+    symbol: string,
+    page: PageQuery & { period?: wire.StatisticsPeriod } = {},
+  ): Promise<wire.Statistics> {
+    return this.own(`/instruments/${symbol}/statistics${query(page)}`)
+  }
   nonces(trading_key: string): Promise<wire.Nonces> {
     return this.own(`/nonces${query({ trading_key })}`)
   }
@@ -200,7 +206,7 @@ export class VenueClient {
   instruments(): Promise<wire.Instrument[]> {
     return call(this.transport, '/instruments')
   }
-  instrument(symbol: string): Promise<wire.Instrument> {
+  instrument(symbol: string): Promise<wire.InstrumentView> {
     return call(this.transport, `/instruments/${symbol}`)
   }
   treeRoot(): Promise<wire.TreeRoot> {

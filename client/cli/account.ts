@@ -1,16 +1,13 @@
 /** Runs `tacit account`: the trader's own logins. Secrets are made here and go nowhere but into the trader's file. */
-import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { fromHex } from '../../protocol/bytes'
 import { deriveAccountKey } from '../../protocol/notes/derive'
-import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
-import { connect } from '../connect'
-import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
-import { BARE_POLICY, parsePolicy } from '../verify/policy'
+import type { VerifiedVenue } from '../verified_venue'
 import { Refused } from '../verify/transcript'
 import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
-import { Options, readInputText, UsageFault } from './command'
-import { connectOptions } from './verify'
+import { Options, UsageFault } from './command'
+import { clientOf, VENUE_TEXTS, withVenue } from './venue_login'
 
 export const ACCOUNT_USAGE = `       tacit account request    VENUE --seed-file FILE --out LOGIN [--kind trade|read] [--expires UNIX_S]
        tacit account credential VENUE --seed-file FILE --login LOGIN --out NEW_LOGIN [--kind trade|read] [--expires UNIX_S]
@@ -21,7 +18,8 @@ export const ACCOUNT_USAGE = `       tacit account request    VENUE --seed-file 
          operator admits: the account key of the seed and a signed credential, no secret. LOGIN is a file that only you have`
 
 const TEXTS = [
-  ...(['policy', 'collateral', 'manifest', 'seed-file', 'wallet', 'login', 'out'] as const),
+  ...VENUE_TEXTS,
+  ...(['seed-file', 'wallet', 'out'] as const),
   ...(['kind', 'expires', 'credential', 'key'] as const),
 ] as const
 type AccountOptions = Options<(typeof TEXTS)[number]>
@@ -29,47 +27,39 @@ type Call = { options: AccountOptions; venue: VerifiedVenue; venue_id: Uint8Arra
 
 const VERBS: Record<string, (call: Call) => Promise<unknown>> = {
   request: makeCredential,
-  credential: async (call) => clientOf(call).setCredential(await makeCredential(call)),
+  credential: async (call) => clientOf(call.options, call.venue).setCredential(await makeCredential(call)),
   async revoke(call) {
     const { options, venue_id } = call
     const credential_id = options.text('credential')
     if (fromHex(credential_id, 16) === undefined) throw new UsageFault('--credential is 32 hex digits')
     const revoked = { credential_id, version: Date.now() }
-    return clientOf(call).setCredential(revokeCredential(accountSeed(options), venue_id, revoked))
+    return clientOf(call.options, call.venue).setCredential(
+      revokeCredential(accountSeed(options), venue_id, revoked),
+    )
   },
   async rebind(call) {
     const { options, venue_id } = call
     const path = options.text('wallet')
     const wallet = loadWallet(path)
     if (wallet === undefined) throw new Refused(`there is no wallet at ${path}`)
-    const client = clientOf(call)
+    const client = clientOf(call.options, call.venue)
     const account_id = await client.login()
     const request = prepareRebind(wallet, venue_id, options.count('key', 0), account_id)
     saveWallet(path, wallet)
     return client.rebind(request)
   },
-  show: async (call) => clientOf(call).account(),
+  show: async (call) => clientOf(call.options, call.venue).account(),
 }
 
 /** @throws UsageFault, Refused, EvidenceUnavailable, or an Error that says what the venue answered */
 export async function runAccount(args: string[]): Promise<void> {
   const options: AccountOptions = new Options(args, { texts: TEXTS, words: 2 })
   const [verb = '', url = ''] = options.words
-  if (!Object.hasOwn(VERBS, verb) || !url.startsWith('https://') || !URL.canParse(url)) throw new UsageFault()
-  const policy = options.file('policy')
-  try {
-    const venue = await connect(
-      url,
-      policy === undefined ? BARE_POLICY : parsePolicy(policy),
-      connectOptions(options),
-    )
+  if (!Object.hasOwn(VERBS, verb)) throw new UsageFault()
+  await withVenue(url, options, async (venue) => {
     const venue_id = fromHex(venue.info.venue, 32)!
     console.log(JSON.stringify(await VERBS[verb]!({ options, venue, venue_id }), null, 2))
-  } catch (error) {
-    if (error instanceof VerificationFailed || error instanceof VenueProblem || error instanceof WrongAccount)
-      throw new Refused(error.message)
-    throw error
-  }
+  })
 }
 
 /** Writes the new login before its body leaves this command. */
@@ -86,19 +76,4 @@ async function makeCredential({ options, venue_id }: Call) {
 
 function accountSeed(options: AccountOptions): Uint8Array {
   return deriveAccountKey(options.seed('seed-file'))
-}
-
-function clientOf({ options, venue }: Call): VenueClient {
-  const path = options.text('login')
-  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
-  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
-  try {
-    const login = Object(JSON.parse(readInputText(path))) as Login
-    if (fromHex(String(login.account_id), 32) === undefined)
-      throw new Refused(`${path} does not name its account: make a login with 'tacit account request'`)
-    return new VenueClient(venue, login)
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new Refused(`${path} does not hold a login`)
-    throw error
-  }
 }

@@ -41,3 +41,4 @@ export {
 // Receipts: the venue's signed statement that a command is in its journal.
 
 export { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from './verify_receipt'
+export { StatisticsRefused, verifyStatistics } from './verify_statistics'

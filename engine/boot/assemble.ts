@@ -4,6 +4,7 @@ import { Refusal } from '../../protocol/refusals'
 import { Exporter } from '../audit/open_exporter'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
+import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
@@ -21,7 +22,13 @@ import type {
 } from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
-import { type FinalizedView, InstrumentReads, SettlementReads, TreeReads } from '../reads/public_reads'
+import {
+  type FinalizedView,
+  InstrumentReads,
+  MarketReads,
+  SettlementReads,
+  TreeReads,
+} from '../reads/public_reads'
 import { TransparencyReads } from '../reads/transparency'
 import { Anchoring } from '../sequencer/anchoring'
 import { Availability, type StopReason } from '../sequencer/availability'
@@ -38,6 +45,7 @@ import { Scrub } from '../snapshots/scrub'
 import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
 import type { Loaded } from './load_state'
+import { signerOf } from './open_epoch'
 
 type EnginePorts = {
   clock: ClockPort
@@ -97,13 +105,15 @@ export function assemble(
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
   const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, { sequencer, fatal })
+  const writes = openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
+    sequencer,
+    availability,
+    grace,
+    closing,
+  })
+  const { venue } = writes.intake
   return {
-    config,
-    clock,
-    chain,
-    hash,
-    loaded,
-    state,
+    ...{ config, clock, chain, hash, loaded, state },
     ...durable,
     ...files,
     ...writer,
@@ -113,13 +123,8 @@ export function assemble(
     retention,
     snapshotting,
     keys: ports.keys,
-    ...openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
-      sequencer,
-      availability,
-      grace,
-      closing,
-    }),
-    ...openReads(config, { chain, hash, clock }, loaded, views, first),
+    ...writes,
+    ...openReads(config, { chain, hash, clock, keys: ports.keys }, loaded, views, { ...first, venue }),
   }
 }
 
@@ -244,11 +249,17 @@ function openWriter(
 
 function openReads(
   settings: EngineConfig,
-  { chain, clock, hash }: Pick<EnginePorts, 'chain' | 'clock' | 'hash'>,
+  { chain, clock, hash, keys }: Pick<EnginePorts, 'chain' | 'clock' | 'hash' | 'keys'>,
   { history, facts, state, stores }: Loaded,
   { instruments, finalized }: Views,
-  first: FirstRead,
+  first: FirstRead & { venue: Uint8Array },
 ) {
+  const { venue } = first
+  let known: GroupSigner | undefined
+  const signer = () => {
+    if (known?.epoch !== state.epoch) known = signerOf(keys, venue, state.epoch)
+    return known
+  }
   return {
     own: new OwnReads(history, instruments),
     tree: new TreeReads(
@@ -257,8 +268,9 @@ function openReads(
       (commitment) => indexOf(state, stores, 'leaves', commitment),
     ),
     settlement: new SettlementReads(chain, facts.landed),
+    market: new MarketReads({ instruments, statistics: facts.statistics, venue, clock, signer }),
     transparency: new TransparencyReads(
-      { settings, chain, clock, facts, exits: () => state.settlement.exits.values() },
+      { settings, venue, chain, clock, facts, exits: () => state.settlement.exits.values() },
       first,
     ),
   }

@@ -1,14 +1,14 @@
-/** Stores public facts that are not part of the state: landed batches, builds, daily statistics. */
+/** Stores public facts that are not part of the state: landed batches, builds, statistics. */
 
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { ChainPoint, JournalSeq } from '../../protocol/units'
-import type { Fill, SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
+import type { SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
-import { LIMITS, MS_PER_DAY } from '../limits'
 import type { AccountEventOut } from '../machine/state/outcome'
 import type { BatchStage } from '../ports'
 import { SealedRows } from './sealed_rows'
+import { isTraded, Statistics } from './statistics'
 
 type Build = Transparency['builds'][number]
 
@@ -55,66 +55,6 @@ export class LandedBatches {
   }
 }
 
-/** `accounts` has at most LIMITS.statistics_accounts_min entries, which suffice for the decision to publish. */
-type DayOfInstrument = { fills: number; volume: string; accounts: string[] }
-type Day = Record<string, DayOfInstrument>
-
-/**
- * Trading per day and instrument, published late and only where enough accounts took part (settlement.md "Solvency and
- * transparency").
- */
-class DailyStatistics {
-  constructor(private readonly rows: SealedRows) {}
-
-  /** Whether these events change the statistics. */
-  static concerns(events: readonly AccountEventOut[]): boolean {
-    return events.some(({ event }) => event.kind === 'fill.matched')
-  }
-
-  record(events: readonly AccountEventOut[]): void {
-    const days = new Map<number, Day>()
-    for (const { account_id, event } of events) {
-      if (event.kind !== 'fill.matched') continue
-      const number = Math.floor(event.unix_ms / MS_PER_DAY)
-      const day = days.get(number) ?? this.day(number)
-      days.set(number, addFill(day, account_id, event.data as Fill))
-    }
-    for (const [number, day] of days) this.rows.set(`day/${number}`, day)
-  }
-
-  /** Published days, newest first; null where too few accounts took part. */
-  published(now_unix_ms: number): Transparency['statistics']['days'] {
-    const newest = Math.floor(now_unix_ms / MS_PER_DAY) - 1 - LIMITS.statistics_delay_days
-    const numbers = Array.from({ length: LIMITS.statistics_days_max }, (_, back) => newest - back)
-    return numbers.flatMap((number) =>
-      Object.entries(this.day(number)).map(([symbol, { fills, volume, accounts }]) => {
-        const shown = accounts.length >= LIMITS.statistics_accounts_min
-        const day = new Date(number * MS_PER_DAY).toISOString().slice(0, 10)
-        return { day, symbol, fills: shown ? fills : null, volume: shown ? volume : null }
-      }),
-    )
-  }
-
-  private day(number: number): Day {
-    return this.rows.get<Day>(`day/${number}`) ?? {}
-  }
-}
-
-/** Fills and volume count the buying side only, as each lot is bought and sold once; accounts count both sides. */
-function addFill(day: Day, account_id: string, fill: Fill): Day {
-  const { fills, volume, accounts } = day[fill.symbol] ?? { fills: 0, volume: '0', accounts: [] }
-  const known = accounts.length >= LIMITS.statistics_accounts_min || accounts.includes(account_id)
-  const bought = fill.side === 'buy'
-  return {
-    ...day,
-    [fill.symbol]: {
-      fills: fills + (bought ? 1 : 0),
-      volume: (BigInt(volume) + (bought ? BigInt(fill.amount) : 0n)).toString(),
-      accounts: known ? accounts : [...accounts, account_id],
-    },
-  }
-}
-
 /** Commands with facts of their own; fills are facts of any command's events. */
 const FACT_COMMANDS: readonly Command['kind'][] = [
   'batch_stage',
@@ -129,7 +69,7 @@ const NO_BATCHES: Transparency['batches'] = { closed: 0, matched: 0, void: 0, si
 export class PublicFacts {
   readonly landed: LandedBatches
   readonly builds: Builds
-  readonly statistics: DailyStatistics
+  readonly statistics: Statistics
   private readonly rows: SealedRows
   /** Facts of the group whose end is not known yet. */
   private readonly unsealed: (() => void)[] = []
@@ -141,7 +81,7 @@ export class PublicFacts {
     if (this.rows.get('point') === undefined) this.rows.clear()
     this.landed = new LandedBatches(this.rows)
     this.builds = new Builds(this.rows)
-    this.statistics = new DailyStatistics(this.rows)
+    this.statistics = new Statistics(this.rows)
   }
 
   /** Closes and their outcomes since the first opening that was recorded. */
@@ -173,7 +113,7 @@ export class PublicFacts {
     events: readonly AccountEventOut[],
     build: Settings['build'],
   ): void {
-    const filled = DailyStatistics.concerns(events)
+    const filled = isTraded(events)
     if (!filled && !FACT_COMMANDS.includes(command.kind)) return
     if (seq <= this.watermark()) return
     this.unsealed.push(() => {
@@ -183,6 +123,10 @@ export class PublicFacts {
         for (const batch of command.batches) this.landed.record({ ...batch, stage: 'finalized' })
       }
       this.countBatch(command)
+      if (command.kind === 'closed') {
+        for (const { symbol, reference_ticks } of command.due)
+          this.statistics.refer(symbol, reference_ticks, command.unix_ms)
+      }
       if (command.kind === 'epoch_opened' && build !== undefined) {
         this.builds.opened({ ...build, from_slot: command.slot })
       }

@@ -1,13 +1,17 @@
 /** Answers public reads: instruments, settlement health and batches, the finalized note tree. */
 
+import { encodeBase58 } from '../../protocol/base58'
+import { statisticsRowBody } from '../../protocol/bodies/statistics_row'
 import { toHex } from '../../protocol/bytes'
+import { signingKey } from '../../protocol/ed25519'
 import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import type { State } from '../machine/state/state'
-import type { ChainPort, HashPort } from '../ports'
+import type { ChainPort, ClockPort, HashPort } from '../ports'
 import type { LandedBatches } from './public_facts'
+import type { Statistics } from './statistics'
 
 /** Instruments with their terms and durable status, as frozen copies. */
 export class InstrumentReads {
@@ -42,6 +46,66 @@ export class InstrumentReads {
     const instrument = this.instruments.get(symbol)
     if (instrument === undefined) throw new Refusal('instrument_unknown')
     return instrument
+  }
+}
+
+type MarketParts = {
+  instruments: InstrumentReads
+  statistics: Statistics
+  /** Its id, 32 bytes. */
+  venue: Uint8Array
+  clock: Pick<ClockPort, 'unixMs'>
+  /** The statement key of this boot, with its certificate for this epoch. */
+  signer: () => { epoch: number; seed: Uint8Array; statement_key: Uint8Array; certificate: Uint8Array }
+}
+
+/** What is told of the market, late: published references and statistics. */
+export class MarketReads {
+  private readonly views = new Map<string, wire.InstrumentView>()
+
+  constructor(private readonly parts: MarketParts) {}
+
+  /** Frozen, and the same until something changes. Throws `instrument_unknown`. */
+  instrument(symbol: string): wire.InstrumentView {
+    const { instruments, statistics, venue, clock } = this.parts
+    const instrument = instruments.one(symbol)
+    const published = statistics.reference(venue, symbol, clock.unixMs())
+    const known = this.views.get(symbol)
+    if (known?.status === instrument.status && known.reference?.until_unix_s === published?.until_unix_s)
+      return known
+    const reference = published && {
+      price: String(BigInt(published.ticks) * BigInt(instrument.tick_size)),
+      until_unix_s: published.until_unix_s,
+    }
+    const view = Object.freeze({ ...instrument, reference: reference ?? null })
+    this.views.set(symbol, view)
+    return view
+  }
+
+  /** A page of published rows; the newest of them is signed, and with it all before. Throws `instrument_unknown`. */
+  statistics(
+    symbol: string,
+    { after, limit, period }: { after: number; limit: number; period: wire.StatisticsPeriod },
+  ): wire.Statistics {
+    const { instruments, statistics, venue, clock, signer } = this.parts
+    const about = { symbol: instruments.one(symbol).symbol, period }
+    const terms = { after_unix_s: after, limit, now_unix_ms: clock.unixMs() }
+    const { items, next_after } = statistics.page({ venue, ...about }, terms)
+    const newest = items.at(-1)
+    if (newest === undefined) return { ...about, items, next_after, signed: null }
+    const { epoch, seed, statement_key, certificate } = signer()
+    const signature = signingKey(seed).sign(statisticsRowBody(venue, symbol, period, newest))
+    return {
+      ...about,
+      items,
+      next_after,
+      signed: {
+        epoch,
+        statement_key: encodeBase58(statement_key),
+        certificate: toHex(certificate),
+        signature: toHex(signature),
+      },
+    }
   }
 }
 

@@ -36,6 +36,8 @@ export class TransparencyReads {
   constructor(
     private readonly parts: {
       settings: EngineConfig
+      /** Its id, 32 bytes. */
+      venue: Uint8Array
       chain: ChainPort
       clock: ClockPort
       facts: PublicFacts
@@ -95,7 +97,8 @@ export class TransparencyReads {
     { mints, tree, payout_queue, settlement, pending, outages }: Reading,
     stale: boolean,
   ): Transparency {
-    const { facts, clock, exits } = this.parts
+    const { facts, clock, exits, settings, venue } = this.parts
+    const symbols = settings.instruments.map(({ symbol }) => symbol)
     return Object.freeze({
       mints: mints.map((mint) => ({ ...mint, stale })),
       tree: { ...tree, remaining_days: this.remainingDays(tree.leaf_count, 'leaf_count') },
@@ -112,10 +115,10 @@ export class TransparencyReads {
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
       admin: { pending },
       outages,
-      auditor_key: this.parts.settings.auditor_key || null,
+      auditor_key: settings.auditor_key || null,
       builds: facts.builds.all(),
       batches: facts.batches(),
-      statistics: { days: facts.statistics.published(clock.unixMs()) },
+      statistics: { days: facts.statistics.days(venue, symbols, clock.unixMs()) },
     })
   }
 }

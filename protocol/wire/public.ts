@@ -101,6 +101,48 @@ const instrumentFields = {
 export const InstrumentTerms = exact(instrumentFields)
 export const Instrument = exact({ ...instrumentFields, status: oneOf(['active', 'paused', 'closed']) })
 export type Instrument = Static<typeof Instrument>
+const UnixSeconds = (description: string) => Integer(0, Number.MAX_SAFE_INTEGER, description)
+export const InstrumentReference = exact({
+  price: U64,
+  until_unix_s: UnixSeconds('End of the hour whose last reference this is, in unix seconds.'),
+})
+export type InstrumentReference = Static<typeof InstrumentReference>
+export const InstrumentView = exact({
+  ...Instrument.properties,
+  reference: nullable(InstrumentReference),
+})
+export type InstrumentView = Static<typeof InstrumentView>
+
+const Figure = nullable(U64)
+export const StatisticsRow = exact({
+  start_unix_s: UnixSeconds('Start of the hour or UTC day, in unix seconds.'),
+  open: Figure,
+  high: Figure,
+  low: Figure,
+  close: Figure,
+  volume: Figure,
+  auctions: nullable(Count),
+  previous: Hash,
+  hash: Hash,
+})
+export type StatisticsRow = Static<typeof StatisticsRow>
+export const STATISTICS_PERIODS = ['hour', 'day'] as const
+export type StatisticsPeriod = (typeof STATISTICS_PERIODS)[number]
+export const Statistics = exact({
+  symbol: SymbolName,
+  period: oneOf(STATISTICS_PERIODS),
+  items: t.Array(StatisticsRow),
+  next_after: nullable(UnixSeconds('Pass as `after` for the next page; null at the end.')),
+  signed: nullable(
+    exact({
+      epoch: Count,
+      statement_key: PublicKey,
+      certificate: Signature,
+      signature: Signature,
+    }),
+  ),
+})
+export type Statistics = Static<typeof Statistics>
 export type InstrumentStatus = Instrument['status']
 export type ReferencePolicy = Instrument['reference_policy']
 export type PriceRule = Instrument['price_rule']

@@ -1,4 +1,4 @@
-import { Instrument } from '../../protocol/wire/public'
+import { InstrumentView } from '../../protocol/wire/public'
 import { exact, t } from '../../protocol/wire/values'
 import { endpoint } from '../../server/edge/endpoint'
 import { PATH_NAME_LENGTH_MAX } from '../../server/limits'
@@ -11,7 +11,7 @@ export default endpoint(
     params: exact({
       symbol: t.String({ minLength: 1, maxLength: PATH_NAME_LENGTH_MAX, description: 'Instrument symbol.' }),
     }),
-    answer: { status: 200, body: Instrument },
+    answer: { status: 200, body: InstrumentView },
     refuses: ['instrument_unknown'],
   },
   ({ venue, params }) => venue.instrument(params.symbol),

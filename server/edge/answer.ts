@@ -6,6 +6,7 @@ import type { Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { parseBody, readBounded, readQuery } from './body'
+import { csvOf } from './csv'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
 import { commonHeaders, type HeaderMap, requestId } from './headers'
@@ -18,7 +19,13 @@ type Routed = { request: Request; params?: Record<string, string> }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
 /** Facts of one request that its answer and its log lines carry. */
-type Exchange = { readonly request_id: string; account_id: string | undefined; limits: HeaderMap | undefined }
+type Exchange = {
+  readonly request_id: string
+  account_id: string | undefined
+  limits: HeaderMap | undefined
+  /** The caller asked for CSV, and the endpoint has it. */
+  readonly csv: boolean
+}
 type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
 
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
@@ -28,6 +35,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const callOf = callsOf(services, parts)
   const reply = replyOf(contract, services, route)
   const refuse = refusalsOf(endpoint, services, route)
+  const has_csv = 'csv' in contract.answer && contract.answer.csv !== undefined
   const handler = endpoint.handler as (call: unknown) => unknown
 
   const finish = (value: unknown, exchange: Exchange): Response => {
@@ -58,7 +66,9 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   }
   // Not async: a promise would add a large part to the cost of a read that has nothing to wait for.
   return ({ request, params = {} }) => {
-    const exchange: Exchange = { request_id: requestId(request), account_id: undefined, limits: undefined }
+    const csv = has_csv && /\btext\/csv\b/i.test(request.headers.get('accept') ?? '')
+    const request_id = requestId(request)
+    const exchange: Exchange = { request_id, account_id: undefined, limits: undefined, csv }
     try {
       const session = identify(contract, services, request)
       exchange.account_id = session?.account_id
@@ -202,7 +212,12 @@ function replyOf(contract: Contract, services: Services, route: string) {
   // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
   const unlimited = new Headers(template)
   const limited = new Headers(template)
-  return (value: unknown, { request_id, limits }: Exchange) => {
+  const toCsv = answer.csv === undefined ? undefined : csvOf(answer.body, answer.csv)
+  return (value: unknown, { request_id, limits, csv }: Exchange) => {
+    if (csv && toCsv !== undefined) {
+      const headers = { ...commonHeaders(request_id), ...limits, ...fixed, 'content-type': 'text/csv' }
+      return new Response(toCsv(value), { status: answer.status, headers })
+    }
     const headers = limits === undefined ? unlimited : limited
     headers.set('x-request-id', request_id)
     for (const name in limits) headers.set(name, limits[name]!)

@@ -20,8 +20,11 @@ export { COST } from './rate'
 export type Text = { content_type: string; body: string; headers?: HeaderMap }
 type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 'operations'
 type Answer =
-  /** `pending`: the body of a 202 with which the endpoint answers while the effect of the command waits. */
-  | { readonly status: 200 | 202; readonly body: TSchema; readonly pending?: TSchema }
+  /**
+   * `pending`: the body of a 202 with which the endpoint answers while the effect of the command waits. `csv`: the list of
+   * flat rows in the body that is answered as CSV to callers that accept `text/csv`.
+   */
+  | { readonly status: 200 | 202; readonly body: TSchema; readonly pending?: TSchema; readonly csv?: string }
   /** Its content type, or all content types it can have. */
   | { readonly status: 200; readonly text: string | readonly string[] }
 

@@ -147,7 +147,8 @@ function success(answer: Contract['answer']): Operation['responses'][string] {
   // Of an object, in this order: the document's bytes do not depend on how TypeBox orders keywords.
   const { type, properties, required } = answer.body
   const schema = type === 'object' ? { type, properties, required } : answer.body
-  return { description, content: { 'application/json': { schema: openSchema(fixSchema(schema)) } } }
+  const csv = answer.csv === undefined ? {} : { 'text/csv': { schema: { type: 'string' } } }
+  return { description, content: { 'application/json': { schema: openSchema(fixSchema(schema)) }, ...csv } }
 }
 
 /** One response per status; its description lists the codes in the order of checks. */

@@ -70,6 +70,26 @@ export const INCLUSION: wire.TreeInclusion = {
   leaf_count: 1,
   usable: true,
 }
+export const INSTRUMENT_VIEW: wire.InstrumentView = {
+  ...INSTRUMENT,
+  reference: { price: '1', until_unix_s: 3_600 },
+}
+const WITHHELD = { open: null, high: null, low: null, close: null, volume: null, auctions: null }
+export const STATISTICS: wire.Statistics = {
+  symbol: 'SOL-USDC',
+  period: 'day',
+  items: [
+    {
+      start_unix_s: 86_400,
+      ...{ open: '1', high: '1', low: '1', close: '1', volume: '1', auctions: 1 },
+      previous: HASH,
+      hash: HASH,
+    },
+    { start_unix_s: 172_800, ...WITHHELD, previous: HASH, hash: HASH },
+  ],
+  next_after: null,
+  signed: { epoch: 1, statement_key: KEY, certificate: SIGNATURE, signature: SIGNATURE },
+}
 export const TRANSPARENCY: wire.Transparency = {
   mints: [
     {

@@ -100,6 +100,33 @@ test('a trader’s request is admitted, and its login trades; nothing secret lef
   expect([again.code, again.error]).toEqual([64, expect.stringContaining('never overwritten')])
 }, 60_000)
 
+test('statistics are verified, kept, and refused once a row seen before is gone', async () => {
+  const { collateral, policy, url } = venue.facts
+  const statistics = (...args: string[]) => {
+    const place = ['--policy', policy, '--collateral', collateral, '--login', at('first.json')]
+    return run(TACIT, ['statistics', url, ...args, ...place])
+  }
+  const HEADER = 'start,open,high,low,close,volume,auctions\n'
+  const history = ['--history', at('hours.json')]
+  expect(await statistics('SOL-USDC', ...history)).toEqual({ code: 0, printed: HEADER, error: '' })
+  expect(await statistics('SOL-USDC', ...history)).toEqual({ code: 0, printed: HEADER, error: '' })
+  const row = { start_unix_s: 3_600, hash: 'ab'.repeat(32) }
+  writeFileSync(at('hours.json'), JSON.stringify({ symbol: 'SOL-USDC', period: 'hour', rows: [row] }))
+  const rewritten = await statistics('SOL-USDC', ...history)
+  expect([rewritten.code, rewritten.error]).toEqual([64, expect.stringContaining('rewrote its history')])
+  const other = await statistics('SOL-USDC', '--period', 'day', ...history)
+  expect([other.code, other.error]).toEqual([64, expect.stringContaining('holds no rows of SOL-USDC by day')])
+  const unknown = await statistics('NO-SUCH')
+  expect([unknown.code, unknown.printed]).toEqual([64, ''])
+  const wrong = await statistics('SOL-USDC', '--period', 'week')
+  expect([wrong.code, wrong.error]).toEqual([64, expect.stringContaining('--period is hour or day')])
+  const token = await clientOf(loginOf('first.json')).token()
+  const headers = { authorization: `Bearer ${token}`, accept: 'text/csv' }
+  const csv = await venueTransport(venue).fetch('/instruments/SOL-USDC/statistics', { headers })
+  expect([csv.status, csv.headers.get('content-type')]).toEqual([200, 'text/csv'])
+  expect(await csv.text()).toBe('start_unix_s,open,high,low,close,volume,auctions,previous,hash\r\n')
+}, 60_000)
+
 test('a credential that reads gets orders, fills and events, and 403 read_only for all else', async () => {
   const login = ['--login', at('first.json'), '--seed-file', at('seed')]
   await must('credential', ...login, '--out', at('reader.json'), '--kind', 'read')

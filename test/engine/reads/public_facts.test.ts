@@ -6,13 +6,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command } from '../../../engine/commands'
-import type { AccountEventOut } from '../../../engine/machine/state/outcome'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { pointAt } from '../history/account_events'
 
-const DAY = 86_400_000
 const KEY = new Uint8Array(32).fill(5)
 let site = new TestSite()
 const folders: string[] = []
@@ -27,40 +25,6 @@ function folder(): string {
   folders.push(made)
   return made
 }
-
-function fill(account_id: string, side: 'buy' | 'sell', amount: string, unix_ms: number): AccountEventOut {
-  const data = { side, amount, symbol: 'SOL-USDC' } as AccountEventOut['event']['data']
-  return { account_id, event: { seq: 1, kind: 'fill.matched', slot: 1, unix_ms, data } }
-}
-const hashed = { kind: 'resumed', unix_ms: 0 } as const
-
-test('a day is told only after a whole day more, and only when enough accounts took part', () => {
-  const facts = new PublicFacts(folder(), KEY)
-  const day = 20_000 * DAY
-  const crowd = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', day + 5))
-  facts.record(1, hashed, [...crowd, fill('f', 'sell', '50', day + 5)], undefined)
-  facts.seal(pointAt(1))
-  facts.record(2, hashed, [fill('a', 'buy', '7', day - DAY), fill('b', 'sell', '7', day - DAY)], undefined)
-  facts.seal(pointAt(2))
-  expect(facts.statistics.published(day + 2 * DAY - 1).map((one) => one.fills)).toEqual([null])
-  const shown = facts.statistics.published(day + 2 * DAY)
-  expect(shown).toEqual([
-    { day: '2024-10-04', symbol: 'SOL-USDC', fills: 5, volume: '50' },
-    { day: '2024-10-03', symbol: 'SOL-USDC', fills: null, volume: null },
-  ])
-  facts.close()
-})
-
-test('a record that comes again counts once', () => {
-  const facts = new PublicFacts(folder(), KEY)
-  const events = ['a', 'b', 'c', 'd', 'e'].map((name) => fill(name, 'buy', '10', DAY))
-  facts.record(4, hashed, events, undefined)
-  facts.seal(pointAt(4))
-  facts.record(4, hashed, events, undefined)
-  facts.seal(pointAt(4))
-  expect(facts.statistics.published(4 * DAY)[0]).toMatchObject({ fills: 5 })
-  facts.close()
-})
 
 test('closes and their outcomes count from the first opening on, each once, also after a restart', () => {
   const dir = folder()

@@ -6,6 +6,7 @@ import { toHex } from '../../../protocol/bytes'
 import { seeded, World } from '../../kit/venue/machine_world'
 import { TestSite } from '../../kit/venue/open_test_venue'
 
+const VENUE = new Uint8Array(32)
 const site = new TestSite()
 afterEach(() => site.remove())
 
@@ -14,7 +15,10 @@ test('one reading answers everybody for two seconds; without the chain it is tol
   const facts = new PublicFacts(`${site.dir}/other_facts`, new Uint8Array(32).fill(5))
   const clock = { now: 0, monotonicMs: () => clock.now, unixMs: () => 0 }
   const first = { config: await chain.readConfig(), mints: await chain.readMints() }
-  const reads = new TransparencyReads({ settings: config, chain, clock, facts, exits: () => [] }, first)
+  const reads = new TransparencyReads(
+    { settings: config, venue: VENUE, chain, clock, facts, exits: () => [] },
+    first,
+  )
   const count = () => chain.ledger.config.leaf_count
 
   const [one, other] = await Promise.all([reads.read(), reads.read()])
@@ -66,7 +70,10 @@ test('the payout queue shows its length and oldest entry, open exits come by dea
   world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   const first = { config: await chain.readConfig(), mints: await chain.readMints() }
   const exits = () => world.state.settlement.exits.values()
-  const shown = await new TransparencyReads({ settings: config, chain, clock, facts, exits }, first).read()
+  const shown = await new TransparencyReads(
+    { settings: config, venue: VENUE, chain, clock, facts, exits },
+    first,
+  ).read()
   expect(shown.payout_queue).toEqual({ length: 2, oldest_slot: 107 })
   expect(shown.exits).toEqual([
     { nullifier: toHex(seeded('early')), deadline: 20 },
@@ -80,7 +87,10 @@ test('the life left in both trees follows the growth of the last day, not that o
   const facts = new PublicFacts(`${site.dir}/other_facts`, new Uint8Array(32).fill(5))
   const clock = { now: 0, monotonicMs: () => clock.now, unixMs: () => 0 }
   const first = { config: await chain.readConfig(), mints: await chain.readMints() }
-  const reads = new TransparencyReads({ settings: config, chain, clock, facts, exits: () => [] }, first)
+  const reads = new TransparencyReads(
+    { settings: config, venue: VENUE, chain, clock, facts, exits: () => [] },
+    first,
+  )
   const grown = async (hour: number, leaf_count: number, last_batch: number) => {
     chain.ledger.config = { ...chain.ledger.config, leaf_count, last_batch }
     clock.now = hour * 3_600_000

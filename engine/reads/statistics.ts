@@ -1,0 +1,234 @@
+/**
+ * Market statistics by hour and day: counted from fills, published late, withheld where few accounts took part, and chained
+ * by hash (api.md "Market data without leaks").
+ */
+
+import { PERIOD_S, sealStatisticsRow } from '../../protocol/bodies/statistics_row'
+import type { Ticks } from '../../protocol/units'
+import type { StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
+import type { Fill, Transparency } from '../../protocol/wire/trading'
+import { LIMITS, MS_PER_DAY } from '../limits'
+import type { AccountEventOut } from '../machine/state/outcome'
+import type { SealedRows } from './sealed_rows'
+
+const MS_PER_HOUR = 3_600_000
+const HOURS_OF_DAY = 24
+const FIRST = '00'.repeat(32)
+
+/** One hour of an instrument. `accounts` has at most LIMITS.statistics_accounts_min entries, which suffice to publish. */
+type Hour = {
+  open: string
+  high: string
+  low: string
+  close: string
+  volume: string
+  fills: number
+  /** Auctions with fills, and the number of the newest. */
+  auctions: number
+  batch: number
+  accounts: string[]
+}
+type Kept = StatisticsRow & { fills: number | null }
+/** The last reference of a published hour. */
+type Reference = { ticks: string; until_unix_s: number }
+type Last = { number: number; hash: string }
+
+/** Whether these events change the statistics. */
+export const isTraded = (events: readonly AccountEventOut[]): boolean =>
+  events.some(({ event }) => event.kind === 'fill.matched')
+
+export class Statistics {
+  constructor(private readonly rows: SealedRows) {}
+
+  /** Counts fills in the hour of their event: stamps never go back, so no published hour changes. */
+  record(events: readonly AccountEventOut[]): void {
+    const hours = new Map<string, Hour | undefined>()
+    const fills = events.flatMap(({ account_id, event }) =>
+      event.kind === 'fill.matched' ? [{ account_id, event, fill: event.data as Fill }] : [],
+    )
+    // An account's fills stand together, auctions do not.
+    for (const { account_id, event, fill } of fills.sort((a, b) => a.fill.batch - b.fill.batch)) {
+      const name = hourName(fill.symbol, Math.floor(event.unix_ms / MS_PER_HOUR))
+      const hour = hours.has(name) ? hours.get(name) : this.rows.get<Hour>(name)
+      hours.set(name, addFill(hour, account_id, fill))
+    }
+    for (const [name, hour] of hours) this.rows.set(name, hour)
+  }
+
+  /** Keeps the reference price around which the collar of a batch lies; the first one begins the instrument's rows. */
+  refer(symbol: string, ticks: Ticks, unix_ms: number): void {
+    const number = Math.floor(unix_ms / MS_PER_HOUR)
+    if (this.rows.get(`since/${symbol}`) === undefined) this.rows.set(`since/${symbol}`, number)
+    const name = `reference/${symbol}/${number}`
+    if (this.rows.get(name) !== String(ticks)) this.rows.set(name, String(ticks))
+  }
+
+  /** Published rows that start after `after_unix_s`, oldest first. */
+  page(
+    terms: { venue: Uint8Array; symbol: string; period: StatisticsPeriod },
+    { after_unix_s, limit, now_unix_ms }: { after_unix_s: number; limit: number; now_unix_ms: number },
+  ): { items: StatisticsRow[]; next_after: number | null } {
+    const { symbol, period } = terms
+    const last = this.publish(terms, now_unix_ms)
+    const since = this.first(symbol, period)
+    if (last === undefined || since === undefined) return { items: [], next_after: null }
+    const from = Math.max(since, Math.floor(after_unix_s / PERIOD_S[period]) + 1)
+    const items: StatisticsRow[] = []
+    for (let number = from; number <= last.number && items.length < limit; number++) {
+      const kept = this.rows.get<Kept>(rowName(symbol, period, number))
+      // Lost on the disk.
+      if (kept === undefined) break
+      const { fills: _, ...row } = kept
+      items.push(row)
+    }
+    const newest = items.at(-1)
+    const goes_on = newest !== undefined && items.length === limit && newest.hash !== last.hash
+    return { items, next_after: goes_on ? newest.start_unix_s : null }
+  }
+
+  /** As of the newest published hour that is not withheld; the same object until another is. */
+  reference(venue: Uint8Array, symbol: string, now_unix_ms: number): Reference | undefined {
+    this.publish({ venue, symbol, period: 'hour' }, now_unix_ms)
+    return this.rows.get<Reference>(`reference/${symbol}`)
+  }
+
+  /** Published days of 30, newest first; null where the numbers are withheld. */
+  days(
+    venue: Uint8Array,
+    symbols: readonly string[],
+    now_unix_ms: number,
+  ): Transparency['statistics']['days'] {
+    const newest = Math.floor(now_unix_ms / MS_PER_DAY) - 1 - LIMITS.statistics_delay_days
+    const numbers = Array.from({ length: LIMITS.statistics_days_max }, (_, back) => newest - back)
+    for (const symbol of symbols) this.publish({ venue, symbol, period: 'day' }, now_unix_ms)
+    return numbers.flatMap((number) =>
+      symbols.flatMap((symbol) => {
+        const row = this.rows.get<Kept>(rowName(symbol, 'day', number))
+        if (row === undefined) return []
+        const day = new Date(number * MS_PER_DAY).toISOString().slice(0, 10)
+        return [{ day, symbol, fills: row.fills, volume: row.volume }]
+      }),
+    )
+  }
+
+  /** Chains the rows that have become due; the newest one is returned. */
+  private publish(
+    terms: { venue: Uint8Array; symbol: string; period: StatisticsPeriod },
+    now_unix_ms: number,
+  ): Last | undefined {
+    const { venue, symbol, period } = terms
+    // A day's row takes the hours that it was counted from.
+    const hours = period === 'day' ? this.publish({ ...terms, period: 'hour' }, now_unix_ms) : undefined
+    const since = this.first(symbol, period)
+    let last = this.rows.get<Last>(`last/${symbol}/${period}`)
+    if (since === undefined) return last
+    const newest = Math.floor((now_unix_ms - LIMITS.statistics_delay_ms) / (PERIOD_S[period] * 1_000)) - 1
+    const before = last?.number ?? since - 1
+    const whole = period === 'hour' ? newest : Math.floor(((hours?.number ?? -1) + 1) / HOURS_OF_DAY) - 1
+    const due = Math.min(newest, whole, before + LIMITS.statistics_rows_max)
+    if (before >= due) return last
+    this.rows.together(() => {
+      for (let number = before + 1; number <= due; number++) {
+        const { fills, ...figures } = period === 'hour' ? this.hour(symbol, number) : this.day(symbol, number)
+        const start_unix_s = number * PERIOD_S[period]
+        const previous = last?.hash ?? FIRST
+        const row = sealStatisticsRow(venue, symbol, period, { start_unix_s, ...figures, previous })
+        this.rows.set(rowName(symbol, period, number), { ...row, fills } satisfies Kept)
+        if (period === 'day') this.forget(symbol, number)
+        else if (fills !== null) this.publishReference(symbol, number)
+        last = { number, hash: row.hash }
+      }
+      this.rows.set(`last/${symbol}/${period}`, last)
+    })
+    return last
+  }
+
+  private publishReference(symbol: string, number: number): void {
+    const ticks = this.rows.get<string>(`reference/${symbol}/${number}`)
+    if (ticks === undefined) return
+    const reference: Reference = { ticks, until_unix_s: (number + 1) * PERIOD_S.hour }
+    this.rows.set(`reference/${symbol}`, reference)
+  }
+
+  /** Removes what a published day was counted from. */
+  private forget(symbol: string, day: number): void {
+    for (let at = 0; at < HOURS_OF_DAY; at++) {
+      const number = day * HOURS_OF_DAY + at
+      this.rows.delete(hourName(symbol, number))
+      this.rows.delete(`reference/${symbol}/${number}`)
+    }
+  }
+
+  /** Number of the first hour or day. */
+  private first(symbol: string, period: StatisticsPeriod): number | undefined {
+    const since = this.rows.get<number>(`since/${symbol}`)
+    return since === undefined || period === 'hour' ? since : Math.floor(since / HOURS_OF_DAY)
+  }
+
+  private hour(symbol: string, number: number): Figures {
+    const hour = this.rows.get<Hour>(hourName(symbol, number))
+    return hour !== undefined && isShown(hour) ? figuresOf(hour) : WITHHELD
+  }
+
+  /** A day less its published hours would tell of the withheld ones, so these need as many accounts together. */
+  private day(symbol: string, number: number): Figures {
+    const hours = Array.from({ length: HOURS_OF_DAY }, (_, at) =>
+      this.rows.get<Hour>(hourName(symbol, number * HOURS_OF_DAY + at)),
+    ).filter((hour) => hour !== undefined)
+    const hidden = hours.filter((hour) => !isShown(hour))
+    const [accounts, hidden_accounts] = [accountsOf(hours), accountsOf(hidden)]
+    const few = LIMITS.statistics_accounts_min
+    if (accounts < few || (hidden.length > 0 && hidden_accounts < few)) return WITHHELD
+    return figuresOf(hours.reduce(join))
+  }
+}
+
+type Figures = Pick<StatisticsRow, 'open' | 'high' | 'low' | 'close' | 'volume' | 'auctions'> & {
+  fills: number | null
+}
+/** An hour without trading and one with few accounts look alike. */
+const WITHHELD: Figures = {
+  ...{ open: null, high: null, low: null, close: null },
+  ...{ volume: null, auctions: null, fills: null },
+}
+
+const hourName = (symbol: string, number: number) => `hour/${symbol}/${number}`
+const rowName = (symbol: string, period: StatisticsPeriod, number: number) =>
+  `row/${symbol}/${period}/${number}`
+
+const isShown = ({ accounts }: Hour): boolean => accounts.length >= LIMITS.statistics_accounts_min
+const accountsOf = (hours: readonly Hour[]): number => new Set(hours.flatMap(({ accounts }) => accounts)).size
+
+function figuresOf({ open, high, low, close, volume, auctions, fills }: Hour): Figures {
+  return { open, high, low, close, volume, auctions, fills }
+}
+
+/** Fills and volume count the buying side only, as each lot is bought and sold once; accounts count both sides. */
+function addFill(hour: Hour | undefined, account_id: string, fill: Fill): Hour {
+  const bought = fill.side === 'buy'
+  const one: Hour = {
+    ...{ open: fill.price, high: fill.price, low: fill.price, close: fill.price },
+    volume: bought ? fill.amount : '0',
+    fills: bought ? 1 : 0,
+    auctions: 1,
+    batch: fill.batch,
+    accounts: [account_id],
+  }
+  return hour === undefined ? one : join(hour, one)
+}
+
+/** `later` follows `hour`; parts of one auction count once. */
+function join(hour: Hour, later: Hour): Hour {
+  const accounts = [...new Set([...hour.accounts, ...later.accounts])]
+  return {
+    open: hour.open,
+    high: BigInt(later.high) > BigInt(hour.high) ? later.high : hour.high,
+    low: BigInt(later.low) < BigInt(hour.low) ? later.low : hour.low,
+    close: later.close,
+    volume: String(BigInt(hour.volume) + BigInt(later.volume)),
+    fills: hour.fills + later.fills,
+    auctions: hour.auctions + later.auctions - (hour.batch === later.batch ? 1 : 0),
+    batch: later.batch,
+    accounts: accounts.slice(0, LIMITS.statistics_accounts_min),
+  }
+}

@@ -1,0 +1,255 @@
+/** Market statistics: counted from fills, late, withheld from too few accounts, chained, and verified by the shipped client. */
+
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { StatisticsRefused, verifyStatistics } from '../../../client/verify/verify_statistics'
+import type { AccountEventOut } from '../../../engine/machine/state/outcome'
+import { PublicFacts } from '../../../engine/reads/public_facts'
+import { MarketReads } from '../../../engine/reads/public_reads'
+import { signingKey } from '../../../protocol/ed25519'
+import type { Ticks } from '../../../protocol/units'
+import type { Statistics, StatisticsPeriod, StatisticsRow } from '../../../protocol/wire/public'
+import { pointAt } from '../history/account_events'
+
+const KEY = new Uint8Array(32).fill(5)
+const VENUE = new Uint8Array(32).fill(9)
+const SYMBOL = 'SOL-USDC'
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+const START = 20_000 * DAY
+/** From its end to its row. */
+const DELAY = HOUR + 60_000
+const folders: string[] = []
+const opened: PublicFacts[] = []
+afterEach(() => {
+  for (const facts of opened.splice(0)) facts.close()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+function open(): {
+  facts: PublicFacts
+  trade: (at_ms: number, batch: number, ...fills: Traded[]) => void
+  refer: (at_ms: number, ticks: bigint) => void
+} {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+  folders.push(folder)
+  const facts = new PublicFacts(folder, KEY)
+  opened.push(facts)
+  let seq = 0
+  const write = (command: Parameters<PublicFacts['record']>[1], events: AccountEventOut[]) => {
+    facts.record(++seq, command, events, undefined)
+    facts.seal(pointAt(seq))
+  }
+  return {
+    facts,
+    trade(unix_ms, batch, ...fills) {
+      write(
+        { kind: 'resumed', unix_ms },
+        fills.map((one) => event(one, batch, unix_ms)),
+      )
+    },
+    refer(unix_ms, ticks) {
+      const due = [{ symbol: SYMBOL, batch: 1, reference_ticks: Number(ticks) as Ticks, seed: KEY }]
+      write({ kind: 'closed', unix_ms, seq: 1, capacity: 1, due } as never, [])
+    },
+  }
+}
+
+type Traded = { who: string; side: 'buy' | 'sell'; amount: string; price: string }
+function event({ who, side, amount, price }: Traded, batch: number, unix_ms: number): AccountEventOut {
+  const data = { side, amount, price, batch, symbol: SYMBOL } as AccountEventOut['event']['data']
+  return { account_id: who, event: { seq: 1, kind: 'fill.matched', slot: 1, unix_ms, data } }
+}
+/** Accounts `from` to `to` each buy one from `maker`. */
+const crowd = (from: number, to: number, price: string): Traded[] =>
+  Array.from({ length: to - from }, (_, at) => ({ who: `a${from + at}`, side: 'buy', amount: '10', price }))
+const sold = (amount: string, price: string): Traded => ({ who: 'maker', side: 'sell', amount, price })
+
+/** Read until nothing more is published. */
+function rowsOf(facts: PublicFacts, period: StatisticsPeriod, now_unix_ms: number, limit = 500) {
+  for (let length = -1; ; ) {
+    const terms = { venue: VENUE, symbol: SYMBOL, period }
+    const page = facts.statistics.page(terms, { after_unix_s: 0, limit, now_unix_ms })
+    if (page.items.length === length) return page
+    length = page.items.length
+  }
+}
+
+test('an hour shows its prices, volume and auctions with 20 accounts, and nothing with 19', () => {
+  const { facts, refer, trade } = open()
+  refer(START, 100n)
+  trade(START + 5, 7, ...crowd(0, 10, '150'), sold('100', '150'))
+  trade(START + 6, 7, ...crowd(10, 11, '150'))
+  trade(START + 9, 8, ...crowd(0, 11, '140'))
+  trade(START + 10, 9, ...crowd(11, 19, '145'))
+  trade(START + HOUR + 1, 10, ...crowd(0, 18, '170'), sold('180', '170'))
+  const [shown, hidden] = rowsOf(facts, 'hour', START + 2 * HOUR + DELAY).items
+  expect(shown).toMatchObject({
+    start_unix_s: START / 1_000,
+    ...{ open: '150', high: '150', low: '140', close: '145', volume: '300', auctions: 3 },
+  })
+  expect(hidden).toMatchObject({
+    open: null,
+    high: null,
+    low: null,
+    close: null,
+    volume: null,
+    auctions: null,
+  })
+})
+
+test('a row appears a full hour and a batch after its end, not before, and pages lead to the end', () => {
+  const { facts, refer } = open()
+  refer(START, 100n)
+  expect(rowsOf(facts, 'hour', START + HOUR + DELAY - 1).items).toEqual([])
+  expect(rowsOf(facts, 'hour', START + HOUR + DELAY).items).toHaveLength(1)
+  expect(rowsOf(facts, 'day', START + DAY + DELAY - 1).items).toEqual([])
+  expect(rowsOf(facts, 'day', START + DAY + DELAY).items).toHaveLength(1)
+  const first = rowsOf(facts, 'hour', START + DAY + DELAY, 10)
+  expect([first.items.length, first.next_after]).toEqual([10, START / 1_000 + 9 * 3_600])
+  const terms = { venue: VENUE, symbol: SYMBOL, period: 'hour' } as const
+  const rest = { after_unix_s: first.next_after!, limit: 500, now_unix_ms: START + DAY + DELAY }
+  expect(facts.statistics.page(terms, rest)).toMatchObject({ items: { length: 14 }, next_after: null })
+})
+
+test('a day is withheld while its hidden hours have too few accounts: they would follow by subtraction', () => {
+  const { facts, refer, trade } = open()
+  for (const at of [START, START + DAY, START + 2 * DAY]) refer(at, 100n)
+  // A shown hour and one of three accounts.
+  trade(START + 5, 1, ...crowd(0, 20, '150'), sold('200', '150'))
+  trade(START + HOUR + 5, 2, ...crowd(0, 2, '190'), sold('20', '190'))
+  // A shown hour, and hidden ones of 20 accounts together.
+  trade(START + DAY + 5, 3, ...crowd(0, 20, '150'), sold('200', '150'))
+  trade(START + DAY + HOUR, 4, ...crowd(0, 12, '190'))
+  trade(START + DAY + 2 * HOUR, 5, ...crowd(12, 20, '180'), sold('5', '180'))
+  // Shown hours alone.
+  trade(START + 2 * DAY, 6, ...crowd(0, 20, '150'))
+  const days = rowsOf(facts, 'day', START + 3 * DAY + DELAY).items
+  expect(days.map(({ volume, high, auctions }) => [volume, high, auctions])).toEqual([
+    [null, null, null],
+    ['400', '190', 3],
+    ['200', '150', 1],
+  ])
+  const told = facts.statistics.days(VENUE, [SYMBOL], START + 4 * DAY)
+  expect(told.slice(0, 3)).toEqual([
+    { day: '2024-10-06', symbol: SYMBOL, fills: 20, volume: '200' },
+    { day: '2024-10-05', symbol: SYMBOL, fills: 40, volume: '400' },
+    { day: '2024-10-04', symbol: SYMBOL, fills: null, volume: null },
+  ])
+})
+
+test('after a long pause rows follow with later reads, a day never before its hours', () => {
+  const { facts, refer, trade } = open()
+  refer(START, 100n)
+  trade(START + 5 * DAY + 5, 1, ...crowd(0, 20, '150'))
+  const now_unix_ms = START + 6 * DAY + DELAY
+  const days = () => {
+    const terms = { venue: VENUE, symbol: SYMBOL, period: 'day' } as const
+    return facts.statistics.page(terms, { after_unix_s: 0, limit: 500, now_unix_ms }).items
+  }
+  expect([days(), days(), days()].map(({ length }) => length)).toEqual([2, 4, 6])
+  expect(days().map(({ volume }) => volume)).toEqual([null, null, null, null, null, '200'])
+  expect(rowsOf(facts, 'hour', now_unix_ms).items).toHaveLength(6 * 24)
+})
+
+test('the published reference is that of the newest hour that is shown', () => {
+  const { facts, refer, trade } = open()
+  const at = (now_unix_ms: number) => facts.statistics.reference(VENUE, SYMBOL, now_unix_ms)
+  refer(START, 100n)
+  refer(START + 10, 101n)
+  trade(START + 20, 1, ...crowd(0, 20, '150'))
+  refer(START + HOUR, 120n)
+  trade(START + HOUR + 20, 2, ...crowd(0, 2, '190'))
+  expect(at(START + HOUR + DELAY - 1)).toBeUndefined()
+  const shown = { ticks: '101', until_unix_s: START / 1_000 + 3_600 }
+  expect(at(START + HOUR + DELAY)).toEqual(shown)
+  expect(at(START + 5 * HOUR)).toEqual(shown)
+})
+
+const signer = signingKey(new Uint8Array(32).fill(3))
+const IDENTITY = { venue: VENUE, statement_key: signer.public_key }
+
+/** As the venue answers it. */
+function answered(
+  facts: PublicFacts,
+  period: StatisticsPeriod,
+  now_unix_ms: number,
+  after = 0,
+  limit = 500,
+): Statistics {
+  const seed = new Uint8Array(32).fill(3)
+  const reads = new MarketReads({
+    instruments: { one: (symbol: string) => ({ symbol }) } as never,
+    statistics: facts.statistics,
+    venue: VENUE,
+    clock: { unixMs: () => now_unix_ms },
+    signer: () => ({ epoch: 1, seed, statement_key: signer.public_key, certificate: new Uint8Array(64) }),
+  })
+  return reads.statistics(SYMBOL, { after, limit, period })
+}
+const asked = { symbol: SYMBOL, period: 'hour' } as const
+
+test('a client verifies page after page, and a rewritten row of the past is refused', async () => {
+  const now = START + DAY + DELAY
+  const honest = open()
+  const rewritten = open()
+  for (const { refer, trade } of [honest, rewritten]) {
+    refer(START, 100n)
+    trade(START + 5, 1, ...crowd(0, 20, '150'))
+  }
+  honest.trade(START + 5 * HOUR, 2, ...crowd(0, 20, '150'))
+  rewritten.trade(START + 5 * HOUR, 2, ...crowd(0, 20, '151'))
+  const rows: StatisticsRow[] = []
+  for (let after: number | null = 0; after !== null; ) {
+    const page = answered(honest.facts, 'hour', now, after, 7)
+    rows.push(...(await verifyStatistics(page, asked, IDENTITY, rows.at(-1))))
+    after = page.next_after
+  }
+  expect(rows).toHaveLength(24)
+  // The next hour of a venue that changed an hour before.
+  const later = answered(rewritten.facts, 'hour', now + HOUR, rows.at(-1)!.start_unix_s)
+  expect(later.items).toHaveLength(1)
+  const refused = verifyStatistics(later, asked, IDENTITY, rows.at(-1))
+  expect(refused).rejects.toThrow('an earlier row was rewritten')
+  // The same facts after a restart of the count give the same rows.
+  const again = open()
+  again.refer(START, 100n)
+  again.trade(START + 5, 1, ...crowd(0, 20, '150'))
+  again.trade(START + 5 * HOUR, 2, ...crowd(0, 20, '150'))
+  expect(answered(again.facts, 'hour', now).items).toEqual(rows)
+})
+
+test('a page with any figure, hash, order or signature changed is refused', async () => {
+  const { facts, refer, trade } = open()
+  refer(START, 100n)
+  trade(START + 5, 1, ...crowd(0, 20, '150'))
+  const page = answered(facts, 'hour', START + 6 * HOUR)
+  expect(await verifyStatistics(page, asked, IDENTITY)).toHaveLength(page.items.length)
+  const changes: ((page: Statistics) => unknown)[] = [
+    ({ items }) => Object.assign(items[0]!, { volume: '201' }),
+    ({ items }) => Object.assign(items[0]!, { high: '151' }),
+    ({ items }) => Object.assign(items[0]!, { auctions: 2 }),
+    ({ items }) =>
+      Object.assign(items[1]!, { open: '1', high: '1', low: '1', close: '1', volume: '1', auctions: 1 }),
+    ({ items }) => Object.assign(items[0]!, { previous: 'ab'.repeat(32) }),
+    ({ items }) => Object.assign(items[2]!, { hash: 'ab'.repeat(32) }),
+    ({ items }) => Object.assign(items[0]!, { open: null }),
+    ({ items }) => Object.assign(items[0]!, { start_unix_s: 1 }),
+    ({ items }) => items.splice(1, 1),
+    ({ items }) => items.reverse(),
+    ({ items }) => items.pop(),
+    (one) => Object.assign(one, { symbol: 'JTO-USDC' }),
+    (one) => Object.assign(one, { signed: null }),
+    ({ signed }) => Object.assign(signed!, { signature: '00'.repeat(64) }),
+  ]
+  for (const change of changes) {
+    const changed = structuredClone(page)
+    change(changed)
+    const error = await verifyStatistics(changed, asked, IDENTITY).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(StatisticsRefused)
+  }
+  const stranger = { ...IDENTITY, venue: KEY }
+  expect(verifyStatistics(page, asked, stranger)).rejects.toThrow('not the one of its hash')
+})
