@@ -102,11 +102,10 @@ export const InstrumentTerms = exact(instrumentFields)
 export const Instrument = exact({ ...instrumentFields, status: oneOf(['active', 'paused', 'closed']) })
 export type Instrument = Static<typeof Instrument>
 const UnixSeconds = (description: string) => Integer(0, Number.MAX_SAFE_INTEGER, description)
-export const InstrumentReference = exact({
+const InstrumentReference = exact({
   price: U64,
   until_unix_s: UnixSeconds('End of the hour whose last reference this is, in unix seconds.'),
 })
-export type InstrumentReference = Static<typeof InstrumentReference>
 export const InstrumentView = exact({
   ...Instrument.properties,
   reference: nullable(InstrumentReference),
