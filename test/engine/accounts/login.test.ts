@@ -1,6 +1,7 @@
 /** Logins: which credentials open, how wrong ones are answered, what bounds them, and what the account sees of them. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { newCredential, revokeCredential } from '../../../client/wallet/account'
+import { Passphrases } from '../../../engine/accounts/login'
 import { LIMITS } from '../../../engine/limits'
 import { accountId, accountSeed, testCredential } from '../../kit/venue/test_login'
 import { AccountSite, codeOf, NOW_MS } from './venue_operator'
@@ -132,6 +133,18 @@ describe('a login', () => {
     expect(codes).toEqual(ended.toSpliced(1, 0, 'login_busy'))
     expect((await full.accounts.login(logins[0]!)).account_id).toBe(accountId('full 0'))
     full.accounts.close()
+  })
+
+  test('whose check fails in the worker is internal, and the next one has a worker again', async () => {
+    const short = {
+      ...world.state.accounts.get(ALICE)!.credentials[0]!,
+      passphrase_digest: new Uint8Array(31),
+    }
+    const passphrases = new Passphrases()
+    expect(await codeOf(() => passphrases.check(credentials.passphrase, short))).toBe('internal')
+    const whole = world.state.accounts.get(ALICE)!.credentials[0]!
+    expect(await passphrases.check(credentials.passphrase, whole)).toBe(true)
+    passphrases.close()
   })
 
   test('without the secret never reaches the passphrase check', async () => {
