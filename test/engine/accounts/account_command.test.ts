@@ -4,7 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openOperatorCheck } from '../../../engine/accounts/verify_operator'
+import { encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { AccountView } from '../../../protocol/wire/trading'
 import { openLog } from '../../../server/edge/log'
 import { openMeters } from '../../../server/edge/meters'
@@ -164,7 +166,9 @@ describe('the account command', () => {
   }, 30_000)
 
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
-    await account('operator-keygen', '--out', 'twice.key')
+    const { printed } = await account('operator-keygen', '--out', 'twice.key')
+    const seed = fromHex(readFileSync(join(folder, 'twice.key'), 'utf8').trim(), 32)!
+    expect(JSON.parse(printed)).toEqual({ operator_key: encodeBase58(publicKeyOf(seed)) })
     expect(statSync(join(folder, 'twice.key')).mode & 0o777).toBe(0o600)
     const before = readFileSync(join(folder, 'twice.key'), 'utf8')
     expect((await account('operator-keygen', '--out', 'twice.key')).code).toBe(1)

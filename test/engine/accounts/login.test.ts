@@ -33,6 +33,11 @@ describe('a login', () => {
     const terms = { kind: 'trade', version: 9, expiry_s: 0 } as const
     const made = await newCredential(accountSeed('alice'), VENUE, terms)
     expect(made.login.api_secret).toMatch(/^[0-9a-f]{64}$/)
+    expect(made.login.passphrase).toMatch(/^([a-km-np-z2-9]{5}-){5}[a-km-np-z2-9]$/)
+    // Both halves of the 32 letters occur, and more than a few of them: 26 draws miss that once in millions.
+    expect(made.login.passphrase).toMatch(/[a-km-np-r]/)
+    expect(made.login.passphrase).toMatch(/[s-z2-9]/)
+    expect(new Set(made.login.passphrase).size).toBeGreaterThan(8)
     for (const secret of [made.login.api_secret, made.login.passphrase])
       expect(JSON.stringify(made.request)).not.toContain(secret)
     site.set(made.request)
