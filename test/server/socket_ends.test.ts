@@ -188,6 +188,16 @@ test('the bounds on sockets refuse the next one and free their place when one cl
   await connect(`/ws/fills?token=${TOKEN}`)
 })
 
+test('sockets of credentials that only read take no place of those that trade', async () => {
+  const stream = new Stream()
+  const authenticate = (token: string) =>
+    ({ ...session(harness.clock), access: token === TOKEN ? 'trade' : 'read' }) as const
+  harness = serve({ venue: stream.venue({ authenticate }), options: { sockets_per_account_max: 1 } })
+  await connect('/ws/fills?token=reading')
+  expect(connect('/ws/fills?token=reading')).rejects.toThrow('refused')
+  await connect(`/ws/trading?token=${TOKEN}`)
+})
+
 test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {
   const stream = new Stream()
   stream.seq_last = 3

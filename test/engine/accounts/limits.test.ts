@@ -6,7 +6,8 @@ import { AccountSite } from './venue_operator'
 
 const site = new AccountSite()
 const { accounts, clock } = site
-const take = (name: string, cost: number) => accounts.takeLimit(accountId(name), cost)
+const take = (name: string, cost: number, access: 'trade' | 'read' = 'trade') =>
+  accounts.takeLimit({ account_id: accountId(name), access }, cost)
 afterAll(() => accounts.close())
 
 function refusal(call: () => unknown): Refusal {
@@ -42,6 +43,13 @@ describe('the limit of an account', () => {
     take('bob', 1)
     expect(refusal(() => take('bob', 1)).code).toBe('rate_limited')
     expect(take('carol', 1).remaining).toBe(0)
+  })
+
+  test('is not spent by a credential that only reads, which has one of the same size', () => {
+    site.admit('erin', { rate_capacity: 2, rate_refill_per_s: 1 })
+    expect(take('erin', 2, 'read').remaining).toBe(0)
+    expect(refusal(() => take('erin', 1, 'read')).code).toBe('rate_limited')
+    expect(take('erin', 2).remaining).toBe(0)
   })
 
   test('follows a newer record without giving back what was spent', () => {
