@@ -11,6 +11,7 @@ import type { AccountView } from '../../../protocol/wire/trading'
 import { openLog } from '../../../server/edge/log'
 import { openMeters } from '../../../server/edge/meters'
 import { operatorApp } from '../../../server/operator/operator'
+import { DEFAULT_LIMITS } from '../../../tools/account/call_operator'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { accountId, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
@@ -68,6 +69,11 @@ function asked(name: string, version: number): string {
 const changes = ({ changes }: AccountView) => changes.map((one) => [one.change, one.state, one.version])
 
 describe('the account command', () => {
+  test('has the default limits that its usage and the design state', () => {
+    const orders_and_keys = { orders_live_max: 10_000, keys_max: 10_000 }
+    expect(DEFAULT_LIMITS).toEqual({ rate_capacity: 100, rate_refill_per_s: 50, ...orders_and_keys })
+  })
+
   test('admits a trader’s request, then changes limits and state; the account sees each act', async () => {
     const request = asked('desk', 3)
     const admitted = await account('admit', ...at(), '--request', request, '--orders', '7')
@@ -76,7 +82,7 @@ describe('the account command', () => {
     expect(admitted.printed).toContain(`"account_id":"${id}","version":1`)
     const { printed } = await account('list', ...at())
     expect(JSON.parse(printed).items).toMatchObject([
-      { account_id: id, state: 'active', limits: { orders_live_max: 7 } },
+      { account_id: id, state: 'active', limits: { ...DEFAULT_LIMITS, orders_live_max: 7 } },
     ])
     for (const text of [printed, admitted.printed, readFileSync(join(folder, request), 'utf8')])
       expect(text).not.toContain(testCredential('desk', new Uint8Array(32)).login.api_secret)

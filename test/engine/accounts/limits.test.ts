@@ -59,6 +59,9 @@ describe('the limit of an account', () => {
     expect(take('dave', 1)).toMatchObject({ capacity: 12, remaining: 3 })
     expect(take('dave', 3).remaining).toBe(0)
     expect(refusal(() => take('dave', 1)).facts).toEqual({ retry_after_ms: 1_000 })
+    site.admit('dave', { version: 3, rate_capacity: 12_012, rate_refill_per_s: 1 })
+    expect(take('dave', 12_000).remaining).toBe(0)
+    expect(refusal(() => take('dave', 0.001)).code).toBe('rate_limited')
   })
 
   test('of an unknown account does not exist', () => {

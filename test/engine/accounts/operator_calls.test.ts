@@ -126,6 +126,8 @@ describe('a scrape token', () => {
     const header = (name: string) => (name === 'authorization' ? `Bearer ${good}` : null)
     for (let time = 0; time < 3; time++)
       verify({ method: 'GET', target: '/metrics', body: new Uint8Array(), header })
+    for (const at of [NOW_MS / 1000 + 1, NOW_MS / 1000 + SCRAPE_TOKEN_LIFE_MAX_S])
+      expect(await scrape(scrapeToken(venue, at, OPERATOR_SEED))).toBe('not refused')
     for (const at of [NOW_MS / 1000, NOW_MS / 1000 + SCRAPE_TOKEN_LIFE_MAX_S + 1])
       expect(await scrape(scrapeToken(venue, at, OPERATOR_SEED))).toBe(refused)
   })
