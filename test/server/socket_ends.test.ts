@@ -169,6 +169,8 @@ test('a flood of frames closes with 4429', async () => {
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   for (let sent = 0; sent < 501; sent += 1) peer.send({ op: 'ping', id: '1' })
   expect(await peer.closed()).toBe(4429)
+  const frames = harness.app.meters.read().find(({ name }) => name === 'tacit_socket_frames_received_total')
+  expect(frames!.value).toBe(501)
 })
 
 test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
