@@ -35,7 +35,7 @@ function nsPerCall(call: (at: number) => void): number {
 }
 
 const authenticate = nsPerCall((at) => void tokens.authenticate(issued[at % TOKENS]!))
-const take = nsPerCall(() => void limits.take('bench', 0.1))
+const take = nsPerCall(() => void limits.take({ account_id: 'bench', access: 'trade' }, 0.1))
 tokens.close()
 
 const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST

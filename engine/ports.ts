@@ -6,7 +6,7 @@
 import type { Amount, JournalSeq, SlotNumber } from '../protocol/units'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { Credential, HaltReason } from './commands'
-import type { LimitState, Session } from './venue'
+import type { Caller, LimitState, Session } from './venue'
 
 // Clock and keys
 
@@ -415,7 +415,7 @@ export interface AccountsPort {
   revoke(session: Session): void
   /** Throws `token_invalid` for a token of another account or of another kind of credential. */
   refresh(session: Session, token: string): Session
-  takeLimit(account_id: string, cost: number): LimitState
+  takeLimit(caller: Caller, cost: number): LimitState
   /**
    * Calls `ended` once when the token ends: revoked, expired, or its credential replaced or revoked.
    * @returns a function that removes the listener

@@ -40,6 +40,9 @@ export type Session = {
   readonly access: 'trade' | 'read'
 }
 
+/** Whose limits a request counts against: those that trade and those of credentials that only read are apart. */
+export type Caller = Pick<Session, 'account_id' | 'access'>
+
 /** `text` is the event as JSON; one text serves all sinks of the account. */
 export type EventWithText = { readonly event: wire.AccountEvent; readonly text: string }
 
@@ -195,8 +198,8 @@ export interface Venue {
   revoke(session: Session): void
   /** Renews the session of a live socket with a newer token of the same account. */
   refresh(session: Session, token: string): Session
-  /** Takes `cost` tokens from the account's bucket; throws `rate_limited` with retry_after_ms. */
-  takeLimit(account_id: string, cost: number): LimitState
+  /** Takes `cost` tokens from the caller's bucket; throws `rate_limited` with retry_after_ms. */
+  takeLimit(caller: Caller, cost: number): LimitState
 
   // lifecycle
   /** Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. */

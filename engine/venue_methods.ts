@@ -94,7 +94,7 @@ function accountCalls(engine: Engine, counted: ReturnType<typeof countRefusals>)
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),
     refresh: (session, token) => accounts.refresh(session, token),
-    takeLimit: (account_id, cost) => accounts.takeLimit(account_id, cost),
+    takeLimit: (caller, cost) => accounts.takeLimit(caller, cost),
   }
 }
 

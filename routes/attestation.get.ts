@@ -26,12 +26,12 @@ export default endpoint(
     answer: { status: 200, body: Attestation },
     refuses: ['rate_limited', 'quote_busy', 'enclave_unavailable'],
   },
-  ({ enclave, venue, quotes, account_id, query }) => {
+  ({ enclave, venue, quotes, session, query }) => {
     const nonce = query.reportData
     if (nonce === undefined) return enclave.attestation()
-    if (account_id === undefined) quotes.anonymous.take(1)
+    if (session === undefined) quotes.anonymous.take(1)
     else {
-      venue.takeLimit(account_id, COST.place)
+      venue.takeLimit(session, COST.place)
       quotes.bearer.take(1)
     }
     return enclave.attestation(nonce)

@@ -67,7 +67,7 @@ export class Passphrases {
     const last = Math.max(...this.waiting.map((one) => this.checkedAt(one.credential_id)))
     if (last <= this.checkedAt(credential_id)) return false
     const at = this.waiting.findLastIndex((one) => this.checkedAt(one.credential_id) === last)
-    for (const { reject } of this.waiting.splice(at, 1)) reject(busy(this.waiting.length + 1))
+    for (const { reject } of this.waiting.splice(at, 1)) reject(busy(LIMITS.logins_waiting_max))
     return true
   }
 

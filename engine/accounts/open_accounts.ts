@@ -30,7 +30,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
       if (renewed.account_id !== account_id || renewed.access !== access) throw new Refusal('token_invalid')
       return renewed
     },
-    takeLimit: (account_id, cost) => limits.take(account_id, cost),
+    takeLimit: (caller, cost) => limits.take(caller, cost),
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
     endCredential: (credential_id) => tokens.revokeAll(credential_id),
     close() {

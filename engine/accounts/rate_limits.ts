@@ -3,7 +3,7 @@
 import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import type { AccountBook, ClockPort } from '../ports'
-import type { LimitState } from '../venue'
+import type { Caller, LimitState } from '../venue'
 import { keyed } from './login'
 
 /**
@@ -83,7 +83,10 @@ export class WrongSecrets {
   }
 }
 
-/** One token bucket per account, with the limits of its record; spent tokens stay spent when they change. */
+/**
+ * Two token buckets per account with the limits of its record, one for trading and one for credentials that only read: who
+ * has one of these cannot keep the trader from cancelling, or from revoking it. Spent tokens stay spent when limits change.
+ */
 export class AccountLimits {
   /** Bounded by the accounts of the venue. */
   private readonly buckets = new Map<string, TokenBucket>()
@@ -94,26 +97,27 @@ export class AccountLimits {
   ) {}
 
   /** Throws `rate_limited` with the wait, and takes nothing then; `token_invalid` for an account without a record. */
-  take(account_id: string, cost: number): LimitState {
+  take(caller: Caller, cost: number): LimitState {
     const now_ms = this.clock.monotonicMs()
-    const bucket = this.bucket(account_id, now_ms)
+    const bucket = this.bucket(caller, now_ms)
     const retry_after_ms = bucket.take(cost, now_ms)
     if (retry_after_ms > 0) throw new Refusal('rate_limited', { retry_after_ms })
     const { capacity, refill_per_s, remaining } = bucket
     return { capacity, refill_per_s, remaining, retry_after_ms }
   }
 
-  private bucket(account_id: string, now_ms: number): TokenBucket {
+  private bucket({ access, account_id }: Caller, now_ms: number): TokenBucket {
     const limits = this.book.limits(account_id)
     if (limits === undefined) throw new Refusal('token_invalid')
     const { rate_capacity, rate_refill_per_s } = limits
-    const known = this.buckets.get(account_id)
+    const name = `${access} ${account_id}`
+    const known = this.buckets.get(name)
     if (known !== undefined && known.capacity === rate_capacity && known.refill_per_s === rate_refill_per_s)
       return known
     const bucket =
       known?.resized(rate_capacity, rate_refill_per_s, now_ms) ??
       new TokenBucket(rate_capacity, rate_refill_per_s, now_ms)
-    this.buckets.set(account_id, bucket)
+    this.buckets.set(name, bucket)
     return bucket
   }
 }

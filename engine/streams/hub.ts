@@ -6,10 +6,10 @@ import type { AccountEvent } from '../../protocol/wire/trading'
 import { type History, HistoryBroken } from '../history/contract'
 import { LIMITS } from '../limits'
 import type { AccountsPort } from '../ports'
-import type { EventSink, EventWithText, Session, Subscription } from '../venue'
+import type { Caller, EventSink, EventWithText, Session, Subscription } from '../venue'
 
 /** `cursor` is the last seq sent; `live` once the stream has caught up with the log. */
-type Stream = { account_id: string; sink: EventSink; cursor: EventSeq; live: boolean; open: boolean }
+type Stream = Caller & { sink: EventSink; cursor: EventSeq; live: boolean; open: boolean }
 
 type HubStream = Omit<Subscription, 'renew'> & {
   /** Closes the stream because its token expired or was revoked. */
@@ -41,7 +41,7 @@ export class Hub {
    * event. The history is read synchronously, so the last page and the switch to live are one turn, without a gap.
    */
   subscribe(
-    account_id: string,
+    { access, account_id }: Caller,
     after: EventSeq | undefined,
     sink: EventSink,
     gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
@@ -51,7 +51,7 @@ export class Hub {
     if (after !== undefined && (!Number.isSafeInteger(after) || after < 0 || after > seq_last)) {
       throw new Refusal('after_invalid')
     }
-    const stream: Stream = { account_id, sink, cursor: after ?? seq_last, live: false, open: true }
+    const stream: Stream = { account_id, access, sink, cursor: after ?? seq_last, live: false, open: true }
     this.add(stream)
     setImmediate(() => this.start(stream, gap))
     return {
@@ -94,7 +94,8 @@ export class Hub {
 
   private add(stream: Stream): void {
     const streams = this.streams.get(stream.account_id) ?? new Set<Stream>()
-    if (this.count >= LIMITS.streams_max || streams.size >= LIMITS.account_streams_max) {
+    const alike = [...streams].filter(({ access }) => access === stream.access).length
+    if (this.count >= LIMITS.streams_max || alike >= LIMITS.account_streams_max) {
       throw new Refusal('connection_limit')
     }
     this.streams.set(stream.account_id, streams.add(stream))
@@ -178,7 +179,7 @@ export async function subscribe(
   sink: EventSink,
   gap: (seq_from: EventSeq, seq_to: EventSeq) => void,
 ): Promise<Subscription> {
-  const { end, close, ...stream } = hub.subscribe(session.account_id, after, sink, gap)
+  const { end, close, ...stream } = hub.subscribe(session, after, sink, gap)
   let stopListening = accounts.onEnded(session.token_id, end)
   return {
     ...stream,

@@ -15,10 +15,10 @@ export default endpoint(
     answer: { status: 200, body: CancelAllResult },
     refuses: CANCEL_ALL_REFUSALS,
   },
-  ({ venue, account_id, body }) => {
+  ({ venue, account_id, session, body }) => {
     const requests = Array.isArray(body) ? body : [body]
     // The first is paid before the body is read; each further one adds a signature to verify.
-    if (requests.length > 1) venue.takeLimit(account_id, COST.cancel * (requests.length - 1))
+    if (requests.length > 1) venue.takeLimit(session, COST.cancel * (requests.length - 1))
     return venue.cancelAll(account_id, requests)
   },
 )

@@ -21,7 +21,7 @@ export type Answering = (routed: Routed) => Response | Promise<Response>
 /** Facts of one request that its answer and its log lines carry. */
 type Exchange = {
   readonly request_id: string
-  account_id: string | undefined
+  session: Session | undefined
   limits: HeaderMap | undefined
   /** The caller asked for CSV, and the endpoint has it. */
   readonly csv: boolean
@@ -68,12 +68,12 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   return ({ request, params = {} }) => {
     const csv = has_csv && /\btext\/csv\b/i.test(request.headers.get('accept') ?? '')
     const request_id = requestId(request)
-    const exchange: Exchange = { request_id, account_id: undefined, limits: undefined, csv }
+    const exchange: Exchange = { request_id, session: undefined, limits: undefined, csv }
     try {
       const session = identify(contract, services, request)
-      exchange.account_id = session?.account_id
+      exchange.session = session
       if (session !== undefined && contract.cost !== undefined) {
-        exchange.limits = limitHeaders(services.venue.takeLimit(session.account_id, contract.cost))
+        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost))
       }
       if (parts.body !== undefined) return withBody(request, params, exchange)
       const value = handler(callOf(request, { session, params }, undefined))
@@ -170,16 +170,16 @@ function callsOf(services: Services, parts: Parts) {
 function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
   const { contract } = endpoint
   const declared = new Set(declaredRefusals(endpoint))
-  return (error: unknown, { request_id, account_id, limits }: Exchange): Response => {
+  return (error: unknown, { request_id, session, limits }: Exchange): Response => {
     const refusal = refusalOf(error, services.log, { request_id, route })
     // A request beyond the limit takes no tokens; the headers report those that are left.
-    const limited = refusal.code === 'rate_limited' && account_id !== undefined
+    const limited = refusal.code === 'rate_limited' && session !== undefined
     // The reference document lists every code of every route: another code is a bug of the contract.
     if (!declared.has(refusal.code)) {
       services.log.write('warn', 'refusal_undeclared', { route, code: refusal.code })
     }
     return problemResponse(refusal, request_id, services.meters, {
-      ...(limited ? limitHeaders(services.venue.takeLimit(account_id, 0)) : limits),
+      ...(limited ? limitHeaders(services.venue.takeLimit(session, 0)) : limits),
       ...crossOriginHeaders(contract),
     })
   }

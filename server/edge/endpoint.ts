@@ -54,7 +54,7 @@ type Part<C extends Contract, K extends 'params' | 'query' | 'body'> = C[K] exte
 type Caller<C extends Contract> = C['bearer'] extends true
   ? { readonly account_id: string; readonly session: Session }
   : C['bearer'] extends 'optional'
-    ? { readonly account_id: string | undefined }
+    ? { readonly account_id: string | undefined; readonly session: Session | undefined }
     : unknown
 /** Argument of a handler: the services, the caller, and the parsed parts of the request that its contract declares. */
 type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
@@ -79,6 +79,7 @@ export function endpoint<const C extends Contract>(
 /** The socket that an operation arrived on. */
 export interface OpSocket {
   readonly account_id: string
+  readonly access: Session['access']
   /** Identifies this socket to the engine; cancel-on-disconnect covers the orders placed with it. */
   readonly origin: string
   renew(token: string): Session

@@ -32,6 +32,7 @@ export type Start = {
 
 export class Connection implements OpSocket {
   readonly account_id: string
+  readonly access: Session['access']
   readonly origin = crypto.randomUUID()
   /** Receives the subscription's events, from before the upgrade. */
   readonly sink: EventSink = {
@@ -63,6 +64,7 @@ export class Connection implements OpSocket {
     private readonly onClosed: (connection: Connection) => void,
   ) {
     this.account_id = session.account_id
+    this.access = session.access
     this.current = session
     this.beat_ms = services.clock.monotonicMs()
     const send = (text: string) => {

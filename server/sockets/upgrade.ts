@@ -72,7 +72,7 @@ async function connect(
 ): Promise<void> {
   const { venue, sockets } = services
   const session = authenticateFor(contract, venue, socketToken(request))
-  const limits = limitHeaders(venue.takeLimit(session.account_id, COST.read))
+  const limits = limitHeaders(venue.takeLimit(session, COST.read))
   const after = resumePoint(readQuery(request.url))
   const release = sockets.reserve(session)
   let subscription: Subscription | undefined
@@ -164,7 +164,8 @@ export function openSockets(args: {
   meters: Meters
 }): Sockets {
   const open = new Set<OpenSocket>()
-  const by_account = new Map<string, number>()
+  /** By account and access: sockets that only read take no place of those that trade. */
+  const by_lane = new Map<string, number>()
   let reserved = 0
 
   const changed = changesOf(args.status)
@@ -183,21 +184,22 @@ export function openSockets(args: {
   return {
     tick,
     count: () => open.size,
-    reserve({ account_id }) {
-      const own = by_account.get(account_id) ?? 0
+    reserve({ access, account_id }) {
+      const lane = `${access} ${account_id}`
+      const own = by_lane.get(lane) ?? 0
       if (reserved >= args.sockets_max || own >= args.sockets_per_account_max) {
         throw new Refusal('connection_limit')
       }
       reserved += 1
-      by_account.set(account_id, own + 1)
+      by_lane.set(lane, own + 1)
       let held = true
       return () => {
         if (!held) return
         held = false
         reserved -= 1
-        const left = by_account.get(account_id)! - 1
-        if (left === 0) by_account.delete(account_id)
-        else by_account.set(account_id, left)
+        const left = by_lane.get(lane)! - 1
+        if (left === 0) by_lane.delete(lane)
+        else by_lane.set(lane, left)
       }
     },
     add(connection) {

@@ -127,6 +127,8 @@ test('the streams of one account are bounded', async () => {
   )
   const refused = await refusalOf(open.venue.subscribe(session, undefined, sink, noGap))
   expect(refused.code).toBe('connection_limit')
+  const reading = { ...session, access: 'read' } as const
+  all.push(await open.venue.subscribe(reading, undefined, sink, noGap))
   for (const subscription of all) subscription.close()
   const again = await open.venue.subscribe(session, undefined, sink, noGap)
   again.close()

@@ -6,6 +6,7 @@ import {
   encodeAdmission,
   encodeCredential,
   encodeRebind,
+  PASSPHRASE_COST,
   secretHash,
 } from '../../protocol/bodies/account'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -55,6 +56,10 @@ test('a rebind has 128 bytes, each field in its place', () => {
     ...['0300000000000000', '00'.repeat(8)],
   ]
   expect(toHex(encodeRebind(fields))).toBe(expected.join(''))
+})
+
+test('a passphrase costs what the specification says', () => {
+  expect(PASSPHRASE_COST).toEqual({ m: 65_536, t: 3, p: 1, dkLen: 32 })
 })
 
 test('account ids, secret hashes and account keys are those of other programs', () => {

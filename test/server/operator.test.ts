@@ -154,7 +154,9 @@ test('refusals of a record are problem documents', async () => {
 test('a call without a signature, by another key, for another venue or target, or too late is refused', async () => {
   open({})
   const refused = [401, 'operator_signature_invalid']
-  expect(await codeOf(await fetch(`${listener.url}/metrics`))).toEqual(refused)
+  const unsigned = await fetch(`${listener.url}/metrics`)
+  expect(unsigned.headers.get('www-authenticate')).toBe('Tacit-Operator')
+  expect(await codeOf(unsigned)).toEqual(refused)
   expect(await codeOf(await send('GET', '/metrics', { seed: new Uint8Array(32).fill(8) }))).toEqual(refused)
   expect(await codeOf(await send('GET', '/metrics', { venue: new Uint8Array(32) }))).toEqual(refused)
   expect(await codeOf(await send('GET', '/metrics', { target: '/metrics?all' }))).toEqual(refused)

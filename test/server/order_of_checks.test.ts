@@ -45,7 +45,9 @@ for (const row of FITTING) {
           () => row.gives,
           async (_harness, send) => {
             const { headers } = await send()
-            expect(taken).toEqual([['acct-1', route.contract.cost]])
+            expect(taken).toEqual([
+              [expect.objectContaining({ account_id: 'acct-1', access: 'trade' }), route.contract.cost],
+            ])
             expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
             expect(headers.get('ratelimit')).toBe('"account";r=98;t=1')
           },
@@ -64,7 +66,7 @@ for (const row of FITTING) {
             expect(headers.get('ratelimit')).toBe('"account";r=9;t=2')
           },
           {
-            takeLimit: (_: string, cost: number) =>
+            takeLimit: (_: unknown, cost: number) =>
               cost > 0 ? refusing('rate_limited')() : { ...LEFT, remaining: 9 },
           },
         )

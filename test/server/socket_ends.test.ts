@@ -50,9 +50,9 @@ test('past the end of its token a socket runs no command and sends no event, whe
   await listening.next()
   harness.clock.ms += 900_000
   asking.send({ op: 'order.place', id: '1', params: PLACE })
-  stream.tell(event(1, 'order.filled'))
+  stream.tell(event(1, 'fill.matched'))
   expect(await asking.closed()).toBe(4401)
-  expect(listening.next()).rejects.toThrow('closed with 4401')
+  expect(await listening.next().catch(String)).toBe('Error: closed with 4401')
   expect(await listening.closed()).toBe(4401)
   expect(places).toEqual([])
 })
@@ -169,6 +169,8 @@ test('a flood of frames closes with 4429', async () => {
   const peer = await connect(`/ws/fills?token=${TOKEN}`)
   for (let sent = 0; sent < 501; sent += 1) peer.send({ op: 'ping', id: '1' })
   expect(await peer.closed()).toBe(4429)
+  const frames = harness.app.meters.read().find(({ name }) => name === 'tacit_socket_frames_received_total')
+  expect(frames!.value).toBe(501)
 })
 
 test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
@@ -186,6 +188,16 @@ test('the bounds on sockets refuse the next one and free their place when one cl
   await first.closed()
   while (harness.app.sockets.count() > 0) await Bun.sleep(0)
   await connect(`/ws/fills?token=${TOKEN}`)
+})
+
+test('sockets of credentials that only read take no place of those that trade', async () => {
+  const stream = new Stream()
+  const authenticate = (token: string) =>
+    ({ ...session(harness.clock), access: token === TOKEN ? 'trade' : 'read' }) as const
+  harness = serve({ venue: stream.venue({ authenticate }), options: { sockets_per_account_max: 1 } })
+  await connect('/ws/fills?token=reading')
+  expect(connect('/ws/fills?token=reading')).rejects.toThrow('refused')
+  await connect(`/ws/trading?token=${TOKEN}`)
 })
 
 test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {

@@ -210,11 +210,11 @@ test('a refusal of the venue is an error frame with its facts', async () => {
 
 test('orders by socket take from the limit that REST takes from', async () => {
   const stream = new Stream()
-  const taken: [string, number][] = []
+  const taken: unknown[] = []
   serve({
     venue: stream.venue({
-      takeLimit(account_id, cost) {
-        taken.push([account_id, cost])
+      takeLimit({ access, account_id }, cost) {
+        taken.push([account_id, access, cost])
         if (cost === 1) throw new Refusal('rate_limited', { retry_after_ms: 20 })
         return { capacity: 100, refill_per_s: 50, remaining: 1, retry_after_ms: 0 }
       },
@@ -225,7 +225,7 @@ test('orders by socket take from the limit that REST takes from', async () => {
   await peer.next()
   peer.send({ op: 'order.place', id: '1', params: PLACE })
   expect(await peer.next()).toMatchObject({ type: 'error', code: 'rate_limited', retry_after_ms: 20 })
-  expect(taken).toContainEqual([ACCOUNT, 1])
+  expect(taken).toContainEqual([ACCOUNT, 'trade', 1])
 })
 
 test('orders and fills take no commands', async () => {

@@ -127,6 +127,17 @@ test('statistics are verified, kept, and refused once a row seen before is gone'
   expect(await csv.text()).toBe('start_unix_s,open,high,low,close,volume,auctions,previous,hash\r\n')
 }, 60_000)
 
+test('a verb that is none, and a venue without TLS, are usage errors', async () => {
+  for (const words of [
+    ['frob', venue.facts.url],
+    ['show', venue.facts.url.replace('https', 'http')],
+    ['show'],
+  ]) {
+    const { code, error } = await run(TACIT, ['account', ...words])
+    expect([code, error]).toEqual([64, expect.stringContaining('tacit account request')])
+  }
+}, 60_000)
+
 test('a credential that reads gets orders, fills and events, and 403 read_only for all else', async () => {
   const login = ['--login', at('first.json'), '--seed-file', at('seed')]
   await must('credential', ...login, '--out', at('reader.json'), '--kind', 'read')

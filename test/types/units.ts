@@ -72,7 +72,7 @@ swap<Journal['retire'], [JournalSeq], [EventSeq]>()
 swap<History['record'], [JournalSeq, NewEvent[]], [EventSeq, NewEvent[]]>()
 swap<History['events'], [string, EventSeq, number], [string, JournalSeq, number]>()
 type Subscribing<Seq> = [
-  string,
+  Arguments<Hub['subscribe']>[0],
   Seq,
   ...(Arguments<Hub['subscribe']> extends [unknown, unknown, ...infer Rest] ? Rest : never),
 ]

@@ -4,11 +4,14 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openOperatorCheck } from '../../../engine/accounts/verify_operator'
+import { encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { AccountView } from '../../../protocol/wire/trading'
 import { openLog } from '../../../server/edge/log'
 import { openMeters } from '../../../server/edge/meters'
 import { operatorApp } from '../../../server/operator/operator'
+import { DEFAULT_LIMITS } from '../../../tools/account/call_operator'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { accountId, OPERATOR_SEED, testCredential } from '../../kit/venue/test_login'
@@ -66,6 +69,11 @@ function asked(name: string, version: number): string {
 const changes = ({ changes }: AccountView) => changes.map((one) => [one.change, one.state, one.version])
 
 describe('the account command', () => {
+  test('has the default limits that its usage and the design state', () => {
+    const orders_and_keys = { orders_live_max: 10_000, keys_max: 10_000 }
+    expect(DEFAULT_LIMITS).toEqual({ rate_capacity: 100, rate_refill_per_s: 50, ...orders_and_keys })
+  })
+
   test('admits a trader’s request, then changes limits and state; the account sees each act', async () => {
     const request = asked('desk', 3)
     const admitted = await account('admit', ...at(), '--request', request, '--orders', '7')
@@ -74,7 +82,7 @@ describe('the account command', () => {
     expect(admitted.printed).toContain(`"account_id":"${id}","version":1`)
     const { printed } = await account('list', ...at())
     expect(JSON.parse(printed).items).toMatchObject([
-      { account_id: id, state: 'active', limits: { orders_live_max: 7 } },
+      { account_id: id, state: 'active', limits: { ...DEFAULT_LIMITS, orders_live_max: 7 } },
     ])
     for (const text of [printed, admitted.printed, readFileSync(join(folder, request), 'utf8')])
       expect(text).not.toContain(testCredential('desk', new Uint8Array(32)).login.api_secret)
@@ -164,7 +172,9 @@ describe('the account command', () => {
   }, 30_000)
 
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
-    await account('operator-keygen', '--out', 'twice.key')
+    const { printed } = await account('operator-keygen', '--out', 'twice.key')
+    const seed = fromHex(readFileSync(join(folder, 'twice.key'), 'utf8').trim(), 32)!
+    expect(JSON.parse(printed)).toEqual({ operator_key: encodeBase58(publicKeyOf(seed)) })
     expect(statSync(join(folder, 'twice.key')).mode & 0o777).toBe(0o600)
     const before = readFileSync(join(folder, 'twice.key'), 'utf8')
     expect((await account('operator-keygen', '--out', 'twice.key')).code).toBe(1)

@@ -6,7 +6,8 @@ import { AccountSite } from './venue_operator'
 
 const site = new AccountSite()
 const { accounts, clock } = site
-const take = (name: string, cost: number) => accounts.takeLimit(accountId(name), cost)
+const take = (name: string, cost: number, access: 'trade' | 'read' = 'trade') =>
+  accounts.takeLimit({ account_id: accountId(name), access }, cost)
 afterAll(() => accounts.close())
 
 function refusal(call: () => unknown): Refusal {
@@ -44,6 +45,13 @@ describe('the limit of an account', () => {
     expect(take('carol', 1).remaining).toBe(0)
   })
 
+  test('is not spent by a credential that only reads, which has one of the same size', () => {
+    site.admit('erin', { rate_capacity: 2, rate_refill_per_s: 1 })
+    expect(take('erin', 2, 'read').remaining).toBe(0)
+    expect(refusal(() => take('erin', 1, 'read')).code).toBe('rate_limited')
+    expect(take('erin', 2).remaining).toBe(0)
+  })
+
   test('follows a newer record without giving back what was spent', () => {
     site.admit('dave', { rate_capacity: 10, rate_refill_per_s: 1 })
     for (let at = 0; at < 8; at++) take('dave', 1)
@@ -51,6 +59,9 @@ describe('the limit of an account', () => {
     expect(take('dave', 1)).toMatchObject({ capacity: 12, remaining: 3 })
     expect(take('dave', 3).remaining).toBe(0)
     expect(refusal(() => take('dave', 1)).facts).toEqual({ retry_after_ms: 1_000 })
+    site.admit('dave', { version: 3, rate_capacity: 12_012, rate_refill_per_s: 1 })
+    expect(take('dave', 12_000).remaining).toBe(0)
+    expect(refusal(() => take('dave', 0.001)).code).toBe('rate_limited')
   })
 
   test('of an unknown account does not exist', () => {

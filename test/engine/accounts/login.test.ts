@@ -1,7 +1,9 @@
 /** Logins: which credentials open, how wrong ones are answered, what bounds them, and what the account sees of them. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { newCredential, revokeCredential } from '../../../client/wallet/account'
+import { Passphrases } from '../../../engine/accounts/login'
 import { LIMITS } from '../../../engine/limits'
+import type { Refusal } from '../../../protocol/refusals'
 import { accountId, accountSeed, testCredential } from '../../kit/venue/test_login'
 import { AccountSite, codeOf, NOW_MS } from './venue_operator'
 
@@ -32,6 +34,11 @@ describe('a login', () => {
     const terms = { kind: 'trade', version: 9, expiry_s: 0 } as const
     const made = await newCredential(accountSeed('alice'), VENUE, terms)
     expect(made.login.api_secret).toMatch(/^[0-9a-f]{64}$/)
+    expect(made.login.passphrase).toMatch(/^([a-km-np-z2-9]{5}-){5}[a-km-np-z2-9]$/)
+    // Both halves of the 32 letters occur, and more than a few of them: 26 draws miss that once in millions.
+    expect(made.login.passphrase).toMatch(/[a-km-np-r]/)
+    expect(made.login.passphrase).toMatch(/[s-z2-9]/)
+    expect(new Set(made.login.passphrase).size).toBeGreaterThan(8)
     for (const secret of [made.login.api_secret, made.login.passphrase])
       expect(JSON.stringify(made.request)).not.toContain(secret)
     site.set(made.request)
@@ -117,21 +124,35 @@ describe('a login', () => {
     )
     const [calm, late] = [full.opened('calm'), full.opened('late')]
     // The first one is under way: the second of its credential waits.
-    const waiting = logins.flatMap((login) =>
-      Array.from({ length: each }, () => codeOf(() => full.accounts.login(login))),
-    )
-    const taking = codeOf(() => full.accounts.login(calm))
     const retry_after_ms = LIMITS.logins_waiting_max * LIMITS.login_check_ms
     const busy = { code: 'login_busy', facts: { retry_after_ms } }
+    const waiting = logins.flatMap((login) =>
+      Array.from({ length: each }, () => full.accounts.login(login).catch((refusal: Refusal) => refusal)),
+    )
+    const taking = codeOf(() => full.accounts.login(calm))
     expect(full.accounts.login(late)).rejects.toMatchObject(busy)
     expect(full.accounts.login(logins[0]!)).rejects.toMatchObject(busy)
     // Ends the worker under them: what waits is answered, and the next login starts another one.
     full.accounts.close()
-    const ended = Array<string>(LIMITS.logins_waiting_max).fill('internal')
-    const codes: string[] = await Promise.all([...waiting, taking])
-    expect(codes).toEqual(ended.toSpliced(1, 0, 'login_busy'))
+    const [ended, displaced, ...others] = await Promise.all(waiting)
+    expect(displaced).toMatchObject(busy)
+    expect(others.length).toBe(LIMITS.logins_waiting_max - 2)
+    for (const one of [ended, ...others]) expect(one).toMatchObject({ code: 'internal' })
+    expect(await taking).toBe('internal')
     expect((await full.accounts.login(logins[0]!)).account_id).toBe(accountId('full 0'))
     full.accounts.close()
+  })
+
+  test('whose check fails in the worker is internal, and the next one has a worker again', async () => {
+    const short = {
+      ...world.state.accounts.get(ALICE)!.credentials[0]!,
+      passphrase_digest: new Uint8Array(31),
+    }
+    const passphrases = new Passphrases()
+    expect(await codeOf(() => passphrases.check(credentials.passphrase, short))).toBe('internal')
+    const whole = world.state.accounts.get(ALICE)!.credentials[0]!
+    expect(await passphrases.check(credentials.passphrase, whole)).toBe(true)
+    passphrases.close()
   })
 
   test('without the secret never reaches the passphrase check', async () => {

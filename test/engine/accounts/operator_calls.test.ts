@@ -83,8 +83,20 @@ describe('an operator call', () => {
     verify(call())
   })
 
-  test('carries its three headers', () => {
-    expect(Object.keys(operatorHeaders(request, OPERATOR_SEED))).toEqual(Object.values(OPERATOR_HEADERS))
+  test('carries its three headers, none of which may be absent or malformed', async () => {
+    const names = Object.values(OPERATOR_HEADERS)
+    expect(Object.keys(operatorHeaders(request, OPERATOR_SEED))).toEqual(names)
+    for (const name of names) {
+      for (const value of [null, 'x', '']) {
+        const header = (one: string) => (one === name ? value : call().header(one))
+        expect(await codeOf(() => check()({ ...call(), header }))).toBe('operator_signature_invalid')
+      }
+    }
+  })
+
+  test('is judged by a whole key only', () => {
+    for (const operator_key of ['', OPERATOR_KEY.slice(0, 40), `${OPERATOR_KEY}1`])
+      expect(() => openOperatorCheck({ operator_key, venue, clock: testClock() })).toThrow('operator_key')
   })
 })
 
@@ -114,6 +126,8 @@ describe('a scrape token', () => {
     const header = (name: string) => (name === 'authorization' ? `Bearer ${good}` : null)
     for (let time = 0; time < 3; time++)
       verify({ method: 'GET', target: '/metrics', body: new Uint8Array(), header })
+    for (const at of [NOW_MS / 1000 + 1, NOW_MS / 1000 + SCRAPE_TOKEN_LIFE_MAX_S])
+      expect(await scrape(scrapeToken(venue, at, OPERATOR_SEED))).toBe('not refused')
     for (const at of [NOW_MS / 1000, NOW_MS / 1000 + SCRAPE_TOKEN_LIFE_MAX_S + 1])
       expect(await scrape(scrapeToken(venue, at, OPERATOR_SEED))).toBe(refused)
   })

@@ -52,6 +52,17 @@ describe('a token', () => {
     expect(tokens.authenticate(kept).account_id).toBe('alice')
   })
 
+  test('that ended before 65,536 others is forgotten, and all are once the venue closes', async () => {
+    const [first, second] = [issue(), issue()]
+    for (const token of [first, second]) tokens.revoke(tokens.authenticate(token).token_id)
+    for (let at = 1; at < LIMITS.tokens_dead_max; at++) tokens.revoke(tokens.authenticate(issue()).token_id)
+    expect(await codeOf(() => tokens.authenticate(first))).toBe('token_invalid')
+    expect(await codeOf(() => tokens.authenticate(second))).toBe('token_revoked')
+    const live = issue()
+    tokens.close()
+    expect(await codeOf(() => tokens.authenticate(live))).toBe('token_invalid')
+  })
+
   test('shortened by its credential dies in time, although an older one lives on', async () => {
     const [long, short] = [issue('first', 900, 'read'), issue('second', 10)]
     clock.advance(10_000)

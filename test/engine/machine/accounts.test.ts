@@ -83,6 +83,7 @@ describe('an admission', () => {
     const left = LIMITS.orders_live_max - 100 - 7 - 1 - 1
     expect(refused(world, admission('erin', { orders_live_max: left + 1 })).code).toBe('order_limit')
     world.account('erin', { orders_live_max: left })
+    world.account('frank', { orders_live_max: 0 })
   })
 
   test('beyond the bound on accounts is refused', () => {
