@@ -40,11 +40,11 @@ def identity_of(attestation: dict[str, Any], info: dict[str, Any], nonce: bytes,
     """
     binding = attestation["binding"]
     try:
-        body, statement = from_hex(binding["body"], 140), from_hex(binding["certificate"], 88)
+        body, statement = from_hex(binding["body"], 148), from_hex(binding["certificate"], 88)
         key, settlement_key = from_base58(binding["statement_key"]), from_base58(info["tee_pubkey"])
         venue, epoch = from_hex(info["venue"], 32), int(info["epoch"])
         signature, certified = from_hex(binding["signature"], 64), from_hex(binding["certificate_signature"], 64)
-        slot = int.from_bytes(body[132:140], "little")
+        slot = int.from_bytes(body[140:148], "little")
         expected = encode_body("statement", venue=venue, statement_key=key, epoch=epoch)
         bound = encode_body(
             "binding",
