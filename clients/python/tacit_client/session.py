@@ -48,7 +48,7 @@ class Session:
         self._align()
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._follower.start()
-        for request in list(wallet.state.get("requests", [])):
+        for request in self.open_requests:
             self.settle(request["id"])
 
     def __enter__(self) -> "Session":
@@ -72,6 +72,11 @@ class Session:
             seen, counters = self.venue.own("GET", "/nonces", trading_key=key), self.wallet.counters(key_index)
             counters["commands"] = max(counters["commands"], int(seen["place_nonce"]))
             counters["cancels"] = max(counters["cancels"], int(seen["cancel_nonce"]))
+
+    @property
+    def open_requests(self) -> list[dict[str, Any]]:
+        """Requests whose outcome is not known."""
+        return list(self.wallet.state.get("requests", []))
 
     def instrument(self, symbol: str) -> dict[str, Any]:
         if symbol not in self._instruments:
@@ -120,7 +125,7 @@ class Session:
 
     def settle(self, command_id: str) -> None:
         """Goes on with a request whose outcome was unknown. Raises as `place`; KeyError when no such request is open."""
-        for sent in self.wallet.state.get("requests", []):
+        for sent in self.open_requests:
             if sent["id"] == command_id:
                 with self._sending:
                     self._conclude(sent, sent_before=True)
