@@ -2,7 +2,8 @@
 import type { Info, Receipt } from '../../protocol/wire/trading'
 import { MustStop } from '../api/must_stop'
 import type { Transport } from '../api/venue_client'
-import type { VerifiedVenue } from '../verified_venue'
+import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
+import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { identityOf, type VenueIdentity, verifyReceipt } from '../verify/verify_receipt'
 
 export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation'>
@@ -91,7 +92,11 @@ export class LiveVenue implements Transport {
     }
   }
   private async replace(): Promise<void> {
-    const next = await this.verify()
+    const next = await this.verify().catch((error: unknown) => {
+      throw isUnjudged(error)
+        ? new EvidenceUnavailable('the venue cannot be judged yet', { cause: error })
+        : error
+    })
     if (next.info.venue !== this.info.venue) throw new OtherVenue()
     this.keep(next)
     this.current = next
@@ -101,3 +106,7 @@ export class LiveVenue implements Transport {
     this.identities.set(identity.epoch, identity)
   }
 }
+
+/** The chain or another witness did not answer: nothing is sent, and the venue is judged again before the next request. */
+const isUnjudged = (error: unknown): boolean =>
+  error instanceof VerificationFailed && Object.keys(error.evidence.missing).length > 0

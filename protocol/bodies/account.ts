@@ -32,7 +32,7 @@ export const { encode: encodeAdmission } = struct({
 })
 
 /** Signed by the account key (protocol.md "Credential"). */
-export const { encode: encodeCredential } = struct({
+export const { encode: encodeCredential, shape: CREDENTIAL_SHAPE } = struct({
   domain: constant(ascii(24).encode('tacit/credential1')),
   venue: fixed(32),
   account_id: fixed(32),
@@ -52,7 +52,7 @@ export const { encode: encodeCredential } = struct({
 })
 
 /** Signed by a trading key: moves it to an account and cancels its orders (protocol.md "Rebind"). */
-export const { encode: encodeRebind } = struct({
+export const { encode: encodeRebind, shape: REBIND_SHAPE } = struct({
   domain: domain('tacit/rebind1'),
   venue: fixed(32),
   trading_key: fixed(32),

@@ -13,7 +13,7 @@ const STATEMENT = struct({
 /** Signed once per boot by the settlement key. */
 export type StatementBody = ValueOf<typeof STATEMENT>
 export const STATEMENT_BYTES = STATEMENT.size!
-export const { encode: encodeStatement, decode: decodeStatement } = STATEMENT
+export const { encode: encodeStatement, decode: decodeStatement, shape: STATEMENT_SHAPE } = STATEMENT
 
 const BINDING = struct({
   domain: domain('tacit/binding/v1'),
@@ -29,4 +29,4 @@ const BINDING = struct({
 /** Ties one connection's TLS key to the attested venue. */
 export type BindingBody = ValueOf<typeof BINDING>
 export const BINDING_BYTES = BINDING.size!
-export const { encode: encodeBinding, decode: decodeBinding } = BINDING
+export const { encode: encodeBinding, decode: decodeBinding, shape: BINDING_SHAPE } = BINDING

@@ -1,7 +1,11 @@
 /** Describes the cancel, cancel-all and dead-man timer bodies (protocol.md "Canonical signed bodies"). */
 import { ascii, domain, fixed, struct, u64 } from '../codec'
 
-export const { encode: encodeCancel, decode: decodeCancel } = struct({
+export const {
+  encode: encodeCancel,
+  decode: decodeCancel,
+  shape: CANCEL_SHAPE,
+} = struct({
   domain: domain('tacit/cancel/v1'),
   venue: fixed(32),
   order_id: fixed(16),
@@ -9,7 +13,11 @@ export const { encode: encodeCancel, decode: decodeCancel } = struct({
   cancel_nonce: u64,
 })
 
-export const { encode: encodeCancelAll, decode: decodeCancelAll } = struct({
+export const {
+  encode: encodeCancelAll,
+  decode: decodeCancelAll,
+  shape: CANCEL_ALL_SHAPE,
+} = struct({
   domain: domain('tacit/cancelall1'),
   venue: fixed(32),
   /** Empty for every instrument. */
@@ -18,7 +26,11 @@ export const { encode: encodeCancelAll, decode: decodeCancelAll } = struct({
   cancel_nonce: u64,
 })
 
-export const { encode: encodeDeadMan, decode: decodeDeadMan } = struct({
+export const {
+  encode: encodeDeadMan,
+  decode: decodeDeadMan,
+  shape: DEAD_MAN_SHAPE,
+} = struct({
   domain: domain('tacit/deadman/v1'),
   venue: fixed(32),
   trading_key: fixed(32),

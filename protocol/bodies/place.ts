@@ -9,7 +9,11 @@ const TYPES: readonly OrderType[] = ['limit', 'ioc', 'fok']
 const ANCHORS_DOMAIN = utf8('tacit/anchors/v1')
 
 /** 224 bytes. */
-export const { encode: encodePlace, decode: decodePlace } = struct({
+export const {
+  encode: encodePlace,
+  decode: decodePlace,
+  shape: PLACE_SHAPE,
+} = struct({
   domain: domain('tacit/place/v1'),
   venue: fixed(32),
   /** 16 bytes, client-chosen, non-zero, never reusable. */

@@ -2,7 +2,11 @@
 
 import { domain, fixed, struct, u64 } from '../codec'
 
-export const { encode: encodeReceipt, decode: decodeReceipt } = struct({
+export const {
+  encode: encodeReceipt,
+  decode: decodeReceipt,
+  shape: RECEIPT_SHAPE,
+} = struct({
   domain: domain('tacit/receipt/v1'),
   venue: fixed(32),
   epoch: u64,

@@ -19,7 +19,11 @@ const RESHAPE = struct({
 type ReshapeBody = ValueOf<typeof RESHAPE>
 
 /** @throws RangeError, CodecError when the shape is not a merge or split */
-export const { encode: encodeReshape, decode: decodeReshape } = mapped(
+export const {
+  encode: encodeReshape,
+  decode: decodeReshape,
+  shape: RESHAPE_SHAPE,
+} = mapped(
   RESHAPE,
   (body) => {
     if (!isReshapeShape(body)) throw new CodecError('not a merge or split')

@@ -2,7 +2,11 @@
 import { domain, fixed, struct, u64 } from '../codec'
 import { sha256 } from '../sha256'
 
-export const { encode: encodeWithdraw, decode: decodeWithdraw } = struct({
+export const {
+  encode: encodeWithdraw,
+  decode: decodeWithdraw,
+  shape: WITHDRAW_SHAPE,
+} = struct({
   domain: domain('tacit/withdraw1'),
   venue: fixed(32),
   trading_key: fixed(32),

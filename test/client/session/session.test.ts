@@ -8,6 +8,8 @@ import { openChainAccess } from '../../../client/chain/chain_access'
 import { OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
 import { NoNote, Session, type SessionOptions } from '../../../client/session/session'
 import { InexactValue } from '../../../client/session/units'
+import { VerificationFailed } from '../../../client/verified_venue'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
@@ -90,6 +92,32 @@ test('an address that shows another venue ends the session', async () => {
   expect(await failureOf(moved.place(ORDER))).toBeInstanceOf(TypeError)
   expect(await failureOf(moved.place(ORDER))).toBeInstanceOf(OtherVenue)
   moved.close()
+  session = await Session.open(options)
+})
+
+test('a venue whose chain is away when it is judged again is judged until it answers', async () => {
+  session.close()
+  let judged = 0
+  const open_venue = async () => {
+    const real = await openVenue()
+    judged += 1
+    if (judged === 2)
+      throw new VerificationFailed({ checks: [] } as never, { missing: { chain: 'away' } } as never)
+    if (judged === 3) return real
+    const fetch: SessionVenue['fetch'] = async (of, init) => {
+      if (of === '/info' || of === '/time') throw new TypeError('the connection is lost')
+      return real.fetch(of, init)
+    }
+    return { ...real, fetch }
+  }
+  const ended: unknown[] = []
+  const waiting = await Session.open({ ...options, open_venue, ended: (reason) => ended.push(reason) })
+  expect(await failureOf(waiting.place(ORDER))).toBeInstanceOf(TypeError)
+  expect(await failureOf(waiting.place(ORDER))).toBeInstanceOf(EvidenceUnavailable)
+  const placed = await waiting.place(ORDER)
+  expect({ status: placed.status, judged, ended }).toEqual({ status: 'accepted', judged: 3, ended: [] })
+  expect(await waiting.cancel(placed.id)).toMatchObject({ status: 'accepted' })
+  waiting.close()
   session = await Session.open(options)
 })
 

@@ -1,0 +1,53 @@
+"""Trades on a Tacit venue: signed bodies, notes, receipts, calls and streams."""
+
+from .bodies import LAYOUTS, account_id_of, anchor_pool_hash, command_bytes, encode_body, venue_id
+from .errors import (
+    BindingRefused,
+    EventsMissing,
+    InexactValue,
+    MustStop,
+    NoNote,
+    OutcomeUnknown,
+    PinMismatch,
+    ReceiptRefused,
+    TacitError,
+    VenueProblem,
+    WalletMismatch,
+    WrongAccount,
+)
+from .receipts import VenueIdentity, identity_of, verify_receipt
+from .session import Session
+from .stream import follow_events
+from .units import format_amount, parse_amount
+from .venue import Venue
+from .wallet import Wallet
+
+__all__ = [
+    "LAYOUTS",
+    "BindingRefused",
+    "EventsMissing",
+    "InexactValue",
+    "MustStop",
+    "NoNote",
+    "OutcomeUnknown",
+    "PinMismatch",
+    "ReceiptRefused",
+    "Session",
+    "TacitError",
+    "Venue",
+    "VenueIdentity",
+    "VenueProblem",
+    "Wallet",
+    "WalletMismatch",
+    "WrongAccount",
+    "account_id_of",
+    "anchor_pool_hash",
+    "command_bytes",
+    "encode_body",
+    "follow_events",
+    "format_amount",
+    "identity_of",
+    "parse_amount",
+    "venue_id",
+    "verify_receipt",
+]

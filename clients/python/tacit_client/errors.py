@@ -1,0 +1,66 @@
+"""Defines every error of the package. None contains a secret or a value that was sent."""
+
+from typing import Any
+
+
+class TacitError(Exception):
+    """Base of all errors of this package."""
+
+
+class VenueProblem(TacitError):
+    """The venue refused a call, with a stable code. `applied` is "no", "yes" (an identical resend) or "unknown"."""
+
+    def __init__(self, problem: dict[str, Any]):
+        self.problem = problem
+        self.status: int = problem["status"]
+        self.code: str = problem["code"]
+        self.applied: str = problem.get("applied", "unknown")
+        super().__init__(f"{self.code}: {problem.get('message', '')}")
+
+
+class OutcomeUnknown(TacitError):
+    """No answer decided a command: it stays in the wallet's file, and `Session.settle` sends the same bytes again."""
+
+    def __init__(self, command_id: str):
+        self.command_id = command_id
+        super().__init__("the outcome of the command is not known: settle it before anything else")
+
+
+class MustStop(TacitError):
+    """A reason to stop trading that no repetition repairs."""
+
+
+class PinMismatch(MustStop):
+    """The TLS key of the connection is not the pinned one. Nothing was sent."""
+
+
+class BindingRefused(MustStop):
+    """The venue's signed statement about its keys does not hold; the message names the first check that failed."""
+
+
+class WrongAccount(MustStop):
+    """The venue logs this credential in to another account than the login names."""
+
+
+class ReceiptRefused(MustStop):
+    """The receipt does not prove the command; the message names the reason."""
+
+
+class WalletMismatch(MustStop):
+    """An event contradicts what the wallet derives from its own seed."""
+
+
+class EventsMissing(MustStop):
+    """The venue no longer tells some events: read the state over REST."""
+
+
+class InexactValue(TacitError, ValueError):
+    """A decimal has no exact value in the units asked for, or is off lot or tick."""
+
+
+class NoNote(TacitError):
+    """No free note covers the amount: deposit, or merge notes."""
+
+    def __init__(self, mint: str, needed: int):
+        self.mint, self.needed = mint, needed
+        super().__init__("no free note covers the amount")

@@ -1,0 +1,262 @@
+"""Trades: every request is in the wallet's file before it is sent, and stays there until its outcome is known."""
+
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from .bodies import command_bytes
+from .encoding import to_base58
+from .errors import MustStop, OutcomeUnknown, VenueProblem
+from .receipts import verify_receipt
+from .stream import LOGIN_REFUSED, follow_events
+from .units import order_amount, order_price
+from .venue import Venue
+from .wallet import Wallet
+
+ORDER_LIFE_SLOTS = 3_000
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 2.0
+_NEVER = {"nonce_stale", "expiry_too_soon", "order_final", "order_unknown"}
+"""Codes by which the venue, after it looked for an earlier copy of the command, says that it can never apply."""
+_OPEN = {"accepted", "partially_filled"}
+Found = TypeVar("Found")
+
+
+class Session:
+    """
+    A wallet on a venue. Events are absorbed by a thread, and every note in them is recomputed; `on_event` runs after the
+    wallet took one. What ends the session is raised by the next call. Use as a context manager.
+    """
+
+    def __init__(
+        self,
+        venue: Venue,
+        wallet: Wallet,
+        on_event: Callable[[dict[str, Any]], None] | None = None,
+        patience_s: float = 30.0,
+    ):
+        """Takes over what the venue knows of the keys and of open requests. Raises VenueProblem, MustStop, OSError."""
+        self.venue, self.wallet, self.patience_s = venue, wallet, patience_s
+        self._on_event = on_event
+        self._changed = threading.Condition(threading.RLock())
+        self._ended, self._failure = threading.Event(), None
+        self._sending = threading.Lock()
+        self._instruments: dict[str, dict[str, Any]] = {}
+        self.receipt_seq = 0
+        """Journal seq of the newest receipt verified."""
+        self._align()
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
+        for request in self.open_requests:
+            self.settle(request["id"])
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Saves the wallet and ends the stream."""
+        self._ended.set()
+        self._follower.join(timeout=15)
+        with self._changed:
+            self.wallet.save()
+        self.venue.close()
+
+    def _align(self) -> None:
+        """Counters never fall behind what the venue has seen of a key."""
+        for key_index in range(len(self.wallet.state["keys"])):
+            key = to_base58(self.wallet.trading_key(key_index))
+            seen, counters = self.venue.own("GET", "/nonces", trading_key=key), self.wallet.counters(key_index)
+            counters["commands"] = max(counters["commands"], int(seen["place_nonce"]))
+            counters["cancels"] = max(counters["cancels"], int(seen["cancel_nonce"]))
+
+    @property
+    def open_requests(self) -> list[dict[str, Any]]:
+        """Requests whose outcome is not known."""
+        return list(self.wallet.state.get("requests", []))
+
+    def instrument(self, symbol: str) -> dict[str, Any]:
+        if symbol not in self._instruments:
+            self._instruments[symbol] = self.venue.get(f"/instruments/{symbol}")
+        return self._instruments[symbol]
+
+    def place(
+        self,
+        symbol: str,
+        side: str,
+        amount: str | Decimal | int,
+        price: str | Decimal | int,
+        *,
+        type: str = "limit",
+        min_fill: str | Decimal | int = 0,
+        life_slots: int = ORDER_LIFE_SLOTS,
+    ) -> str:
+        """
+        Places an order on the smallest note that covers it and returns its id. A decimal is in whole tokens and quote
+        tokens per base token, an int in base units and quote units per whole base token. Raises InexactValue, NoNote,
+        VenueProblem (the venue refused it, and the note is free), OutcomeUnknown, MustStop.
+        """
+        instrument = self.instrument(symbol)
+        terms = {
+            **{"side": side, "type": type},
+            **{"amount": order_amount(instrument, amount), "price_limit": order_price(instrument, price)},
+            **{"min_fill": 0 if min_fill == 0 else order_amount(instrument, min_fill)},
+            **{"expiry_slot": self.venue.get("/time")["slot"] + life_slots},
+        }
+
+        def prepare() -> dict[str, Any]:
+            request = self.wallet.prepare_place(self.venue.venue_id, instrument, **terms)
+            return {"kind": "place", "id": request["order_id"], "request": request}
+
+        return self._submit(prepare)["id"]
+
+    def cancel(self, order_id: str) -> None:
+        """Cancels an order of the wallet. Raises VenueProblem, such as `order_final`; OutcomeUnknown, MustStop, KeyError."""
+
+        def prepare() -> dict[str, Any]:
+            request = self.wallet.prepare_cancel(self.venue.venue_id, order_id)
+            own_id = f"{request['trading_key']}/{request['cancel_nonce']}"
+            return {"kind": "cancel", "id": own_id, "order_id": order_id, "request": request}
+
+        self._submit(prepare)
+
+    def settle(self, command_id: str) -> None:
+        """Goes on with a request whose outcome was unknown. Raises as `place`; KeyError when no such request is open."""
+        for sent in self.open_requests:
+            if sent["id"] == command_id:
+                with self._sending:
+                    self._conclude(sent, sent_before=True)
+                return
+        raise KeyError("no such request is open")
+
+    def until(self, find: Callable[[Wallet], Found | None], timeout_s: float = 60.0) -> Found:
+        """The first value of `find` that is not None; it is asked after each event. Raises TimeoutError, MustStop."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while (found := find(self.wallet)) is None:
+                self._require_open()
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("what was waited for did not come")
+                self._changed.wait(left)
+            return found
+
+    # Requests.
+
+    def _submit(self, prepare: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        with self._sending:
+            with self._changed:
+                self._require_open()
+                sent = {**prepare(), "after_seq": self.receipt_seq}
+                sent["key_index"] = self._order_of(sent)["key_index"]
+                self.wallet.state.setdefault("requests", []).append(sent)
+                self.wallet.save()
+            self._conclude(sent, sent_before=False)
+            return sent
+
+    def _order_of(self, sent: dict[str, Any]) -> dict[str, Any]:
+        order = self.wallet.order(sent.get("order_id", sent["id"]))
+        assert order is not None
+        return order
+
+    def _send(self, sent: dict[str, Any]) -> dict[str, Any]:
+        if sent["kind"] == "place":
+            return self.venue.own("POST", "/orders", sent["request"])
+        return self.venue.own("DELETE", f"/orders/{sent['order_id']}", sent["request"])
+
+    def _conclude(self, sent: dict[str, Any], sent_before: bool) -> None:
+        """Sends the same bytes until the outcome is known; after the first attempt a refusal alone proves nothing."""
+        if sent["kind"] not in ("place", "cancel"):
+            raise MustStop("an open request of this wallet is of another kind: settle it by the program that sent it")
+        deadline, wait_s = time.monotonic() + self.patience_s, _RETRY_FIRST_S
+        while True:
+            try:
+                return self._accepted(sent, self._send(sent))
+            except VenueProblem as problem:
+                if problem.code in LOGIN_REFUSED:
+                    raise
+                if problem.code == "order_exists":
+                    return self._accepted(sent, problem.problem.get("result"))
+                verdict = self._judge(sent, problem, sent_before)
+                if verdict is True:
+                    return self._accepted(sent, None)
+                if verdict is False:
+                    self._refused(sent)
+                    raise
+                wait_s = max(wait_s, problem.problem.get("retry_after_ms", 0) / 1000)
+            except (OSError, ValueError):
+                pass
+            sent_before = True
+            if self._ended.is_set() or time.monotonic() + wait_s > deadline:
+                raise OutcomeUnknown(sent["id"])
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, _RETRY_MAX_S)
+
+    def _judge(self, sent: dict[str, Any], problem: VenueProblem, sent_before: bool) -> bool | None:
+        """Whether the command was applied; None while that is open."""
+        if problem.applied != "no":
+            return None
+        if not sent_before:
+            return False
+        if problem.code not in _NEVER:
+            return None
+        try:
+            order = self.venue.own("GET", f"/orders/{sent.get('order_id', sent['id'])}")
+        except VenueProblem as missing:
+            return False if sent["kind"] == "place" and missing.code == "order_unknown" else None
+        except (OSError, ValueError):
+            return None
+        if sent["kind"] == "place" or "pending" in order or order["status"] not in _OPEN:
+            return True
+        # A key signs one command per nonce, so the last one used is this command's or a later one's.
+        return True if problem.problem.get("nonce_last") == sent["request"]["cancel_nonce"] else None
+
+    def _accepted(self, sent: dict[str, Any], result: dict[str, Any] | None) -> None:
+        receipt = (result or {}).get("receipt")
+        identity = self.venue.identity(receipt["epoch"]) if receipt else None
+        # The receipt of an epoch before this session cannot be verified any more.
+        if receipt and identity:
+            command = command_bytes(sent["kind"], self.venue.venue_id, sent["request"], sent.get("order_id"))
+            verify_receipt(receipt, identity, command, sent["after_seq"])
+            self.receipt_seq = max(self.receipt_seq, receipt["seq"])
+        self._forget(sent)
+
+    def _refused(self, sent: dict[str, Any]) -> None:
+        with self._changed:
+            if sent["kind"] == "place":
+                self.wallet.drop_refused(sent["id"])
+            self._forget(sent)
+
+    def _forget(self, sent: dict[str, Any]) -> None:
+        with self._changed:
+            requests = self.wallet.state["requests"]
+            self.wallet.state["requests"] = [one for one in requests if one["id"] != sent["id"]]
+            self.wallet.save()
+
+    # Events.
+
+    def _require_open(self) -> None:
+        if self._failure is not None:
+            raise MustStop("the session has ended") from self._failure
+        if self._ended.is_set():
+            raise MustStop("the session is closed")
+
+    def _follow(self) -> None:
+        try:
+            for event in follow_events(self.venue, self.wallet.state["seq"], self._ended):
+                with self._changed:
+                    self.wallet.absorb(self.venue.info["generation"], event)
+                    self.wallet.save()
+                if self._on_event is not None:
+                    self._on_event(event)
+                with self._changed:
+                    self._changed.notify_all()
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._ended.set()
+            with self._changed:
+                self._changed.notify_all()

@@ -1,0 +1,79 @@
+"""Follows the events of an account over a socket and resumes by seq after every disconnect."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import connect
+
+from .errors import EventsMissing, VenueProblem
+from .venue import Venue
+
+_HEARTBEAT_S = 5
+_SILENCE_S = 1
+_LOOK_S = 0.25
+"""Longest time until the end of the stream is noticed."""
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.2, 5.0
+_FRAME_BYTES_MAX = 64 * 2**20
+LOGIN_REFUSED = {"credentials_invalid", "credential_expired", "read_only"}
+"""Refusals of a login that no later attempt changes."""
+
+
+def follow_events(venue: Venue, after: int, ended: threading.Event | None = None) -> Iterator[dict[str, Any]]:
+    """
+    Yields the account's events behind seq `after`, each once and in order: {seq, kind, slot, unix_ms, data}. The position
+    moves when the next one is asked for. A socket without two heartbeats is opened again; `ended` ends the stream.
+    Raises EventsMissing when the venue no longer tells some, VenueProblem when the login is refused for good.
+    """
+    ended = ended or threading.Event()
+    wait_s = _RETRY_FIRST_S
+    while not ended.is_set():
+        token = None
+        try:
+            token = venue.token()
+            address = f"wss://{venue.host}:{venue.port}/ws/trading?after={after}"
+            headers = {"authorization": f"Bearer {token}"}
+            with connect(
+                address,
+                ssl=venue.context,
+                additional_headers=headers,
+                max_size=_FRAME_BYTES_MAX,
+                open_timeout=venue.timeout_s,
+                proxy=None,
+            ) as socket:
+                heartbeat_s: float = _HEARTBEAT_S
+                wait_s = _RETRY_FIRST_S
+                heard = time.monotonic()
+                while not ended.is_set():
+                    try:
+                        text = socket.recv(timeout=_LOOK_S)
+                    except TimeoutError:
+                        if time.monotonic() - heard > 2 * heartbeat_s + _SILENCE_S:
+                            break
+                        continue
+                    heard = time.monotonic()
+                    frame = json.loads(text, parse_float=Decimal)
+                    kind = frame.pop("type")
+                    if kind == "hello":
+                        heartbeat_s = frame["heartbeat_ms"] / 1000
+                    elif kind == "gap" and frame["seq_to"] > after:
+                        raise EventsMissing(f"the venue does not tell the events {after + 1} to {frame['seq_to']}")
+                    elif kind == "event" and frame["seq"] > after:
+                        if frame["seq"] != after + 1:
+                            raise EventsMissing(f"the venue left out the events {after + 1} to {frame['seq'] - 1}")
+                        yield frame
+                        after = frame["seq"]
+        except InvalidStatus as error:
+            if error.response.status_code == 401 and token is not None:
+                venue.forget(token)
+        except VenueProblem as problem:
+            if problem.code in LOGIN_REFUSED:
+                raise
+        except (OSError, WebSocketException, json.JSONDecodeError):
+            pass
+        ended.wait(wait_s)
+        wait_s = min(2 * wait_s, _RETRY_MAX_S)

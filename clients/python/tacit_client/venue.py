@@ -1,0 +1,193 @@
+"""Calls the venue over connections whose TLS key is pinned, with a token that it renews."""
+
+import http.client
+import json
+import os
+import ssl
+import threading
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from .encoding import from_hex, sha256
+from .errors import BindingRefused, PinMismatch, VenueProblem, WrongAccount
+from .receipts import VenueIdentity, identity_of
+
+_IDLE_MAX_S = 4.0
+"""An idle connection may have been closed by the venue."""
+_RENEW_AT = 0.8
+"""Share of a token's life after which the next call logs in again."""
+_ANSWER_BYTES_MAX = 64 * 2**20
+_DEAD_TOKEN = {"token_invalid", "token_expired", "token_revoked"}
+
+
+def spki_sha256_of(certificate_der: bytes) -> bytes:
+    """SHA-256 of a certificate's public key, as bindings state it."""
+    key = x509.load_der_x509_certificate(certificate_der).public_key()
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+
+
+def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SSLContext:
+    """TLS that ends the handshake with PinMismatch, before anything is sent, unless the key is the pinned one."""
+
+    class PinnedSocket(ssl.SSLSocket):
+        def do_handshake(self, block: bool = False) -> None:
+            super().do_handshake(block)
+            if spki_sha256_of(self.getpeercert(True) or b"") != spki_sha256:
+                self.close()
+                raise PinMismatch("the TLS key of this address is not the pinned one")
+
+    context = ssl.create_default_context(cafile=certificate)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if certificate is not None:
+        # A certificate that signs itself has no issuer to name; its exact key is pinned.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.sslsocket_class = PinnedSocket
+    return context
+
+
+class Venue:
+    """
+    One venue, reached over pinned TLS. Its binding is verified when it is opened: the settlement key certifies a
+    statement key, which signs a fresh nonce and this TLS key. The quote behind the settlement key is judged by
+    `tacit verify`; give the `tee_pubkey` and the TLS key that it accepted.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        login: dict[str, str],
+        *,
+        certificate: str | None = None,
+        spki_sha256: str | None = None,
+        tee_pubkey: str | None = None,
+        timeout_s: float = 10.0,
+    ):
+        """
+        `url` is the https origin, `login` a login file's content with `account_id`; `certificate` the path of the only
+        certificate to trust, or `spki_sha256` the hex digest of the attested TLS key under the system's roots.
+        Raises BindingRefused, PinMismatch, VenueProblem, OSError.
+        """
+        if (certificate is None) == (spki_sha256 is None):
+            raise ValueError("either a certificate or the digest of a TLS key is pinned")
+        parts = urlsplit(url)
+        if parts.scheme != "https" or parts.hostname is None:
+            raise ValueError("a venue is reached over https")
+        self.host, self.port = parts.hostname, parts.port or 443
+        pem = Path(certificate).read_text() if certificate else ""
+        self.spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem)) if pem else from_hex(spki_sha256, 32)
+        self.context = pinned_context(self.spki, certificate)
+        self.timeout_s, self._login = timeout_s, login
+        self._lock = threading.RLock()
+        self._connection: http.client.HTTPSConnection | None = None
+        self._used = self._renew_at = 0.0
+        self._token: str | None = None
+        self._identities: dict[int, VenueIdentity] = {}
+        self._tee_pubkey = tee_pubkey
+        self.info: dict[str, Any] = {}
+        self.identify()
+
+    @classmethod
+    def laptop(cls, data_dir: str, login: dict[str, str] | None = None) -> "Venue":
+        """The venue that `start` runs on this machine, with its demo account unless a login is given."""
+        facts = json.loads(Path(data_dir, "laptop.json").read_text())
+        demo = login or json.loads(Path(data_dir, "demo-login.json").read_text())["login"]
+        return cls(facts["url"], demo, certificate=facts["certificate"])
+
+    @property
+    def venue_id(self) -> bytes:
+        return from_hex(self.info["venue"], 32)
+
+    def identify(self) -> VenueIdentity:
+        """Verifies the binding of the present epoch. Raises BindingRefused, also when another venue answers."""
+        nonce = os.urandom(32)
+        info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
+        expected = self._tee_pubkey or info["tee_pubkey"]
+        if info["tee_pubkey"] != expected or (self.info and info["venue"] != self.info["venue"]):
+            raise BindingRefused("another venue or settlement key answers at this address")
+        identity = identity_of(attestation, info, nonce, self.spki)
+        self.info, self._tee_pubkey = info, expected
+        self._identities[identity.epoch] = identity
+        return identity
+
+    def identity(self, epoch: int) -> VenueIdentity | None:
+        """The signer of receipts of an epoch; None for one before this venue was opened."""
+        if epoch > max(self._identities):
+            self.identify()
+        return self._identities.get(epoch)
+
+    def token(self) -> str:
+        """A current token. Raises WrongAccount, VenueProblem."""
+        with self._lock:
+            if self._token is None or time.monotonic() > self._renew_at:
+                asked = {name: self._login[name] for name in ("api_key", "api_secret", "passphrase")}
+                answer = self._call("POST", "/auth/token", asked, None)
+                if answer["account_id"] != self._login["account_id"]:
+                    raise WrongAccount("the venue logs this credential in to another account")
+                self._token = answer["access_token"]
+                self._renew_at = time.monotonic() + answer["expires_in"] * _RENEW_AT
+            return self._token
+
+    def forget(self, token: str) -> None:
+        """Discards a token, unless a newer one has replaced it."""
+        with self._lock:
+            if self._token == token:
+                self._token = None
+
+    def get(self, path: str, **query: Any) -> Any:
+        """A public resource. Raises VenueProblem, OSError."""
+        return self._call("GET", f"{path}?{urlencode(query)}" if query else path, None, None)
+
+    def own(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """
+        A call of the account. Logs in once more when the venue has forgotten the token, which changed nothing. Raises
+        VenueProblem; any other error leaves the outcome of a command open.
+        """
+        target = f"{path}?{urlencode(query)}" if query else path
+        token = self.token()
+        try:
+            return self._call(method, target, body, token)
+        except VenueProblem as problem:
+            if problem.code not in _DEAD_TOKEN:
+                raise
+        self.forget(token)
+        return self._call(method, target, body, self.token())
+
+    def _call(self, method: str, target: str, body: Any, token: str | None) -> Any:
+        headers = {"accept": "application/json"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        if body is not None:
+            headers["content-type"] = "application/json"
+        with self._lock:
+            if self._connection is None or time.monotonic() - self._used > _IDLE_MAX_S:
+                self.close()
+                self._connection = http.client.HTTPSConnection(
+                    self.host, self.port, timeout=self.timeout_s, context=self.context
+                )
+            try:
+                self._connection.request(method, target, None if body is None else json.dumps(body), headers)
+                response = self._connection.getresponse()
+                text, status = response.read(_ANSWER_BYTES_MAX), response.status
+                answer = json.loads(text, parse_float=Decimal)
+            except http.client.HTTPException as error:
+                self.close()
+                raise ConnectionError("the connection to the venue was lost") from error
+            except BaseException:
+                self.close()
+                raise
+            self._used = time.monotonic()
+        if status >= 400:
+            raise VenueProblem({**answer, "status": status})
+        return answer
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None

@@ -1,0 +1,22 @@
+/** Quotes both sides of the market around a price, renews the quotes, and prints its books when the time is over. */
+import { close, end, openTrader, place, SYMBOL } from './open_trader'
+
+const MIDDLE = 150_000_000n // USDC units per SOL
+const HALF_SPREAD = 500_000n
+const AMOUNT = '0.2'
+const RENEW_MS = 1_000
+
+const seconds = Number(process.argv[5] ?? 10)
+const trader = await openTrader(process.argv.slice(2, 5))
+const { session } = trader
+const over = performance.now() + seconds * 1_000
+
+while (performance.now() < over) {
+  const quotes = [
+    await place(session, { symbol: SYMBOL, side: 'buy', amount: AMOUNT, price: MIDDLE - HALF_SPREAD }),
+    await place(session, { symbol: SYMBOL, side: 'sell', amount: AMOUNT, price: MIDDLE + HALF_SPREAD }),
+  ]
+  await Bun.sleep(RENEW_MS)
+  for (const order_id of quotes) if (order_id !== undefined) await end(session, order_id)
+}
+close(trader)

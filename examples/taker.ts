@@ -1,0 +1,28 @@
+/** Buys and sells in turns with immediate orders at the maker's prices, and prints its books when the time is over. */
+import type { SessionOrder } from '../client/index'
+import { close, ended, openTrader, place, SYMBOL } from './open_trader'
+
+const BUY_AT = '151'
+const SELL_AT = '149'
+const AMOUNT = '0.05'
+const PAUSE_MS = 200
+
+const seconds = Number(process.argv[5] ?? 10)
+const trader = await openTrader(process.argv.slice(2, 5))
+const { session } = trader
+const over = performance.now() + seconds * 1_000
+
+for (let buys = true; performance.now() < over; buys = !buys) {
+  const side = buys ? 'buy' : 'sell'
+  const order: SessionOrder = {
+    symbol: SYMBOL,
+    side,
+    type: 'ioc',
+    amount: AMOUNT,
+    price: buys ? BUY_AT : SELL_AT,
+  }
+  const order_id = await place(session, order)
+  if (order_id !== undefined) await ended(session, order_id)
+  await Bun.sleep(PAUSE_MS)
+}
+close(trader)

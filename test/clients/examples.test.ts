@@ -1,0 +1,97 @@
+/** The examples trade against each other, in both languages, and their books equal the venue's. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { VenueClient } from '../../client/api/venue_client'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { Wallet } from '../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
+import type { Fill } from '../../protocol/wire/trading'
+import { fundTrader } from '../faults/kit/fund_trader'
+import { openAccount } from '../faults/kit/open_account'
+import { DEPOSITED, SOL, USDC } from '../faults/kit/open_trader'
+import { VenueProcess } from '../faults/kit/venue_process'
+import { installClient } from '../kit/python/installed_client'
+
+const EXAMPLES = join(import.meta.dir, '../../examples')
+const installed = await installClient()
+const python = 'python' in installed ? installed.python : ''
+const folder = mkdtempSync(join(tmpdir(), 'tacit-examples-'))
+
+const venue = new VenueProcess()
+beforeAll(async () => {
+  if (python !== '') await venue.start()
+}, 60_000)
+afterAll(() => venue.remove())
+
+type Shown = { fills: number; base: string; quote: string; fees: string; balances: Record<string, string> }
+type Trader = { client: VenueClient; wallet: string; child: ReturnType<typeof start> }
+
+const start = (script: string, ...args: string[]) =>
+  Bun.spawn([script.endsWith('.py') ? python : process.execPath, join(EXAMPLES, script), ...args], {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+
+async function run(script: string, seconds: number): Promise<Trader> {
+  const { client, credentials } = await openAccount(venue, script)
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, DEPOSITED, 1)
+  const [path, login] = [join(folder, `${script}.wallet`), join(folder, `${script}.login`)]
+  saveWallet(path, wallet)
+  writeFileSync(login, JSON.stringify(credentials))
+  return { client, wallet: path, child: start(script, venue.data_dir, path, login, String(seconds)) }
+}
+
+async function fillsOf(client: VenueClient): Promise<Fill[]> {
+  const fills: Fill[] = []
+  for (let after: number | null = 0; after !== null; ) {
+    const page = await client.fills({ after, limit: 100 })
+    fills.push(...page.items)
+    after = page.next_after
+  }
+  return fills
+}
+
+/** Own books, the wallet's notes and the venue's fills, which it returns, say the same to the unit. */
+async function settleBooks({ client, wallet, child }: Trader): Promise<Fill[]> {
+  const [out, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  expect({ error, code: await child.exited }).toEqual({ error: '', code: 0 })
+  const shown: Shown = JSON.parse(out)
+  let [base, quote, fees] = [0n, 0n, 0n]
+  const fills = await fillsOf(client)
+  for (const { side, amount, quote_amount, fee } of fills) {
+    const sign = side === 'buy' ? 1n : -1n
+    base += sign * BigInt(amount)
+    quote -= sign * BigInt(quote_amount) + BigInt(fee)
+    fees += BigInt(fee)
+  }
+  const balances: Record<string, string> = {
+    [SOL]: String(DEPOSITED.get(SOL)! + base),
+    [USDC]: String(DEPOSITED.get(USDC)! + quote),
+  }
+  const expected = { fills: fills.length, base: String(base), quote: String(quote), fees: String(fees) }
+  expect(shown).toEqual({ ...expected, balances })
+  const kept = loadWallet(wallet)!
+  for (const mint of [SOL, USDC]) expect(String(kept.balance(mint))).toBe(balances[mint]!)
+  expect(kept.state.notes.filter(({ state }) => state === 'pending')).toEqual([])
+  return fills
+}
+
+test.skipIf(python === '').each([
+  ['maker.py', 'taker.ts'],
+  ['maker.ts', 'taker.py'],
+] as const)(
+  '%s and %s keep the books of the venue',
+  async (maker, taker) => {
+    const traders = [await run(maker, 8), await run(taker, 8)]
+    for (const trader of traders) expect((await settleBooks(trader)).length).toBeGreaterThan(1)
+  },
+  120_000,
+)

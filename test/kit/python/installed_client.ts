@@ -1,0 +1,50 @@
+/** Builds the wheel of `clients/python` and installs it with its packages into an empty environment. */
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export const PYTHON_CLIENT = join(import.meta.dir, '../../../clients/python')
+/** What the environment lacks: Python 3.11 with venv, or a package index and its cache. */
+export type InstalledClient = { python: string } | { skipped: string }
+
+type Ran = { code: number; output: string }
+async function run(...command: string[]): Promise<Ran> {
+  try {
+    const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+    const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
+    const [out, error] = await Promise.all(texts)
+    return { code: await child.exited, output: `${out}${error}` }
+  } catch (error) {
+    return { code: -1, output: String(error) }
+  }
+}
+async function must(...command: string[]): Promise<void> {
+  const { code, output } = await run(...command)
+  if (code !== 0) throw new Error(`${command.join(' ')}:\n${output.slice(-2_000)}`)
+}
+
+/** A package that cannot be fetched is a reason to skip; a wheel that cannot be built or installed is an error. */
+export async function installClient(): Promise<InstalledClient> {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-python-'))
+  const python = join(folder, 'venv/bin/python')
+  const version = await run('python3', '-c', 'import sys; assert sys.version_info >= (3, 11)')
+  if (version.code !== 0) return skipped('there is no python3 of version 3.11 or newer')
+  if ((await run('python3', '-m', 'venv', join(folder, 'venv'))).code !== 0)
+    return skipped('python3 makes no virtual environment with pip')
+  const pip = [python, '-m', 'pip', '--disable-pip-version-check', '--quiet']
+  const wheels = join(folder, 'wheels')
+  const project = await Bun.file(join(PYTHON_CLIENT, 'pyproject.toml')).text()
+  const pinned = [...project.matchAll(/"([a-z_]+==[0-9.]+)"/g)].map(([, name]) => name!)
+  if ((await run(...pip, 'download', '--dest', wheels, ...pinned)).code !== 0)
+    return skipped('pip reaches neither an index nor a cache with the packages of the Python client')
+  const local = ['--no-index', '--find-links', wheels]
+  await must(...pip, 'wheel', '--no-deps', ...local, '--wheel-dir', join(folder, 'built'), PYTHON_CLIENT)
+  const [wheel] = [...new Bun.Glob('*.whl').scanSync(join(folder, 'built'))]
+  await must(...pip, 'install', ...local, join(folder, 'built', wheel!))
+  return { python }
+}
+
+function skipped(reason: string): InstalledClient {
+  console.log(`skipped: ${reason}`)
+  return { skipped: reason }
+}
