@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod account;
+mod attest;
 mod batch;
 mod bytes;
 mod clock;
@@ -24,7 +25,6 @@ mod instructions;
 mod known_states;
 mod mint_record;
 mod note;
-mod opening;
 mod queue;
 mod syscalls;
 mod token;

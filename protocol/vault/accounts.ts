@@ -21,6 +21,7 @@ import {
   zeros,
 } from '../codec'
 import { TREE_DEPTH } from '../notes/merkle_tree'
+import { ANNOUNCEMENT_FIELDS } from './announcements'
 import { decoded, orZeros } from './instruction'
 import { PAYOUT_KINDS } from './settle'
 
@@ -211,6 +212,10 @@ export const ESCAPE_CLAIM = struct({
 })
 export type EscapeClaim = ValueOf<typeof ESCAPE_CLAIM>
 
+/** 136 bytes, one for each topic. `next` takes the place of `value` at `next_at_s`, also while the record does not show it yet. */
+const ANNOUNCEMENT = struct({ head: head(9), bump: u8, ...ANNOUNCEMENT_FIELDS })
+export type AnnouncementAccount = ValueOf<typeof ANNOUNCEMENT>
+
 const QUEUE_ENTRY = struct({
   /** Never reused; 0 in a place that was never taken. */
   number: uint,
@@ -258,6 +263,7 @@ export const ACCOUNT_LAYOUTS = {
   mint_record: MINT_RECORD,
   exit_request: EXIT_REQUEST,
   escape_claim: ESCAPE_CLAIM,
+  announcement: ANNOUNCEMENT,
   /** With the first 60 entries. */
   queue: queueLayout(QUEUE_GROWTH),
 } as const
@@ -272,6 +278,9 @@ export const decodeTree = (data: Uint8Array): TreeAccount | undefined => decoded
 export const decodeMintRecord = (data: Uint8Array): MintRecord | undefined => decoded(MINT_RECORD, data)
 export const decodeExitRequest = (data: Uint8Array): ExitRequest | undefined => decoded(EXIT_REQUEST, data)
 export const decodeEscapeClaim = (data: Uint8Array): EscapeClaim | undefined => decoded(ESCAPE_CLAIM, data)
+
+export const decodeAnnouncement = (data: Uint8Array): AnnouncementAccount | undefined =>
+  decoded(ANNOUNCEMENT, data)
 
 export function decodeRing(data: Uint8Array): RingAccount | undefined {
   const ring = decoded(RING, data)

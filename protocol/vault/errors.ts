@@ -97,6 +97,8 @@ export const VAULT_ERRORS = [
   ],
   [7094, 'payment_short', 'Less than the amount of the late claim is available, and its owner did not sign.'],
   [7095, 'wrong_sequence', "The redirect's sequence is not the claim's plus one."],
+  [7100, 'not_announced', 'Nothing of this kind is announced, or it was revoked.'],
+  [7101, 'not_raised', 'The new minimum admits something that the old one refuses.'],
 ] as const
 
 export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]

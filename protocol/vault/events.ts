@@ -9,6 +9,7 @@ import { decodeBase58 } from '../base58'
 import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type ValueOf, word } from '../codec'
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { ESCAPE_RANKS } from './accounts'
+import { ANNOUNCED } from './announcements'
 import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
 
@@ -164,6 +165,7 @@ export const EVENT = struct({
       escape_challenged: struct({ nullifier: fixed(32), challenger: fixed(32) }),
       escape_paid: ESCAPE_PAID,
       escape_redirected: struct({ nullifier: fixed(32), sequence: uint, destination: fixed(32) }),
+      announced: ANNOUNCED,
     },
     1,
   ),

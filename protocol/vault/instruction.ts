@@ -26,6 +26,7 @@ export const INSTRUCTION = {
   pay_escape: 20,
   redirect_escape: 21,
   declare_outage: 22,
+  announce: 23,
   /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const

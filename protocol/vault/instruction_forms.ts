@@ -1,5 +1,6 @@
 /** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
 import { ADMIN_FORMS } from './admin'
+import { ANNOUNCE_FORMS } from './announcements'
 import { CLAIM_FORMS } from './claims'
 import { DEPOSIT_FORMS } from './deposit'
 import { EPOCH_FORMS } from './epochs'
@@ -17,5 +18,6 @@ export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm
   ...EXIT_FORMS,
   ...QUEUE_FORMS,
   ...CLAIM_FORMS,
+  ...ANNOUNCE_FORMS,
   ...EVENT_FORMS,
 }

@@ -15,6 +15,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
+import { announceInstruction } from '../../protocol/vault/announcements'
 import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
@@ -216,6 +217,17 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
     },
   ],
   declare_outage: [[], admin((fields) => declareOutageInstruction({ ...fields, extra_s: 1 }))],
+  // The admin may pay.
+  announce: [
+    ['1<-0'],
+    () => {
+      const vault = new OpenVault()
+      vault.chain.fund(other_payer)
+      const keys = { program: vault.program, admin: vault.admin.key, payer: other_payer.key }
+      const topic = { list: 'build', id: bytes32('compose') } as const
+      return [vault.chain, announceInstruction({ ...keys, ...topic, action: 'announce' })]
+    },
+  ],
   rotate_signer: [
     [],
     admin((fields) => rotateSignerInstruction({ ...fields, action: 'announce', key: payer.key })),

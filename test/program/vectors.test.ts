@@ -13,6 +13,7 @@ import {
   registerMintInstruction,
   setAdminInstruction,
 } from '../../protocol/vault/admin'
+import { announceInstruction, announcementAddress } from '../../protocol/vault/announcements'
 import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
@@ -127,6 +128,10 @@ function windDown(): object {
   const { vault, chain } = down
   const outage = { program: vault.program, admin: vault.admin.key, extra_s: 2 * EXIT_DELAY_S }
   send('declare_outage', down, declareOutageInstruction(outage))
+  const topic = { list: 'attestation_root' } as const
+  const announcement = { ...topic, action: 'announce', value: Uint8Array.of(2, ...bytes32('root')) } as const
+  const admin = { program: vault.program, admin: vault.admin.key, payer: chain.payer.key }
+  send('announce', down, announceInstruction({ ...admin, ...announcement }))
   const note = down.deposit(5_000n)
   const [spent] = down.settle([7_000n])
   down.settle([], [spent!])
@@ -141,6 +146,7 @@ function windDown(): object {
   send('pay_escape', down, down.payment(note))
   return {
     frozen_config: trimmed(chain.account(chain.vault.config)!.data),
+    announcement: trimmed(chain.account(announcementAddress(vault.program, topic))!.data),
     frozen_mint_record: trimmed(chain.account(mintRecordAddress(vault.program, vault.mint))!.data),
     escape_claim: trimmed(chain.account(escapeClaimAddress(vault.program, note.nullifier))!.data),
   }

@@ -38,6 +38,10 @@ const MEANS: Readonly<Record<string, string>> = {
   unpause: 'deposits and settlement go on',
   declare_outage:
     'open exit requests get this much more time; not again for 90 days or until that time is over',
+  'announce announce': 'after twice the exit delay an epoch may rest on this; before the first epoch at once',
+  'announce cancel': 'the announced entry or value that does not hold yet is void',
+  'announce revoke': 'no epoch rests on this from now on, announced or not',
+  'announce raise': 'this minimum holds from now on',
   upgrade: 'the code in the buffer replaces the code of the program',
   set_authority: 'only the new authority may upgrade the program or buffer; a wrong address is final',
   renounce: 'the program can never change again; this is final',

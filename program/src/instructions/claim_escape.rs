@@ -10,7 +10,7 @@ use crate::event::{Event, ESCAPE_CLAIMED};
 use crate::input::Call;
 use crate::known_states::KnownStates;
 use crate::mint_record::MintRecord;
-use crate::opening::Inclusion;
+use crate::note::opening::Inclusion;
 use crate::tree::Trees;
 
 pub fn run(call: &Call, data: Reader) -> Outcome {

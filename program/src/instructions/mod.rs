@@ -4,6 +4,7 @@ use crate::error::{Fault, Outcome, UNKNOWN_INSTRUCTION};
 use crate::input::Call;
 
 mod anchor;
+mod announce;
 mod authorize_restore;
 mod challenge_escape;
 mod change_key;
@@ -51,6 +52,7 @@ pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
         20 => pay_escape::run(call, data),
         21 => redirect_escape::run(call, data),
         22 => declare_outage::run(call, data),
+        23 => announce::run(call, data),
         crate::event::EMIT => emit::run(call),
         _ => Err(UNKNOWN_INSTRUCTION),
     }

@@ -12,6 +12,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
+import { announceInstruction } from '../../../protocol/vault/announcements'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import {
@@ -65,6 +66,13 @@ test('a multisig deploys the vault and administers it, each time as an inner cal
     rotateSignerInstruction({ ...admin, action: 'announce', key: signer }),
     setAdminInstruction({ ...admin, action: 'announce', key: testKey('next admin').key }),
     setAdminInstruction({ ...admin, action: 'cancel' }),
+    announceInstruction({
+      ...admin,
+      payer: address,
+      action: 'announce',
+      list: 'build',
+      id: bytes32('compose'),
+    }),
   ]
   for (const step of steps) {
     const plain = forwarded(step)

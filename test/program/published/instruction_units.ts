@@ -12,6 +12,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
+import { announceInstruction } from '../../../protocol/vault/announcements'
 import { challengeEscapeInstruction, claimEscapeInstruction } from '../../../protocol/vault/claims'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
@@ -172,6 +173,9 @@ function admin(): void {
   measure('pause', chain, pauseInstruction(fields))
   measure('unpause', chain, unpauseInstruction(fields))
   measure('declare_outage', chain, declareOutageInstruction({ ...fields, extra_s: EXIT_DELAY_S }))
+  const topic = { ...fields, payer: payer.key, list: 'build', id: bytes32('compose') } as const
+  measure('announce, new record', chain, announceInstruction({ ...topic, action: 'announce' }))
+  measure('announce, revoke', chain, announceInstruction({ ...topic, action: 'revoke' }))
 }
 
 /** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */

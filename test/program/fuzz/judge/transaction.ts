@@ -9,6 +9,7 @@ import {
 import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
 import { judgeAuthorizeRestore, judgeDeclareOutage, judgeKeyChange, judgePause } from './admin'
+import { judgeAnnounce } from './announce'
 import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
 import { judgeChallengeEscape, judgeClaimEscape, judgePayEscape, judgeRedirectEscape } from './claims'
 import { judgeDeposit } from './deposit'
@@ -45,6 +46,7 @@ const JUDGES: { readonly [name in InstructionName]?: (call: Call) => void } = {
   pay_escape: judgePayEscape,
   redirect_escape: judgeRedirectEscape,
   declare_outage: judgeDeclareOutage,
+  announce: judgeAnnounce,
 }
 
 /** A transfer of lamports: number u32 = 2, amount u64. */

@@ -7,6 +7,7 @@ import {
   planSetAdmin,
   planUnpause,
 } from './admin'
+import { planAnnounce } from './announce'
 import { planChallengeEscape, planClaimEscape, planPayEscape, planRedirectEscape } from './claims'
 import { planDeposit } from './deposit'
 import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
@@ -40,6 +41,7 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'rotate_signer', plan: planRotateSigner, weight: 1, aim: 2 },
   { name: 'set_admin', plan: planSetAdmin, weight: 1, aim: 2 },
   { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },
+  { name: 'announce', plan: planAnnounce, weight: 4, aim: 6 },
   { name: 'pause', plan: planPause, weight: 1, aim: 1 },
   { name: 'unpause', plan: planUnpause, weight: 14, aim: 1 },
 ]

@@ -3,6 +3,8 @@ use crate::bytes::{Bytes32, Word};
 use crate::error::Fault;
 use crate::hash::{element, high_half, low_half, poseidon};
 
+pub mod opening;
+
 /// `Poseidon(1, owner_hi, owner_lo, blinding)`.
 pub fn note_inner(owner: Word, blinding: Word) -> Result<Bytes32, Fault> {
     let (tag, high, low) = (element(1), high_half(owner), low_half(owner));
