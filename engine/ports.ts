@@ -249,7 +249,11 @@ export interface OutboxPort {
   /** The newest journaled signed transaction of a batch, after a restart. */
   signed(batch_id: number): SignedBatch | undefined
   recordSigned(signed: SignedBatch): Promise<void>
-  recordStage(stage: BatchStage): Promise<void>
+  /**
+   * False for a finalized batch of which an output is not yet a leaf of the own tree: it is not recorded, and counts once the
+   * leaves are there.
+   */
+  recordStage(stage: BatchStage): Promise<boolean>
   /** Payouts of batches that are at least confirmed, until each is finally paid or refunded. Ascending by number. */
   openPayouts(): OpenPayout[]
   /**

@@ -11,8 +11,8 @@ export default endpoint(
     summary: 'Attestation quote',
     description:
       '`report_data` is the nonce, then the SHA-256 of the raw `tee_pubkey`; without a nonce its first half is zero ' +
-      'and the answer is cached. `enclave` is `development` where no hardware makes the quotes. A token is optional: ' +
-      'callers with one have a limit of their own.',
+      'and the answer is cached. `enclave` is `development` where no hardware makes the quotes. A token is optional, ' +
+      'and one that is not valid counts as none: callers with one have a limit of their own.',
     tag: 'trust',
     bearer: 'optional',
     query: exact({

@@ -60,7 +60,7 @@ export class MemoryOutbox implements OutboxPort {
     this.#append()
   }
 
-  async recordStage(stage: BatchStage): Promise<void> {
+  async recordStage(stage: BatchStage): Promise<boolean> {
     const { batch_id } = stage
     const before = this.stageOf(batch_id)
     if (before === 'finalized') this.violations.push(`batch ${batch_id} was final and became ${stage.stage}`)
@@ -73,6 +73,7 @@ export class MemoryOutbox implements OutboxPort {
     this.stages.push(stage)
     this.onStage(stage)
     this.#append()
+    return true
   }
 
   openPayouts(): OpenPayout[] {

@@ -3,7 +3,7 @@ import { nullifierOf } from '../../protocol/notes/notes'
 import type { Journal } from '../journal/contract'
 import { isRefundHeld } from '../machine/rules/payout_stage'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
-import { type Past, spentBatch } from '../machine/state/past'
+import { indexOf, type Past, spentBatch } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ExitRequest, HashPort, OutboxPort, PayoutStage, SpentProof } from '../ports'
 import { exitsOf } from './chain_sink'
@@ -55,8 +55,18 @@ export class Outbox implements OutboxPort {
     await this.sequencer.submit({ kind: 'batch_signed', signed })
   }
 
-  async recordStage(stage: Parameters<OutboxPort['recordStage']>[0]): Promise<void> {
+  async recordStage(stage: Parameters<OutboxPort['recordStage']>[0]): Promise<boolean> {
+    if (stage.stage === 'finalized' && !this.isInTree(stage.batch_id)) return false
     await this.sequencer.submit({ kind: 'batch_stage', stage })
+    return true
+  }
+
+  /** Who hears that a batch is final may ask for the paths of its notes at once. */
+  private isInTree(batch_id: number): boolean {
+    const outputs = this.state.settlement.batches.get(batch_id)?.hashed?.outputs ?? []
+    return outputs.every(
+      ({ commitment }) => indexOf(this.state, this.past, 'leaves', commitment) !== undefined,
+    )
   }
 
   openPayouts() {

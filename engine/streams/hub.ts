@@ -37,7 +37,7 @@ export class Hub {
   }
 
   /**
-   * Throws `after_invalid` (ahead of the log) and `connection_limit`. Without `after` the stream starts at the newest
+   * Throws `after_invalid` (ahead of the log), `connection_limit` and `socket_limit`. Without `after` the stream starts at the newest
    * event. The history is read synchronously, so the last page and the switch to live are one turn, without a gap.
    */
   subscribe(
@@ -95,9 +95,8 @@ export class Hub {
   private add(stream: Stream): void {
     const streams = this.streams.get(stream.account_id) ?? new Set<Stream>()
     const alike = [...streams].filter(({ access }) => access === stream.access).length
-    if (this.count >= LIMITS.streams_max || alike >= LIMITS.account_streams_max) {
-      throw new Refusal('connection_limit')
-    }
+    if (alike >= LIMITS.account_streams_max) throw new Refusal('connection_limit')
+    if (this.count >= LIMITS.streams_max) throw new Refusal('socket_limit')
     this.streams.set(stream.account_id, streams.add(stream))
     this.count++
   }
@@ -169,7 +168,7 @@ function deliver(stream: Stream, events: readonly EventWithText[]): void {
 
 /**
  * Subscribes for a session: the stream ends with the session's token unless it is renewed with a newer one. Throws
- * `after_invalid` and `connection_limit`.
+ * `after_invalid`, `connection_limit` and `socket_limit`.
  */
 export async function subscribe(
   hub: Hub,

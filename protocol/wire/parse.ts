@@ -11,6 +11,11 @@ import { DECODE, type Parsed, type RefusalHint, type TextParsing, USABLE } from 
 const RANK = new Map(REFUSALS.map((entry, index) => [entry.code, index]))
 const FAILED = Symbol('failed')
 
+/** The root of a query's parser. */
+const QUERY = 'query'
+/** What a misspelled name looks like, and a token, key or id does not. */
+const NAME = /^(?=.{1,32}$)[A-Za-z]+(_[A-Za-z]+)*$/
+
 /** Returns FAILED at the first error, or, with `errors`, after it has reported all of them. */
 type Parse = (value: unknown, errors: Errors | undefined) => unknown
 
@@ -41,6 +46,14 @@ class Errors {
     this.first = { code, field: field === '' ? this.root : field }
   }
 
+  reportUnknown(given: Given, names: ReadonlySet<string>): void {
+    const in_query = this.root === QUERY && this.path.length === 0
+    const named = in_query
+      ? Object.keys(given).find((name) => !names.has(name) && NAME.test(name))
+      : undefined
+    this.report('field_unknown', named === undefined ? '' : `.${named}`)
+  }
+
   /** Precedes the fields themselves, because an error within a field comes after the errors of its object. */
   reportMissing(fields: readonly { name: string; step: string; required: boolean }[], given: Given): void {
     for (const { name, step, required } of fields) {
@@ -55,7 +68,8 @@ class Errors {
 }
 
 /**
- * The parser of a schema. It throws a Refusal that names the `field`, but neither its value nor a name the caller chose.
+ * The parser of a schema. It throws a Refusal that names the `field`, never its value. A name that the caller chose is told
+ * only for an unknown key of a query, and only if it has the form of a name.
  * @param root names the value itself in `field`
  */
 export function parserOf<S extends TSchema>(schema: S, root = 'body'): (value: unknown) => Parsed<S> {
@@ -140,8 +154,8 @@ function object({ properties, required = [] }: TObject): Parse {
     const given = value as Given
     let fits = true
     for (const name in given) if (!names.has(name)) fits = false
-    // The name of an unknown field is the caller's text, so the refusal names only the object that contains it.
-    if (!fits) failed(errors, 'field_unknown')
+    // The name of an unknown field is the caller's text, so the refusal names the object that contains it.
+    if (!fits) errors?.reportUnknown(given, names)
     errors?.reportMissing(fields, given)
     const parsed: Record<string, unknown> = {}
     for (const { name, step, required, parse } of fields) {

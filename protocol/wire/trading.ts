@@ -105,11 +105,12 @@ export const CancelAllBody = t.Union([
 ])
 export const DeadManRequest = exact({
   ...cancelFields,
-  timeout_slots: Integer(
-    0,
-    Number.MAX_SAFE_INTEGER,
-    `Slots until it fires, at most ${DEAD_MAN_SLOTS_MAX}; 0 disarms.`,
-  ),
+  timeout_slots: t.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    // Told to readers of the document; above it the refusal is `timeout_out_of_range`.
+    'x-integer': { minimum: 0, maximum: DEAD_MAN_SLOTS_MAX, description: 'Slots until it fires; 0 disarms.' },
+  }),
 })
 export type DeadManRequest = Static<typeof DeadManRequest>
 

@@ -86,9 +86,18 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
   if (contract.bearer === undefined) return undefined
-  const token = bearerToken(request)
-  if (contract.bearer === true) return authenticateFor(contract, services.venue, token)
-  return token === undefined ? undefined : authenticate(services.venue, token)
+  if (contract.bearer === 'optional') return sessionIfAny(services.venue, request)
+  return authenticateFor(contract, services.venue, bearerToken(request))
+}
+
+/** The session of a usable token; anything else is an anonymous caller, as the answer is public. */
+function sessionIfAny(venue: Venue, request: Request): Session | undefined {
+  try {
+    return authenticate(venue, bearerToken(request))
+  } catch (error) {
+    if (error instanceof Refusal) return undefined
+    throw error
+  }
 }
 
 /** The session of the token. Throws the codes of `authenticate`, and `read_only`. */

@@ -10,7 +10,7 @@ import { MANIFEST } from '../manifest'
 import { openSockets, type Upgrader, upgrading } from '../sockets/upgrade'
 import { type Answering, answering } from './answer'
 import type { MountedRoute } from './endpoint'
-import { commonHeaders, isHostUsable, requestId } from './headers'
+import { commonHeaders, refusalOfHead, requestId } from './headers'
 import type { Log } from './log'
 import { type Meters, openMeters } from './meters'
 import { problemResponse, refusalOf } from './problem'
@@ -70,9 +70,8 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
   app.compile()
   return {
     fetch(request, server) {
-      if (!isHostUsable(request)) {
-        return problemResponse(new Refusal('field_invalid', { field: 'host' }), requestId(request), meters)
-      }
+      const unusable = refusalOfHead(request)
+      if (unusable !== undefined) return problemResponse(unusable, requestId(request), meters)
       // Only streams need their server. The path is tested because reading a header would slow every other request.
       if (server !== undefined && request.url.includes(STREAM_PREFIX)) servers.set(request, server)
       return app.fetch(request)
@@ -87,7 +86,7 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
 /**
  * Settings of the router:
  * - `standardHostname` stays on: without it the path of an https URL would begin at the second slash. It assumes a host
- *   of some length, which `isHostUsable` checks.
+ *   of some length, which `refusalOfHead` checks.
  * - `strictPath`: `/health/` and `/health` are different paths.
  * - `normalize: false` and `aot`: nothing is rewritten, and errors keep their status.
  */

@@ -22,6 +22,7 @@ const STREAM: readonly RefusalCode[] = [
   'field_unknown',
   'after_invalid',
   'connection_limit',
+  'socket_limit',
 ]
 
 export function declaredRefusals(route: Endpoint | Stream): RefusalCode[] {
@@ -29,16 +30,15 @@ export function declaredRefusals(route: Endpoint | Stream): RefusalCode[] {
   const { access } = route.contract
   const commands = route.kind === 'stream' || route.contract.bearer === true
   if (commands && access !== 'read') codes.add('read_only')
-  // Any request may have an unusable Host header, and any handler a bug.
-  codes.add('field_invalid').add('internal')
+  // Any request may have an unusable Host header or a huge body, and any handler a bug.
+  codes.add('field_invalid').add('body_too_large').add('internal')
   return REFUSALS.map(({ code }) => code).filter((code) => codes.has(code))
 }
 
 function ofEndpoint(contract: Contract): RefusalCode[] {
   const { bearer, cost, params, query, body, refuses } = contract
   const codes: RefusalCode[] = [...(refuses ?? [])]
-  if (bearer !== undefined) codes.push(...TOKEN)
-  if (bearer === true) codes.push('token_missing')
+  if (bearer === true) codes.push('token_missing', ...TOKEN)
   if (cost !== undefined) codes.push('rate_limited')
   if (body !== undefined) codes.push(...BODY)
   if (query !== undefined) codes.push('key_duplicate', 'field_unknown', 'field_missing')

@@ -32,7 +32,7 @@ export type Contract = {
   readonly summary: string
   readonly description?: string
   readonly tag: Tag
-  /** true: a token is required. 'optional': a token may be sent and must then be valid. */
+  /** true: a token is required. 'optional': a token may be sent; one that is not valid counts as none. */
   readonly bearer?: true | 'optional'
   /** A credential that only reads suffices. */
   readonly access?: 'read'

@@ -1,5 +1,8 @@
 /** Makes the headers of every answer, and rejects hosts that would misroute a request. */
 
+import { Refusal } from '../../protocol/refusals'
+import { REQUEST_BYTES_MAX } from '../limits'
+
 export type HeaderMap = Record<string, string>
 
 const GIVEN_ID = /^[A-Za-z0-9-]{16,64}$/
@@ -13,8 +16,19 @@ export function requestId(request: Request): string {
 /** Elysia searches the path from this index of the URL; after a shorter host it would find a wrong one (elysia#748). */
 const PATH_INDEX_MIN = 'https://'.length + 3
 
+/** Why the head alone refuses the request, if it does: `field_invalid` for its host, `body_too_large` for a huge body. */
+export function refusalOfHead(request: Request): Refusal | undefined {
+  if (!isHostUsable(request)) return new Refusal('field_invalid', { field: 'host' })
+  return isHuge(request) ? new Refusal('body_too_large') : undefined
+}
+
+function isHuge(request: Request): boolean {
+  const length = request.headers.get('content-length')
+  return length !== null && Number(length) > REQUEST_BYTES_MAX
+}
+
 /** False for a host too short to route, and for several Host headers, which the runtime joins by a comma. */
-export function isHostUsable(request: Request): boolean {
+function isHostUsable(request: Request): boolean {
   const { url } = request
   if (url.indexOf('/', url.indexOf('//') + 2) < PATH_INDEX_MIN) return false
   return request.headers.get('host')?.includes(',') !== true

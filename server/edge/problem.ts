@@ -65,6 +65,9 @@ function titleOf(code: RefusalCode): string {
 
 function headersOf(refusal: Refusal, status: number): HeaderMap {
   switch (status) {
+    case 413:
+      // The rest of the body is not worth reading, and may have no end.
+      return { connection: 'close' }
     case 401:
       return { 'www-authenticate': 'Bearer' }
     case 426:

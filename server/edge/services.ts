@@ -31,7 +31,7 @@ export type Documents = { json: string; html: string; css: string }
 
 /** The open sockets of the process. */
 export interface Sockets {
-  /** Reserves a place before the upgrade; the returned function releases it once. Throws `connection_limit`. */
+  /** Reserves a place before the upgrade; the returned function releases it once. Throws `connection_limit` and `socket_limit`. */
   reserve(session: Session): () => void
   add(socket: OpenSocket): void
   remove(socket: OpenSocket): void

@@ -8,7 +8,7 @@ import { parserOf } from '../../protocol/wire/parse'
 import { ExportRequest, InstrumentChange, ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
-import { commonHeaders, isHostUsable, REFERENCE_POLICY, requestId } from '../edge/headers'
+import { commonHeaders, REFERENCE_POLICY, refusalOfHead, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
 import {
   certificateMetric,
@@ -63,9 +63,9 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
       const url = URL.canParse(request.url) ? new URL(request.url) : undefined
       const { pathname, search } = url ?? { pathname: '', search: '' }
       try {
-        if (url === undefined || !isHostUsable(request)) {
-          throw new Refusal('field_invalid', { field: 'host' })
-        }
+        if (url === undefined) throw new Refusal('field_invalid', { field: 'host' })
+        const unusable = refusalOfHead(request)
+        if (unusable !== undefined) throw unusable
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
         if (page === undefined && methodsOf(operations, pathname).length === 0)

@@ -2,12 +2,14 @@
 
 import { swagger } from '@elysiajs/swagger'
 import { Elysia } from 'elysia'
+import { FRAME_BYTES_MAX } from '../../protocol/limits'
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
 import { Problem } from '../../protocol/wire/public'
 import type { TObject } from '../../protocol/wire/values'
 import { declaredRefusals } from '../edge/declared'
 import type { Contract, MountedRoute } from '../edge/endpoint'
 import { COST } from '../edge/rate'
+import { ACCOUNT_SOCKETS_MAX, FRAME_RATE, OUTBOX_BYTES_MAX, REPLIES_MAX, SOCKETS_MAX } from '../limits'
 import { StreamQuery } from '../sockets/upgrade'
 
 export type Json = { [name: string]: unknown }
@@ -41,6 +43,14 @@ REST and sockets draw on one bucket per account, whose size and refill \`RateLim
 A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a read ${COST.read}.
 A withdrawal or a reshape costs ${COST.withdraw}.`
 
+const STREAM_BOUNDS = [
+  `An account has at most ${ACCOUNT_SOCKETS_MAX} open sockets, the venue ${SOCKETS_MAX}.`,
+  `A frame has at most ${FRAME_BYTES_MAX} bytes (close code 1009).`,
+  `A socket takes ${FRAME_RATE.capacity} frames at once, refilled by ${FRAME_RATE.refill_per_s} a second, and`,
+  `${REPLIES_MAX} commands under way (4429); pings and pongs of the protocol count as frames.`,
+  `A reader with more than ${OUTBOX_BYTES_MAX} bytes waiting is closed (4408). No subprotocol is taken up.`,
+].join(' ')
+
 const TAGS = [
   ['account', 'Log in, log out.'],
   ['orders', 'Commands signed by trading keys, and what became of them.'],
@@ -49,7 +59,7 @@ const TAGS = [
   ['market', 'Instruments.'],
   ['trust', 'What proves the venue.'],
   ['operations', 'Liveness, readiness, time, reference.'],
-  ['streams', 'WebSocket paths.'],
+  ['streams', `WebSocket paths. ${STREAM_BOUNDS}`],
 ] as const
 
 const SUCCESS_TEXT: Record<number, string> = {

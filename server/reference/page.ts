@@ -97,7 +97,7 @@ function answerRow(status: string, response: Operation['responses'][string]): Ht
     return html`<dt>${status}</dt><dd>${prose(response.description)}<br>${fieldList(json)}</dd>`
   const codes = [...response.description.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!)
   if (codes.length === 0) return html`<dt>${status}</dt><dd>${prose(response.description)}</dd>`
-  return html`<dt>${status}</dt><dd>${join(codes.map((code) => html`<a href="#${code}"><code>${code}</code></a> `))}</dd>`
+  return html`<dt>${status}</dt><dd class="codes">${join(codes.map((code) => html`<a href="#${code}">${code}</a> `))}</dd>`
 }
 
 function refusalsSection(): Html {
@@ -250,7 +250,7 @@ function prose(text: string): Html {
 /** One column, system fonts, both color schemes; loads nothing. */
 const REFERENCE_STYLE = `:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { max-width: 72rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-code { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
+code, .codes { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: anywhere; }
 h1 small { font-weight: normal; font-size: 1rem; }
 h2 { border-bottom: 1px solid var(--line); text-transform: capitalize; margin-top: 3rem; }
 article { border: 1px solid var(--line); border-radius: 6px; padding: 0 1rem 1rem; margin: 1rem 0; }

@@ -89,7 +89,13 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   }),
 }
 
-/** Returns the handler of the socket's messages. It is synchronous: the runtime delivers frames while an async one waits. */
+/** Handlers of what the client sends. They are synchronous: the runtime delivers frames while an async one waits. */
+export type Commands = {
+  message(message: string | Uint8Array): void
+  /** Counts a ping or pong of the protocol like a message, as each costs the venue an answer or a call. */
+  control(): void
+}
+
 export function openCommands(args: {
   services: Services
   ops: Readonly<Record<string, Op>>
@@ -97,7 +103,7 @@ export function openCommands(args: {
   stream: string
   send: (text: string) => void
   onFlood: () => void
-}): (message: string | Uint8Array) => void {
+}): Commands {
   const { services, ops, socket, stream, send, onFlood } = args
   const frames = openBucket({ ...FRAME_RATE, code: 'rate_limited' }, services.clock)
   const replies = openReplies(send)
@@ -119,8 +125,7 @@ export function openCommands(args: {
       throw new FrameError(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)
     }
   }
-  const passes = (): boolean => {
-    if (replies.pending() >= REPLIES_MAX) return false
+  const counted = (): boolean => {
     try {
       frames.take(1)
       return true
@@ -128,18 +133,23 @@ export function openCommands(args: {
       return false
     }
   }
-  return (message) => {
-    if (!passes()) return onFlood()
+  const take = (message: string | Uint8Array): void => {
     const fill = replies.expect()
     try {
       const { id, op, result } = start(message)
       const succeed = (value: unknown) => fill(JSON.stringify({ type: 'reply', id, result: value }))
-      if (!(result instanceof Promise)) return succeed(result)
-      result.then(succeed, (error) => fill(errorFrame(error, id, `ws/${stream} ${op}`)))
+      if (!(result instanceof Promise)) succeed(result)
+      else result.then(succeed, (error) => fill(errorFrame(error, id, `ws/${stream} ${op}`)))
     } catch (error) {
       const failed = error instanceof FrameError ? error : new FrameError(new Refusal('internal'), undefined)
       fill(errorFrame(failed.refusal, failed.id, `ws/${stream}`))
     }
+  }
+  return {
+    message: (message) => (replies.pending() < REPLIES_MAX && counted() ? take(message) : onFlood()),
+    control: () => {
+      if (!counted()) onFlood()
+    },
   }
 }
 

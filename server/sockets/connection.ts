@@ -6,7 +6,7 @@ import type { OpSocket, StreamContract } from '../edge/endpoint'
 import { placeOf } from '../edge/problem'
 import type { Services } from '../edge/services'
 import { CLOSE_GRACE_MS, EARLY_EVENTS_MAX, EXPIRY_WARNING_MS, HEARTBEAT_MS } from '../limits'
-import { openCommands } from './commands'
+import { type Commands, openCommands } from './commands'
 import type { ServerFrame } from './frames'
 import {
   type Delivery,
@@ -49,7 +49,7 @@ export class Connection implements OpSocket {
   private transport: Transport | undefined
   private readonly outbox: Outbox
   private readonly delivery: Delivery
-  private readonly commands: (message: string | Uint8Array) => void
+  private readonly commands: Commands
   private closing: { code: number; reason: string; at_ms: number } | undefined
   private behind = false
   private armed = false
@@ -114,7 +114,11 @@ export class Connection implements OpSocket {
 
   message(message: string | Uint8Array): void {
     this.services.meters.frameReceived()
-    if (this.closing === undefined && !this.isOver()) this.commands(message)
+    if (this.closing === undefined && !this.isOver()) this.commands.message(message)
+  }
+
+  control(): void {
+    if (this.closing === undefined && !this.isOver()) this.commands.control()
   }
 
   drained(): void {

@@ -21,6 +21,8 @@ import type { Transport } from './outbox'
 export type SocketData = {
   opened(transport: Transport): void
   message(message: string | Uint8Array): void
+  /** A ping or pong of the protocol, which the runtime answers. */
+  control(): void
   drained(): void
   closed(code: number): void
 }
@@ -82,6 +84,8 @@ async function connect(
     subscription = start.subscription
     const data = socketData(services, connection, start, release)
     const headers = { ...commonHeaders(request_id), ...limits }
+    // No stream speaks a subprotocol, and the runtime would choose the first that the client offers.
+    request.headers.delete('sec-websocket-protocol')
     if (!server.upgrade(request, { data, headers })) throw new Refusal('upgrade_required')
   } catch (error) {
     subscription?.close()
@@ -133,6 +137,7 @@ function socketData(
       connection.opened(transport, start)
     },
     message: (message) => connection.message(message),
+    control: () => connection.control(),
     drained: () => connection.drained(),
     closed(code) {
       release()
@@ -187,9 +192,8 @@ export function openSockets(args: {
     reserve({ access, account_id }) {
       const lane = `${access} ${account_id}`
       const own = by_lane.get(lane) ?? 0
-      if (reserved >= args.sockets_max || own >= args.sockets_per_account_max) {
-        throw new Refusal('connection_limit')
-      }
+      if (own >= args.sockets_per_account_max) throw new Refusal('connection_limit')
+      if (reserved >= args.sockets_max) throw new Refusal('socket_limit')
       reserved += 1
       by_lane.set(lane, own + 1)
       let held = true

@@ -7,13 +7,7 @@ import { FRAME_BYTES_MAX } from '../../protocol/limits'
 import type { App } from '../edge/app'
 import type { Log } from '../edge/log'
 import { placeOf } from '../edge/problem'
-import {
-  BACKPRESSURE_BYTES_MAX,
-  CERTIFICATE_CHECK_MS,
-  IDLE_S,
-  RENEW_BEFORE_MS,
-  REQUEST_BYTES_MAX,
-} from '../limits'
+import { BACKPRESSURE_BYTES_MAX, CERTIFICATE_CHECK_MS, IDLE_S, RENEW_BEFORE_MS } from '../limits'
 import type { SocketData } from '../sockets/upgrade'
 import { Accepted, type ChallengeAnswer, type Front, openFront } from './challenge_front'
 
@@ -130,7 +124,8 @@ function serve(
     hostname: options.hostname,
     port,
     reusePort: tls !== undefined,
-    maxRequestBodySize: REQUEST_BYTES_MAX,
+    // The app answers a large body itself, with a problem document, before the runtime reads it.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     idleTimeout: IDLE_S,
     development: false,
     ...(tls === undefined
@@ -153,6 +148,8 @@ function serve(
           terminate: () => socket.terminate(),
         }),
       message: (socket, message) => socket.data.message(message),
+      ping: (socket) => socket.data.control(),
+      pong: (socket) => socket.data.control(),
       drain: (socket) => socket.data.drained(),
       close: (socket, code) => socket.data.closed(code),
     },

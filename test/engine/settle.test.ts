@@ -51,6 +51,26 @@ test('crossing orders fill at a close, settle, and their fills reach finality', 
   expect(stages.fills).toEqual(order.fills)
 })
 
+test('a batch is final for its traders once the paths of its notes can be asked for, and not before', async () => {
+  const open = await site.open()
+  const { buy } = await cross(open)
+  await open.chain.tick(2)
+  const { outbox } = open.chain
+  const record = outbox.recordStage.bind(outbox)
+  const early: unknown[] = []
+  outbox.recordStage = async (stage) => {
+    const recorded = await record(stage)
+    if (stage.stage === 'confirmed') {
+      early.push(await record({ ...stage, stage: 'finalized' }))
+      early.push((await open.venue.order('alice', buy.order_id)).fills[0]?.stage)
+    }
+    return recorded
+  }
+  await outputsStandInTree(open, await open.chain.settleNext())
+  expect(early).toEqual([false, 'confirmed'])
+  expect((await open.venue.order('alice', buy.order_id)).fills[0]?.stage).toBe('finalized')
+})
+
 test('every output of a settled batch stands in the finalized tree under a verifiable path', async () => {
   const open = await site.open()
   await cross(open)

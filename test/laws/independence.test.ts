@@ -82,7 +82,15 @@ const CODES: Record<RefusalCode, Shown> = {
   ),
   ...all('edge', 'amount_off_lot', 'price_zero', 'price_off_tick', 'value_overflow', 'min_fill_invalid'),
   ...all('edge', 'timeout_out_of_range', 'signature_invalid', 'reference_source_invalid', 'batch_unknown'),
-  ...all('edge', 'leaf_unknown', 'evidence_unknown', 'record_stale', 'reference_stale', 'connection_limit'),
+  ...all(
+    'edge',
+    'leaf_unknown',
+    'evidence_unknown',
+    'record_stale',
+    'reference_stale',
+    'connection_limit',
+    'socket_limit',
+  ),
   ...all(
     'edge',
     'enclave_unavailable',

@@ -1,7 +1,7 @@
 /** Headers of every answer, and requests whose headers leave room for doubt. */
 import { afterEach, expect, test } from 'bun:test'
 import { type Harness, openHarness, TOKEN } from '../kit/server/harness'
-import { rawStatus } from '../kit/server/raw_http'
+import { answered, rawStatus } from '../kit/server/raw_http'
 
 const TIME = { slot: 1, unix_ms: 2, slot_ms: 400 }
 let harness: Harness
@@ -86,6 +86,28 @@ test('a body in chunks is bounded like any other', async () => {
     'POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
   expect(await rawStatus(harness.listener.port, `${head}${chunk}1\r\n \r\n0\r\n\r\n`)).toBe(413)
   expect(await rawStatus(harness.listener.port, `${head}2\r\n{}\r\n0\r\n\r\n`)).toBe(400)
+})
+
+test('a body without end is refused by a problem document, and its connection closed, on every path', async () => {
+  harness = openHarness({ venue: { time: () => TIME } })
+  const id = 'a-request-id-of-mine'
+  const told = async (line: string, body: string) => {
+    const [head, text] = await answered(
+      harness.listener.port,
+      `${line} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${id}\r\nContent-Type: application/json\r\n${body}`,
+    )
+    const { status, code, request_id, applied } = JSON.parse(text!)
+    expect(head!.toLowerCase()).toContain('connection: close')
+    expect(head!.toLowerCase()).toContain('content-type: application/problem+json')
+    return [status, code, request_id, applied]
+  }
+  const refused = [413, 'body_too_large', id, 'no']
+  const declared = `Content-Length: ${1024 * 1024 + 1}\r\n\r\n${' '.repeat(100_000)}`
+  const chunk = `100000\r\n${' '.repeat(0x100000)}\r\n`
+  const chunked = `Transfer-Encoding: chunked\r\n\r\n${chunk}${chunk}`
+  for (const body of [declared, chunked]) expect(await told('POST /auth/token', body)).toEqual(refused)
+  for (const line of ['GET /time', 'POST /orders', 'DELETE /nothing'])
+    expect(await told(line, declared)).toEqual(refused)
 })
 
 test('a method nobody defined is refused with what is allowed', async () => {

@@ -239,6 +239,9 @@ test('hosts of any bytes, and bodies beyond their bound, are refused without a s
     ])
   const post = `POST /accounts HTTP/1.1\r\nHost: localhost\r\n`
   expect(await rawStatus(port, `${post}Content-Length: 16385\r\n\r\n`)).toBe(413)
+  expect(
+    await rawStatus(port, `GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n`),
+  ).toBe(413)
   const chunks = `8000\r\n${'a'.repeat(0x8000)}\r\n`
   expect(await rawStatus(port, `${post}Transfer-Encoding: chunked\r\n\r\n${chunks}`)).toBe(413)
   expect(await rawStatus(port, `${post}Content-Length: 16384\r\n\r\n${'a'.repeat(16_384)}`)).toBe(401)

@@ -1,5 +1,6 @@
 /** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
 import { expect, test } from 'bun:test'
+import { connect as openConnection } from 'node:net'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import { SOCKETS_TICK_MS } from '../../server/limits'
 import { type Harness, session, TOKEN } from '../kit/server/harness'
@@ -10,6 +11,26 @@ import { event, PLACE, PLACED } from '../routes/bodies'
 
 const { serve, connect } = socketSite()
 let harness: Harness
+
+/** A socket whose bytes a test writes itself; `ended` has what came after the head of the answer. */
+async function rawSocket(port: number, headers = '') {
+  const socket = openConnection(port, '127.0.0.1')
+  const opened = Promise.withResolvers<string>()
+  const ended = Promise.withResolvers<Buffer>()
+  let received = Buffer.alloc(0)
+  socket.on('data', (bytes: Buffer) => {
+    received = Buffer.concat([received, bytes])
+    const end = received.indexOf('\r\n\r\n')
+    if (end !== -1) opened.resolve(received.subarray(0, end).toString())
+  })
+  socket.on('error', ended.reject)
+  socket.on('close', () => ended.resolve(received.subarray(received.indexOf('\r\n\r\n') + 4)))
+  socket.write(
+    `GET /ws/fills HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nUpgrade: websocket\r\n` +
+      `Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n${headers}\r\n`,
+  )
+  return { socket, head: await opened.promise, ended: ended.promise }
+}
 
 test('an ended session closes its socket with 4401', async () => {
   const stream = new Stream()
@@ -173,6 +194,28 @@ test('a flood of frames closes with 4429', async () => {
   expect(frames!.value).toBe(501)
 })
 
+test('pings and pongs of the protocol count like messages', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  for (const opcode of [0x9, 0xa]) {
+    const { socket, ended } = await rawSocket(harness.listener.port)
+    // An empty control frame, masked as a client's must be.
+    const frame = Uint8Array.of(0x80 | opcode, 0x80, 0, 0, 0, 0)
+    for (let sent = 0; sent < 500; sent += 1) socket.write(frame)
+    socket.write(frame)
+    expect((await ended).toString('hex')).toContain(`880a${(4429).toString(16)}`)
+  }
+})
+
+test('an offered subprotocol is not taken up, because no stream speaks one', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue() })
+  const { head, socket } = await rawSocket(harness.listener.port, 'Sec-WebSocket-Protocol: other, tacit\r\n')
+  expect(head).toStartWith('HTTP/1.1 101 ')
+  expect(head.toLowerCase()).not.toContain('sec-websocket-protocol')
+  socket.destroy()
+})
+
 test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
   const stream = new Stream()
   harness = serve({ venue: stream.venue(), options: { sockets_per_account_max: 1 } })
@@ -183,7 +226,8 @@ test('the bounds on sockets refuse the next one and free their place when one cl
     'sec-websocket-version': '13',
     'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
   }
-  expect((await harness.call('GET', '/ws/fills', { headers: upgrade })).json.code).toBe('connection_limit')
+  const refused = await harness.call('GET', '/ws/fills', { headers: upgrade })
+  expect([refused.status, refused.json.code]).toEqual([429, 'connection_limit'])
   first.close()
   await first.closed()
   while (harness.app.sockets.count() > 0) await Bun.sleep(0)
@@ -198,6 +242,20 @@ test('sockets of credentials that only read take no place of those that trade', 
   await connect('/ws/fills?token=reading')
   expect(connect('/ws/fills?token=reading')).rejects.toThrow('refused')
   await connect(`/ws/trading?token=${TOKEN}`)
+})
+
+test('the bound of the venue is another refusal than the bound of the account', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue(), options: { sockets_max: 1 } })
+  await connect(`/ws/fills?token=${TOKEN}`)
+  const upgrade = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+  }
+  const { status, json } = await harness.call('GET', '/ws/fills', { headers: upgrade })
+  expect([status, json.code]).toEqual([503, 'socket_limit'])
 })
 
 test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {

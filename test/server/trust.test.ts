@@ -73,16 +73,34 @@ test('strangers asking for quotes cannot lock out callers with a token', async (
   expect(new Set(nonces)).toEqual(new Set([NONCE]))
 })
 
-test('a nonce is 64 lowercase hex digits, and a token that is sent must be good', async () => {
+test('a nonce is 64 lowercase hex digits', async () => {
   harness = openHarness({ enclave: { attestation: async () => ATTESTATION } })
   for (const nonce of ['', 'AB'.repeat(32), 'ab'.repeat(31), 'zz'.repeat(32), `0x${'ab'.repeat(31)}`]) {
     const { status, json } = await harness.call('GET', `/attestation?reportData=${nonce}`, { token: null })
     expect([status, json.code, json.field]).toEqual([400, 'field_invalid', 'reportData'])
   }
-  expect((await harness.call('GET', '/attestation?report_data=1', { token: null })).json.code).toBe(
-    'field_unknown',
-  )
-  expect((await harness.call('GET', '/attestation', { token: 'wrong' })).status).toBe(401)
+  const { json } = await harness.call('GET', '/attestation?report_data=1', { token: null })
+  expect([json.code, json.field]).toEqual(['field_unknown', 'report_data'])
+})
+
+test('quotes are public whatever the token says: one that is not good counts as none', async () => {
+  harness = openHarness({ enclave: { attestation: async () => ATTESTATION } })
+  const ask = async (authorization: string, query = '') =>
+    (await harness.call('GET', `/attestation${query}`, { headers: { authorization } })).status
+  const useless = [
+    'Bearer wrong',
+    'Bearer an-expired-token',
+    'Bearer a-revoked-token',
+    'Basic abc',
+    'Bearer <',
+  ]
+  for (const authorization of useless)
+    expect([authorization, await ask(authorization)]).toEqual([authorization, 200])
+  // They share the bucket of callers without a token.
+  const nonce = `?reportData=${NONCE}`
+  for (let call = 0; call < 10; call += 1) expect(await ask('Bearer wrong', nonce)).toBe(200)
+  expect(await ask('Bearer an-expired-token', nonce)).toBe(429)
+  expect(await ask(`Bearer a-good-token`, nonce)).toBe(200)
 })
 
 test('an agent that does not answer is 503 and named', async () => {

@@ -355,22 +355,24 @@ export class Relayer {
     for (const [at, stage] of stages.entries()) {
       // The providers' history lags behind the account.
       if (!stage) return false
-      await this.record(reads[at]!.batch, stage)
+      if (!(await this.record(reads[at]!.batch, stage))) return false
     }
     return all_ours
   }
 
-  private async record(batch: RelayedBatch, stage: BatchStage): Promise<void> {
-    await this.args.outbox.recordStage(stage)
+  /** False while the own tree lacks leaves of a finalized batch. */
+  private async record(batch: RelayedBatch, stage: BatchStage): Promise<boolean> {
+    if (!(await this.args.outbox.recordStage(stage))) return false
     batch.confirmed(stage.signature)
     this.client.health.set('transaction_failing', false)
-    if (stage.stage !== 'finalized') return
+    if (stage.stage !== 'finalized') return true
     this.batches.finalized(batch.batch_id)
     this.open = batch.batch_id + 1
     this.newest_final = {
       signature: stage.signature,
       slot: stage.slot,
     }
+    return true
   }
 }
 

@@ -62,6 +62,26 @@ test('healthy chain: a batch is journaled, submitted, confirmed and finalized, s
   await world.close()
 })
 
+test('a final batch whose leaves the venue lacks is told again, and later ones wait for it', async () => {
+  const world = await VaultWorld.open()
+  await world.deposit(5_000_000n)
+  await world.boot()
+  const { outbox } = world
+  const record = outbox.recordStage.bind(outbox)
+  let left = 3
+  outbox.recordStage = async (stage) => {
+    if (stage.stage !== 'finalized' || left === 0) return record(stage)
+    expect(stage.batch_id).toBe(1)
+    left -= 1
+    return false
+  }
+  outbox.add(world.nextPayload())
+  outbox.add(world.nextPayload())
+  await outbox.until(() => outbox.stageOf(2) === 'finalized')
+  expect([left, outbox.violations]).toEqual([0, []])
+  await world.close()
+})
+
 test('drops, forks, lost and repeated replies: every batch lands once, in order', async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)

@@ -253,8 +253,8 @@ export class MemoryChain implements ChainPort {
     this.apply(payload)
     await this.stage(signed, 'confirmed')
     const first = this.ledger.notes.leaf_count - payload.outputs.length
-    await this.stage(signed, 'finalized')
     await this.finalizeLeaves(first)
+    await this.stage(signed, 'finalized')
     if (pays) await this.payAll()
     return payload
   }
@@ -301,13 +301,14 @@ export class MemoryChain implements ChainPort {
     }
   }
 
-  private stage(signed: SignedBatch, stage: BatchStage['stage']): Promise<void> {
-    return this.outbox.recordStage({
+  private async stage(signed: SignedBatch, stage: BatchStage['stage']): Promise<void> {
+    const recorded = await this.outbox.recordStage({
       batch_id: signed.batch_id,
       stage,
       signature: signed.signature,
       slot: this.ledger.slot,
     })
+    expect(recorded).toBe(true)
   }
 
   private started(): StartArgs {
