@@ -19,7 +19,12 @@ const installed = await installClient()
 const python = 'python' in installed ? installed.python : ''
 const folder = mkdtempSync(join(tmpdir(), 'tacit-examples-'))
 
-const venue = new VenueProcess()
+/** The same after a restart, as a deployed venue's are. */
+function freePort(): number {
+  using taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  return taken.port
+}
+const venue = new VenueProcess({ TACIT_LISTEN: `127.0.0.1:${freePort()}` })
 beforeAll(async () => {
   if (python !== '') await venue.start()
 }, 60_000)
@@ -36,11 +41,14 @@ const start = (script: string, ...args: string[]) =>
   })
 
 async function run(script: string, seconds: number): Promise<Trader> {
-  const { client, credentials } = await openAccount(venue, script)
+  const { client, credentials } = await openAccount(venue, `${script} ${seconds}`)
   const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
   const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
   await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, DEPOSITED, 1)
-  const [path, login] = [join(folder, `${script}.wallet`), join(folder, `${script}.login`)]
+  const [path, login] = [
+    join(folder, `${script}-${seconds}.wallet`),
+    join(folder, `${script}-${seconds}.login`),
+  ]
   saveWallet(path, wallet)
   writeFileSync(login, JSON.stringify(credentials))
   return { client, wallet: path, child: start(script, venue.data_dir, path, login, String(seconds)) }
@@ -92,6 +100,23 @@ test.skipIf(python === '').each([
   async (maker, taker) => {
     const traders = [await run(maker, 8), await run(taker, 8)]
     for (const trader of traders) expect((await settleBooks(trader)).length).toBeGreaterThan(1)
+  },
+  120_000,
+)
+
+test.skipIf(python === '')(
+  'in Python they trade on after a kill of the venue',
+  async () => {
+    const traders = [await run('maker.py', 20), await run('taker.py', 20)]
+    while ((await fillsOf(traders[0]!.client)).length < 1) await Bun.sleep(100)
+    const { slot } = await traders[0]!.client.time()
+    await venue.kill()
+    await venue.start()
+    for (const trader of traders) {
+      const slots = (await settleBooks(trader)).map((fill) => fill.slot > slot)
+      expect(slots).toContain(true)
+      expect(slots).toContain(false)
+    }
   },
   120_000,
 )

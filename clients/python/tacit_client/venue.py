@@ -37,7 +37,10 @@ def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SS
 
     class PinnedSocket(ssl.SSLSocket):
         def do_handshake(self, block: bool = False) -> None:
-            super().do_handshake(block)
+            try:
+                super().do_handshake(block)
+            except ssl.SSLCertVerificationError as error:
+                raise PinMismatch("the certificate of this address is not the trusted one") from error
             if spki_sha256_of(self.getpeercert(True) or b"") != spki_sha256:
                 self.close()
                 raise PinMismatch("the TLS key of this address is not the pinned one")
@@ -79,9 +82,9 @@ class Venue:
         if parts.scheme != "https" or parts.hostname is None:
             raise ValueError("a venue is reached over https")
         self.host, self.port = parts.hostname, parts.port or 443
-        pem = Path(certificate).read_text() if certificate else ""
-        self.spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem)) if pem else from_hex(spki_sha256, 32)
-        self.context = pinned_context(self.spki, certificate)
+        self._certificate, self._pem = certificate, ""
+        self.spki = b"" if spki_sha256 is None else from_hex(spki_sha256, 32)
+        self._context = None if spki_sha256 is None else pinned_context(self.spki)
         self.timeout_s, self._login = timeout_s, login
         self._lock = threading.RLock()
         self._connection: http.client.HTTPSConnection | None = None
@@ -98,6 +101,15 @@ class Venue:
         facts = json.loads(Path(data_dir, "laptop.json").read_text())
         demo = login or json.loads(Path(data_dir, "demo-login.json").read_text())["login"]
         return cls(facts["url"], demo, certificate=facts["certificate"])
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The pin of new connections. A certificate's file is read again: `start` makes a new one for each run."""
+        pem = Path(self._certificate).read_text() if self._certificate else ""
+        if self._context is None or pem != self._pem:
+            self._pem, self.spki = pem, spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem))
+            self._context = pinned_context(self.spki, self._certificate)
+        return self._context
 
     @property
     def venue_id(self) -> bytes:
