@@ -1,5 +1,5 @@
 /** Builds the wheel of `clients/python` and installs it with its packages into an empty environment. */
-import { mkdtempSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -23,10 +23,13 @@ async function must(...command: string[]): Promise<void> {
   if (code !== 0) throw new Error(`${command.join(' ')}:\n${output.slice(-2_000)}`)
 }
 
-/** A package that cannot be fetched is a reason to skip; a wheel that cannot be built or installed is an error. */
+/** Installed once for all test files of a run. A package that cannot be fetched is a reason to skip; a wheel that cannot be built or installed is an error. */
 export async function installClient(): Promise<InstalledClient> {
-  const folder = mkdtempSync(join(tmpdir(), 'tacit-python-'))
+  const folder = join(tmpdir(), 'python-client')
   const python = join(folder, 'venv/bin/python')
+  const done = join(folder, 'done')
+  if (existsSync(done)) return { python }
+  mkdirSync(folder, { recursive: true })
   const version = await run('python3', '-c', 'import sys; assert sys.version_info >= (3, 11)')
   if (version.code !== 0) return skipped('there is no python3 of version 3.11 or newer')
   if ((await run('python3', '-m', 'venv', join(folder, 'venv'))).code !== 0)
@@ -41,6 +44,7 @@ export async function installClient(): Promise<InstalledClient> {
   await must(...pip, 'wheel', '--no-deps', ...local, '--wheel-dir', join(folder, 'built'), PYTHON_CLIENT)
   const [wheel] = [...new Bun.Glob('*.whl').scanSync(join(folder, 'built'))]
   await must(...pip, 'install', ...local, join(folder, 'built', wheel!))
+  writeFileSync(done, '')
   return { python }
 }
 
