@@ -184,13 +184,14 @@ function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void 
     wallet.release(payment.inputs)
     return
   }
-  if (data.outputs.length === 0) return
   if (data.outputs.length !== payment.amounts.length) throw new WalletMismatch('the outputs of a reshape')
   const outputs = data.outputs.map(({ commitment }, j) => {
     const amount = BigInt(payment.amounts[j]!)
     const made = { mint, amount, commitment, origin: 'reshape', state: 'free' } as const
     return ownOutput(wallet, paymentSource(wallet, generation, payment, 2 * j + 1), made)
   })
+  // Known and compared from the start, but usable only once their batch is on its way.
+  if (data.status === 'accepted') return
   for (const output of outputs) wallet.addNote(output)
   for (const input of payment.inputs) wallet.note(input)!.state = 'spent'
 }

@@ -171,4 +171,6 @@ test('a reshape splits a note into the amounts it names', async () => {
   const reshape = await open.venue.reshapeOf('alice', accepted.reshape_id)
   expect(reshape.status).toBe('finalized')
   expect(reshape.outputs.map(({ amount }) => amount)).toEqual(['2000000', '3000000'])
+  // Known from the start: the same notes, before any batch.
+  expect(accepted.outputs).toEqual(reshape.outputs)
 })

@@ -84,7 +84,9 @@ function stageReshape(
   reshape.status = stage.stage
   reshape.signature = signature
   if (stage.stage === 'finalized') reshape.ended_unix_ms = state.unix_ms
-  reshape.seq = fx.emit(reshape.key.account, `reshape.${stage.stage}`, (seq) => reshapeView(reshape, seq))
+  reshape.seq = fx.emit(reshape.key.account, `reshape.${stage.stage}`, (seq) =>
+    reshapeView(state, reshape, seq),
+  )
 }
 
 function finalize(state: State, batch: SettlementBatch, stage: BatchStage): void {

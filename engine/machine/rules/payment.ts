@@ -43,13 +43,14 @@ function checkResend(state: State, command: PaymentCommand): RefusedOutcome | un
   const known = state.settlement.payments.get(id.toHex())
   if (known === undefined) return undefined
   if (known.kind !== kind) return refuse('order_id_taken')
-  return refuse('order_exists', { result: firstResult(known) })
+  return refuse('order_exists', { result: firstResult(state, known) })
 }
 
 /** The answer given when the payment was accepted. */
-function firstResult(known: Withdrawal | Reshape) {
+function firstResult(state: State, known: Withdrawal | Reshape) {
   const first = { status: 'accepted' as const, settlement_batch: 0, signature: undefined }
-  if (known.kind === 'reshape') return reshapeView({ ...known, ...first, outputs: [] }, known.accepted_seq)
+  if (known.kind === 'reshape')
+    return reshapeView(state, { ...known, ...first, outputs: [] }, known.accepted_seq)
   return withdrawalView({ ...known, ...first, ...UNPAID, change: undefined }, known.accepted_seq)
 }
 
@@ -162,9 +163,9 @@ export function applyReshape(
     outputs: [],
   }
   const { account } = terms.key
-  reshape.seq = fx.emit(account, 'reshape.accepted', (seq) => reshapeView(reshape, seq))
+  reshape.seq = fx.emit(account, 'reshape.accepted', (seq) => reshapeView(state, reshape, seq))
   enqueue(state, reshape.reshape_id, reshape)
-  return { kind: 'reshape', result: reshapeView(reshape) }
+  return { kind: 'reshape', result: reshapeView(state, reshape) }
 }
 
 /** Binds the key, uses the nonce, and returns the initial fields that withdrawals and reshapes share. */
@@ -206,6 +207,6 @@ export function voidPayment(state: State, fx: Effects, payment: Withdrawal | Res
     payment.seq = fx.emit(account, 'withdrawal.voided', (seq) => withdrawalView(payment, seq))
   } else {
     payment.inputs.forEach(releaseNote)
-    payment.seq = fx.emit(account, 'reshape.voided', (seq) => reshapeView(payment, seq))
+    payment.seq = fx.emit(account, 'reshape.voided', (seq) => reshapeView(state, payment, seq))
   }
 }

@@ -7,6 +7,7 @@ import {
   createNote,
   type Exit,
   moveFees,
+  NO_ORDER_ID,
   type Reshape,
   type SettlementBatch,
   spendNote,
@@ -143,7 +144,6 @@ class Walk {
 
 type Waiting = Withdrawal | Reshape | Exit
 
-const NO_ORDER_ID = new Uint8Array(16)
 /** A part is the space of one nullifier and two outputs with memos: 128 bytes of a transaction. */
 const PART_BYTES = 128
 const NULLIFIER_BYTES = 32

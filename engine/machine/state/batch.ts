@@ -85,6 +85,9 @@ export type Withdrawal = PayoutProgress & {
   ended_unix_ms: number
 }
 
+/** In the place of an order's id in the outputs of withdrawals and reshapes. */
+export const NO_ORDER_ID: Uint8Array = new Uint8Array(16)
+
 /** Notes of one key and mint merged or split. */
 export type Reshape = {
   readonly kind: 'reshape'

@@ -1,12 +1,14 @@
 /** Builds the wire objects of orders, fills, withdrawals and reshapes. */
 import { encodeBase58 } from '../../../protocol/base58'
+import { noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
 import type { EventSeq, Lots } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
-import type { Exit, Reshape, Withdrawal } from './batch'
+import { type Exit, NO_ORDER_ID, type Reshape, type Withdrawal } from './batch'
 import type { FinalOrder } from './final_orders'
 import { baseOf, type InstrumentTerms, priceOf } from './instrument'
 import type { FillRecord, Order } from './order'
 import type { PlaceAnswer } from './outcome'
+import { type State, settingsOf } from './state'
 
 const NO_COMMITMENT = '0'.repeat(64)
 
@@ -142,20 +144,33 @@ function payoutView({
   }
 }
 
-/** `outputs` is empty until the settlement batch is hashed. */
-export function reshapeView(reshape: Reshape, seq = reshape.seq): wire.Reshape {
-  const outputs: wire.Reshape['outputs'] = []
-  for (const { commitment, amount } of reshape.outputs) {
-    if (commitment !== undefined) outputs.push({ commitment: commitment.toHex(), amount: amount.toString() })
-  }
+export function reshapeView(state: State, reshape: Reshape, seq = reshape.seq): wire.Reshape {
   const view: wire.Reshape = {
     reshape_id: reshape.reshape_id,
     inputs: reshape.commitments.map((one) => one.toHex()),
-    outputs,
+    outputs: outputsOf(state, reshape),
     status: reshape.status,
     seq,
   }
   if (reshape.settlement_batch > 0) view.settlement_batch = reshape.settlement_batch
   if (reshape.signature !== undefined) view.signature = reshape.signature
   return view
+}
+
+/** Those of its settlement batch; before it is hashed, derived from the request in the same way; none of a voided reshape. */
+function outputsOf(state: State, reshape: Reshape): wire.Reshape['outputs'] {
+  if (reshape.status === 'voided') return []
+  return reshape.amounts.map((amount, index) => {
+    const commitment = reshape.outputs[index]?.commitment ?? reshapeCommitment(state, reshape, index)
+    return { commitment: commitment.toHex(), amount: amount.toString() }
+  })
+}
+
+function reshapeCommitment(state: State, reshape: Reshape, index: number): Uint8Array {
+  const { anchor, nonce, key } = reshape
+  const { generation } = settingsOf(state)
+  const place = { order_id: NO_ORDER_ID, generation, index_role: 2 * index + 1 }
+  const inner = noteInner(key.bytes, outputBlinding({ anchor, nonce, ...place }))
+  const mint = state.mints[reshape.inputs[0]!.mint]!.bytes
+  return settlementCommitment({ mint, amount: reshape.amounts[index]!, inner })
 }

@@ -184,7 +184,7 @@ test('a payout the chain refused comes back as a note that can be used', () => {
   world.must(reshaping({ inputs: [refund_commitment], amounts: [90n, 7n], nonce: 13n }))
 })
 
-test('a reshape keeps the sum, its outputs are known once it is hashed, and a resend learns its first result', () => {
+test('a reshape keeps the sum, its outputs are known from the start, and a resend learns its first result', () => {
   const { world, note } = context()
   const from = world.events.length
   const command = reshaping({ inputs: [note.commitment], openings: [note] })

@@ -23,7 +23,10 @@ async function must(...command: string[]): Promise<void> {
   if (code !== 0) throw new Error(`${command.join(' ')}:\n${output.slice(-2_000)}`)
 }
 
-/** Installed once for all test files of a run. A package that cannot be fetched is a reason to skip; a wheel that cannot be built or installed is an error. */
+/**
+ * Installed once for all test files of a run. A package that cannot be fetched is a reason to skip; a wheel that cannot be
+ * built or installed is an error.
+ */
 export async function installClient(): Promise<InstalledClient> {
   const folder = join(tmpdir(), 'python-client')
   const python = join(folder, 'venv/bin/python')
