@@ -38,6 +38,8 @@ function typeOf(shape: Shape | undefined, name = ''): Node {
       return node('booleanTypeNode', { size: number(1) })
     case 'bytes':
       return shape.bytes === 32 && ADDRESSES.has(name) ? node('publicKeyTypeNode') : fixed(shape.bytes)
+    case 'sized':
+      return node('sizePrefixTypeNode', { type: node('bytesTypeNode'), prefix: typeOf(shape.count) })
     case 'constant':
       return fixed(shape.value.length)
     case 'words':

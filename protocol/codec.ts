@@ -8,6 +8,7 @@ export type Shape =
   | { readonly kind: 'uint'; readonly bytes: number }
   | { readonly kind: 'bool' }
   | { readonly kind: 'bytes'; readonly bytes: number }
+  | { readonly kind: 'sized'; readonly count: Shape | undefined }
   | { readonly kind: 'constant'; readonly value: Uint8Array }
   | { readonly kind: 'words'; readonly words: readonly string[]; readonly first: number }
   | { readonly kind: 'array'; readonly of: Shape | undefined; readonly count: number | Shape | undefined }
@@ -138,6 +139,7 @@ export function sized(count: Codec<number>): Codec<Uint8Array> {
       to.fixed(value, value.length)
     },
     (from) => from.fixed(count.read(from)),
+    { kind: 'sized', count: count.shape },
   )
 }
 

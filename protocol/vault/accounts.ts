@@ -23,6 +23,7 @@ import {
 import { TREE_DEPTH } from '../notes/merkle_tree'
 import { ANNOUNCEMENT_FIELDS } from './announcements'
 import { decoded, orZeros } from './instruction'
+import { PLATFORM_FIELDS } from './platforms'
 import { PAYOUT_KINDS } from './settle'
 
 const ACCOUNT_VERSION = 2
@@ -216,6 +217,10 @@ export type EscapeClaim = ValueOf<typeof ESCAPE_CLAIM>
 const ANNOUNCEMENT = struct({ head: head(9), bump: u8, ...ANNOUNCEMENT_FIELDS })
 export type AnnouncementAccount = ValueOf<typeof ANNOUNCEMENT>
 
+/** 112 bytes, one for each PCK certificate: keys are x with their parity apart. */
+const PLATFORM = struct({ head: head(10), bump: u8, ...PLATFORM_FIELDS })
+type PlatformAccount = ValueOf<typeof PLATFORM>
+
 const QUEUE_ENTRY = struct({
   /** Never reused; 0 in a place that was never taken. */
   number: uint,
@@ -264,6 +269,7 @@ export const ACCOUNT_LAYOUTS = {
   exit_request: EXIT_REQUEST,
   escape_claim: ESCAPE_CLAIM,
   announcement: ANNOUNCEMENT,
+  platform: PLATFORM,
   /** With the first 60 entries. */
   queue: queueLayout(QUEUE_GROWTH),
 } as const
@@ -281,6 +287,8 @@ export const decodeEscapeClaim = (data: Uint8Array): EscapeClaim | undefined => 
 
 export const decodeAnnouncement = (data: Uint8Array): AnnouncementAccount | undefined =>
   decoded(ANNOUNCEMENT, data)
+
+export const decodePlatform = (data: Uint8Array): PlatformAccount | undefined => decoded(PLATFORM, data)
 
 export function decodeRing(data: Uint8Array): RingAccount | undefined {
   const ring = decoded(RING, data)

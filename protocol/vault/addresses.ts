@@ -33,7 +33,8 @@ export const exitRequestSeeds = (nullifier: Uint8Array): readonly Uint8Array[] =
 /** Claim of a note in a frozen vault. `nullifier`: 32 bytes, big-endian field element. */
 export const escapeClaimSeeds = (nullifier: Uint8Array): readonly Uint8Array[] => [utf8('escape'), nullifier]
 
-function address(text: string): Uint8Array {
+/** An address from base58. @throws Error when it is none */
+export function address(text: string): Uint8Array {
   const bytes = decodeBase58(text, 32)
   if (bytes === undefined) throw new Error(`not an address: ${text}`)
   return bytes

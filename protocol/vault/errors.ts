@@ -99,6 +99,25 @@ export const VAULT_ERRORS = [
   [7095, 'wrong_sequence', "The redirect's sequence is not the claim's plus one."],
   [7100, 'not_announced', 'Nothing of this kind is announced, or it was revoked.'],
   [7101, 'not_raised', 'The new minimum admits something that the old one refuses.'],
+  [
+    7110,
+    'signatures_not_verified',
+    'The instruction before is not the P-256 precompile over exactly the two signatures in this one.',
+  ],
+  [7111, 'invalid_certificate', 'A certificate is no strict DER of its form.'],
+  [
+    7112,
+    'wrong_certificate_role',
+    'Name, basic constraints, key usage or SGX extension of a certificate are those of another role.',
+  ],
+  [7113, 'wrong_extension', 'A certificate has an extension twice, an unknown critical one, or lacks one.'],
+  [7114, 'invalid_sgx_extension', 'A member of the SGX extension is missing, doubled or out of order.'],
+  [
+    7115,
+    'wrong_authority',
+    'The leaf was issued by another authority, or the key is not in its certificate.',
+  ],
+  [7116, 'wrong_root', 'The root key is not the announced one.'],
 ] as const
 
 export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]

@@ -11,6 +11,7 @@ import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { ESCAPE_RANKS } from './accounts'
 import { ANNOUNCED } from './announcements'
 import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
+import { PLATFORM_REGISTERED } from './platforms'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
 
 const DEPOSITED = struct({
@@ -166,6 +167,7 @@ export const EVENT = struct({
       escape_paid: ESCAPE_PAID,
       escape_redirected: struct({ nullifier: fixed(32), sequence: uint, destination: fixed(32) }),
       announced: ANNOUNCED,
+      platform_registered: PLATFORM_REGISTERED,
     },
     1,
   ),

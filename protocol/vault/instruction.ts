@@ -27,6 +27,7 @@ export const INSTRUCTION = {
   redirect_escape: 21,
   declare_outage: 22,
   announce: 23,
+  register_platform: 24,
   /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const

@@ -7,6 +7,7 @@ import { EPOCH_FORMS } from './epochs'
 import { EVENT_FORMS } from './events'
 import { EXIT_FORMS } from './exits'
 import type { InstructionForm, InstructionName } from './instruction'
+import { PLATFORM_FORMS } from './platforms'
 import { QUEUE_FORMS } from './queue'
 import { SETTLE_FORMS } from './settle'
 
@@ -19,5 +20,6 @@ export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm
   ...QUEUE_FORMS,
   ...CLAIM_FORMS,
   ...ANNOUNCE_FORMS,
+  ...PLATFORM_FORMS,
   ...EVENT_FORMS,
 }

@@ -26,8 +26,10 @@ import {
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import { INSTRUCTION, type InstructionName, type VaultInstruction } from '../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
+import { developmentChain, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'
 import {
   bytes32,
@@ -217,6 +219,20 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
     },
   ],
   declare_outage: [[], admin((fields) => declareOutageInstruction({ ...fields, extra_s: 1 }))],
+  register_platform: [
+    [],
+    () => {
+      const vault = new OpenVault()
+      vault.chain.fund(other_payer)
+      const root = { list: 'attestation_root', action: 'announce', value: ROOT.compressed } as const
+      const admin = { program: vault.program, admin: vault.admin.key, payer: payer.key }
+      landed(vault.chain.send(announceInstruction({ ...admin, ...root })))
+      const fields = { ...developmentChain(), program: vault.program, payer: other_payer.key }
+      const [verify, registration] = registerPlatformInstructions(fields)
+      vault.chain.before = [verify]
+      return [vault.chain, registration]
+    },
+  ],
   // The admin may pay.
   announce: [
     ['1<-0'],

@@ -24,8 +24,10 @@ import {
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { platformAddress, registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
+import { developmentChain, PCK, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'
 import {
   bytes32,
@@ -34,6 +36,7 @@ import {
   elements,
   initializationOf,
   landed,
+  OpenVault,
   outputsOf,
 } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
@@ -128,10 +131,6 @@ function windDown(): object {
   const { vault, chain } = down
   const outage = { program: vault.program, admin: vault.admin.key, extra_s: 2 * EXIT_DELAY_S }
   send('declare_outage', down, declareOutageInstruction(outage))
-  const topic = { list: 'attestation_root' } as const
-  const announcement = { ...topic, action: 'announce', value: Uint8Array.of(2, ...bytes32('root')) } as const
-  const admin = { program: vault.program, admin: vault.admin.key, payer: chain.payer.key }
-  send('announce', down, announceInstruction({ ...admin, ...announcement }))
   const note = down.deposit(5_000n)
   const [spent] = down.settle([7_000n])
   down.settle([], [spent!])
@@ -146,16 +145,34 @@ function windDown(): object {
   send('pay_escape', down, down.payment(note))
   return {
     frozen_config: trimmed(chain.account(chain.vault.config)!.data),
-    announcement: trimmed(chain.account(announcementAddress(vault.program, topic))!.data),
     frozen_mint_record: trimmed(chain.account(mintRecordAddress(vault.program, vault.mint))!.data),
     escape_claim: trimmed(chain.account(escapeClaimAddress(vault.program, note.nullifier))!.data),
+  }
+}
+
+/** What an attested epoch may rest on, announced before the first epoch, and a platform under the announced root. */
+function attested(): object {
+  const vault = new OpenVault()
+  const { chain } = vault
+  const one = { vault }
+  const topic = { list: 'attestation_root' } as const
+  const announcement = { ...topic, action: 'announce', value: ROOT.compressed } as const
+  const admin = { program: vault.program, admin: vault.admin.key, payer: chain.payer.key }
+  send('announce', one, announceInstruction({ ...admin, ...announcement }))
+  const [verify, registration] = registerPlatformInstructions({ ...developmentChain(), ...admin })
+  chain.before = [verify]
+  send('register_platform', one, registration)
+  chain.before = []
+  return {
+    announcement: trimmed(chain.account(announcementAddress(vault.program, topic))!.data),
+    platform: trimmed(chain.account(platformAddress(vault.program, PCK.compressed))!.data),
   }
 }
 
 test('accounts, events and instructions of the program are those of the vector file', () => {
   const accounts = story()
   endings()
-  Object.assign(accounts, windDown())
+  Object.assign(accounts, windDown(), attested())
   const text = `${JSON.stringify({ accounts, events, instructions }, null, 2)}\n`
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(FILE, text)
   expect(existsSync(FILE) ? readFileSync(FILE, 'utf8') : '').toBe(text)

@@ -34,12 +34,18 @@ const KEY_PROVIDER: u8 = 10;
 const FMSPC_MINIMUM: u8 = 4;
 const TEE_TCB_MINIMUM: u8 = 5;
 const QE_MINIMUM: u8 = 6;
+const ATTESTATION_ROOT: u8 = 7;
 
 /// What is announced: the list's number and which of its entries, zeros for a single value.
 #[derive(Clone, Copy)]
 pub struct Topic {
     pub list: u8,
     pub id: Word,
+}
+
+/// The compressed key under which platforms are registered.
+pub fn attestation_root() -> Topic {
+    Topic { list: ATTESTATION_ROOT, id: Word::zero() }
 }
 
 const NAME_BYTES: usize = 10;
@@ -59,7 +65,7 @@ impl Topic {
             3 => Ok((16, 0)),
             FMSPC_MINIMUM => Ok((6, 18)),
             TEE_TCB_MINIMUM | QE_MINIMUM => Ok((0, 18)),
-            7 => Ok((0, 33)),
+            ATTESTATION_ROOT => Ok((0, 33)),
             8 | KEY_PROVIDER => Ok((0, 32)),
             9 => Ok((0, 20)),
             _ => Err(INVALID_DATA),
@@ -148,6 +154,15 @@ impl Announcement {
             return None;
         }
         Some(field!(self.0, value) as *const u8)
+    }
+
+    /// The value that holds at a time, also where the record does not show it yet.
+    pub fn holding(self, now_s: u64) -> Option<*const u8> {
+        let next_at_s = get!(self.0, next_at_s);
+        if next_at_s != 0 && now_s >= next_at_s {
+            return Some(field!(self.0, next) as *const u8);
+        }
+        self.value()
     }
 
     pub fn has_next(self) -> bool {

@@ -23,6 +23,7 @@ mod pay_escape;
 mod redirect_escape;
 mod refuse_exit;
 mod register_mint;
+mod register_platform;
 mod request_exit;
 mod settle;
 
@@ -53,6 +54,7 @@ pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
         21 => redirect_escape::run(call, data),
         22 => declare_outage::run(call, data),
         23 => announce::run(call, data),
+        24 => register_platform::run(call, data),
         crate::event::EMIT => emit::run(call),
         _ => Err(UNKNOWN_INSTRUCTION),
     }

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   AccountRole,
-  appendTransactionMessageInstruction,
+  appendTransactionMessageInstructions,
   compileTransaction,
   createTransactionMessage,
   getTransactionEncoder,
@@ -85,6 +85,8 @@ export class VaultChain {
   readonly vault = vaultAddresses(this.program)
   readonly payer = testKey('payer')
   readonly #keys = new Map<string, TestKey>()
+  /** Instructions that go before the one to send, in its transaction. */
+  before: readonly VaultInstruction[] = []
 
   constructor() {
     this.svm.addProgram(addressOf(this.program), VAULT_SO)
@@ -166,22 +168,13 @@ export class VaultChain {
 
   /** Signs with every known key the instruction names as a signer: one v1 transaction. */
   signed(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes = 2_000_000): Transaction {
-    const { program, accounts, data } = instruction
     const message = pipe(
       createTransactionMessage({ version: 1 }),
       (m) => setTransactionMessageFeePayer(addressOf(fee_payer.key), m),
       (m) => this.svm.setTransactionMessageLifetimeUsingLatestBlockhash(m),
       (m) => setTransactionMessageComputeUnitLimit(1_400_000, m),
       (m) => setTransactionMessageLoadedAccountsDataSizeLimit(loaded_bytes, m),
-      (m) =>
-        appendTransactionMessageInstruction(
-          {
-            programAddress: addressOf(program),
-            accounts: accounts.map((one) => ({ address: addressOf(one.address), role: roleOf(one) })),
-            data,
-          },
-          m,
-        ),
+      (m) => appendTransactionMessageInstructions([...this.before, instruction].map(asInstruction), m),
     )
     const transaction = compileTransaction(message)
     const signatures = Object.fromEntries(
@@ -220,6 +213,12 @@ export class VaultChain {
     return result instanceof FailedTransactionMetadata ? describe(result) : 'landed'
   }
 }
+
+const asInstruction = ({ program, accounts, data }: VaultInstruction) => ({
+  programAddress: addressOf(program),
+  accounts: accounts.map((one) => ({ address: addressOf(one.address), role: roleOf(one) })),
+  data,
+})
 
 function roleOf({ signer, writable }: { signer: boolean; writable: boolean }): AccountRole {
   if (signer) return writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER

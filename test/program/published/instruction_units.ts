@@ -23,8 +23,10 @@ import {
   requestExitInstruction,
 } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../../protocol/vault/queue'
 import type { SettleFields } from '../../../protocol/vault/settle'
+import { developmentChain, ROOT } from '../../kit/vault/development_chain'
 import { ExitNote } from '../../kit/vault/exit_note'
 import {
   bytes32,
@@ -176,6 +178,12 @@ function admin(): void {
   const topic = { ...fields, payer: payer.key, list: 'build', id: bytes32('compose') } as const
   measure('announce, new record', chain, announceInstruction({ ...topic, action: 'announce' }))
   measure('announce, revoke', chain, announceInstruction({ ...topic, action: 'revoke' }))
+  const root = { list: 'attestation_root', action: 'announce', value: ROOT.compressed } as const
+  landed(chain.send(announceInstruction({ ...fields, payer: payer.key, ...root })))
+  const platform = { ...developmentChain(), program, payer: payer.key }
+  const [verify, registration] = registerPlatformInstructions(platform)
+  chain.before = [verify]
+  measure('register_platform', chain, registration)
 }
 
 /** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */

@@ -219,11 +219,12 @@ test('every event of the vectors decodes, and a byte more or less makes it forei
     ['open_epoch', 'epoch_opened'],
     ['refuse_exit', 'exit_refused'],
     ['freeze', 'frozen'],
-    ['announce', 'announced'],
     ['claim_escape', 'escape_claimed'],
     ['challenge_escape', 'escape_challenged'],
     ['redirect_escape', 'escape_redirected'],
     ['pay_escape', 'escape_paid'],
+    ['announce', 'announced'],
+    ['register_platform', 'platform_registered'],
   ])
   const settled = decodeEvent(ofHex(events.settle))
   const queued = settled?.kind === 'settled' ? settled.payouts : []

@@ -1,0 +1,37 @@
+/** Makes the fields of `register_platform` from the certificates that a quote carries. */
+import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
+import type { RegisterPlatformFields } from '../../protocol/vault/platforms'
+import { type Certificate, readCertificate } from '../verify/x509/certificate'
+
+/** Order of the curve P-256. */
+const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+/** Parity and x of a point x ‖ y. */
+export const compressedKey = (point: Uint8Array): Uint8Array =>
+  concatBytes(Uint8Array.of(2 + (point[63]! & 1)), point.subarray(0, 32))
+
+/** r ‖ s of the same signature with the low s, which alone the precompile takes. */
+export function lowSignature(signature: Uint8Array): Uint8Array {
+  const s = BigInt(`0x${toHex(signature.subarray(32))}`)
+  if (s <= ORDER / 2n) return signature
+  const low = (ORDER - s).toString(16).padStart(64, '0')
+  return concatBytes(signature.subarray(0, 32), fromHex(low, 32)!)
+}
+
+/**
+ * @param chain DER: PCK certificate, its authority, the root
+ * @throws MalformedDer when one is no certificate. Whether they are genuine is the program's to say.
+ */
+export function platformOf(chain: readonly Uint8Array[]): Omit<RegisterPlatformFields, 'program' | 'payer'> {
+  if (chain.length !== 3) throw new RangeError('a chain has three certificates')
+  const [leaf, authority, root] = chain.map(readCertificate) as [Certificate, Certificate, Certificate]
+  return {
+    key: compressedKey(leaf.public_key),
+    leaf_signature: lowSignature(leaf.signature),
+    authority_key: compressedKey(authority.public_key),
+    authority_signature: lowSignature(authority.signature),
+    root_key: compressedKey(root.public_key),
+    leaf: leaf.signed,
+    authority: authority.signed,
+  }
+}
