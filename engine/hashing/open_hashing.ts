@@ -1,5 +1,7 @@
 /** Opens the hashing worker and implements HashPort over it. */
 
+import { loadNativePoseidon } from '../../native/load_poseidon'
+import { installPoseidon } from '../../protocol/notes/poseidon'
 import type { HashPort, HashResult, SpentProof } from '../ports'
 import type { HashingReply, HashingRequest, HashingView } from './hashing_worker'
 
@@ -11,6 +13,9 @@ type HashingParts = { dir: string; key: Uint8Array; fatal?: (error: Error) => vo
  * @param fatal called when the worker failed or a file is damaged: only another start helps
  */
 export async function openHashing({ dir, key, fatal = () => undefined }: HashingParts): Promise<HashPort> {
+  // Answers of reshapes and refunds derive a few commitments on this thread.
+  const native = loadNativePoseidon()
+  if (native !== undefined) installPoseidon(native)
   const worker = new Worker(new URL('./hashing_worker.ts', import.meta.url).href)
   const call = caller(worker, fatal)
   let { view } = await call({ op: 'open', dir, key })
