@@ -14,6 +14,14 @@ const ROOT = join(import.meta.dir, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
 const LINES = GUIDE.split('\n').filter((line) => line.startsWith('bun run program '))
 
+/** Words of the lines that are the same in each run. */
+const FIXED = {
+  MINT: NATIVE_MINT,
+  NEXT: 'next.so',
+  COMPOSE_HASH: '5a'.repeat(32),
+  MINIMUM: '04'.repeat(18),
+}
+
 /** Where the other commands of the guide are run. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   account: 'test/tools/command_use.test.ts',
@@ -58,8 +66,7 @@ test('the program lines of the guide, in order', async () => {
       NEW_ADMIN: desk.key('new-admin.json'),
       TEE_PUBKEY: desk.key('signer'),
       NEW_SIGNER: desk.key('new-signer'),
-      MINT: NATIVE_MINT,
-      NEXT: 'next.so',
+      ...FIXED,
       NONCE: 'printed by create-nonce',
       BUFFER: 'named in upgrade.json',
     }

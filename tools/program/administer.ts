@@ -8,6 +8,7 @@ import { readConfig, readGenesis, VaultAbsent } from '../../engine/chain/client/
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
 import type { VaultConfig } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
@@ -20,6 +21,12 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
+import {
+  ANNOUNCED_LISTS,
+  type AnnouncedList,
+  type AnnounceFields,
+  announceInstruction,
+} from '../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type Key, withRpc } from './deploy_program'
 import { describe } from './describe'
@@ -32,7 +39,7 @@ import { type Draft, writeDraft } from './unsigned'
 export const TEXTS = [
   ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
   ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee', 'extra', 'new', 'buffer'] as const),
-  ...(['unsigned', 'nonce', 'signed', 'with'] as const),
+  ...(['unsigned', 'nonce', 'signed', 'with', 'list', 'id', 'value'] as const),
 ] as const
 export const FLAGS = ['execute'] as const
 export type ProgramOptions = Options<(typeof TEXTS)[number], (typeof FLAGS)[number]>
@@ -49,7 +56,7 @@ export function keyOf(options: ProgramOptions, name: 'admin' | 'authority' | 'pa
   return { address: publicKeyOf(seed), seed }
 }
 
-type Admin = { program: Uint8Array; admin: Uint8Array }
+type Admin = { program: Uint8Array; admin: Uint8Array; payer: Uint8Array }
 /** The instructions that the admin alone signs. */
 const BY_ADMIN: Readonly<Record<string, (fields: Admin, options: ProgramOptions) => VaultInstruction>> = {
   pause: pauseInstruction,
@@ -65,7 +72,34 @@ const BY_ADMIN: Readonly<Record<string, (fields: Admin, options: ProgramOptions)
   'announce-admin': (fields, options) =>
     setAdminInstruction({ ...fields, action: 'announce', key: options.address('key') }),
   'apply-admin': (fields) => setAdminInstruction({ ...fields, action: 'apply' }),
+  announce: (fields, options) => announcing(fields, options, 'announce'),
+  raise: (fields, options) => announcing(fields, options, 'raise'),
+  revoke: (fields, options) => announcing(fields, options, 'revoke'),
+  'cancel-announcement': (fields, options) => announcing(fields, options, 'cancel'),
   'cancel-admin': (fields) => setAdminInstruction({ ...fields, action: 'cancel' }),
+}
+
+/** @throws UsageFault for an unknown list, and for an id or value that is not hex of its list's width */
+function announcing(
+  fields: Admin,
+  options: ProgramOptions,
+  action: AnnounceFields['action'],
+): VaultInstruction {
+  const list = options.text('list')
+  if (!Object.hasOwn(ANNOUNCED_LISTS, list))
+    throw new UsageFault(`--list is one of ${Object.keys(ANNOUNCED_LISTS).join(', ')}`)
+  const widths = ANNOUNCED_LISTS[list as AnnouncedList]
+  const hexOf = (name: 'id' | 'value', width: number): Uint8Array => {
+    const given = width === 0 ? options.optional(name) : options.text(name)
+    if (given === undefined) return new Uint8Array()
+    const bytes = width === 0 ? undefined : fromHex(given, width)
+    if (bytes === undefined) throw new UsageFault(`--${name} of ${list} is ${width} bytes of lowercase hex`)
+    return bytes
+  }
+  const topic = { ...fields, list: list as AnnouncedList, id: hexOf('id', widths.id) }
+  if (action === 'announce' || action === 'raise')
+    return announceInstruction({ ...topic, action, value: hexOf('value', widths.value) })
+  return announceInstruction({ ...topic, action })
 }
 
 type Action = {
@@ -96,10 +130,10 @@ async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions):
   if (make === undefined && command !== 'register-mint') throw new UsageFault(`no such command: ${command}`)
   const key = keyOf(options, 'admin')
   const admin = key.address
-  if (make !== undefined) return by(key, make({ program, admin }, options))
+  const payer = payers[0]?.address ?? admin
+  if (make !== undefined) return by(key, make({ program, admin, payer }, options))
   const bounds = { min_deposit: options.amount('min-deposit'), min_exit: options.amount('min-exit') }
   const token_program = tokenProgram(options.text('token-program', 'spl'))
-  const payer = payers[0]?.address ?? admin
   const fields = { program, admin, payer, mint: options.address('mint'), token_program, ...bounds }
   return by(key, registerMintInstruction(fields))
 }

@@ -1,7 +1,7 @@
 /** Describes an operator's instruction from its bytes alone, so a signer reads what it signs and not what a file claims. */
 import { Refused } from '../../client/verify/transcript'
 import { encodeBase58 } from '../../protocol/base58'
-import { equalBytes } from '../../protocol/bytes'
+import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import {
   mintRecordAddress,
@@ -13,6 +13,7 @@ import {
   vaultAddresses,
   vaultTokenAddress,
 } from '../../protocol/vault/addresses'
+import { type AnnouncedList, announcementAddress } from '../../protocol/vault/announcements'
 import {
   type InstructionForm,
   instructionName,
@@ -50,7 +51,7 @@ const MEANS: Readonly<Record<string, string>> = {
 type Described = {
   name: string
   means: string
-  /** Fields of the data, addresses and hashes in base58. */
+  /** Fields of the data, addresses and hashes in base58, those of `announce` in hex. */
   fields: Record<string, string>
   accounts: { name: string; address: Uint8Array; signer: boolean; writable: boolean }[]
 }
@@ -70,7 +71,9 @@ export function describe({ program, accounts, data }: VaultInstruction): Describ
     return {
       name,
       means,
-      fields: Object.fromEntries(fields.map(([field, one]) => [field, textOf(one)])),
+      fields: Object.fromEntries(
+        fields.map(([field, one]) => [field, name === 'announce' ? hexOf(one) : textOf(one)]),
+      ),
       accounts: accounts.map((account, at) => ({ name: names[at]![0], ...account })),
     }
   }
@@ -96,6 +99,7 @@ export function requireDerived({ instruction, genesis_hash }: Draft, program: Ui
     vault_token: vaultTokenAddress(program, its_mint),
     token_program: is_2022 ? TOKEN_2022_PROGRAM : TOKEN_PROGRAM,
     ...{ rent: RENT, clock: CLOCK },
+    ...announcementOf(program, fields),
   }
   const loads = equalBytes(instruction.program, UPGRADEABLE_LOADER)
   const requireSame = (what: string, found: string, wanted: Uint8Array | undefined): void => {
@@ -109,10 +113,22 @@ export function requireDerived({ instruction, genesis_hash }: Draft, program: Ui
   if (cluster !== undefined) requireSame('the cluster of the vault', cluster, genesis_hash)
 }
 
+/** The record of the topic that an `announce` names. */
+function announcementOf(
+  program: Uint8Array,
+  { list, id }: Record<string, string>,
+): Record<string, Uint8Array> {
+  const bytes = id === undefined ? undefined : fromHex(id, 32)
+  if (list === undefined || bytes === undefined) return {}
+  return { announcement: announcementAddress(program, { list: list as AnnouncedList, id: bytes }) }
+}
+
 function formsOf(program: Uint8Array, data: Uint8Array): [string, InstructionForm][] {
   if (equalBytes(program, UPGRADEABLE_LOADER)) return Object.entries(LOADER_FORMS)
   const name = instructionName(data)
   return name === undefined ? [] : [[name, INSTRUCTION_FORMS[name]]]
 }
 
+/** Measurements are known by their hex. */
+const hexOf = (value: unknown): string => (value instanceof Uint8Array ? toHex(value) : String(value))
 const textOf = (value: unknown): string => (value instanceof Uint8Array ? encodeBase58(value) : String(value))

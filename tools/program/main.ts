@@ -39,6 +39,9 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   announce-admin --key PUBKEY | cancel-admin --program ID --admin KEY
   apply-admin --program ID --admin KEY       KEY is the new admin's
   declare-outage --extra SECONDS --program ID --admin KEY
+  announce | raise --list LIST [--id HEX] [--value HEX] --program ID --admin KEY
+  revoke | cancel-announcement --list LIST [--id HEX] --program ID --admin KEY
+      what attested epochs may rest on; protocol/vault/announcements.ts has the lists with their ids and values
   set-authority --program ID --authority KEY --new PUBKEY
   renounce --program ID --authority KEY      ends upgrades, once the code on chain is program/vault.so
   show --program ID [--buffer ADDRESS] [--elf program/vault.so]
