@@ -25,7 +25,7 @@ export async function exitAnyNote(simulation: Simulation): Promise<Came> {
   return request(simulation, simulation.random.pick([...known, ...unopened]))
 }
 
-/** Asks for the note behind a live order, which ends. */
+/** Asks for the note behind a live order, which ends, at the latest with the decision of its batch. */
 export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
   await simulation.quiesce()
   const { venue, random } = simulation
@@ -36,6 +36,8 @@ export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
   const note = random.pick(notes)
   const came = await request(simulation, note)
   if (came !== undefined) return came
+  // A member of a closed batch keeps its note until the batch is decided.
+  await simulation.quiesce()
   const collateral = toHex(note!.commitment)
   const left = [...venue.state.orders.values()].some(
     (order) => order.collateral.commitment?.toHex() === collateral,
