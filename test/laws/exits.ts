@@ -37,7 +37,7 @@ export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
   const came = await request(simulation, note)
   if (came !== undefined) return came
   // A member of a closed batch keeps its note until the batch is decided.
-  await simulation.quiesce()
+  for (let slots = 0; venue.state.closed !== undefined && slots < 400; slots++) await simulation.tick(FAIR)
   const collateral = toHex(note!.commitment)
   const left = [...venue.state.orders.values()].some(
     (order) => order.collateral.commitment?.toHex() === collateral,
