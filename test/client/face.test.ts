@@ -102,7 +102,7 @@ process.exit(0)
   expect(printed.seq).toBeGreaterThan(0)
   // The file was saved before the order left, so its counters and its pending note are those of the order.
   expect(tacit.loadWallet(wallet_path)?.order(printed.order_id)?.open).toBe(true)
-}, 30_000)
+}, 120_000)
 
 test('a modify replaces the order on its note, and a rejected one leaves both as they were', async () => {
   const wallet = tacit.loadWallet(wallet_path)!

@@ -30,7 +30,7 @@ beforeAll(async () => {
     const made = outputs[batch]!.map((commitment) => ({ commitment, memo: bytes(16) }))
     await site.signer.settle({ nullifiers: nullifiers[batch]!, outputs: made })
   }
-}, 30_000)
+}, 120_000)
 afterAll(() => site.close())
 
 const chain = () => openChainReader(site.chain.url)

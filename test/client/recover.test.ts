@@ -127,7 +127,7 @@ test('fills are found whatever number of anchors the order had', () => {
     }
     expect(found(history)).toEqual(named(notes))
   }
-}, 20_000)
+}, 120_000)
 
 test('notes of earlier generations are found, each under its own', () => {
   const history = new ToldHistory()

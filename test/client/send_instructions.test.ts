@@ -13,7 +13,7 @@ let node: LyingNode
 beforeAll(async () => {
   site = await CliSite.open()
   node = new LyingNode(site.chain.url)
-}, 30_000)
+}, 120_000)
 beforeEach(() => {
   site.chain.faults.landing_delay_slots = 0
   node.lies = {}
@@ -43,7 +43,7 @@ test('one that lands while the height is read has landed', async () => {
     },
   }
   expect(await send(chain)).toBeString()
-}, 20_000)
+}, 120_000)
 
 test('one that another node still has in its lifetime is waited for', async () => {
   const chain = await access(`${node.url},${site.chain.url}`)
@@ -57,7 +57,7 @@ test('one that another node still has in its lifetime is waited for', async () =
   while (asked < 3) await Bun.sleep(5)
   site.chain.advance(120)
   expect(await sent).toBeString()
-}, 20_000)
+}, 120_000)
 
 test('one that no node knows after its lifetime will never land', async () => {
   const chain = await access(node.url)
@@ -68,7 +68,7 @@ test('one that no node knows after its lifetime will never land', async () => {
   }
   const error = await send(chain).catch(({ message }: Error) => message)
   expect(error).toContain('expired before it landed')
-}, 20_000)
+}, 120_000)
 
 test('one that a single node of two calls final has not landed', async () => {
   const chain = await access(`${node.url},${site.chain.url}`)
@@ -93,7 +93,7 @@ test('one that a single node of three calls failed has landed', async () => {
   }
   node.lies = { getSignatureStatuses: () => failed }
   expect(await send(chain)).toBeString()
-}, 20_000)
+}, 120_000)
 
 test('the text of a node is quoted as one printable line', async () => {
   const evil = 'no\u001b[2J\nlanded: all is well'
@@ -122,4 +122,4 @@ test('the text of a node is quoted as one printable line', async () => {
     expect(text).toMatch(/^[\x20-\x7e]+$/)
   }
   await proxy.stop(true)
-}, 20_000)
+}, 120_000)

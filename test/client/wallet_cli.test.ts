@@ -27,7 +27,7 @@ beforeAll(async () => {
   site = await CliSite.open()
   where = site.where
   files = ['--wallet', path('wallet.json'), '--payer', path('payer.json')]
-}, 20_000)
+}, 120_000)
 afterAll(() => site.close())
 
 test('a seed is made once, for its owner alone', async () => {
@@ -45,7 +45,7 @@ test('a seed is made once, for its owner alone', async () => {
   chmodSync(path('seed'), 0o644)
   expect((await wallet('address', '--seed-file', path('seed'))).error).toContain('read by others')
   chmodSync(path('seed'), 0o600)
-}, 20_000)
+}, 120_000)
 
 test('deposits made by command are recovered from the seed, to the last note', async () => {
   const payer = site.payer('payer.json')
@@ -67,7 +67,7 @@ test('deposits made by command are recovered from the seed, to the last note', a
   expect(recovered.out).toContain('2 leaves, 0 nullifiers: both roots are those of the vault')
   expect(notesIn(recovered.out)).toEqual(notesIn(out))
   expect((await wallet('recover', ...where, ...again, ...GAPS)).code).toBe(64)
-}, 30_000)
+}, 120_000)
 
 const own = () => ['--wallet', path('again.json'), '--payer', path('payer.json')]
 const exit = (command: string, ...args: string[]) => wallet('exit', command, ...where, ...own(), ...args)
@@ -179,7 +179,7 @@ test('what is asked wrongly is told, and nothing is done', async () => {
     error: expect.stringContaining('the vault of this program is not on the chain'),
   })
   expect(existsSync(path('x.json'))).toBe(false)
-}, 30_000)
+}, 120_000)
 
 test('a secret that is typed in place of its file is not repeated', async () => {
   const secret = 'ab'.repeat(32)
@@ -193,4 +193,4 @@ test('a secret that is typed in place of its file is not repeated', async () => 
     expect(said_of.error).toContain('the file of --payer')
     expect(`${said_of.out}${said_of.error}`).not.toContain(secret)
   }
-}, 20_000)
+}, 120_000)

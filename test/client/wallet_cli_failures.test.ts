@@ -37,7 +37,7 @@ beforeAll(async () => {
   await site.fund(payer, USDC, '1000')
   const made = await onChain('deposit', ...rich(), '--mint', USDC, '--amount', '600')
   note = /note +([0-9a-f]{64})/.exec(made.out)![1]!
-}, 20_000)
+}, 120_000)
 afterAll(() => site.close())
 
 function expectRefusal({ code, error }: Said, expected: number, sentence: string): void {
@@ -62,7 +62,7 @@ test('a node that is not there, is none, or is no address at all', async () => {
     wallet(...deposit, '--rpc', gone, '--program', site.program_id, '--wallet', other('gone.json')),
   ])
   for (const refused of [read, write]) expectRefusal(refused, 2, `no answer from ${gone}: check --rpc`)
-}, 30_000)
+}, 120_000)
 
 /** A wallet of the same seed in another file. */
 function other(name: string): string {
@@ -82,7 +82,7 @@ test('a payer without SOL or without tokens, another mint, an amount that is non
   expectRefusal(await by('payer.json', 'dollars', '1'), 64, '--mint is not a Solana address')
   expectRefusal(await onChain('exit request', '--payer', path('poor.json'), '--note', note), 1, 'send it SOL')
   expect(deposits()).toBe(before)
-}, 40_000)
+}, 120_000)
 
 test('a destination that could not be paid, a note that is not there', async () => {
   const ask = (...args: string[]) => onChain('exit request', ...rich(), ...args)
@@ -94,7 +94,7 @@ test('a destination that could not be paid, a note that is not there', async () 
   expectRefusal(await ask('--note', stranger), 64, "'sync' finds what it lacks")
   expectRefusal(await ask('--note', 'mine'), 64, '--note is 64 lowercase hex digits')
   expect(loadWallet(path('wallet.json'))!.note(note)?.state).toBe('free')
-}, 30_000)
+}, 120_000)
 
 async function accountOf(mint: string): Promise<string> {
   const { associatedTokenAddress } = await import('../../sandbox/chain/token_instructions')
@@ -107,7 +107,7 @@ test('another seed has no notes, and is told to look at itself', async () => {
   const { code, out } = await wallet('recover', ...site.where, ...from, ...GAPS)
   expect([code, notesIn(out)]).toEqual([0, []])
   expect(out).toContain('is it the right one')
-}, 20_000)
+}, 120_000)
 
 test('a file of a later version, or of another kind, is not touched', async () => {
   const content = JSON.parse(readFileSync(path('wallet.json'), 'utf8')) as { version: number }
@@ -117,7 +117,7 @@ test('a file of a later version, or of another kind, is not touched', async () =
   expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 2')
   expect(readFileSync(path('later.json'), 'utf8')).toBe(later)
   expectRefusal(await wallet('notes', '--wallet', path('seed')), 64, 'recover it from its seed')
-}, 20_000)
+}, 120_000)
 
 test('two commands never work on one wallet or archive at a time, and a killed one holds up none', async () => {
   const lock = path('wallet.json.lock')
@@ -150,7 +150,7 @@ test('two commands never work on one wallet or archive at a time, and a killed o
   await archiver.exited
   expect(await archive()).toMatchObject({ code: 0, error: '' })
   await silent.stop(true)
-}, 30_000)
+}, 120_000)
 const tacit = (...args: string[]) => {
   const main = join(import.meta.dir, '../../client/cli/tacit.ts')
   return Bun.spawn([process.execPath, main, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
@@ -178,7 +178,7 @@ test('a disk that takes no more is named, and leaves the wallet and its history 
   expectRefusal(saved, 74, 'wallet.json cannot be written: EFBIG')
   expect(readFileSync(path('wallet.json')).equals(before)).toBe(true)
   expect(existsSync(path('wallet.json.new'))).toBe(false)
-}, 30_000)
+}, 120_000)
 
 test('a damaged wallet is named by the place of its damage, and no damage is taken for a node', async () => {
   const whole = readFileSync(path('wallet.json'), 'utf8')
@@ -205,7 +205,7 @@ test('a damaged wallet is named by the place of its damage, and no damage is tak
     const refused = await wallet('notes', '--wallet', path('damaged.json'))
     expectRefusal(refused, 64, `damaged.json is damaged at ${place}: recover it from its seed`)
   }
-}, 30_000)
+}, 120_000)
 
 test('what is typed clumsily is a misuse', async () => {
   expectRefusal(await wallet('notes', ...file(), ...file()), 64, '--wallet is given twice')
@@ -216,7 +216,7 @@ test('what is typed clumsily is a misuse', async () => {
   expectRefusal(await wallet('address', '--payer', inside), 64, 'the file of --payer cannot be read')
   const [bell, bare] = ['bell\u0007\u001b[2J.json', 'bell\\u0007\\u001b[2J.json']
   expectRefusal(await wallet('notes', '--wallet', bell), 64, bare)
-}, 20_000)
+}, 120_000)
 
 /** Ends a command by Ctrl-C once `sent` holds. */
 async function interrupted(sent: () => boolean, ...args: string[]): Promise<void> {
@@ -241,7 +241,7 @@ test('Ctrl-C while a deposit is on its way: the next takes its own blinding, and
   expect(amounts.filter((amount) => amount !== '40').sort()).toEqual(['600', '7'])
   // Whether the node had it already when Ctrl-C came is not ours to say; if it landed, it is found.
   expect(out).toContain(`${amounts.includes('40') ? 1 : 0} notes new`)
-}, 30_000)
+}, 120_000)
 
 test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refused, served or missed as any other', async () => {
   site.chain.faults.landing_delay_slots = 100
@@ -264,7 +264,7 @@ test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refus
     "'exit status' tells what a frozen vault",
   )
   expectRefusal(await onChain('deposit', ...rich(), '--mint', USDC, '--amount', '1'), 1, 'vault_frozen')
-}, 40_000)
+}, 120_000)
 
 test('sync finds what the wallet file never knew, in a frozen vault too', async () => {
   site.chain.advance(10)
@@ -279,4 +279,4 @@ test('sync finds what the wallet file never knew, in a frozen vault too', async 
   const deposited = notes.filter(({ origin }) => origin === 'deposit').length
   expect(deposited).toBeGreaterThan(0)
   expect(keys[0]!.deposits).toBeGreaterThanOrEqual(deposited)
-}, 40_000)
+}, 120_000)

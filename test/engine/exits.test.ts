@@ -8,7 +8,7 @@ import { requestExit } from '../kit/venue/request_exit'
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open(), 30_000)
+beforeAll(() => world.open(), 120_000)
 afterAll(() => site.remove())
 
 test('a deposit the venue never saw opened is paid out', async () => {
@@ -19,7 +19,7 @@ test('a deposit the venue never saw opened is paid out', async () => {
   await world.untilAccount(account, true)
   await world.untilAccount(account, false)
   await world.untilBalance(destination, 7_000_001n)
-}, 20_000)
+}, 120_000)
 
 test('a note that backs a live order is paid out and the order cancelled', async () => {
   const deposit = await world.deposited(world.alice, USDC, 200_000_000n)
@@ -32,7 +32,7 @@ test('a note that backs a live order is paid out and the order cancelled', async
   await world.untilBalance(destination, 200_000_001n)
   const ended = await site.venue.order('alice', order.order_id)
   expect(ended).toMatchObject({ status: 'cancelled', reason: 'note_exited', filled_amount: '0' })
-}, 20_000)
+}, 120_000)
 
 test('a note in an unlanded batch is refused once that has landed, and again when asked for later', async () => {
   const money = await world.deposited(world.alice, USDC, 200_000_000n)
@@ -59,4 +59,4 @@ test('a note in an unlanded batch is refused once that has landed, and again whe
   expect(await site.venue.order('alice', buy.order_id)).toMatchObject({ status: 'filled' })
   expect(site.venue.status()).toMatchObject({ ready: true, matching: 'running', settlement: 'wired' })
   expect(site.fatal).toEqual([])
-}, 20_000)
+}, 120_000)

@@ -21,7 +21,7 @@ beforeAll(async () => {
   await site.openVenue()
   await site.issue('alice')
   world.alice = world.trader('alice')
-}, 30_000)
+}, 120_000)
 afterAll(async () => {
   await site.remove()
   await rpc.stop()
@@ -81,4 +81,4 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   expect(world.balance(destination)).toBe(4_000_001n)
   expect(await usdc()).toEqual([2_000_000n, 2_000_000n])
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)

@@ -81,7 +81,7 @@ test('the only one shows a freeze: the order is lost, but the truth starts the v
   await until(() => status().ready)
   await world.cross()
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
-}, 30_000)
+}, 120_000)
 
 test('of three, one hides an exit: it is served', async () => {
   await open(3)
@@ -93,7 +93,7 @@ test('of three, one hides an exit: it is served', async () => {
   await world.untilAccount(account, false)
   await world.untilBalance(destination, 200_000_001n)
   expect(await world.site.venue.order('alice', order_id)).toMatchObject({ reason: 'note_exited' })
-}, 30_000)
+}, 120_000)
 
 test('of two, one hides an exit: its note is frozen at once, and it is served with the truth', async () => {
   await open(2)
@@ -108,7 +108,7 @@ test('of two, one hides an exit: its note is frozen at once, and it is served wi
   liar.lies = {}
   await world.untilAccount(account, false)
   await world.untilBalance(destination, 200_000_001n)
-}, 30_000)
+}, 120_000)
 
 test('the only one invents an exit with its owner’s nullifier: no one is paid, and the truth starts the venue again', async () => {
   await open(1)

@@ -28,7 +28,7 @@ beforeAll(async () => {
   for (const id of ['alice', 'bob']) await site.issue(id)
   world.alice = world.trader('alice')
   world.bob = world.trader('bob')
-}, 30_000)
+}, 120_000)
 afterAll(async () => {
   await site.remove()
   await liar.stop()

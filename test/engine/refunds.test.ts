@@ -10,7 +10,7 @@ import { type Deposit, element } from '../kit/venue/trader'
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open(), 30_000)
+beforeAll(() => world.open(), 120_000)
 afterAll(() => site.remove())
 
 /** Of a token account: 2 is frozen. */
@@ -77,4 +77,4 @@ test('an exit that its destination cannot receive ends served, as a note of the 
   for (const { balance, liabilities } of await site.port.readMints()) expect(balance).toBe(liabilities)
   expect(site.venue.status()).toMatchObject({ ready: true, settlement: 'wired' })
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)

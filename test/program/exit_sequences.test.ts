@@ -149,4 +149,4 @@ test('every sequence of requests, batches, refusals, closings, freezes and payme
   setTime(false)
   explore([], START)
   expect(states).toBeGreaterThan(250)
-}, 30_000)
+}, 120_000)

@@ -38,7 +38,7 @@ test('closed and hosted again it is the same chain, with its vault', async () =>
   expect(value.executable).toBe(true)
   await again.close()
   folder.remove()
-}, 20_000)
+}, 120_000)
 
 test('the port that is asked for is taken, and another one while it is in use', async () => {
   const folders = [chainFolder(), chainFolder()]
@@ -53,7 +53,7 @@ test('the port that is asked for is taken, and another one while it is in use', 
   expect(chains[1]!.url).not.toBe(chains[0]!.url)
   for (const chain of chains) await chain.close()
   for (const folder of folders) folder.remove()
-}, 20_000)
+}, 120_000)
 
 test('a folder that holds no chain is refused with the reason', async () => {
   const folder = chainFolder()
@@ -67,7 +67,7 @@ test('a folder that holds no chain is refused with the reason', async () => {
   )
   expect(said).toContain('the embedded chain did not open: file is not a database')
   folder.remove()
-}, 20_000)
+}, 120_000)
 
 test('a folder whose chain runs already is refused', async () => {
   const folder = chainFolder()
@@ -79,7 +79,7 @@ test('a folder whose chain runs already is refused', async () => {
   expect(said).toContain('the embedded chain did not open: database is locked')
   await first.close()
   folder.remove()
-}, 20_000)
+}, 120_000)
 
 test('a venue whose chain dies says so and ends; the next start goes on with the same data', async () => {
   const preload = `--preload=${join(import.meta.dir, '../kit/chain/break_chain.ts')}`
@@ -93,7 +93,7 @@ test('a venue whose chain dies says so and ends; the next start goes on with the
   expect((await venue.start()).program_id).toBe(program_id)
   expect(await venue.stop()).toBe(0)
   await venue.remove()
-}, 30_000)
+}, 120_000)
 
 /** Linux tells what a process has mapped. */
 const maps = existsSync('/proc/self/maps')

@@ -104,7 +104,7 @@ test('kill -9 loses nothing that was reported confirmed, and the same chain goes
   } finally {
     folder.remove()
   }
-}, 30_000)
+}, 120_000)
 
 test('a second process on the same data is refused', async () => {
   const folder = chainFolder()

@@ -115,7 +115,7 @@ test('a laptop venue serves, says bye on SIGTERM, exits 0, and is the same venue
   second.child.kill('SIGTERM')
   second.child.kill('SIGTERM')
   expect([0, 1]).toContain(await second.child.exited)
-}, 30_000)
+}, 120_000)
 
 test('--check prints settings with secrets masked, or every fault', async () => {
   const good = spawn({ ...SETTINGS, TACIT_DATA_DIR: join(data_dir, 'check') }, '--check')
@@ -178,7 +178,7 @@ test('a deployment starts under the names of its settings, image and runtime alo
     errors: 'settings rejected:\nBUN_OPTIONS: not allowed in the environment of a deployment\n',
   })
   expect(await outcome({})).toMatchObject({ code: 0 })
-}, 30_000)
+}, 120_000)
 
 test('a data folder that holds no venue is refused in a sentence', async () => {
   const folder = (name: string) => join(data_dir, name)
@@ -207,7 +207,7 @@ test('a port in use is named, with the settings that name another', async () => 
     `port ${other.port} of 127.0.0.1 is in use: stop the other process, or set TACIT_LISTEN`,
   )
   expect(existsSync(join(own_dir, 'journal'))).toBe(false)
-}, 30_000)
+}, 120_000)
 
 test('a venue that lost its journal serves, and says at its start why it does not trade', async () => {
   for (const name of ['journal', 'snapshots']) rmSync(join(data_dir, name), { recursive: true })
@@ -219,4 +219,4 @@ test('a venue that lost its journal serves, and says at its start why it does no
   const said = await new Response(venue.child.stdout).text()
   expect(said).toContain('"level":"warn","event":"not_trading","reason":"rolled_back: the chain is ahead')
   expect(said).toContain('It does not trade: rolled_back: the chain is ahead')
-}, 30_000)
+}, 120_000)

@@ -96,4 +96,4 @@ test('a genuine machine opens its epoch and trades', async () => {
     await stop()
     await machine.close()
   }
-}, 30_000)
+}, 120_000)

@@ -64,4 +64,4 @@ test('the process prints the cause, without a stack', async () => {
   } finally {
     rmSync(folder, { recursive: true })
   }
-}, 30_000)
+}, 120_000)

@@ -53,7 +53,7 @@ for (const name of COMMANDS) {
     expect(misused).toMatchObject({ code: 64, out: '' })
     expect(misused.error).toMatch(/^usage: |lists commands and options|\n\nusage: /m)
     expect(misused.error).not.toMatch(/^ +at /m)
-  }, 30_000)
+  }, 120_000)
 }
 
 test('a misuse is no verdict of a backup or a batch, and an answer that cannot be given is no misuse', async () => {
@@ -67,7 +67,7 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
   ).toBe(1)
   expect((await give('account', 'admit', '--colour')).code).toBe(64)
   expect((await give('read-signer', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
-}, 30_000)
+}, 120_000)
 
 test('account names what is wrong with a request, a listener and a certificate', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'account-'))
@@ -94,4 +94,4 @@ test('account names what is wrong with a request, a listener and a certificate',
     await server.stop(true)
     rmSync(folder, { recursive: true })
   }
-}, 30_000)
+}, 120_000)

@@ -89,7 +89,7 @@ test('deploy, initialize, extend and upgrade', async () => {
       'may upgrade the program, not',
     )
   })
-}, 30_000)
+}, 120_000)
 
 test('one key may both pay and hold the right to upgrade; a first deployment needs the keys', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
@@ -140,7 +140,7 @@ test('what a deployment needs is asked for before its first step, and is enough'
     expect(await failure(deployProgram(onto))).toContain('is an account already: a program needs a key')
     expect(steps).toEqual([])
   })
-}, 30_000)
+}, 120_000)
 
 test('a key that holds no SOL is named, not waited for until every signing has expired', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {

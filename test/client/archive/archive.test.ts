@@ -75,7 +75,7 @@ test('what is appended in parts comes back whole and in order, in blocks of boun
     }),
     { numRuns: 15 },
   )
-}, 30_000)
+}, 120_000)
 
 test('a full block is never written again', async () => {
   await write([some(0, 150)])

@@ -46,7 +46,7 @@ beforeAll(async () => {
     8_000n,
   )
   await settle()
-}, 30_000)
+}, 120_000)
 beforeEach(() => {
   node.lies = {}
   rmSync(path, { force: true, recursive: true })
@@ -94,7 +94,7 @@ test('the second reading asks for nothing, and a later one for the new transacti
   const third = await counted()
   expect([third.kept, third.read, third.transactions]).toEqual([6, 2, 2])
   await expectWhole(third)
-}, 20_000)
+}, 120_000)
 
 test('a history that lacks a transaction of its newest slots still gets it', async () => {
   await counted()
@@ -110,7 +110,7 @@ test('a history that lacks a transaction of its newest slots still gets it', asy
   new Archive(path, of()).extend(transactions, newest!.slot + LISTED_AGAIN_SLOTS)
   const edge = await counted()
   expect([edge.read, edge.kept]).toEqual([0, transactions.length])
-}, 20_000)
+}, 120_000)
 
 /** Writes what a chain's archive holds, changed, into a folder. @param through by default the end of the chain's archive */
 async function archived(
@@ -151,7 +151,7 @@ test("another's archive replaces all reading before its end, and is not changed"
   expect([later.kept, later.read]).toEqual([kept, read + 1])
   await expectWhole(later)
   expect((await Archive.load(shorter, of())).transactions).toEqual(first)
-}, 30_000)
+}, 120_000)
 
 test('an archive that omits or misstates something is rejected with what is missing', async () => {
   const edge = { through_slot: 2 ** 40 }
@@ -169,7 +169,7 @@ test('an archive that omits or misstates something is rejected with what is miss
     expect(failure.message).toContain('without --archive everything is read from the node')
   }
   expect(await failureOf(reading(join(folder.dir, 'nothing')))).toBeInstanceOf(ArchiveRejected)
-}, 30_000)
+}, 120_000)
 
 test('a node that has pruned its history is named for what it lacks, and an archive makes up for it', async () => {
   const archive = await archived((all) => all)
@@ -180,7 +180,7 @@ test('a node that has pruned its history is named for what it lacks, and an arch
   expect(pruned).toBeInstanceOf(HistoryIncomplete)
   expect(pruned.message).toMatch(/lacks (leaf 0|settlement batch 1)/)
   expect((await reading(archive)).read).toBe(0)
-}, 30_000)
+}, 120_000)
 
 test('transactions that name the tree account alone are listed and never read', async () => {
   const { tree } = vaultAddresses(programBytes(site.program_id))
@@ -196,7 +196,7 @@ test('transactions that name the tree account alone are listed and never read', 
   site.chain.advance(40)
   const again = await counted()
   expect([again.read, again.transactions]).toEqual([0, 0])
-}, 30_000)
+}, 120_000)
 
 test('two nodes: either makes up for what the other lacks, and their contradictions are noticed', async () => {
   const both = () => openChainReader(`${node.url},${site.chain.url}`)
@@ -223,7 +223,7 @@ test('two nodes: either makes up for what the other lacks, and their contradicti
   expect((await failureOf(read())).name).toMatch(/NodesDisagree|ProofUnavailable/)
   node.lies = { getGenesisHash: () => site.program_id }
   expect(await failureOf(read())).toBeInstanceOf(NodesDisagree)
-}, 30_000)
+}, 120_000)
 async function expectWholeTruth(answer: CurrentHistory): Promise<void> {
   node.lies = {}
   await expectWhole(answer)
@@ -263,7 +263,7 @@ test('a memo that an archive or a node misstates is found out in the batches of 
   const lied = { ...current, batches: new Map([...current.batches, [last, told]]) }
   node.lies = {}
   expect(await failureOf(confirmBatches(both, site.program_id, lied, of_both))).toBeInstanceOf(NodesDisagree)
-}, 30_000)
+}, 120_000)
 /** With another memo behind a commitment. */
 function rememoed(one: ArchivedTransaction, commitment: Uint8Array): ArchivedTransaction {
   const data = one.data.map((bytes) => {
@@ -333,4 +333,4 @@ test('a node that lacks the old transactions, and for a moment the newest, takes
   const whole = await read()
   node.lies = {}
   await expectWhole(whole)
-}, 20_000)
+}, 120_000)

@@ -256,7 +256,7 @@ test('the command tells an honest node from one that lies or forgets', async () 
   const lying = await command(...where, '--json')
   expect(lying.code).toBe(1)
   expect(JSON.parse(lying.out)).toMatchObject({ verdict: 'differs', spent_log: { faults: [] } })
-}, 30_000)
+}, 120_000)
 
 test('the command says what it lacks', async () => {
   expect((await command('--rpc', node.url)).code).toBe(64)
@@ -264,4 +264,4 @@ test('the command says what it lacks', async () => {
   node.lies = {}
   const elsewhere = await command('--rpc', node.url, '--program', USDC)
   expect(elsewhere).toMatchObject({ code: 3, error: expect.stringContaining('is not on the chain') })
-}, 30_000)
+}, 120_000)

@@ -110,7 +110,7 @@ test('a wallet recovered from its seed has exactly the notes it had', async () =
   expect(followers.wallets.map(notesOf)).toEqual(whole)
   const origins = wallets.flatMap(({ state }) => state.notes.map(({ origin }) => origin))
   expect(new Set(origins).size).toBeGreaterThan(1)
-}, 30_000)
+}, 120_000)
 
 test('an exit request shows its own note, its owner and a true path', async () => {
   const [wallet, other] = wallets as [Wallet, Wallet]
@@ -132,7 +132,7 @@ test('an exit request shows its own note, its owner and a true path', async () =
   const spent = wallet.state.notes.find(({ state }) => state === 'spent')!
   const to = { program_id, destination: destinationOf(spent), proofs }
   expect(await refusalOf(requestExit(chain, wallet, spent, to))).toBe('spent')
-}, 30_000)
+}, 120_000)
 
 test('a request can freeze the vault only after its deadline', async () => {
   const [wallet] = wallets as [Wallet]
@@ -162,7 +162,7 @@ test('a request can freeze the vault only after its deadline', async () => {
   const second = unspent(wallet)[1]!
   expect(await refusalOf(requestExit(chain, wallet, second, { ...to, proofs: fresh }))).toBe('vault_frozen')
   proofs = fresh
-}, 30_000)
+}, 120_000)
 
 test('what the notes hold and the fees that were never issued are what the vault owes and has', async () => {
   for (const mint of [USDC, JTO]) {
@@ -173,4 +173,4 @@ test('what the notes hold and the fees that were never issued are what the vault
     expect([record.liabilities, record.queued]).toEqual([owned + fees, 0n])
     expect(await tokenBalance(chain, record.vault_token)).toBe(owned + fees)
   }
-}, 30_000)
+}, 120_000)

@@ -27,7 +27,7 @@ beforeAll(async () => {
   trader = await WalletTrader.open(site, 'ada')
   const notes = await trader.deposit(USDC, 0, 150_000_000n, 7_000_000n)
   ;[paid, unpayable] = notes as [WalletNote, WalletNote]
-}, 30_000)
+}, 120_000)
 afterAll(() => site.remove())
 
 /** Requests, and resolves once the payout has left the queue and the venue has returned the bond. */
@@ -55,7 +55,7 @@ test('a note that backs a live order leaves: the order is cancelled, the whole n
   expect(order).toMatchObject({ status: 'cancelled', reason: 'note_exited' })
   expect(wallet.order(placed.order_id)?.open).toBe(false)
   expect(paid.state).toBe('pending')
-}, 30_000)
+}, 120_000)
 
 test('an exit to nowhere comes back as a note that recovery finds', async () => {
   const { chain, wallet, program_id } = trader
@@ -74,7 +74,7 @@ test('an exit to nowhere comes back as a note that recovery finds', async () => 
   expect(recovered.balance(USDC)).toBe(7_000_000n)
   expect(recovered.counters(0).deposits).toBe(wallet.counters(0).deposits)
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)
 
 test('a deposit of a second copy of the seed takes the blinding of a refund: both notes are there, and both leave', async () => {
   const { chain, wallet, program_id } = trader
@@ -100,4 +100,4 @@ test('a deposit of a second copy of the seed takes the blinding of a refund: bot
   for (const one of alike) await left(one, account)
   expect(await tokenBalance(chain, account)).toBe(before + 4_000_000n + 9_000_000n)
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)

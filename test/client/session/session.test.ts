@@ -228,7 +228,7 @@ test('notes are merged for an order that none of them covers', async () => {
   expect(placed.status).toBe('accepted')
   await session.cancel(placed.id)
   await untilFree()
-}, 30_000)
+}, 120_000)
 
 test('a venue that was killed is verified anew, and the session goes on in its next epoch', async () => {
   const { epoch } = await asked.info()

@@ -149,7 +149,7 @@ test('tacit verify ends with 3 when the venue sends too much, breaks off or pack
   breaks = true
   expect((await verify()).code).toBe(3)
   breaks = false
-}, 20_000)
+}, 120_000)
 
 test('a packed body is never unpacked', async () => {
   answer = compressed

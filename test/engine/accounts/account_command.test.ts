@@ -104,7 +104,7 @@ describe('the account command', () => {
     ])
     const reopened = await account('resume', ...at(), '--account', id)
     expect([reopened.code, reopened.error]).toEqual([1, expect.stringContaining('record_invalid')])
-  }, 30_000)
+  }, 120_000)
 
   test('is refused for another venue, with another key, and for an account that is not there', async () => {
     const wrong = await account('drain', ...at('00'.repeat(32)))
@@ -118,7 +118,7 @@ describe('the account command', () => {
     expect((await account('drain', ...at())).printed).toContain('draining')
     expect(drained).toBe(1)
     expect((await account('metrics', ...at())).printed).toContain('tacit_journal_seq')
-  }, 30_000)
+  }, 120_000)
 
   test('writes a scrape token for its owner alone, which reads metrics and nothing else', async () => {
     const make = (...args: string[]) =>
@@ -133,7 +133,7 @@ describe('the account command', () => {
     for (const days of ['0', '401'])
       expect((await make('--out', 'other.token', '--days', days)).code).toBe(64)
     expect((await make('--out', 'scrape.token')).code).toBe(1)
-  }, 30_000)
+  }, 120_000)
 
   test('pauses, opens and retires an instrument, which cancels its orders and stays readable after a restart', async () => {
     const trader = await Trader.provisioned(open, 'maker')
@@ -169,7 +169,7 @@ describe('the account command', () => {
     open = await site.open()
     expect(shown()).toBe('closed')
     expect(await open.venue.order('maker', resting.order_id)).toMatchObject({ reason: 'instrument_closed' })
-  }, 30_000)
+  }, 120_000)
 
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
     const { printed } = await account('operator-keygen', '--out', 'twice.key')
@@ -182,5 +182,5 @@ describe('the account command', () => {
     expect((await account('suspend', ...at())).error).toContain('--account is missing')
     expect((await account('nonsense')).error).toContain('usage: bun run account')
     expect((await account()).code).toBe(64)
-  }, 30_000)
+  }, 120_000)
 })

@@ -46,7 +46,7 @@ describe('a login', () => {
     const { credential_id } = made.request
     site.set(revokeCredential(accountSeed('alice'), VENUE, { credential_id, version: 10 }))
     expect(await codeOf(() => accounts.login(made.login))).toBe('credentials_invalid')
-  }, 30_000)
+  }, 120_000)
 
   test('with an unknown key, a wrong secret or a wrong passphrase is credentials_invalid, and no event', async () => {
     const before = world.events.length

@@ -21,7 +21,7 @@ beforeAll(async () => {
   }
   alice = traderOf('alice')
   bob = traderOf('bob')
-}, 30_000)
+}, 120_000)
 afterAll(() => site.remove())
 
 function traderOf(account_id: string): Trader {
@@ -82,7 +82,7 @@ test('a trade goes from deposits to finalized fills on the chain', async () => {
   expect(settlement).toMatchObject({ epoch: 1 })
   expect(tree.leaf_count).toBeGreaterThanOrEqual(2)
   expect(await site.venue.settlementBatch(1)).toMatchObject({ stage: 'finalized' })
-}, 30_000)
+}, 120_000)
 
 test('a withdrawal reaches a token account', async () => {
   // Two deposits, then proceeds and change of both sides.
@@ -94,7 +94,7 @@ test('a withdrawal reaches a token account', async () => {
   const accepted = await site.venue.withdraw('alice', request)
   await event('alice', ({ kind }) => kind === 'withdrawal.paid')
   expect((await site.venue.withdrawal('alice', accepted.withdrawal_id)).status).toBe('paid')
-}, 30_000)
+}, 120_000)
 
 test('after a restart the venue opens the next epoch and goes on', async () => {
   const { items: before } = await site.venue.events('alice', { after: 0, limit: 500 })
@@ -108,4 +108,4 @@ test('after a restart the venue opens the next epoch and goes on', async () => {
   const { items } = await site.venue.events('alice', { after: 0, limit: 500 })
   expect(items.slice(0, before.length)).toEqual(before)
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)

@@ -81,7 +81,7 @@ test("the dead process's epoch is confirmed and not final: the next start waits 
   open.push(venue)
   expect(venue.identity().epoch).toBe(2)
   expect(venue.status()).toMatchObject({ ready: true, matching: 'running' })
-}, 20_000)
+}, 120_000)
 
 test("the dead process's epoch lands between the next one's signature and its landing: the same", async () => {
   const { folder, wire } = await diesSending(join(site.dir, 'first'), 'killed')
@@ -98,7 +98,7 @@ test("the dead process's epoch lands between the next one's signature and its la
   open.push(venue)
   expect(venue.identity().epoch).toBe(2)
   expect(venue.status()).toMatchObject({ ready: true })
-}, 20_000)
+}, 120_000)
 
 test("the dead process's epoch never lands: the next start takes it", async () => {
   const { folder } = await diesSending(join(site.dir, 'first'), 'killed')
@@ -106,7 +106,7 @@ test("the dead process's epoch never lands: the next start takes it", async () =
   const venue = await site.openVenue(folder)
   open.push(venue)
   expect(venue.identity().epoch).toBe(1)
-}, 20_000)
+}, 120_000)
 
 test('an epoch that the journal never intended is waited for too, and then means forked', async () => {
   const first = await site.openVenue(join(site.dir, 'first'))
@@ -120,7 +120,7 @@ test('an epoch that the journal never intended is waited for too, and then means
   open.push(venue)
   await waitFor(() => venue.status().matching === 'stopped')
   expect(venue.status().reasons.join()).toMatch(/another instance|ahead of this journal/)
-}, 20_000)
+}, 120_000)
 
 test('a position that lands while the epoch is sent shows that the journal is not the newest', async () => {
   await site.openVenue(join(site.dir, 'first'))

@@ -13,7 +13,7 @@ import type { Deposit, Trader } from '../../kit/venue/trader'
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open(), 30_000)
+beforeAll(() => world.open(), 120_000)
 afterAll(() => site.remove())
 
 /** The same key, signing for the venue that runs now. */
@@ -97,4 +97,4 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   await site.openVenue(restored, { restore_from_chain: true })
   expect(site.venue.identity()).toMatchObject({ generation: 1, epoch: 3 })
   expect(site.fatal).toEqual([])
-}, 30_000)
+}, 120_000)

@@ -16,7 +16,7 @@ let world: EmbeddedTrading
 beforeEach(async () => {
   world = new EmbeddedTrading()
   await world.open()
-}, 30_000)
+}, 120_000)
 afterEach(() => world.site.remove())
 
 const PARTS = ['journal', 'snapshots', 'history', 'facts', 'trees']
@@ -78,7 +78,7 @@ test('a folder older than the last anchor refuses to trade; the newest one put b
   await trading(site.venue)
   expect(await site.venue.order('alice', order_id)).toMatchObject({ status: 'filled' })
   await solvent()
-}, 30_000)
+}, 120_000)
 
 test('while no commit lands an older folder trades, and a receipt proves what it lost', async () => {
   const { site } = world
@@ -114,7 +114,7 @@ test('while no commit lands an older folder trades, and a receipt proves what it
   expect(journal_seq).toBeLessThan(seq)
   await solvent()
   await rpc.stop()
-}, 30_000)
+}, 120_000)
 
 test('a clone of a journal that the venue has left behind cannot open an epoch', async () => {
   const { site } = world
@@ -128,7 +128,7 @@ test('a clone of a journal that the venue has left behind cannot open an epoch',
   expect((await port.readConfig()).epoch).toBe(1)
   expect(running.status()).toMatchObject({ ready: true, matching: 'running' })
   site.venue = running
-}, 30_000)
+}, 120_000)
 
 test('a clone that opens the next epoch fences the venue it was copied from, and neither loses funds', async () => {
   const { site } = world
@@ -160,4 +160,4 @@ test('a clone that opens the next epoch fences the venue it was copied from, and
   await solvent()
   await clone.close()
   await rpc.stop()
-}, 30_000)
+}, 120_000)

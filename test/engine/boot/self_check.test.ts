@@ -7,7 +7,7 @@ let world: EmbeddedTrading
 beforeEach(async () => {
   world = new EmbeddedTrading()
   await world.open()
-}, 30_000)
+}, 120_000)
 afterEach(() => world.site.remove())
 
 test('reasons of the self-check bar the epoch and fence no instance; without them the next boot opens it', async () => {

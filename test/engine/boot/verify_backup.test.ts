@@ -11,7 +11,7 @@ import { isAtRest } from '../../kit/venue/is_at_rest'
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open(), 30_000)
+beforeAll(() => world.open(), 120_000)
 afterAll(() => site.remove())
 
 function backup(name: string): string {
@@ -48,4 +48,4 @@ test('the newest backup may trade, by journal and snapshot alike; an older one i
   expect(verdict.seq).toBeGreaterThanOrEqual(journal_seq)
   expect(content(newest)).toEqual(before)
   expect((await judged(old)).fault).toBe('rolled_back')
-}, 30_000)
+}, 120_000)

@@ -41,7 +41,7 @@ async function close(): Promise<void> {
   await journal.close()
   rmSync(dir, { recursive: true })
 }
-beforeEach(() => open(4), 30_000)
+beforeEach(() => open(4), 120_000)
 afterEach(close)
 
 /** The close of another batch; its group is the newest of the journal. */
@@ -203,7 +203,7 @@ test('a batch that nobody can decide makes the venue not ready while its lease i
   await deciding
   expect(world.port.health().reasons).not.toContain('commit_undecided')
   await endpoint.stop()
-}, 30_000)
+}, 120_000)
 
 test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
   await close()

@@ -96,7 +96,7 @@ test('a refusal lands while batch after batch makes the present root of the spen
   await trading
   expect(world.sink.halts).toEqual([])
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test.each([
   ['no proof', undefined],
@@ -158,7 +158,7 @@ test('half of the bound of the engine is reported at most, the rest waits', asyn
   expect(world.sink.exits).toHaveLength(most)
   await world.close()
   await endpoint.stop()
-}, 30_000)
+}, 120_000)
 
 test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
   const world = await VaultWorld.open()
@@ -208,7 +208,7 @@ test('an exit that is not served in time makes the venue not ready, until a batc
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   expect(world.outbox.stageOf(1)).toBe('finalized')
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
   const world = await VaultWorld.open()
@@ -243,7 +243,7 @@ test('attempts to close a request that goes on to be shown are spaced twice as f
   expect(world.sink.halts).toEqual([])
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('a pause that is not final yet already settles nothing', async () => {
   const world = await VaultWorld.open()
@@ -272,7 +272,7 @@ test('a pause that is not final yet already settles nothing', async () => {
   expect(world.sink.halts.filter((reason) => reason !== 'vault_paused')).toEqual([])
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('a pause is told once, settles nothing, and batches go on after it', async () => {
   const world = await VaultWorld.open()

@@ -10,7 +10,7 @@ import type { Deposit } from '../../kit/venue/trader'
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open(), 30_000)
+beforeAll(() => world.open(), 120_000)
 afterAll(() => site.remove())
 
 /** In a token account. */

@@ -75,7 +75,7 @@ test('an entry is shown open long after it was paid', async () => {
   await pay()
   await passSlots(40)
   expect(await outcome()).toBe('paid')
-}, 20_000)
+}, 120_000)
 
 test('an entry is shown closed long before it was paid', async () => {
   const { pay, lie, passSlots, outcome } = await queued()
@@ -84,4 +84,4 @@ test('an entry is shown closed long before it was paid', async () => {
   await pay()
   await passSlots(3)
   expect(await outcome()).toBe('paid')
-}, 20_000)
+}, 120_000)

@@ -125,7 +125,7 @@ describe('one lying of three', () => {
       await world.sink.until(() => world.sink.told.length === 2)
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 
   test('a missing deposit: it counts all the same', async () => {
     await withLiar(3, async (world, liar) => {
@@ -137,7 +137,7 @@ describe('one lying of three', () => {
       await until(() => alarmed(world, liar))
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 
   test('a hidden exit: it counts, at both levels', async () => {
     await withLiar(3, async (world, liar) => {
@@ -148,7 +148,7 @@ describe('one lying of three', () => {
       expect(liar.lied).toBeLessThan(LIES_MAX)
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 
   test('an invented exit: the engine is asked whether it holds the note, and nothing else happens', async () => {
     await withLiar(3, async (world, liar) => {
@@ -161,7 +161,7 @@ describe('one lying of three', () => {
       expect(world.sink.exits).toEqual([])
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 
   test('an exit with another destination, shown first, is replaced by what the quorum shows', async () => {
     const world = await VaultWorld.open()
@@ -181,7 +181,7 @@ describe('one lying of three', () => {
     expect(toHex(world.sink.exits[2]!.destination)).toBe(toHex(destination))
     await world.close()
     await Promise.all([liar.stop(), slow.stop()])
-  }, 30_000)
+  }, 120_000)
 
   test('silence: nothing changes but the alarm, and a provider that hangs holds nothing up', async () => {
     await withLiar(3, async (world, liar) => {
@@ -198,7 +198,7 @@ describe('one lying of three', () => {
       liar.hanging = false
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 })
 
 describe('one lying of two', () => {
@@ -251,7 +251,7 @@ describe('one lying of two', () => {
       await world.sink.until(() => world.sink.told.length === 2)
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 
   test('a hidden exit freezes its note; it is packed only with the truth', async () => {
     await withLiar(2, async (world, liar) => {
@@ -265,7 +265,7 @@ describe('one lying of two', () => {
       expect(world.sink.exits[1]!.stage).toBe('finalized')
       await expectRecovered(world, liar)
     })
-  }, 30_000)
+  }, 120_000)
 })
 
 describe('the only provider lies', () => {
@@ -331,7 +331,7 @@ describe('the only provider lies', () => {
       expect(heights).toEqual([])
       expect(world.outbox.signings).toHaveLength(1)
     })
-  }, 30_000)
+  }, 120_000)
 
   test.each([
     ['a budget error', { InstructionError: [0, 'ComputationalBudgetExceeded'] }, 'transaction_failing'],
@@ -389,7 +389,7 @@ test('the config that a boot reads is one that a quorum shows', async () => {
     const two = await readDeployment([liar.url, honest], world.program).catch((error: Error) => error.message)
     expect(two).toContain('do not agree')
   })
-}, 30_000)
+}, 120_000)
 
 test('a batch that was declared rejected and shows as landed lifts the halt', async () => {
   await withLiar(1, async (world, liar) => {
@@ -401,7 +401,7 @@ test('a batch that was declared rejected and shows as landed lifts the halt', as
     await world.sink.until(() => !world.sink.standing.has('program_error'))
     await expectRecovered(world, liar)
   })
-}, 30_000)
+}, 120_000)
 
 test('an anchor is sent although the only provider shows a position far ahead', async () => {
   await withLiar(1, async (world, liar) => {
@@ -411,7 +411,7 @@ test('an anchor is sent although the only provider shows a position far ahead', 
     const honest = await readDeployment([world.chain.url], world.program)
     expect(honest.config.journal_seq).toBe(seq)
   })
-}, 30_000)
+}, 120_000)
 
 test('a provider that drops what it is sent holds nothing up while a send-only endpoint takes it', async () => {
   const world = await VaultWorld.open()
@@ -423,7 +423,7 @@ test('a provider that drops what it is sent holds nothing up while a send-only e
   await expectLandedOnce(world, 2)
   await world.close()
   await liar.stop()
-}, 30_000)
+}, 120_000)
 
 test('a pause that ends while the liar shows another state is lifted by the quorum', async () => {
   await withLiar(3, async (world, liar) => {
@@ -438,4 +438,4 @@ test('a pause that ends while the liar shows another state is lifted by the quor
     await world.sink.until(() => !world.sink.standing.has('vault_paused'))
     await expectRecovered(world, liar)
   })
-}, 30_000)
+}, 120_000)

@@ -30,7 +30,7 @@ beforeEach(async () => {
     if (dropped.has(name)) in_vain.add(name)
     else enqueue(decoded)
   }
-}, 30_000)
+}, 120_000)
 afterEach(() => site.remove())
 
 const status = () => site.venue.status()

@@ -119,7 +119,7 @@ test('destinations of up to 1 KiB share a transaction, larger and missing ones h
   expect(histories).toBe(0)
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('payments that ended make room for others: more than may be in flight at a time all end', async () => {
   const world = await opened()
@@ -207,7 +207,7 @@ test('a payout that does not end makes the status say so, until it ends', async 
   await world.outbox.until(() => ended(world, 1))
   expect(world.port.health().reasons).not.toContain('payout_overdue')
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('the queue grows when less than a third of its places is free, and every payout ends', async () => {
   const world = await opened()
@@ -280,4 +280,4 @@ test('strangers that name the queue in many transactions cost no reading of them
   expect(reads).toBeLessThan(50)
   await world.close()
   await endpoint.stop()
-}, 30_000)
+}, 120_000)

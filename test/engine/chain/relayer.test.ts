@@ -194,7 +194,7 @@ test('an idle relayer waits for the next payload and for no other', async () => 
   await idle(2)
   expect([...waited]).toEqual([1, 2])
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('nothing is sent before the journal has it', async () => {
   const world = await VaultWorld.open()

@@ -58,7 +58,7 @@ test('a full pipeline lands in one slot, in order, each batch signed once', asyn
   expect(signedIds(world)).toEqual(upTo(FULL + 1))
   await expectLandedOnce(world, FULL + 1)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('without a kept state to cite only the next batch is signed, and none fails', async () => {
   const world = await VaultWorld.open()
@@ -76,7 +76,7 @@ test('without a kept state to cite only the next batch is signed, and none fails
   expect(signedIds(world)).toEqual([1, 2, 3])
   await expectLandedOnce(world, 3)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('behind a lost batch all fail once; it is sent again at once and they follow in its wake, not one by one', async () => {
   const world = await stalledWorld()
@@ -101,7 +101,7 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
   expect(world.sink.halts).toEqual([])
   await expectLandedOnce(world, FULL)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('a lost batch is sent again once a later one failed, before the next rebroadcast is due', async () => {
   const world = await stalledWorld()
@@ -121,7 +121,7 @@ test('a lost batch is sent again once a later one failed, before the next rebroa
   await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
   await expectLandedOnce(world, 3)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('a fork in the middle of a pipeline: the same bytes land again, in order', async () => {
   const world = await stalledWorld(40)
@@ -140,7 +140,7 @@ test('a fork in the middle of a pipeline: the same bytes land again, in order', 
   expect(signedIds(world)).toEqual(upTo(FULL))
   await expectLandedOnce(world, FULL)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test.each([false, true])(
   'a restart in the middle of a pipeline, in the same epoch: %p',
@@ -195,7 +195,7 @@ test('batches behind one whose transaction no provider serves yet are not report
   await expectLandedOnce(world, FULL)
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('a batch with payouts goes ahead like any other, and its payout is paid once', async () => {
   const world = await stalledWorld()
@@ -218,4 +218,4 @@ test('a batch with payouts goes ahead like any other, and its payout is paid onc
   expect(world.outbox.payoutOf(1)!.outcome).toBe('paid')
   await expectLandedOnce(world, 3)
   await world.close()
-}, 20_000)
+}, 120_000)

@@ -9,7 +9,7 @@ const FINALIZED_DEPTH = 120
 
 const world = new EmbeddedTrading()
 const { site } = world
-beforeAll(() => world.open({}, FINALIZED_DEPTH), 30_000)
+beforeAll(() => world.open({}, FINALIZED_DEPTH), 120_000)
 afterAll(() => site.remove())
 
 /** Abandons the block of a transaction and all after it. */

@@ -43,4 +43,4 @@ test('a provider that takes requests and never answers holds up no question to t
   ended.resolve()
   pool.close()
   await Promise.all([silent, ...honest].map((one) => one.stop(true)))
-}, 30_000)
+}, 120_000)

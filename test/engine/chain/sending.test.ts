@@ -49,7 +49,7 @@ test('every transaction goes to every provider and to every send-only endpoint, 
   for (const { asked } of senders) expect(asked).toEqual(new Set(['sendTransaction']))
   await world.close()
   await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
-}, 20_000)
+}, 120_000)
 
 test('the first transaction asks the first provider alone for its blockhash', async () => {
   const world = await VaultWorld.open()
@@ -58,7 +58,7 @@ test('the first transaction asks the first provider alone for its blockhash', as
   expect(endpoints.map(({ asked }) => asked.has('getLatestBlockhash'))).toEqual([true, false])
   await world.close()
   await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
-}, 20_000)
+}, 120_000)
 
 test('the same bytes are sent again every four slots, no sooner', async () => {
   const world = await VaultWorld.open()
@@ -94,7 +94,7 @@ test('the same bytes are sent again every four slots, no sooner', async () => {
   expect(new Set(sent).size).toBe(1)
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 function priorityFeeOf(wire: Uint8Array): bigint {
   const { messageBytes } = getTransactionDecoder().decode(wire)
@@ -193,4 +193,4 @@ test('payments in one transaction pay the fee of the one that waits longest', as
   expect(fee).toBeGreaterThanOrEqual((1_000n * 20_000n) / BigInt(LIMITS.fee_growth_after_ms))
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)

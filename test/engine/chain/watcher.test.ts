@@ -51,7 +51,7 @@ test('leaves wait until the earlier ones are durable', async () => {
   await world.sink.until(() => world.sink.told.length === 2)
   expect(firsts).toEqual([0, 1])
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('after a restart the leaves go on where the journal ended', async () => {
   const world = await VaultWorld.open()
@@ -106,7 +106,7 @@ test('leaves that do not give the root on chain are passed on by no event', asyn
   expect(world.sink.told).toEqual([])
   await world.close()
   await liar.stop()
-}, 20_000)
+}, 120_000)
 
 test('a tree that differs from the chain stops settlement with root_mismatch', async () => {
   const world = await VaultWorld.open()
@@ -225,7 +225,7 @@ test('an epoch that this boot has opened already is not opened again', async () 
   })
   await port.close()
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('an opening whose provider falls silent is shown as unreachable, and goes on with it', async () => {
   const world = await VaultWorld.open()
@@ -244,7 +244,7 @@ test('an opening whose provider falls silent is shown as unreachable, and goes o
   expect(world.port.health().reasons).not.toContain('rpc_unreachable')
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('settled batches are read no further back than asked for', async () => {
   const world = await VaultWorld.open()
@@ -266,7 +266,7 @@ test('settled batches are read no further back than asked for', async () => {
   await port.close()
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('exits, the dearest read, wait for the slots between two looks', async () => {
   const world = await VaultWorld.open()
@@ -283,7 +283,7 @@ test('exits, the dearest read, wait for the slots between two looks', async () =
   expect(looks).toBeLessThanOrEqual(4)
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('loops whose reads fail report an unreachable chain until they succeed', async () => {
   const world = await VaultWorld.open()
@@ -294,7 +294,7 @@ test('loops whose reads fail report an unreachable chain until they succeed', as
   world.chain.faults.rpc = undefined
   while (isReported()) await Bun.sleep(1)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('a loop that fails is reported while others succeed', async () => {
   const world = await VaultWorld.open()
@@ -311,7 +311,7 @@ test('a loop that fails is reported while others succeed', async () => {
   world.chain.faults.rpc = undefined
   while (isReported()) await Bun.sleep(1)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
   let now_ms = 0
@@ -325,7 +325,7 @@ test('without a new slot for five seconds the chain counts as stalled, however s
   world.chain.stall(false)
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   await world.close()
-}, 20_000)
+}, 120_000)
 
 test('a batch on chain that the journal lacks means rolled_back, and every loop but slot view and lease ends', async () => {
   const world = await VaultWorld.open()
@@ -369,7 +369,7 @@ test('a batch on chain that the journal lacks means rolled_back, and every loop 
   await port.close()
   await world.close()
   await endpoint.stop()
-}, 20_000)
+}, 120_000)
 
 test('an anchored head is on chain, and an older one is no error', async () => {
   const world = await VaultWorld.open()

@@ -111,7 +111,7 @@ test("a list equals the journal's after the cache is dropped, and before it is",
     }),
     { numRuns: 30, verbose: true, examples: [[fill_before_order]] },
   )
-}, 30_000)
+}, 120_000)
 
 test('a kept order is refused to another account as before it was kept', async () => {
   await withFolder((dir) =>

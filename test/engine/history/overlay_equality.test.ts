@@ -95,7 +95,7 @@ test('what is written and what is not yet read the same, wherever the line betwe
     }),
     { numRuns: 8, verbose: true },
   )
-}, 30_000)
+}, 120_000)
 
 test('a page that the written fills just fill says that one more waits behind it', async () => {
   await withFolder(async (dir) => {

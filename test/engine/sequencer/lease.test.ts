@@ -137,7 +137,7 @@ test('a cancel that waits for its batch is no longer answered as pending once th
     await site.remove()
     site = new TestSite()
   }
-}, 30_000)
+}, 120_000)
 
 test('what a drain finds on its way to the disk is not released without a lease', async () => {
   const { open, alice } = await trading()
@@ -166,7 +166,7 @@ test('what a drain finds on its way to the disk is not released without a lease'
   site.later_ms += LIMITS.outcome_unknown_after_ms
   expect((await answer!).code).toBe('outcome_unknown')
   await drained
-}, 30_000)
+}, 120_000)
 
 test('a new epoch serves when the lease of the one before is over, and at once when that was released', async () => {
   const lease_ms = 400

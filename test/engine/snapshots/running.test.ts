@@ -126,7 +126,7 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
-}, 20_000)
+}, 120_000)
 
 /** What a host does to a part while the venue is stopped. */
 const HOSTILE = {
@@ -167,7 +167,7 @@ for (const [name, spoil] of Object.entries(HOSTILE))
     const third = await site.open()
     expect(third.engine.loaded.snapshot).toBeDefined()
     expect(third.engine.loaded.stores.indexOf('leaves', leaf)).toBe(0)
-  }, 20_000)
+  }, 120_000)
 
 test('stores as they were before the newest snapshot count with the older one, and the replay adds the rest', async () => {
   const first = await site.open()
@@ -189,7 +189,7 @@ test('stores as they were before the newest snapshot count with the older one, a
   expect(engine.loaded.stores.covered).toEqual(rows)
   for (let number = 0; number < rows.finals; number++)
     expect(engine.loaded.stores.indexOf('finals', engine.state.finals.rows.at(number))).toBe(number)
-}, 20_000)
+}, 120_000)
 
 /** The newest snapshot, and a copy of its stores. */
 async function kept({ engine, config }: TestVenue) {
@@ -223,7 +223,7 @@ for (const [name, spoil] of Object.entries(SPOILED_BLOCKS))
     expect(second.engine.loaded.snapshot).toBeUndefined()
     expect((await second.venue.place('alice', request)).order_id).toBe(request.order_id)
     expect(second.fatal).toEqual([])
-  }, 20_000)
+  }, 120_000)
 
 test('a block that no lookup reads is noticed by a later snapshot and by the check of a backup', async () => {
   const first = await site.open()
@@ -251,7 +251,7 @@ test('a block that no lookup reads is noticed by a later snapshot and by the che
   const { engine } = await site.open()
   expect(engine.loaded.snapshot).toBeUndefined()
   expect(engine.loaded.stores.covered.finals).toBeGreaterThan(0)
-}, 20_000)
+}, 120_000)
 
 async function expectFailed(promise: Promise<unknown>): Promise<void> {
   const outcome = await promise.then(
@@ -284,7 +284,7 @@ test('without the stores, and with a journal that begins later, the start is ref
   )
   expect(error).toBeInstanceOf(StoreDamaged)
   expect(error!.message).toContain('from a backup')
-}, 20_000)
+}, 120_000)
 
 test('files that no snapshot names go at a start, but not while the chain contradicts the journal', async () => {
   const first = await site.open()
@@ -308,7 +308,7 @@ test('files that no snapshot names go at a start, but not while the chain contra
     loaded.facts.close()
     loaded.stores.close()
   }
-}, 20_000)
+}, 120_000)
 
 test('journal within the retention stays', async () => {
   const open = await site.open()
@@ -320,7 +320,7 @@ test('journal within the retention stays', async () => {
     await open.engine.snapshotting.now()
   }
   expect(open.engine.loaded.journal.firstSeq()).toBe(1)
-}, 20_000)
+}, 120_000)
 
 /** Records of an account with a long name are the cheapest way to more than one segment of two MiB. */
 async function fillSegment(open: TestVenue, trader: Trader, deposit: ReturnType<Trader['deposit']>) {

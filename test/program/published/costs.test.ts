@@ -18,7 +18,7 @@ const published = (heading: string): string[] => {
 
 test('compute units and bytes of every instruction', () => {
   expect(instructionUnits()).toEqual(published('Compute units and bytes'))
-}, 30_000)
+}, 120_000)
 
 test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {
   const costs = await settlementCosts()
@@ -28,4 +28,4 @@ test('costs of what settles, full and alone; an order of a full batch stays with
   expect(full!.lamports / full!.count).toBeLessThanOrEqual(395)
   expect(full!.units / full!.count).toBeLessThanOrEqual(3_700)
   expect(Math.max(...costs.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096)
-}, 30_000)
+}, 120_000)

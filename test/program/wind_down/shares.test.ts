@@ -278,7 +278,7 @@ test('a payout that is refunded after the freeze keeps its rank: its note is cla
     expect(down.vault.balance(down.vault.vault_token)).toBe(0n)
     expect(down.chain.mintRecord(down.vault.mint)).toMatchObject({ liabilities: 0n, queued: 0n })
   }
-}, 20_000)
+}, 120_000)
 
 test('a refund note after the freeze is in no batch, whatever the signer listed before', () => {
   const down = new WindDown()
