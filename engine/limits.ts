@@ -182,6 +182,8 @@ export const LIMITS = {
   reads_characters_max: 16 * 1024 * 1024,
   /** Characters of the cache of public facts. */
   facts_characters_max: 1024 * 1024,
+  /** Public facts that wait for space on a full disk. */
+  facts_waiting_max: 100_000,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
   /** Time between two measurements of the trees' growth. */

@@ -156,7 +156,7 @@ function clockOf({ chain, clock }: EnginePorts): ClockPort {
 }
 
 /** What watches and reads the files while the venue runs. */
-function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history }: Loaded) {
+function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history, facts }: Loaded) {
   const disk_gauge = new DiskGauge(data_dir)
   const scrub = new Scrub({
     journal_dir: join(data_dir, 'journal'),
@@ -166,7 +166,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
   const health = {
     isFull: () => disk_gauge.isFull(),
     isHistoryBroken: history.isBroken,
-    isHistoryStalled: history.isStalled,
+    isHistoryStalled: () => history.isStalled() || facts.isStalled(),
     damage: () => scrub.damaged,
   }
   return { disk_gauge, scrub, health, exporter: new Exporter() }

@@ -61,10 +61,10 @@ async function writeSnapshot(
   const bytes = encodeState(state)
   // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
   if (!(await flushed(loaded.history))) return undefined
-  loaded.facts.mark(point)
   const kept = engine.snapshotting.newest?.seq
   const { stores } = loaded
   try {
+    loaded.facts.mark(point)
     const catalogue_hash = stores.write(point.seq)
     const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
     return { seq: point.seq, state_hash, catalogue_hash, covered: stores.covered }

@@ -14,12 +14,12 @@ import {
   renameSync,
   rmSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { concatBytes, utf8 } from '../../protocol/bytes'
 import { blob, fixed, list, struct, text, uint } from '../../protocol/codec'
 import { type LevelParts, NODE_BYTES, PART_BYTES, TreeLevel } from '../../protocol/notes/merkle_tree'
+import { isFull, writeWhole } from '../journal/disk'
 import { LIMITS } from '../limits'
 import { type Trees, treesOf } from './trees'
 
@@ -39,10 +39,15 @@ export class TreesDamaged extends Error {
 /** What makes the saved edge wrong. */
 type Spoiled = { reopened: () => void; damaged: () => void }
 
-/** The parts of one level: the last one in memory, the others in a file, each behind a tag that covers its place. */
+/**
+ * The parts of one level: the last one in memory, the others in a file, each behind a tag that covers its place. A full part
+ * that a full disk does not take stays in memory until it does: a tree is never changed by half.
+ */
 class FileParts implements LevelParts {
   private readonly fd: number
   private readonly cached = new Map<number, Uint8Array>()
+  /** In ascending order; few, as a full disk refuses orders. */
+  private readonly unwritten = new Map<number, Uint8Array>()
 
   constructor(
     path: string,
@@ -61,6 +66,8 @@ class FileParts implements LevelParts {
 
   at(part: number): Uint8Array {
     if (part === this.last_part) return this.last
+    const waiting = this.unwritten.get(part)
+    if (waiting !== undefined) return waiting
     const bytes = this.cached.get(part) ?? this.read(part)
     this.cached.delete(part)
     this.cached.set(part, bytes)
@@ -69,7 +76,10 @@ class FileParts implements LevelParts {
   }
 
   open(part: number): void {
-    if (part > 0) this.write()
+    if (part > 0) {
+      this.unwritten.set(this.last_part, this.last)
+      this.write()
+    }
     this.last = new Uint8Array(PART_BYTES)
     this.last_part = part
   }
@@ -79,11 +89,16 @@ class FileParts implements LevelParts {
     this.last = part < 0 ? new Uint8Array(PART_BYTES) : this.at(part).slice()
     this.last_part = Math.max(0, part)
     this.cached.clear()
+    for (const later of [...this.unwritten.keys()]) if (later >= this.last_part) this.unwritten.delete(later)
     this.spoiled.reopened()
   }
 
-  sync(): void {
+  /** False while the disk is too full for a part. */
+  sync(): boolean {
+    this.write()
+    if (this.unwritten.size > 0) return false
     fsyncSync(this.fd)
+    return true
   }
 
   close(): void {
@@ -91,9 +106,16 @@ class FileParts implements LevelParts {
   }
 
   private write(): void {
-    const record = concatBytes(this.last, this.tagOf(this.last_part, this.last))
-    for (let at = 0; at < RECORD_BYTES; )
-      at += writeSync(this.fd, record, at, RECORD_BYTES - at, this.last_part * RECORD_BYTES + at)
+    for (const [part, bytes] of [...this.unwritten]) {
+      const record = concatBytes(bytes, this.tagOf(part, bytes))
+      try {
+        writeWhole(this.fd, record, RECORD_BYTES, part * RECORD_BYTES)
+      } catch (error) {
+        if (!isFull(error)) throw error
+        return
+      }
+      this.unwritten.delete(part)
+    }
   }
 
   private read(part: number): Uint8Array {
@@ -131,10 +153,9 @@ export class TreeFiles {
     this.trees = this.openTrees(new Map())
   }
 
-  /** Makes the present trees those of the next start, unless a file is damaged. */
+  /** Makes the present trees those of the next start, unless a file is damaged or the disk full: it is fed the rest then. */
   save(): void {
-    if (this.damaged) return
-    for (const { parts } of this.levels) parts.sync()
+    if (this.damaged || !this.levels.every(({ parts }) => parts.sync())) return
     const levels = this.levels.map(({ tree, height, level, parts }) => {
       const last = Math.max(0, Math.ceil(level.length / PART_NODES) - 1)
       const bytes = parts.at(last).subarray(0, (level.length - last * PART_NODES) * NODE_BYTES)
@@ -142,7 +163,14 @@ export class TreeFiles {
     })
     const edge = EDGE.encode({ levels })
     const path = join(this.dir, EDGE_NAME)
-    writeFileSync(`${path}.new`, SEALED.encode({ tag: this.tag(edge), edge }), { mode: 0o600 })
+    try {
+      // Synced before it takes the place of the one before: after a power loss one of them is there.
+      writeFileSync(`${path}.new`, SEALED.encode({ tag: this.tag(edge), edge }), { mode: 0o600, flush: true })
+    } catch (error) {
+      rmSync(`${path}.new`, { force: true })
+      if (!isFull(error)) throw error
+      return
+    }
     renameSync(`${path}.new`, path)
   }
 

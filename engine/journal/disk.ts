@@ -75,3 +75,8 @@ export async function writeFileWhole(
     done += bytesWritten
   }
 }
+
+/** Whether a call failed for lack of space, which may come back. */
+export function isFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+}

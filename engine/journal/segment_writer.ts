@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import type { GroupAuthor } from './contract'
-import { disk, writeFileWhole, writeWhole } from './disk'
+import { disk, isFull, writeFileWhole, writeWhole } from './disk'
 import { FRAME_HEADER_BYTES, frameBytes, sealFrame } from './frame'
 import { SPARE_NAME, segmentName, syncFolder, UNFINISHED_SPARE_NAME } from './segment_files'
 import {
@@ -93,10 +93,6 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
       await making?.catch(() => undefined)
     },
   }
-}
-
-function isFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
 }
 
 type WriterOptions = {

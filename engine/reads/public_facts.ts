@@ -5,6 +5,8 @@ import { toHex } from '../../protocol/bytes'
 import type { ChainPoint, JournalSeq } from '../../protocol/units'
 import type { SettlementBatchStage, Transparency } from '../../protocol/wire/trading'
 import type { Command, Settings } from '../commands'
+import { isDiskError } from '../history/database'
+import { LIMITS } from '../limits'
 import type { AccountEventOut } from '../machine/state/outcome'
 import type { BatchStage } from '../ports'
 import { SealedRows } from './sealed_rows'
@@ -71,8 +73,11 @@ export class PublicFacts {
   readonly builds: Builds
   readonly statistics: Statistics
   private readonly rows: SealedRows
-  /** Facts of the group whose end is not known yet. */
-  private readonly unsealed: (() => void)[] = []
+  /** Facts of the group whose end is not known yet, and before them those that a full disk did not take. */
+  private unsealed: (() => void)[] = []
+
+  /** The disk takes no facts at present. */
+  private stalled = false
 
   /** @param dir folder, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
@@ -133,25 +138,38 @@ export class PublicFacts {
     })
   }
 
-  /** Ends a journal group: stores its facts, which belong to the journal with this head and to no other. */
+  /**
+   * Ends a journal group: stores its facts, which belong to the journal with this head and to no other. Those that a full disk
+   * does not take are stored with later ones.
+   * @throws Error when more than `facts_waiting_max` wait
+   */
   seal(point: ChainPoint): void {
     if (this.unsealed.length === 0) return
-    const facts = this.unsealed.splice(0)
-    this.rows.together(() => {
-      for (const write of facts) write()
-      this.setPoint(point)
-    })
+    try {
+      this.store(point)
+    } catch (error) {
+      if (!isDiskError(error) || this.unsealed.length > LIMITS.facts_waiting_max) throw error
+      this.stalled = true
+    }
   }
 
-  /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. */
+  /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. @throws SQLiteError when the disk is full */
   mark(point: ChainPoint): void {
-    this.setPoint(point)
+    this.store(point)
     this.rows.sync()
   }
 
-  private setPoint({ seq, head }: ChainPoint): void {
-    this.rows.set('point', { seq, head: toHex(head) })
+  private store({ seq, head }: ChainPoint): void {
+    this.rows.together(() => {
+      for (const write of this.unsealed) write()
+      // Facts behind a point of the past are stored already: counted from there, they would count twice.
+      if (seq > this.watermark()) this.rows.set('point', { seq, head: toHex(head) })
+    })
+    this.unsealed = []
+    this.stalled = false
   }
+
+  isStalled = (): boolean => this.stalled
 
   private countBatch(command: Command): void {
     const batches = this.batches()

@@ -1,7 +1,7 @@
 /** Makes the next snapshot from the last one and the journal records since, and finds the segments it makes unneeded. */
 
 import type { ChainPoint } from '../../protocol/units'
-import type { JournalRecord } from '../journal/contract'
+import { JournalDamaged, type JournalRecord } from '../journal/contract'
 import { readRecords } from '../journal/frame'
 import { readSegments } from '../journal/read_segments'
 import { listSegments } from '../journal/segment_files'
@@ -82,12 +82,17 @@ export async function makeSnapshot(
   }
   replayer.end(point.seq)
   const covered = coverable(state)
-  stores.extend(state, covered)
-  const catalogue_hash = stores.write(point.seq)
-  stores.scrub()
-  stores.close()
-  const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
-  return { state_hash, catalogue_hash, covered }
+  try {
+    stores.extend(state, covered)
+    const catalogue_hash = stores.write(point.seq)
+    stores.scrub()
+    const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
+    stores.close()
+    return { state_hash, catalogue_hash, covered }
+  } catch (error) {
+    stores.discard()
+    throw error
+  }
 }
 
 /**
@@ -120,13 +125,18 @@ export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): n
   return before
 }
 
-/** Time of a segment's first record; infinite when the record is not known to be durable. */
+/** Time of a segment's first record; infinite when the record is not known to be durable, or is damaged. */
 function firstTime(
   where: { dir: string; key: Uint8Array },
   { seq }: SegmentHeader,
   point: SnapshotPoint,
 ): number {
   if (seq >= point.seq) return Number.POSITIVE_INFINITY
-  for (const [record] of durableRecords(where, seq + 1, [], point.seq)) return record!.unix_ms
+  try {
+    for (const [record] of durableRecords(where, seq + 1, [], point.seq)) return record!.unix_ms
+  } catch (error) {
+    // No snapshot needs this segment: the scrub names it, and it stays, as the only trace of what was there.
+    if (!(error instanceof JournalDamaged)) throw error
+  }
   return Number.POSITIVE_INFINITY
 }

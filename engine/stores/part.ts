@@ -62,6 +62,10 @@ export class Part {
     this.reader.close()
   }
 
+  get file(): string {
+    return fileName(this.row.name)
+  }
+
   get blocks(): number {
     return this.reader.blocks
   }

@@ -11,6 +11,7 @@ import {
   openSync,
   readSync,
   renameSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -46,13 +47,14 @@ export function blocksOf({ width, rows }: Section): number {
   return Math.ceil(rows / rowsPerBlock(width))
 }
 
-/** Writes sections one after the other and syncs the file; returns the number of rows of each. */
+/** Writes sections one after the other and syncs the file; returns the number of rows of each. After an error no file is left. */
 export function writePart(
   dir: string,
   { name, key }: { name: string; key: Uint8Array },
   sections: readonly { width: number; rows: Iterable<Uint8Array> }[],
 ): number[] {
-  const fd = openSync(join(dir, name), 'wx', 0o600)
+  const path = join(dir, name)
+  const fd = openSync(path, 'wx', 0o600)
   let number = 0
   const plain = new Uint8Array(PLAIN_BYTES)
   const flush = () => {
@@ -75,6 +77,10 @@ export function writePart(
     })
     fsyncSync(fd)
     return counts
+  } catch (error) {
+    // It holds space that a full disk lacks.
+    rmSync(path)
+    throw error
   } finally {
     closeSync(fd)
   }

@@ -36,6 +36,7 @@ const SALT_BYTES = 32
 const COLLECT_EVERY = 32_768
 const TAG_BYTES = 16
 const KEPT_NAME = /^(?:(\d{16})\.catalogue|([0-9a-f]{16})\.part)$/
+const UNFINISHED_NAME = 'catalogue.unfinished'
 const catalogueName = (seq: number): string => `${String(seq).padStart(16, '0')}.catalogue`
 
 export class Stores implements Past {
@@ -43,6 +44,8 @@ export class Stores implements Past {
   onDamage: (error: Error) => void = () => undefined
   /** Opened blocks, the one used last at the end. */
   private readonly blocks = new Map<string, Uint8Array>()
+  /** Names of the files that were written here. */
+  private readonly written = new Set<string>()
 
   private constructor(
     private readonly where: StoresAt,
@@ -128,6 +131,7 @@ export class Stores implements Past {
     }
     const { dir } = this.where
     const fresh = createPart(dir, { level: 0, ranges, rowsOf, entries: entries.sorted() })
+    this.made(fresh)
     this.parts = [...this.parts, fresh]
     this.reading(() => this.merge(state))
     syncFolder(dir)
@@ -148,6 +152,7 @@ export class Stores implements Past {
       const finals_first =
         last[0] === this.parts[0] ? outlivedBefore(last, state) : last[0]!.range('finals').first
       const merged = mergeParts(this.where.dir, last, finals_first)
+      this.made(merged)
       this.parts = [...this.parts.slice(0, -step), merged]
       for (const part of last) part.close()
     }
@@ -160,7 +165,8 @@ export class Stores implements Past {
     const salt = new Uint8Array(randomBytes(SALT_BYTES))
     const cipher = createCipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
     const sealed = [salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()]
-    const unfinished = join(dir, 'catalogue.unfinished')
+    const unfinished = join(dir, UNFINISHED_NAME)
+    this.written.add(UNFINISHED_NAME).add(catalogueName(seq))
     writeFileSync(unfinished, Buffer.concat(sealed), { mode: 0o600 })
     syncFile(unfinished)
     renameSync(unfinished, join(dir, catalogueName(seq)))
@@ -191,10 +197,20 @@ export class Stores implements Past {
     }
   }
 
+  /** Closes and deletes what was written here: its snapshot failed, so nothing names it, and the next attempt needs the space. */
+  discard(): void {
+    this.close()
+    for (const name of this.written) rmSync(join(this.where.dir, name), { force: true })
+  }
+
   close(): void {
     for (const part of this.parts) part.close()
     this.parts = []
     this.blocks.clear()
+  }
+
+  private made({ file }: Part): void {
+    this.written.add(file)
   }
 
   private hashOf(kind: PastKind, row: Uint8Array): Uint8Array {

@@ -207,7 +207,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/hashing',
     owns: 'the thread that hashes notes and trees',
-    values: ['protocol', 'native', 'engine/limits', 'engine/memory'],
+    values: ['protocol', 'native', 'engine/limits', 'engine/memory', 'engine/journal/disk'],
     types: ['engine/ports'],
   },
   {

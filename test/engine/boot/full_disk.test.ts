@@ -138,6 +138,53 @@ test.skipIf(!isMountable())(
 )
 
 test.skipIf(!isMountable())(
+  'a volume without one free byte: batches close and deposits arrive, and a start after that lacks none of it',
+  async () => {
+    await withSmallVolume('24m', async (dir) => {
+      disk.freeBytes = async (path) => (await real.freeBytes(path)) + 254 * MIB
+      const open = await site.open({}, dir)
+      const { venue, engine } = open
+      const alice = await Trader.provisioned(open, 'alice')
+      const order = alice.place(alice.deposit('quote', 200_000_000n))
+      await open.chain.finalizeLeaves()
+      await venue.place('alice', order)
+      await until(() => disk.exists(join(dir, 'journal', 'spare.zeros')))
+      await engine.loaded.history.flush()
+      const { facts } = engine.loaded
+      const free = fillUp(dir)
+      const before = facts.batches().closed
+      await until(() => {
+        void open.chain.tick(1)
+        return facts.isStalled()
+      })
+      // One more than a part of the tree has.
+      for (let at = 0; at < 1_025; at++) alice.deposit('quote', 1_000_000n)
+      await open.chain.finalizeLeaves()
+      const { root } = engine.hash.root()
+      expect(open.fatal).toEqual([])
+      expect(venue.status().matching).toBe('running')
+      expect(venue.status().reasons.map((reason) => reason.split(':')[0])).toContain('history_stalled')
+      await venue.cancel('alice', order.order_id, alice.cancel(order.order_id))
+
+      free()
+      await engine.disk_gauge.measure()
+      await until(() => {
+        void open.chain.tick(1)
+        return venue.status().reasons.length === 0
+      })
+      const { closed } = facts.batches()
+      expect(closed).toBeGreaterThan(before)
+      await open.close()
+      const again = await site.open({}, dir)
+      expect(again.engine.hash.root().root).toEqual(root)
+      expect(again.engine.loaded.facts.batches().closed).toBeGreaterThanOrEqual(closed)
+      await again.close()
+    })
+  },
+  60_000,
+)
+
+test.skipIf(!isMountable())(
   'a read-only volume is named at the start, which changes nothing',
   async () => {
     await withSmallVolume('24m', async (dir) => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TreeFiles } from '../../../engine/hashing/tree_files'
 import { emptyTrees, restoreSpent } from '../../../engine/hashing/trees'
+import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
 import { u64Le, utf8 } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
@@ -13,6 +14,12 @@ import { sha256 } from '../../../protocol/sha256'
 const dir = mkdtempSync(join(tmpdir(), 'tacit-tree-files-'))
 const key = new Uint8Array(32).fill(7)
 afterAll(() => rmSync(dir, { recursive: true }))
+
+const full_dir = join(dir, 'full')
+function freshFiles(): TreeFiles {
+  mkdirSync(full_dir)
+  return new TreeFiles(full_dir, key)
+}
 
 const leavesOf = (first: number, count: number) =>
   Array.from({ length: count }, (_, at) => fieldToBytes(BigInt(first + at + 1)))
@@ -124,6 +131,38 @@ test('a part that is not what was written is refused when it is read, and the ne
     again.trees.notes.append(leavesOf(0, 3_000))
     again.close()
   }
+})
+
+test('parts that a full disk does not take are read from memory and written later, and the edge waits for them', () => {
+  const [model, files] = [emptyTrees(), freshFiles()]
+  const add = (leaves: number) => {
+    for (const { notes } of [model, files.trees]) notes.append(leavesOf(notes.leaf_count, leaves))
+  }
+  add(1_000)
+  files.save()
+  const { write } = disk
+  let room = 40_000
+  disk.write = (fd, bytes, from, length, at) => {
+    if (room === 0) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
+    const taken = Math.min(room, length)
+    room -= taken
+    return write(fd, bytes, from, taken, at)
+  }
+  try {
+    for (const leaves of [1_500, 1_500, 1_500]) {
+      add(leaves)
+      expectSame(files, model)
+      files.save()
+    }
+  } finally {
+    disk.write = write
+  }
+  const lagging = new TreeFiles(full_dir, key)
+  expect(lagging.trees.notes.leaf_count).toBe(1_000)
+  add(10)
+  files.save()
+  const whole = new TreeFiles(full_dir, key)
+  expectSame(whole, model)
 })
 
 test('no more parts of a level than the bound stay in memory', () => {

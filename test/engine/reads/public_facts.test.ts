@@ -57,6 +57,24 @@ test('closes and their outcomes count from the first opening on, each once, also
   facts.close()
 })
 
+test('a snapshot of an earlier record does not make later facts count again', () => {
+  const dir = folder()
+  const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
+  const count = (facts: PublicFacts) => {
+    facts.record(9, closed, [], undefined)
+    facts.seal(pointAt(9))
+    return facts.batches().closed
+  }
+  let facts = new PublicFacts(dir, KEY)
+  expect(count(facts)).toBe(1)
+  facts.mark(pointAt(8))
+  expect(facts.watermark()).toBe(9)
+  facts.close()
+  facts = new PublicFacts(dir, KEY)
+  expect(count(facts)).toBe(1)
+  facts.close()
+})
+
 test('rows that someone else wrote are lost, not believed', () => {
   const dir = folder()
   const facts = new PublicFacts(dir, KEY)

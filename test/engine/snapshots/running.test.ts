@@ -14,8 +14,10 @@ import { join } from 'node:path'
 import { journaledHash } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
 import { verifyBackup } from '../../../engine/boot/verify_backup'
+import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { makeSnapshot } from '../../../engine/snapshots/make_snapshot'
 import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { admission } from '../../kit/venue/machine_world'
@@ -333,3 +335,56 @@ async function fillSegment(open: TestVenue, trader: Trader, deposit: ReturnType<
   await open.venue.cancel('alice', order_id, trader.cancel(order_id))
   await open.engine.sequencer.durable()
 }
+
+test('a snapshot that finds no space leaves nothing on the disk, however often it is tried', async () => {
+  const open = await site.open()
+  const trader = await traded(open, 3)
+  await open.engine.snapshotting.now()
+  await open.venue.cancelAll('alice', [trader.cancelAll()])
+  await open.engine.sequencer.durable()
+  const { data_dir } = open.config
+  const [stores_dir, snapshots_dir] = [join(data_dir, 'stores'), join(data_dir, 'snapshots')]
+  const source = {
+    journal_dir: join(data_dir, 'journal'),
+    snapshots_dir,
+    stores_dir,
+    journal_key: site.keys.journal_key,
+    retention_ms: 86_400_000,
+  }
+  const { newest: before } = open.engine.snapshotting
+  const point = { ...open.engine.loaded.journal.head(), unix_ms: 0, newest: before }
+  const files = () => [readdirSync(stores_dir), readdirSync(snapshots_dir)]
+  const kept = files()
+  const full = () => Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
+  const { create } = disk
+  disk.create = () => Promise.reject(full())
+  try {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await expectFailed(makeSnapshot(source, point))
+      expect(files()).toEqual(kept)
+    }
+  } finally {
+    disk.create = create
+  }
+  await open.engine.snapshotting.now()
+  expect(open.engine.snapshotting.failures).toBe(0)
+  expect(open.engine.snapshotting.newest?.seq).toBe(point.seq)
+})
+
+test('damage in an old segment stops no snapshot, and the segment stays', async () => {
+  const open = await site.open({ retention_days: 1e-9 })
+  const trader = await traded(open, 2)
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
+  for (let round = 0; round < 2; round++) await fillSegment(open, trader, deposit)
+  await open.engine.snapshotting.now()
+  // The first frame of the second segment, whose time says whether the first one may go.
+  const path = join(open.config.data_dir, 'journal', '0000000002.segment')
+  const bytes = readFileSync(path)
+  bytes[600]! ^= 1
+  writeFileSync(path, bytes)
+  await fillSegment(open, trader, deposit)
+  await open.engine.snapshotting.now()
+  expect(open.engine.snapshotting.failures).toBe(0)
+  expect(open.engine.loaded.journal.firstSeq()).toBe(1)
+}, 20_000)

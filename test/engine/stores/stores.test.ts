@@ -27,7 +27,7 @@ import {
   spentBatches,
 } from '../../../engine/machine/state/past'
 import { createState } from '../../../engine/machine/state/state'
-import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
+import { BLOCK_BYTES, StoreDamaged, writePart } from '../../../engine/stores/part_file'
 import { Stores } from '../../../engine/stores/stores'
 import { FIXED_HASH_SEED, key, LOT, seeded, World } from '../../kit/venue/machine_world'
 import { cancelling, refused } from '../machine/prepared'
@@ -304,6 +304,16 @@ test('swapped, older and changed blocks are refused when they are read, and the 
     writeFileSync(file, sound)
   }
   Stores.open(at(), seq, hash).close()
+})
+
+test('a part whose writing fails leaves no file', () => {
+  function* failing() {
+    yield seeded('row')
+    throw new Error('ENOSPC')
+  }
+  const part = { name: 'a.part', key: seeded('key') }
+  expect(() => writePart(dir, part, [{ width: 32, rows: failing() }])).toThrow('ENOSPC')
+  expect(readdirSync(dir)).toEqual([])
 })
 
 test('no more blocks than the bound stay in memory, the one used last the longest', () => {
