@@ -67,7 +67,7 @@ async function run(args: string[]): Promise<void> {
   options = CommandOptions.parse(args)
   const command = COMMANDS[options.words.join(' ')]
   if (command === undefined) throw new Refused(USAGE)
-  hashFast()
+  await hashFast()
   await command(options)
 }
 

@@ -1,5 +1,7 @@
 /** Runs `wallet create`, `address`, `notes`, `faucet` and `deposit`. */
+
 import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -75,7 +77,7 @@ export async function askFaucet(options: CommandOptions): Promise<void> {
   const before = await tokenBalance(chain, account.bytes)
   await airdrop(chain, FEE_LAMPORTS)
   await mintTo(chain, mint, amount)
-  while ((await tokenBalance(chain, account.bytes)) < before + amount) await Bun.sleep(FAUCET_POLL_MS)
+  while ((await tokenBalance(chain, account.bytes)) < before + amount) await sleep(FAUCET_POLL_MS)
   console.log(`payer        ${chain.payer.address}: ${FEE_LAMPORTS} lamports more`)
   console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
 }

@@ -8,6 +8,7 @@ import { openChainAccess } from '../../../client/chain/chain_access'
 import { OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
 import { NoNote, Session, type SessionOptions } from '../../../client/session/session'
 import { InexactValue } from '../../../client/session/units'
+import { FaultyTransport } from '../../../client/testing/faulty_transport'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import { Wallet } from '../../../client/wallet/wallet'
@@ -19,7 +20,6 @@ import { openAccount } from '../../faults/kit/open_account'
 import { USDC } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { venueTransport } from '../../faults/kit/venue_transport'
-import { FaultyTransport } from './faulty_transport'
 
 const venue = new VenueProcess()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-session-'))

@@ -36,7 +36,7 @@ for (const [name, pinned] of [
   ['right', peer],
   ['other', other],
 ] as const) {
-  const transport = pinnedTransport(url, pinned)
+  const transport = await pinnedTransport(url, pinned)
   told[`${name} fetch`] = await overFetch(transport)
   told[`${name} socket`] = await overSocket(transport)
 }
