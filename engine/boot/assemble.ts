@@ -162,6 +162,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
   const scrub = new Scrub({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
+    stores_dir: join(data_dir, 'stores'),
     key: journal_key,
   })
   const health = {
