@@ -4,6 +4,7 @@ import { Refusal } from '../../protocol/refusals'
 import { Exporter } from '../audit/open_exporter'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
+import { type Charge, Slices } from '../history/slices'
 import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
@@ -79,7 +80,7 @@ export function assemble(
     files.health,
   )
   availability.halt(state.halted)
-  const views = openViews(config, loaded)
+  const views = openViews(config, loaded, (...read) => accounts.chargeRead(...read))
   const ending = (reason: StopReason) => (error: Error) => {
     halt(reason)
     ports.fatal(error)
@@ -161,6 +162,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
   const scrub = new Scrub({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
+    stores_dir: join(data_dir, 'stores'),
     key: journal_key,
   })
   const health = {
@@ -173,7 +175,8 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
 }
 
 /** The views that durable records update. */
-function openViews(config: EngineConfig, { history, state }: Loaded) {
+function openViews(config: EngineConfig, { history, state }: Loaded, charge: Charge) {
+  const slices = new Slices(history, charge)
   const finalized: FinalizedView = {
     leaf_count: state.leaves.size,
     slot: state.slot,
@@ -182,7 +185,8 @@ function openViews(config: EngineConfig, { history, state }: Loaded) {
   return {
     finalized,
     metrics: new Metrics(),
-    hub: new Hub(history),
+    slices,
+    hub: new Hub(history, slices),
     instruments: new InstrumentReads(config, state),
   }
 }
@@ -251,7 +255,7 @@ function openReads(
   settings: EngineConfig,
   { chain, clock, hash, keys }: Pick<EnginePorts, 'chain' | 'clock' | 'hash' | 'keys'>,
   { history, facts, state, stores }: Loaded,
-  { instruments, finalized }: Views,
+  { instruments, finalized, slices }: Views,
   first: FirstRead & { venue: Uint8Array },
 ) {
   const { venue } = first
@@ -261,7 +265,7 @@ function openReads(
     return known
   }
   return {
-    own: new OwnReads(history, instruments),
+    own: new OwnReads(history, instruments, slices),
     tree: new TreeReads(
       hash,
       () => finalized,

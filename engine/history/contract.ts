@@ -59,6 +59,8 @@ export interface History {
   prune(now_unix_ms: number): Promise<void>
   /** Prunes since the opening: a cached read is valid while this and seqLast are unchanged. */
   prunes(): number
+  /** What all reads have cost so far, in `READ_UNITS`: reads are synchronous, so a difference is that of one caller. */
+  units(): number
   /** Reads fail until the next start. */
   isBroken(): boolean
   /** The disk takes no writes; reads go on. */

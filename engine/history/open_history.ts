@@ -100,6 +100,7 @@ class WorkerHistory implements History {
   isStalled = (): boolean => this.stalled
 
   prunes = (): number => this.prune_count
+  units = (): number => this.reads.units
   events = (account_id: string, after: number, limit: number): wire.Page<EventText> =>
     this.read((reads) => reads.events(account_id, after, limit))
   seqFirst = (account_id: string): number => this.read((reads) => reads.seqFirst(account_id))
