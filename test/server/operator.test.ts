@@ -39,7 +39,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
     documents: { json: '{}', html: '<p>', css: 'p {}' },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
-    notAfterMs: () => 90 * 86_400_000,
+    ends: () => ({ certificate_ms: 90 * 86_400_000, collateral_ms: 30 * 86_400_000 }),
     drain,
   })
   listener = listen(app, { hostname: '127.0.0.1', port: 0 })

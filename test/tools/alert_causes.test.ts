@@ -20,12 +20,17 @@ import { encodeBase58 } from '../../protocol/base58'
 import { scrapeToken } from '../../protocol/bodies/operator_request'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import type { Collateral } from '../../protocol/tdx/collateral'
 import { decodeTransaction } from '../../sandbox/chain/transaction_meta'
+import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
 import { openMeters } from '../../server/edge/meters'
+import { type KeptCollateral, keepCollateral } from '../../server/keep_collateral'
 import { METRICS_AGE_MS, METRICS_STEP } from '../../server/limits'
 import { operatorApp } from '../../server/operator/operator'
+import { selfCheck } from '../../server/self_check'
 import { renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
+import { type Machine, olderCollateral, openMachine, openOn } from '../enclave/machine'
 import { LyingEndpoint } from '../kit/chain/lying_endpoint'
 import { signedTransfer } from '../kit/chain/transfer'
 import { PROMETHEUS, Prometheus, RULES } from '../kit/server/prometheus'
@@ -54,6 +59,10 @@ let leave: () => void
 /** The certificate that is served, and whether the next renewal fails. */
 let served: TlsMaterial
 let renewal_fails = false
+let machine: Machine
+let kept: KeptCollateral
+/** What Intel's service answers. */
+let collateral: Collateral
 /** How far the clock that ages the metrics is ahead. */
 let metrics_later_ms = 0
 const meters = openMeters()
@@ -92,11 +101,19 @@ beforeAll(async () => {
   world.alice = world.trader('alice')
   served = generateTls([], Date.now() - 80 * DAY_MS)
   await renew()
+  machine = await openMachine()
+  collateral = machine.agent.collateral()
+  const enclave = await openOn(machine.agent)
+  const terms = { policy: machinePolicy(machine.agent.root_pem), collect: async () => collateral }
+  const judge = () => selfCheck({ enclave, terms, data_dir: machine.data_dir, now_ms: Date.now() })
+  const wall = { unixMs: () => Date.now() }
+  const log = openLog(() => undefined, wall.unixMs)
+  kept = keepCollateral({ first: await judge(), judge, clock: wall, log, every_ms: 500 })
   const venue_id = fromHex(venue.identity().venue, 32)!
   const clock = { unixMs: () => Date.now(), monotonicMs: () => performance.now() + metrics_later_ms }
   const { fetch } = operatorApp({
     venue: venue.parsed,
-    log: openLog(() => undefined, clock.unixMs),
+    log,
     clock,
     documents: { json: '', html: '', css: '' },
     check: openOperatorCheck({
@@ -105,7 +122,7 @@ beforeAll(async () => {
       clock,
     }),
     app: { meters },
-    notAfterMs: () => served.not_after_ms,
+    ends: () => ({ certificate_ms: served.not_after_ms, collateral_ms: kept.endsMs() }),
     drain: () => undefined,
   })
   listener = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
@@ -119,6 +136,8 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await prometheus?.remove()
+  kept?.stop()
+  await machine?.close()
   await listener?.stop(true)
   await site.remove()
   for (const provider of providers) await provider.stop()
@@ -299,6 +318,23 @@ test.skipIf(!runs)(
       async () => {
         renewal_fails = false
         await renew()
+      },
+    )
+  },
+  120_000,
+)
+
+test.skipIf(!runs)(
+  "Intel's collateral is not renewed",
+  async () => {
+    const fresh = collateral
+    await holds(
+      ['TacitCollateralEnds'],
+      () => {
+        collateral = olderCollateral(machine, 24)
+      },
+      () => {
+        collateral = fresh
       },
     )
   },

@@ -33,7 +33,7 @@ beforeAll(async () => {
     documents: { json: '{}', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue: site.venue_id, clock }),
     app: { meters: openMeters() },
-    notAfterMs: () => 0,
+    ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),
     drain: () => undefined,
   })
   listener = listen(app, { hostname: '127.0.0.1', port: 0 })

@@ -40,7 +40,7 @@ beforeAll(async () => {
     documents: { json: '', html: '', css: '' },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
-    notAfterMs: () => 0,
+    ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),
     drain: () => void drained++,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
