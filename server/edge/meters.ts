@@ -8,7 +8,7 @@ import { DISK_STEP_BYTES, METRICS_AGE_MS, METRICS_STEP } from '../limits'
 type Metric = {
   name: string
   help: string
-  type: 'counter' | 'gauge'
+  type: 'counter' | 'gauge' | 'histogram'
   labels?: Record<string, string>
   value: number
 }
@@ -166,8 +166,11 @@ export function prometheusText(metrics: readonly Metric[]): string {
   for (const [name, rows] of groups) {
     const { help, type } = rows[0]!
     text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
+    const series = type === 'histogram' ? `${name}_bucket` : name
     for (const { labels, value } of rows)
-      text += `${name}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
+      text += `${series}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
+    const all = rows.find(({ labels }) => labels?.['le'] === '+Inf')
+    if (all !== undefined) text += `${name}_count ${all.value}\n`
   }
   return text
 }

@@ -15,7 +15,7 @@ import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import type { TlsMaterial } from '../../enclave/contract'
 import { generateTls } from '../../enclave/keys'
 import { openOperatorCheck } from '../../engine/accounts/verify_operator'
-import { SNAPSHOT_PACE } from '../../engine/limits'
+import { LIMITS, SNAPSHOT_PACE } from '../../engine/limits'
 import { encodeBase58 } from '../../protocol/base58'
 import { scrapeToken } from '../../protocol/bodies/operator_request'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -356,13 +356,18 @@ test.skipIf(!runs)(
       ...readFileSync(join(ROOT, 'docs/dashboard.json'), 'utf8').matchAll(/"expr": "(.+)"/g),
     ]
     expect(expressions.length).toBeGreaterThan(15)
-    for (let refusals = 0; refusals < METRICS_STEP; refusals++) meters.refused('nonce_stale')
+    for (let count = 0; count < METRICS_STEP; count++) {
+      meters.refused('nonce_stale')
+      // An event, and the commit of the read models that has it.
+      await site.issue(`account ${count}`)
+      await Bun.sleep(LIMITS.history_batch_delay_ms)
+    }
     // Counts of messages are shown once they are old.
-    const shown = 'tacit_http_refusals_total'
-    await prometheus.until(shown, async () => {
-      metrics_later_ms += METRICS_AGE_MS
-      return (await prometheus.series(`rate(${shown}[10m])`)) > 0
-    })
+    for (const shown of ['tacit_http_refusals_total', 'tacit_history_commit_seconds_bucket'])
+      await prometheus.until(shown, async () => {
+        metrics_later_ms += METRICS_AGE_MS
+        return (await prometheus.series(`rate(${shown}[10m])`)) > 0
+      })
     for (const [, expression] of expressions) {
       // A reason is a series that is 0 while it is not given.
       const always = expression!.replace('tacit_reason == 1', 'tacit_reason')
