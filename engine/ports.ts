@@ -446,3 +446,6 @@ export interface AccountBook {
   /** The chain's clock. */
   unixMs(): number
 }
+
+/** Reasons of the process around the engine; none makes the venue not ready. */
+export type Warning = 'collateral_ends'

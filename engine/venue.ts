@@ -161,7 +161,8 @@ export interface Venue {
   metrics(): {
     name: string
     help: string
-    type: 'counter' | 'gauge'
+    /** Of a histogram, each row is the count up to the bound in its label `le`. */
+    type: 'counter' | 'gauge' | 'histogram'
     labels?: Record<string, string>
     value: number
   }[]

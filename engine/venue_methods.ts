@@ -6,7 +6,7 @@ import { admit, listAccounts, rebind, setCredential, viewAccount } from './accou
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { changeInstrument, exportBatch, gaugesOf, postReference, readinessOf } from './operator'
+import { changeInstrument, exportBatch, gaugesOf, latenciesOf, postReference, readinessOf } from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
@@ -68,7 +68,7 @@ export function venueOf(engine: Engine): Venue {
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
-    metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine))],
+    metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
     postReference: counted((price) => postReference(engine, price)),
     exportBatch: counted((name) => exportBatch(engine, name)),

@@ -20,6 +20,7 @@ import type {
   KeysPort,
   VaultConfig,
   VaultMint,
+  Warning,
 } from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
@@ -53,6 +54,7 @@ type EnginePorts = {
   hash: HashPort
   chain: ChainPort
   keys: KeysPort
+  warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
 }
@@ -78,6 +80,7 @@ export function assemble(
     () => anchoring.isOverdue(),
     () => closing.reopensSlot(),
     files.health,
+    ports.warnings,
   )
   availability.halt(state.halted)
   const views = openViews(config, loaded, (...read) => accounts.chargeRead(...read))

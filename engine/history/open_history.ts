@@ -3,6 +3,7 @@
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS, MS_PER_DAY } from '../limits'
+import type { Histogram } from '../memory/histogram'
 import {
   type EventText,
   type History,
@@ -92,6 +93,9 @@ class WorkerHistory implements History {
   }
   seal(point: ChainPoint): void {
     if (this.broken === undefined && !this.closed) this.writes.seal(point)
+  }
+  get latency(): Histogram {
+    return this.writes.latency
   }
   watermark = (): number => (this.broken === undefined ? this.written : 0)
   backlog = (): number => (this.broken === undefined ? this.writes.backlog : 0)

@@ -6,7 +6,7 @@ import { REASON_WORDS } from '../../engine/operator'
 import { Metrics } from '../../engine/reads/metrics'
 import { reasonText, reasonWord } from '../../engine/sequencer/reasons'
 import { LOG_EVENTS } from '../../server/edge/log_events'
-import { certificateMetric, openMeters, processMetrics } from '../../server/edge/meters'
+import { expiryMetrics, openMeters, processMetrics } from '../../server/edge/meters'
 import { TestSite } from '../kit/venue/open_test_venue'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -48,7 +48,11 @@ test('the guide lists every metric of the code with its type and meaning, and no
     commands.refused('nonce_stale')
     meters.refused('nonce_stale')
     meters.socketClosed(1000)
-    const edge = [...meters.read(), certificateMetric(0), ...processMetrics()]
+    const edge = [
+      ...meters.read(),
+      ...expiryMetrics({ certificate_ms: 0, collateral_ms: 0 }),
+      ...processMetrics(),
+    ]
     const rows = [...venue.metrics(), ...commands.read({}), ...edge]
     const nameOf = ({ name, labels }: (typeof rows)[number]) =>
       labels === undefined ? name : `${name}{${Object.keys(labels).join()}}`

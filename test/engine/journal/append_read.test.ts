@@ -301,3 +301,24 @@ test('a read from the middle of a reopened segment begins at a verified place an
     await journal.close()
   })
 })
+
+test('each append is timed, and each sync, which several share', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir, 64 * 1024)
+    await journal.append(records(1))
+    await Promise.all([2, 3, 4, 5].map((mark) => journal.append(records(mark))))
+    const { append, sync } = journal.latency
+    const of = (histogram: typeof append) => histogram.cumulative().map(({ count }) => count)
+    expect(of(append).at(-1)).toBe(5)
+    expect(of(append)).toEqual(of(append).toSorted((a, b) => a - b))
+    expect(of(sync).at(-1)).toBeGreaterThanOrEqual(2)
+    expect(of(sync).at(-1)).toBeLessThanOrEqual(5)
+    // A duration counts in the first bucket that holds it and in each wider one.
+    const before = of(append)
+    append.observe(300)
+    const grown = of(append).map((count, at) => count - before[at]!)
+    const bounds = append.cumulative().map(({ le }) => le)
+    expect(bounds.filter((_, at) => grown[at] === 1)).toEqual(['0.5', '1', '5', '+Inf'])
+    await journal.close()
+  })
+})

@@ -120,4 +120,4 @@ test('a changed byte of a catalogue, and of a part that only the older snapshot 
   } finally {
     await site.remove()
   }
-}, 30_000)
+}, 120_000)
