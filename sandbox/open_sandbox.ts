@@ -2,14 +2,17 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Login } from '../client/api/venue_client'
+import { servePages } from '../client/page/serve_pages'
 import { newCredential } from '../client/wallet/account'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
+import { decodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
 import { appComposeText } from '../protocol/tdx/app_compose'
+import type { CredentialRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/call_operator'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
@@ -21,6 +24,8 @@ export { sandboxEnvironment } from './environment'
 
 /** That of Solana's own test validator, so that a URL stays valid over restarts. */
 const CHAIN_PORT = 8899
+/** Of the pages, beside the venue's own. */
+const PAGES_PORT = 8440
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
 const FACTS_FILE = 'laptop.json'
@@ -77,10 +82,11 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   const login = await demoLogin(running, data_dir)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
-  announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
+  const pages = announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
   return {
     ...running,
     async stop() {
+      await pages.stop()
       await running.stop()
       await chain?.close()
       await agent.close()
@@ -93,34 +99,37 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
  * until the venue has another id; undefined while a venue that must not trade takes none.
  */
 async function demoLogin(running: Running, data_dir: string): Promise<Login | undefined> {
-  const { enclave, operator, venue } = running
+  const { venue } = running
   const path = join(data_dir, DEMO_LOGIN_FILE)
   const { venue: venue_id } = venue.identity()
   const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined
   if (kept?.venue === venue_id && kept.login.account_id !== undefined) return kept.login
   if (venue.status().matching === 'stopped') return undefined
-  const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
-  const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
-  const target = {
-    url: `https://localhost:${operator.port}`,
-    venue: fromHex(venue_id, 32)!,
-    operator_seed: fromHex(operator_seed, 32)!,
-    ca: enclave.tls.cert_pem,
-  }
-  const version = Date.now()
-  const { login, request } = await newCredential(account_seed, target.venue, {
-    kind: 'trade',
-    version,
-    expiry_s: 0,
-  })
-  const terms = { version, state: 'active', limits: DEFAULT_LIMITS } as const
-  const record = signAdmission({ ...terms, account_key: publicKeyOf(account_seed) }, target)
-  const post = (at: string, body: unknown, now_ms: number) =>
-    callOperator(target, { method: 'POST', path: at, body: JSON.stringify(body) }, now_ms)
-  await post('/accounts', record, version)
-  await post('/accounts/credentials', request, version + 1)
+  const account_seed = deriveAccountKey(fromHex(sandboxSecrets(data_dir).demo_seed, 32)!)
+  const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const
+  const { login, request } = await newCredential(account_seed, fromHex(venue_id, 32)!, terms)
+  await admit(running, data_dir, request)
   writeFileSync(path, JSON.stringify({ venue: venue_id, login }, null, 2), { mode: 0o600 })
   return login
+}
+
+/** Admits the account that signed a credential's request, as the operator of this venue. @throws Error when the venue refuses */
+async function admit(running: Running, data_dir: string, request: CredentialRequest): Promise<void> {
+  const target = {
+    url: `https://localhost:${running.operator.port}`,
+    venue: fromHex(running.venue.identity().venue, 32)!,
+    operator_seed: fromHex(sandboxSecrets(data_dir).operator_seed, 32)!,
+    ca: running.enclave.tls.cert_pem,
+  }
+  const account_key = decodeBase58(request.account_key, 32)
+  if (account_key === undefined) throw new Error('the request names no account key')
+  const terms = { version: request.version, state: 'active', limits: DEFAULT_LIMITS } as const
+  const record = signAdmission({ ...terms, account_key }, target)
+  const post = (at: string, body: unknown, now_ms: number) =>
+    callOperator(target, { method: 'POST', path: at, body: JSON.stringify(body) }, now_ms)
+  const now_ms = Date.now()
+  await post('/accounts', record, now_ms)
+  await post('/accounts/credentials', request, now_ms + 1)
 }
 
 /** The manifest of the imaginary machine. */
@@ -135,8 +144,9 @@ function appCompose(): string {
   })
 }
 
+type VenueFacts = ReturnType<typeof factsOf>
 /** Content of `laptop.json`. */
-export type SandboxFacts = ReturnType<typeof factsOf>
+export type SandboxFacts = VenueFacts & { pages_url: string }
 
 function factsOf({ venue, enclave, listener, operator }: Running, data_dir: string, rpc_url: string) {
   const path = (...names: string[]) => join(data_dir, ...names)
@@ -161,11 +171,28 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
   }
 }
 
-function announce(running: Running, data_dir: string, rpc_url: string, login: Login | undefined): void {
+function openPages(running: Running, data_dir: string, facts: VenueFacts) {
+  const read = (path: string) => readFileSync(path, 'utf8')
+  return servePages({
+    port: PAGES_PORT,
+    defaults: {
+      url: facts.url,
+      policy: read(facts.policy),
+      collateral: read(facts.collateral),
+      rpc_url: facts.rpc_url,
+      is_laptop: true,
+    },
+    admit: (request) => admit(running, data_dir, request),
+  })
+}
+
+function announce(running: Running, data_dir: string, rpc_url: string, login: Login | undefined) {
   const { venue, enclave } = running
-  const facts = factsOf(running, data_dir, rpc_url)
-  writeFileSync(facts.certificate, enclave.tls.cert_pem)
-  writeFileSync(facts.policy, sandboxPolicy({ ...facts, app_id: enclave.identity.app_id }))
+  const served = factsOf(running, data_dir, rpc_url)
+  writeFileSync(served.certificate, enclave.tls.cert_pem)
+  writeFileSync(served.policy, sandboxPolicy({ ...served, app_id: enclave.identity.app_id }))
+  const pages = openPages(running, data_dir, served)
+  const facts: SandboxFacts = { ...served, pages_url: pages.url }
   const path = join(data_dir, FACTS_FILE)
   writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })
   renameSync(`${path}.new`, path)
@@ -178,13 +205,15 @@ function announce(running: Running, data_dir: string, rpc_url: string, login: Lo
   console.log(announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }))
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
+  return pages
 }
 
 function announcement(facts: SandboxFacts, demo: { api_key: string; body: string } | undefined): string {
-  const { url, rpc_url, certificate, policy, collateral } = facts
+  const { url, pages_url, rpc_url, certificate, policy, collateral } = facts
   const curl = `curl --cacert ${certificate}`
   return `
 Tacit serves at ${url}
+  pages         ${pages_url} (market, verify)
   reference     ${url}/swagger
   chain         ${rpc_url} (embedded unless you named another)
   certificate   ${certificate}

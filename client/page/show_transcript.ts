@@ -4,22 +4,12 @@ import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
 import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
+import { element } from './element'
 import { expectedOf } from './expected'
 
 /** Hex and base58 values of 20 bytes and more. */
 const LONG_VALUE = /[0-9A-Za-z]{32,}/g
 const ENDS = 8
-
-function element<K extends keyof HTMLElementTagNameMap>(
-  name: K,
-  class_name: string,
-  ...children: (Node | string)[]
-): HTMLElementTagNameMap[K] {
-  const made = document.createElement(name)
-  if (class_name !== '') made.className = class_name
-  made.append(...children)
-  return made
-}
 
 /** Text as nodes, never as markup. Long values are shortened, in full on hover, with a button to copy them. */
 function showValue(text: string): (Node | string)[] {

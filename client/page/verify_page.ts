@@ -7,6 +7,9 @@ import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf } from '../verify/transcript'
+import { byId } from './element'
+import { openGateway } from './gateway'
+import { pageDefaults } from './page_defaults'
 import { showTranscript } from './show_transcript'
 
 /** Fills a text field from a file, chosen with its button or dropped on it. @param changed called after each fill */
@@ -57,7 +60,7 @@ function readOrigin(text: string): URL {
   return url
 }
 
-const byId = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E
+const defaults = pageDefaults()
 const form = byId<HTMLFormElement>('demand')
 const status = byId('status')
 const result = byId('result')
@@ -95,8 +98,7 @@ async function run(): Promise<void> {
 
 /** @returns a function that shows the result. */
 async function judge({ origin, policy, options }: Demand): Promise<() => void> {
-  // A browser hides the TLS key of the connection from a page, so that check is skipped.
-  const bundle = await collectEvidence(fetchTransport(origin), null, policy, options)
+  const bundle = await collect(origin, policy, options)
   const transcript = await judgeEvidence(bundle, policy, 'live')
   const command = `bun run tacit verify ${origin.origin} --policy policy.json`
   return () => {
@@ -106,6 +108,19 @@ async function judge({ origin, policy, options }: Demand): Promise<() => void> {
     say('')
     result.querySelector<HTMLElement>('.verdict')?.focus()
   }
+}
+
+/** A browser hides the TLS key of a connection from a page; the server of a served page opens it and names its key. */
+async function collect(
+  origin: URL,
+  policy: VerificationPolicy,
+  options: Demand['options'],
+): Promise<EvidenceBundle> {
+  if (origin.origin !== defaults?.url) return collectEvidence(fetchTransport(origin), null, policy, options)
+  const venue = await openGateway(origin.origin).catch((error: unknown) => {
+    throw new EvidenceUnavailable('the venue did not open TLS', { cause: error })
+  })
+  return collectEvidence(venue, venue.spki_sha256, policy, options)
 }
 
 /** Clears the result: it never appears beside a newer question. */
@@ -144,3 +159,9 @@ form.addEventListener('submit', (event) => {
 form.addEventListener('input', forget)
 save.addEventListener('click', saveBundle)
 for (const field of form.querySelectorAll('textarea')) takeFiles(field, forget)
+if (defaults !== undefined) {
+  byId<HTMLInputElement>('url').value = defaults.url
+  byId<HTMLTextAreaElement>('policy').value = defaults.policy
+  byId<HTMLTextAreaElement>('collateral').value = defaults.collateral
+  document.querySelector('nav')!.hidden = false
+}

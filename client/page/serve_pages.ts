@@ -1,0 +1,149 @@
+/**
+ * Serves the pages on loopback and forwards their calls to the venue. A call names the TLS key it is for, and reaches no
+ * other: what the page verified is what it talks to. Nothing is kept; secrets pass only inside the page's own calls.
+ */
+import type { ServerWebSocket } from 'bun'
+import type { CredentialRequest } from '../../protocol/wire/trading'
+import type { Transport } from '../api/venue_client'
+import { HANDSHAKE_MS } from '../limits'
+import { pinnedTransport, readPeer } from '../verify/collect/pinned_transport'
+import { buildPage, type PageName } from './build_page'
+import { ADMIT_PATH, LOST_STATUS, PEER_PATH, VENUE_PATH } from './gateway_paths'
+import type { PageDefaults } from './page_defaults'
+
+type ServeOptions = {
+  defaults: PageDefaults
+  /** Preferred port; another when it is in use. */
+  port: number
+  /** Admits an account on a venue of this machine. */
+  admit?(request: CredentialRequest): Promise<void>
+}
+type ServedPages = { readonly url: string; stop(): Promise<void> }
+/** A socket of the page and the venue's beside it; frames that came before the page's was open wait in `early`. */
+type Bridge = { upstream: WebSocket; early: string[] }
+
+const PATHS: Readonly<Record<string, PageName>> = { '/': 'market', '/verify': 'verify' }
+const KEY_LENGTH = 64
+const FORWARDED = ['authorization', 'content-type', 'accept']
+const ANSWERED = ['content-type', 'retry-after']
+const PROTECTION = {
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+export function servePages(options: ServeOptions): ServedPages {
+  try {
+    return serveAt(options, options.port)
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    return serveAt(options, 0)
+  }
+}
+
+function serveAt({ defaults, admit }: ServeOptions, port: number): ServedPages {
+  const venue = new URL(defaults.url)
+  const pages = new Map<PageName, Promise<string>>()
+  /** Only the key that was seen last: a page bound to an earlier one verifies anew. */
+  let current: { spki_sha256: string; transport: Transport } | undefined
+
+  async function showPage(name: PageName): Promise<Response> {
+    const built = pages.get(name) ?? buildPage(name, defaults)
+    pages.set(name, built)
+    return new Response(await built, {
+      headers: { ...PROTECTION, 'content-type': 'text/html; charset=utf-8' },
+    })
+  }
+
+  async function lookAtPeer(): Promise<Response> {
+    const peer = await readPeer(venue, HANDSHAKE_MS)
+    const { spki_sha256 } = peer
+    if (current?.spki_sha256 !== spki_sha256)
+      current = { spki_sha256, transport: pinnedTransport(venue, peer) }
+    return Response.json({ spki_sha256 }, { headers: PROTECTION })
+  }
+
+  /** @throws Error when the path names another key, or the connection fails */
+  async function forward(request: Request, url: URL, upgrade: Upgrade): Promise<Response | undefined> {
+    const after = url.pathname.slice(VENUE_PATH.length)
+    const path = after.slice(KEY_LENGTH) + url.search
+    if (current === undefined || after.slice(0, KEY_LENGTH) !== current.spki_sha256)
+      throw new Error('another key')
+    const { transport } = current
+    if (request.headers.get('upgrade') === 'websocket') return bridge(transport.webSocket(path), upgrade)
+    const { method } = request
+    const body = method === 'GET' ? undefined : await request.text()
+    const headers = pick(request.headers, FORWARDED)
+    const answer = await transport.fetch(path, { method, headers, ...(body ? { body } : {}) })
+    const bytes = await answer.arrayBuffer()
+    return new Response(bytes, {
+      status: answer.status,
+      headers: { ...PROTECTION, ...pick(answer.headers, ANSWERED) },
+    })
+  }
+
+  async function answer(request: Request, upgrade: Upgrade): Promise<Response | undefined> {
+    const url = new URL(request.url)
+    const name = PATHS[url.pathname]
+    if (name !== undefined && request.method === 'GET') return showPage(name)
+    if (url.pathname === PEER_PATH) return lookAtPeer()
+    if (url.pathname.startsWith(VENUE_PATH)) return forward(request, url, upgrade)
+    if (url.pathname !== ADMIT_PATH || request.method !== 'POST' || admit === undefined)
+      return new Response('there is no such page\n', { status: 404 })
+    await admit((await request.json()) as CredentialRequest)
+    return new Response(null, { status: 204 })
+  }
+
+  const server = Bun.serve<Bridge>({
+    hostname: '127.0.0.1',
+    port,
+    async fetch(request, listener) {
+      // A foreign name that resolves to this machine, or a foreign page, reaches nothing.
+      if (!isOwn(request, listener.port!)) return new Response('not from here\n', { status: 403 })
+      const upgrade = (data: Bridge) => listener.upgrade(request, { data })
+      return answer(request, upgrade).catch(() => new Response(null, { status: LOST_STATUS }))
+    },
+    websocket: {
+      open: openBridge,
+      message: ({ data }, frame) => data.upstream.send(String(frame)),
+      close: ({ data }) => data.upstream.close(),
+    },
+  })
+  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
+}
+
+type Upgrade = (bridge: Bridge) => boolean
+
+function isOwn(request: Request, port: number): boolean {
+  const own = [`127.0.0.1:${port}`, `localhost:${port}`]
+  const host = request.headers.get('host') ?? ''
+  const origin = request.headers.get('origin')
+  return own.includes(host) && (origin === null || origin === `http://${host}`)
+}
+
+const pick = (headers: Headers, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.flatMap((name) => (headers.has(name) ? [[name, headers.get(name)!]] : [])))
+
+/** The page's socket opens only after the venue's did: the page sees a refused upgrade as one. */
+async function bridge(upstream: WebSocket, upgrade: Upgrade): Promise<Response | undefined> {
+  const early: string[] = []
+  upstream.onmessage = ({ data }) => early.push(String(data))
+  await new Promise<void>((resolve, reject) => {
+    upstream.onopen = () => resolve()
+    upstream.onclose = () => reject(new Error('the venue refused the socket'))
+  })
+  if (upgrade({ upstream, early })) return undefined
+  upstream.close()
+  return new Response('expected a socket\n', { status: 400 })
+}
+
+function openBridge(socket: ServerWebSocket<Bridge>): void {
+  const { upstream, early } = socket.data
+  for (const frame of early) socket.send(frame)
+  upstream.onmessage = ({ data }) => void socket.send(String(data))
+  upstream.onclose = () => socket.close()
+  if (upstream.readyState !== WebSocket.OPEN) socket.close()
+}
