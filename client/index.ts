@@ -29,7 +29,6 @@ export {
   type SessionOptions,
   type SessionOrder,
   type SessionWithdrawal,
-  type WalletStore,
 } from './session/session'
 export type { Outcome } from './session/settle'
 export {
@@ -43,6 +42,8 @@ export {
 
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 
+export { InUse } from './wallet/file_lock'
+export { NotSeedWords, seedOfWords, wordsOfSeed } from './wallet/seed_words'
 export {
   Wallet,
   type WalletNote,
@@ -50,7 +51,16 @@ export {
   type WalletPayment,
   type WalletState,
 } from './wallet/wallet'
-export { loadWallet, NotAWallet, saveWallet } from './wallet/wallet_file'
+export {
+  loadWallet,
+  NotAWallet,
+  type SaveOptions,
+  saveWallet,
+  WalletChanged,
+  WalletLocked,
+} from './wallet/wallet_file'
+export { openWalletFile, type WalletStore } from './wallet/wallet_store'
+export { NotWritten } from './whole_file'
 
 // Commands: signed requests, their bytes for receipts, and the release of notes after a rejection.
 
