@@ -147,7 +147,7 @@ const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collect
 async function bundle(names: string, target: 'browser' | 'node'): Promise<string> {
   const entry = join(folder, `${target}.ts`)
   writeFileSync(entry, `export { ${names} } from './client'`)
-  const built = await Bun.build({ entrypoints: [entry], target, format: 'esm' })
+  const built = await Bun.build({ entrypoints: [entry], target, format: 'esm', external: ['undici'] })
   return built.outputs[0]!.text()
 }
 
