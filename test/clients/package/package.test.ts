@@ -87,6 +87,29 @@ test.skipIf(node === null)('in Node a deposit is traded to a finalized fill', ()
 
 test.skipIf(deno === null)('in Deno, too', () => trade([deno!, 'run', '-A']), 120_000)
 
+test.skipIf(node === null)(
+  'in Node its commands run',
+  async () => {
+    const command = (name: string, ...args: string[]) =>
+      run([node!, join(folder, 'node_modules/.bin', name), ...args])
+    expect((await command('tacit-client', '--help')).out).toContain('tacit verify')
+    const facts = JSON.parse(readFileSync(join(venue.data_dir, 'laptop.json'), 'utf8'))
+    const judged = await command(
+      'tacit-client',
+      'verify',
+      facts.url,
+      '--policy',
+      facts.policy,
+      '--collateral',
+      facts.collateral,
+    )
+    expect({ code: judged.code, error: judged.error }).toEqual({ code: 0, error: '' })
+    const made = await command('tacit-wallet', 'create', '--seed-file', 'seed', '--wallet', 'created.json')
+    expect({ code: made.code, error: made.error }).toEqual({ code: 0, error: '' })
+  },
+  120_000,
+)
+
 test('its types hold in a strict program, and are those of the sources', async () => {
   const names = [
     'PlaceRequest',
@@ -148,6 +171,7 @@ test('it names what it imports, and nothing of Bun, the engine or a test', () =>
   expect(Object.keys(dependencies)).toEqual([
     '@noble/curves',
     '@noble/hashes',
+    '@scure/bip39',
     '@solana/kit',
     'age-encryption',
     'bs58',
