@@ -90,8 +90,8 @@ test.skipIf(deno === null)('in Deno, too', () => trade([deno!, 'run', '-A']), 12
 test.skipIf(node === null)(
   'in Node its commands run',
   async () => {
-    const command = (name: string, ...args: string[]) =>
-      run([node!, join(folder, 'node_modules/.bin', name), ...args])
+    const { bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
+    const command = (name: string, ...args: string[]) => run([node!, join(installed, bin[name]), ...args])
     expect((await command('tacit-client', '--help')).out).toContain('tacit verify')
     const facts = JSON.parse(readFileSync(join(venue.data_dir, 'laptop.json'), 'utf8'))
     const judged = await command(
