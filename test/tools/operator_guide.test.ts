@@ -36,7 +36,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   manifest: 'test/tools/manifest.test.ts',
   'read-signer': 'test/tools/read_signer.test.ts',
   tacit: 'test/tools/command_use.test.ts',
-  restore: 'test/tools/command_use.test.ts',
+  restore: 'test/tools/backup.test.ts',
   reference: 'test/tools/reference_command.test.ts',
   'validator-demo': 'test/tools/command_use.test.ts',
 }
@@ -171,6 +171,7 @@ test('the account lines of the guide, in order, from an admission to the drain',
       }
       return items.find((one) => one.account_id === account_id)
     }
+    let drained = false
     const states: Record<string, object> = {
       admit: { state: 'active', version: 1, limits: { orders_live_max: 500, rate_capacity: 100 } },
       limit: { version: 2, limits: { orders_live_max: 500, rate_capacity: 200 } },
@@ -180,13 +181,15 @@ test('the account lines of the guide, in order, from an admission to the drain',
     }
     for (const line of lines) {
       const verb = line.split(' ')[3]!
-      if (verb === 'export' || verb === 'post') continue
+      // The drain of the backup has its test in backup.test.ts; here the venue is gone by then.
+      if (['export', 'post'].includes(verb) || (verb === 'drain' && drained)) continue
+      drained ||= verb === 'drain'
       const out = await give(line)
       if (verb === 'operator-keygen') copyFileSync(operator_key, join(folder, 'operator.key'))
       if (verb === 'metrics') expect(out).toContain('tacit_ready 1')
       if (verb in states) expect([verb, await known()]).toMatchObject([verb, states[verb]!])
     }
-    expect(lines.at(-4)).toStartWith('bun run account drain ')
+    expect(drained).toBe(true)
     expect(await venue.ended()).toBe(0)
   } finally {
     await venue.remove()
