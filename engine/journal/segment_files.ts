@@ -95,7 +95,7 @@ export function syncFolder(dir: string): void {
  * drops it with the process, even after kill -9. A pid file would need a staleness check, which two processes could
  * pass at the same time.
  * @returns release
- * @throws JournalLocked
+ * @throws JournalLocked, or an Error when the disk is full or fails
  */
 export function lockFolder(dir: string): () => void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
@@ -107,7 +107,9 @@ export function lockFolder(dir: string): () => void {
     lock.run('BEGIN EXCLUSIVE')
   } catch (cause) {
     lock.close()
-    throw new JournalLocked(`another process has ${dir} open`, { cause })
+    if ((cause as { code?: string }).code === 'SQLITE_BUSY')
+      throw new JournalLocked(`another process has ${dir} open`, { cause })
+    throw new Error(`${dir} cannot be locked: ${(cause as Error).message}`, { cause })
   }
   return () => lock.close()
 }
