@@ -4,7 +4,7 @@ import { Database } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { JournalDamaged, JournalLocked } from './contract'
-import { disk } from './disk'
+import { disk, readWhole } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
@@ -68,13 +68,8 @@ export function readRange(dir: string, name: string, from: number, bytes_max: nu
   const fd = disk.openSync(path, 'r')
   try {
     const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
-    let filled = 0
-    while (filled < bytes.length) {
-      const got = disk.read(fd, bytes, filled, bytes.length - filled, from + filled)
-      if (got === 0) return bytes.subarray(0, filled)
-      filled += got
-    }
-    return bytes
+    const filled = readWhole(fd, bytes, from)
+    return filled === bytes.length ? bytes : bytes.subarray(0, filled)
   } finally {
     disk.closeSync(fd)
   }
