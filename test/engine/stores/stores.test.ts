@@ -322,7 +322,9 @@ test('swapped, older and changed blocks are refused when they are read, and the 
     change(bytes)
     writeFileSync(file, bytes)
     const opened = Stores.open(at(), seq, hash)
-    expect(() => ever.leaves.map((_, number) => opened.at('leaves', number))).toThrow(StoreDamaged)
+    // The second time the file is set aside already.
+    for (let time = 0; time < 2; time++)
+      expect(() => ever.leaves.map((_, number) => opened.at('leaves', number))).toThrow(StoreDamaged)
     opened.close()
     expect(() => Stores.open(at(), seq, hash)).toThrow(StoreDamaged)
     writeFileSync(file, sound)
