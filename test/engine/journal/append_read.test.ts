@@ -263,6 +263,11 @@ test('options out of range are refused', async () => {
     expect(await failure(openJournal({ dir, key: new Uint8Array(31) }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 1000 }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 512 }))).toBeInstanceOf(RangeError)
+    const { journal_segment_bytes_max: most } = LIMITS
+    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: most + 512 }))).toBeInstanceOf(
+      RangeError,
+    )
+    await (await openJournal({ dir, key: KEY, segment_bytes: most })).close()
   })
 })
 
