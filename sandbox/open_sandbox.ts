@@ -220,7 +220,7 @@ function announcement(facts: SandboxFacts, demo: { api_key: string; body: string
   const curl = `curl --cacert ${certificate}`
   return `
 Tacit serves at ${url}
-  pages         ${pages_url} (market, verify)
+  pages         ${pages_url} (market, trade, verify)
   reference     ${url}/swagger
   chain         ${rpc_url} (embedded unless you named another)
   certificate   ${certificate}

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { PageDefaults } from './page_defaults'
 
 /** Each has a script `NAME_page.ts` and a frame `NAME.html` beside this file. */
-export const PAGES = ['market', 'verify'] as const
+export const PAGES = ['market', 'trade', 'verify'] as const
 export type PageName = (typeof PAGES)[number]
 
 /**
@@ -24,7 +24,7 @@ export async function buildPage(name: PageName, defaults?: PageDefaults): Promis
   const script = (await built.outputs[0]!.text()).replaceAll('</script', '<\\/script')
   const style = readFileSync(join(import.meta.dir, 'style.css'), 'utf8')
   const data = JSON.stringify(defaults ?? null).replaceAll('<', '\\u003c')
-  const policy = policyFor(script, style, reachedBy(name))
+  const policy = policyFor(script, style, reachedBy(name, defaults))
   return fill(readFileSync(join(import.meta.dir, `${name}.html`), 'utf8'), {
     CSP: `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
     STYLE: `<style>${style}</style>`,
@@ -33,9 +33,15 @@ export async function buildPage(name: PageName, defaults?: PageDefaults): Promis
   })
 }
 
-/** Of the verification page, venues and nodes are the user's choice: its connections are bounded by transport only. */
-const reachedBy = (name: PageName): string =>
-  name === 'verify' ? 'https: http://127.0.0.1:* http://localhost:*' : "'self'"
+/**
+ * Of the verification page, venues and nodes are the user's choice, so its connections are bounded by transport only. The
+ * trade page reaches the venue through its own server, and the node that it was started with.
+ */
+function reachedBy(name: PageName, defaults: PageDefaults | undefined): string {
+  if (name === 'verify') return 'https: http://127.0.0.1:* http://localhost:*'
+  const has_node = name === 'trade' && defaults !== undefined && defaults.rpc_url !== ''
+  return has_node ? `'self' ${new URL(defaults.rpc_url).origin}` : "'self'"
+}
 
 function policyFor(script: string, style: string, connect: string): string {
   const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`

@@ -22,7 +22,7 @@ type ServedPages = { readonly url: string; stop(): Promise<void> }
 /** A socket of the page and the venue's beside it; frames that came before the page's was open wait in `early`. */
 type Bridge = { upstream: WebSocket; early: string[] }
 
-const PATHS: Readonly<Record<string, PageName>> = { '/': 'market', '/verify': 'verify' }
+const PATHS: Readonly<Record<string, PageName>> = { '/': 'market', '/trade': 'trade', '/verify': 'verify' }
 const KEY_LENGTH = 64
 const FORWARDED = ['authorization', 'content-type', 'accept']
 const ANSWERED = ['content-type', 'retry-after']

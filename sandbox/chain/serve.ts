@@ -50,7 +50,8 @@ function readableBy(request: Request): Record<string, string> {
   if (!LOOPBACK_ORIGIN.test(origin)) return {}
   return {
     'access-control-allow-origin': origin,
-    'access-control-allow-headers': 'content-type',
+    // The second is what the Solana kit sends to every node.
+    'access-control-allow-headers': 'content-type, solana-client',
     vary: 'origin',
   }
 }

@@ -19,7 +19,7 @@ test('a page of this machine may ask, a page from elsewhere may not', async () =
     for (const origin of ['http://127.0.0.1:8080', 'https://localhost']) {
       const preflight = await ask('OPTIONS', origin)
       expect(preflight.headers.get(ALLOWED)).toBe(origin)
-      expect(preflight.headers.get('access-control-allow-headers')).toBe('content-type')
+      expect(preflight.headers.get('access-control-allow-headers')).toBe('content-type, solana-client')
       expect((await ask('POST', origin)).headers.get(ALLOWED)).toBe(origin)
     }
     for (const origin of [

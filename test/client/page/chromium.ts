@@ -14,6 +14,8 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--disable-background-timer-throttling',
+  '--disable-renderer-backgrounding',
   '--ignore-certificate-errors',
   '--remote-debugging-port=0',
 ]

@@ -1,0 +1,327 @@
+/** The desk of an open session: balances, forms, own orders and fills as their events tell them. */
+import type {
+  AccountEvent,
+  Fill,
+  InstrumentView,
+  Order,
+  OrderType,
+  Side,
+  Statistics,
+} from '../../protocol/wire/trading'
+import { openChainAccess } from '../chain/chain_access'
+import { deposit } from '../chain/deposit'
+import { airdrop, mintTo } from '../chain/embedded_faucet'
+import { ownAccount, tokenBalance } from '../chain/token_account'
+import { FAUCET_POLL_MS } from '../limits'
+import type { Session } from '../session/session'
+import type { Outcome } from '../session/settle'
+import { formatAmount, formatPrice, parseAmount, parseOrderAmount, parsePrice } from '../session/units'
+import { collateralOf } from '../wallet/prepare'
+import type { BrowserStore } from './browser_store'
+import { barChart, lineChart } from './chart'
+import { byId, element, say, short, table } from './element'
+import type { PageDefaults } from './page_defaults'
+
+const FEE_LAMPORTS = 1_000_000_000n
+const DRAW_MS = 50
+const PAGE_LIMIT = 200
+const ROWS_MAX = 50
+const FINAL: readonly string[] = ['filled', 'cancelled', 'expired', 'rejected', 'replaced']
+
+const text = (id: string): string => byId<HTMLInputElement>(id).value.trim()
+type Mint = { mint: string; decimals: number; name: string }
+
+export class Desk {
+  private session!: Session
+  private instruments: InstrumentView[] = []
+  private mints: Mint[] = []
+  private readonly orders = new Map<string, Order>()
+  private readonly fills = new Map<string, Fill>()
+  private drawing = false
+
+  constructor(
+    private readonly store: BrowserStore,
+    private readonly defaults: PageDefaults,
+    private readonly program_id: string,
+  ) {}
+
+  async open(session: Session, verdict: string): Promise<void> {
+    this.session = session
+    const { client } = session
+    const [listed, { mints }, orders, fills] = await Promise.all([
+      client.instruments(),
+      client.transparency(),
+      client.orders({ limit: PAGE_LIMIT }),
+      client.fills({ limit: PAGE_LIMIT }),
+    ])
+    this.instruments = await Promise.all(listed.map(({ symbol }) => client.instrument(symbol)))
+    this.mints = mints.map(({ mint, decimals }) => ({ mint, decimals, name: this.nameOf(mint) }))
+    for (const order of orders.items) if (!this.orders.has(order.order_id)) this.keepOrder(order)
+    for (const fill of fills.items) if (!this.fills.has(keyOf(fill))) this.fills.set(keyOf(fill), fill)
+    this.fillForms()
+    byId('verdict').textContent = verdict
+    byId('desk').hidden = false
+    this.draw()
+    await this.drawHours()
+  }
+
+  take({ kind, data }: AccountEvent): void {
+    if (kind.startsWith('order.') && 'status' in data) this.keepOrder(data as Order)
+    if (kind.startsWith('fill.')) this.fills.set(keyOf(data as Fill), data as Fill)
+    this.drawSoon()
+  }
+  ended(reason: unknown): void {
+    const why = reason instanceof Error ? reason.message : 'for a reason it did not give'
+    byId('verdict').className = 'fault'
+    byId('verdict').textContent = `The session ended: ${why}. Load the page again.`
+  }
+
+  private keepOrder(order: Order): void {
+    this.orders.set(order.order_id, order)
+  }
+  /** Of a mint, by the instruments that trade it: settings name only symbols. */
+  private nameOf(mint: string): string {
+    for (const { symbol, base_mint, quote_mint } of this.instruments) {
+      const [base = '', quote = ''] = symbol.split('-')
+      if (mint === base_mint) return base
+      if (mint === quote_mint) return quote
+    }
+    return mint.slice(0, 8)
+  }
+  private instrumentOf(symbol: string): InstrumentView {
+    const found = this.instruments.find((one) => one.symbol === symbol)
+    if (found === undefined) throw new RangeError('there is no such instrument')
+    return found
+  }
+  private mintOf(mint: string): Mint {
+    const found = this.mints.find((one) => one.mint === mint)
+    if (found === undefined) throw new RangeError('the venue does not have this token')
+    return found
+  }
+
+  // Forms.
+
+  private fillForms(): void {
+    const option = (value: string, shown: string) => Object.assign(element('option', '', shown), { value })
+    for (const id of ['deposit-mint', 'withdraw-mint'])
+      byId(id).replaceChildren(...this.mints.map(({ mint, name }) => option(mint, name)))
+    byId('symbol').replaceChildren(...this.instruments.map(({ symbol }) => option(symbol, symbol)))
+    this.onSubmit('deposit', () => this.deposit())
+    this.onSubmit('order', () => this.place())
+    this.onSubmit('withdraw', () => this.withdraw())
+    byId('order').addEventListener('input', () => this.preview())
+    byId('symbol').addEventListener('change', () => void this.drawHours())
+    byId('save-backup').addEventListener('click', () => this.saveBackup())
+  }
+
+  /** One submission at a time; its outcome or failure stands beside the form. */
+  private onSubmit(id: string, run: () => Promise<string>): void {
+    const form = byId<HTMLFormElement>(id)
+    const status = byId(`${id}-status`)
+    const button = form.querySelector('button')!
+    form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      button.disabled = true
+      say(status, 'Under way …')
+      run()
+        .then(
+          (done) => say(status, done),
+          (error: unknown) => say(status, error instanceof Error ? error.message : 'it failed', true),
+        )
+        .finally(() => {
+          button.disabled = false
+          this.draw()
+        })
+    })
+  }
+
+  private async deposit(): Promise<string> {
+    const { mint, decimals, name } = this.mintOf(text('deposit-mint'))
+    const amount = parseAmount(text('deposit-amount'), decimals)
+    const { wallet, payer_seed } = this.store
+    const chain = await openChainAccess(this.defaults.rpc_url, payer_seed)
+    if (this.defaults.is_laptop) {
+      const account = ownAccount(chain, mint).bytes
+      await airdrop(chain, FEE_LAMPORTS)
+      await mintTo(chain, mint, amount)
+      while ((await tokenBalance(chain, account)) < amount) await wait(FAUCET_POLL_MS)
+    }
+    const terms = { program_id: this.program_id, mint, amount, key_index: 0, keep: () => this.store.save() }
+    await deposit(chain, wallet, terms).finally(() => this.store.save())
+    return `${formatAmount(amount, decimals)} ${name} are in the vault.`
+  }
+
+  private orderTerms() {
+    const instrument = this.instrumentOf(text('symbol'))
+    const amount = parseOrderAmount(instrument, text('amount'))
+    const price_limit = parsePrice(instrument, text('price'))
+    const [side, type] = [text('side') as Side, text('type') as OrderType]
+    return { instrument, side, type, amount, price_limit, expiry_slot: 0 }
+  }
+  private preview(): void {
+    byId('preview').textContent = this.previewText()
+  }
+  private previewText(): string {
+    if (text('amount') === '' || text('price') === '') return ''
+    try {
+      const terms = this.orderTerms()
+      const { mint, amount } = collateralOf(terms)
+      const { decimals, name } = this.mintOf(mint)
+      const { fee_bps, collar_bps } = terms.instrument
+      const note = this.session.wallet.noteFor(mint, amount) === undefined ? ' No single note covers it.' : ''
+      const collar = `The auction's price stays within ${collar_bps / 100} % of the reference.`
+      return `Backed by ${formatAmount(amount, decimals)} ${name}, a fee of at most ${fee_bps / 100} % included. ${collar}${note}`
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  private async place(): Promise<string> {
+    const { instrument, side, type, amount, price_limit } = this.orderTerms()
+    const { symbol } = instrument
+    return told(await this.session.place({ symbol, side, type, amount, price: price_limit }))
+  }
+  private async withdraw(): Promise<string> {
+    const { mint, decimals } = this.mintOf(text('withdraw-mint'))
+    const amount = parseAmount(text('withdraw-amount'), decimals)
+    return told(await this.session.withdraw({ mint, destination: text('destination'), amount }))
+  }
+  private saveBackup(): void {
+    const file = new Blob([this.store.text], { type: 'application/json' })
+    const link = Object.assign(element('a', ''), {
+      href: URL.createObjectURL(file),
+      download: 'tacit-wallet.json',
+    })
+    link.click()
+    setTimeout(() => URL.revokeObjectURL(link.href), 0)
+  }
+
+  // Tables.
+
+  /** Many events draw once. A page in the background draws, too: no animation frame comes there. */
+  private drawSoon(): void {
+    if (this.drawing) return
+    this.drawing = true
+    setTimeout(() => {
+      this.drawing = false
+      if (this.mints.length > 0) this.draw()
+    }, DRAW_MS)
+  }
+  private draw(): void {
+    byId('balance').replaceChildren(this.balanceTable())
+    byId('orders').replaceChildren(this.ordersTable())
+    byId('fills').replaceChildren(this.fillsTable())
+  }
+  private balanceTable(): HTMLElement {
+    const rows = this.mints.map(({ mint, decimals, name }) => {
+      const notes = this.session.wallet.state.notes.filter(
+        (note) => note.mint === mint && note.state !== 'spent',
+      )
+      const sumOf = (state: string) =>
+        notes.filter((note) => note.state === state).reduce((sum, note) => sum + BigInt(note.amount), 0n)
+      return [
+        name,
+        formatAmount(sumOf('free'), decimals),
+        formatAmount(sumOf('pending'), decimals),
+        String(notes.length),
+      ]
+    })
+    return table('In whole tokens', ['Token', 'Free', 'In use', 'Notes'], rows)
+  }
+  private ordersTable(): HTMLElement {
+    const newest = [...this.orders.values()].toSorted((a, b) => b.seq - a.seq).slice(0, ROWS_MAX)
+    const rows = newest.map((order) => {
+      const instrument = this.instrumentOf(order.symbol)
+      const amount = (units: string) => formatAmount(BigInt(units), instrument.base_decimals)
+      const price = formatPrice(instrument, BigInt(order.price_limit))
+      const words = [short(order.order_id), order.symbol, `${order.side} ${order.type}`]
+      return [
+        ...words,
+        amount(order.amount),
+        price,
+        amount(order.filled_amount),
+        order.status,
+        this.cancelButton(order),
+      ]
+    })
+    return table(
+      'Newest first',
+      ['Order', 'Instrument', 'Kind', 'Amount', 'Price', 'Filled', 'Status', 'Cancel'],
+      rows,
+    )
+  }
+  private cancelButton({ order_id, status, side, symbol }: Order): Node | string {
+    if (FINAL.includes(status)) return '–'
+    const button = element('button', 'copy', 'cancel')
+    button.type = 'button'
+    button.setAttribute('aria-label', `cancel the order to ${side} ${symbol}, ${order_id.slice(0, 8)}`)
+    button.addEventListener('click', () => {
+      button.disabled = true
+      const at = byId('order-status')
+      this.session.cancel(order_id).then(
+        (outcome) => say(at, told(outcome)),
+        (error: Error) => say(at, error.message, true),
+      )
+    })
+    return button
+  }
+  private fillsTable(): HTMLElement {
+    const newest = [...this.fills.values()].toSorted((a, b) => b.seq - a.seq).slice(0, ROWS_MAX)
+    const rows = newest.map((fill) => {
+      const instrument = this.instrumentOf(fill.symbol)
+      const { base_decimals, quote_decimals } = instrument
+      return [
+        short(fill.order_id),
+        `${fill.side} ${formatAmount(BigInt(fill.amount), base_decimals)} ${fill.symbol}`,
+        formatPrice(instrument, BigInt(fill.price)),
+        formatAmount(BigInt(fill.fee), quote_decimals),
+        fill.stage,
+        fill.signature === undefined ? '–' : short(fill.signature),
+      ]
+    })
+    return table('Newest first', ['Order', 'Fill', 'Price', 'Fee', 'Settlement', 'Transaction'], rows)
+  }
+
+  private async drawHours(): Promise<void> {
+    const instrument = this.instrumentOf(text('symbol'))
+    const { symbol } = instrument
+    const { items } = await this.session.client.statistics(symbol, { limit: PAGE_LIMIT }).catch(() => NO_ROWS)
+    const known = items.filter((row) => row.close !== null && row.volume !== null)
+    if (known.length === 0)
+      return byId('hours').replaceChildren(
+        element(
+          'p',
+          'help',
+          `${symbol}: no hour is published yet. An hour is, once it is over and 20 accounts traded in it.`,
+        ),
+      )
+    const label = (start_unix_s: number) =>
+      new Date(start_unix_s * 1000).toISOString().slice(5, 16).replace('T', ' ')
+    const prices = known.map(({ start_unix_s, close }) => ({
+      label: label(start_unix_s),
+      value: BigInt(close!),
+      text: formatPrice(instrument, BigInt(close!)),
+    }))
+    const volumes = known.map(({ start_unix_s, volume }) => ({
+      label: label(start_unix_s),
+      value: BigInt(volume!),
+      text: formatAmount(BigInt(volume!), instrument.base_decimals),
+    }))
+    const charts = [
+      lineChart(`${symbol}: last price of each hour`, prices),
+      barChart(`${symbol}: volume by hour`, volumes),
+    ]
+    byId('hours').replaceChildren(element('div', 'charts', ...charts))
+  }
+}
+
+const NO_ROWS: Pick<Statistics, 'items'> = { items: [] }
+const keyOf = ({ order_id, fill_index }: Fill): string => `${order_id}/${fill_index}`
+const wait = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))
+
+/** @throws Error for a refusal */
+function told(outcome: Outcome): string {
+  if (outcome.status === 'refused') throw new Error(`${outcome.problem.code}: ${outcome.problem.message}`)
+  if (outcome.status === 'unknown')
+    return 'The venue has not answered: the request is kept, and goes on when this page is opened again.'
+  return `Accepted, ${outcome.receipt === undefined ? 'known by the state of the venue' : 'with a receipt that was verified'}.`
+}
