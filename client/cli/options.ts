@@ -34,10 +34,16 @@ export function rpcOf(text: string): string {
   return text
 }
 
+/** @returns the path. @throws Refused for a file that others may read */
+export function requireOwn(path: string): string {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
+  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+  return path
+}
+
 /** First line of a file of one's own. @throws Refused, InputFault */
-function passwordIn(path: string): string {
-  const [password = ''] = readInputText(path).split(/\r?\n/)
-  if ((statSync(path).mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+export function passwordIn(path: string): string {
+  const [password = ''] = readInputText(requireOwn(path)).split(/\r?\n/)
   if (password === '') throw new Refused(`${path} begins with an empty line: its first line is the password`)
   return password
 }
@@ -103,8 +109,7 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
   /** @throws Refused for a file that others may read */
   override seed(name: Text): Uint8Array {
     const seed = super.seed(name)
-    const path = this.text(name)
-    if ((statSync(path).mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+    requireOwn(this.text(name))
     return seed
   }
 

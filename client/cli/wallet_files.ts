@@ -1,5 +1,5 @@
 /** Runs `wallet create`, `words`, `encrypt`, `backup` and `restore`: seeds and wallet files, without chain or venue. */
-import { closeSync, existsSync, fsyncSync, openSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -8,7 +8,7 @@ import { seedOfWords, wordsOfSeed } from '../wallet/seed_words'
 import { Wallet } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { readInputText } from './command'
-import { type CommandOptions, lockPath } from './options'
+import { type CommandOptions, lockPath, requireOwn } from './options'
 
 /**
  * `wallet create`: a new seed file, or one from 24 words, and an empty wallet. Never overwrites a file: a lost seed is lost
@@ -92,10 +92,4 @@ export function restoreWallet(options: CommandOptions): void {
 function neededPassword(options: CommandOptions): string {
   options.text('password-file')
   return options.password()!
-}
-
-function requireOwn(path: string): string {
-  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
-  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
-  return path
 }

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import type { WalletOrder, WalletPayment, WalletState } from '../../client/wallet/wallet'
-import { loadWallet } from '../../client/wallet/wallet_file'
-import { toHex } from '../../protocol/bytes'
-import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from './cli_site'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wallet/wallet'
+import { loadWallet } from '../../../client/wallet/wallet_file'
+import { toHex } from '../../../protocol/bytes'
+import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from '../cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 
@@ -97,7 +97,7 @@ test('a destination that could not be paid, a note that is not there', async () 
 }, 120_000)
 
 async function accountOf(mint: string): Promise<string> {
-  const { associatedTokenAddress } = await import('../../sandbox/chain/token_instructions')
+  const { associatedTokenAddress } = await import('../../../sandbox/chain/token_instructions')
   return associatedTokenAddress(payer, mint)
 }
 
@@ -152,13 +152,13 @@ test('two commands never work on one wallet or archive at a time, and a killed o
   await silent.stop(true)
 }, 120_000)
 const tacit = (...args: string[]) => {
-  const main = join(import.meta.dir, '../../client/cli/tacit.ts')
+  const main = join(import.meta.dir, '../../../client/cli/tacit.ts')
   return Bun.spawn([process.execPath, main, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
 }
 
 test('a disk that takes no more is named, and leaves the wallet and its history as they were', async () => {
   const before = readFileSync(path('wallet.json'))
-  const main = join(import.meta.dir, '../../client/cli/wallet.ts')
+  const main = join(import.meta.dir, '../../../client/cli/wallet.ts')
   const limited = (...args: string[]) =>
     said(
       Bun.spawn(
