@@ -26,7 +26,7 @@ test('costs of an attested epoch: one transaction on a registered platform, with
   expect(costs.map(attestedRow)).toEqual(published('What an attested epoch costs'))
   expect(Math.max(...costs.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096)
   for (const { units } of costs) expect(units).toBeLessThan(250_000n)
-}, 30_000)
+}, 120_000)
 
 test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {
   const costs = await settlementCosts()
