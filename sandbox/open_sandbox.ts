@@ -6,6 +6,7 @@ import { newCredential } from '../client/wallet/account'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
+import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
@@ -74,7 +75,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
       })
     },
   })
-  const login = await demoLogin(running, data_dir)
+  const login = await demoLogin(running, data_dir, config.engine.operator_key)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
   announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
@@ -90,9 +91,14 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
 
 /**
  * The demo trader's login, made as `tacit account request` makes one and admitted as `bun run account admit` does. It is kept
- * until the venue has another id; undefined while a venue that must not trade takes none.
+ * until the venue has another id; undefined while a venue that must not trade takes none, and where another operator's key is
+ * set.
  */
-async function demoLogin(running: Running, data_dir: string): Promise<Login | undefined> {
+async function demoLogin(
+  running: Running,
+  data_dir: string,
+  operator_key: string,
+): Promise<Login | undefined> {
   const { enclave, operator, venue } = running
   const path = join(data_dir, DEMO_LOGIN_FILE)
   const { venue: venue_id } = venue.identity()
@@ -100,6 +106,8 @@ async function demoLogin(running: Running, data_dir: string): Promise<Login | un
   if (kept?.venue === venue_id && kept.login.account_id !== undefined) return kept.login
   if (venue.status().matching === 'stopped') return undefined
   const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
+  // An operator with a key of its own admits by itself.
+  if (encodeBase58(publicKeyOf(fromHex(operator_seed, 32)!)) !== operator_key) return undefined
   const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
   const target = {
     url: `https://localhost:${operator.port}`,
