@@ -18,7 +18,8 @@ export async function openTrader([data, wallet, login_path]: string[]): Promise<
   const books: Books = { fills: 0, base: 0n, quote: 0n, fees: 0n }
   const session = await tacit.Session.open({
     url: facts.url,
-    policy: read(facts.policy),
+    // Read before each verification: a laptop's chain may serve at another port after a restart.
+    policy: () => read(facts.policy),
     // The stand-in enclave has collateral of its own; without this line the policy's service is asked.
     connect: { collateral: JSON.parse(read(facts.collateral)) },
     login,

@@ -30,6 +30,8 @@ export { default as 'post /orders/{order_id}/cancel' } from '../routes/orders/[o
 export { default as 'get /settlement/status' } from '../routes/settlement/status.get'
 export { default as 'get /swagger' } from '../routes/swagger.get'
 export { default as 'get /swagger/json' } from '../routes/swagger/json.get'
+export { default as 'get /swagger/llms.txt' } from '../routes/swagger/llms.txt.get'
+export { default as 'get /swagger/streams' } from '../routes/swagger/streams.get'
 export { default as 'get /swagger/style.css' } from '../routes/swagger/style.css.get'
 export { default as 'get /system/status' } from '../routes/system/status.get'
 export { default as 'get /time' } from '../routes/time.get'

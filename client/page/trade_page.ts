@@ -47,7 +47,8 @@ async function openVenue(policy_text: string): Promise<Judged> {
 
 /** The store with a login; the operator of a laptop admits it at once. @throws Error when it is not admitted */
 async function withAccount(store: BrowserStore, venue: Judged): Promise<void> {
-  if (store.is_admitted) return
+  // With an operator elsewhere, the login decides: it works once the account is admitted.
+  if (store.is_admitted || (store.login !== undefined && !defaults.is_laptop)) return
   const account_seed = deriveAccountKey(store.wallet.seed)
   const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const
   const { login, request } = await newCredential(account_seed, fromHex(venue.info.venue, 32)!, terms)

@@ -49,8 +49,11 @@ import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } 
 export type SessionOptions = {
   /** HTTPS origin of the venue. */
   url: string
-  /** What is accepted as this venue; a file's text, or what `parsePolicy` made. */
-  policy: VerificationPolicy | string
+  /**
+   * What is accepted as this venue; a file's text, or what `parsePolicy` made. A function is asked before each verification:
+   * a policy that names the node of a laptop's chain is another after a restart.
+   */
+  policy: VerificationPolicy | string | (() => VerificationPolicy | string)
   /** As `tacit account request` wrote it. */
   login: Login
   /** Path of the wallet's file, which no other session may have open, or a wallet with another place to keep it. */
@@ -149,9 +152,8 @@ export class Session {
     const { wallet } = store
     const own_id = accountIdOf(publicKeyOf(deriveAccountKey(wallet.seed)))
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
-    const { policy } = options
-    const parsed = typeof policy === 'string' ? parsePolicy(policy) : policy
-    const verify = options.open_venue ?? (() => connect(options.url, parsed, options.connect))
+    const verify =
+      options.open_venue ?? (async () => connect(options.url, policyOf(options), options.connect))
     const venue = await LiveVenue.open(verify)
     const session = new Session(wallet, store, venue, options)
     await session.takeOver()
@@ -492,6 +494,12 @@ export class Session {
   private wake(): void {
     for (const look of [...this.waiters]) look()
   }
+}
+
+/** @throws Refused for a text that is no policy */
+function policyOf({ policy }: SessionOptions): VerificationPolicy {
+  const current = typeof policy === 'function' ? policy() : policy
+  return typeof current === 'string' ? parsePolicy(current) : current
 }
 
 const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>

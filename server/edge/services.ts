@@ -27,7 +27,7 @@ export type Services = {
 }
 
 /** The reference document and its page, as they are sent. */
-export type Documents = { json: string; html: string; css: string }
+export type Documents = { json: string; html: string; css: string; streams: string; index: string }
 
 /** The open sockets of the process. */
 export interface Sockets {

@@ -6,6 +6,8 @@ import { EventKind } from '../../protocol/wire/trading'
 import type { MountedRoute } from '../edge/endpoint'
 import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
+import { asyncApiOf } from './asyncapi'
+import { indexOf } from './index_text'
 import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
 
 export async function openDocuments(version: string): Promise<Documents> {
@@ -14,6 +16,8 @@ export async function openDocuments(version: string): Promise<Documents> {
     json: JSON.stringify(document),
     html: referencePage(document, MANIFEST),
     css: REFERENCE_STYLE,
+    streams: JSON.stringify(asyncApiOf(MANIFEST, version)),
+    index: indexOf(document),
   }
 }
 
@@ -32,7 +36,7 @@ function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): st
 <header>
 <h1>${title} <small>${version}</small></h1>
 ${join(description.split('\n').map((line) => html`<p>${prose(line)}</p>`))}
-<p><a href="/swagger/json">OpenAPI document</a></p>
+<p><a href="/swagger/json">OpenAPI document</a>, <a href="/swagger/streams">AsyncAPI document of the sockets</a></p>
 <nav>
 ${join(document.tags.map(({ name }) => html`<a href="#tag-${name}">${name}</a> `))}
 <a href="#frames">frames</a> <a href="#refusals">refusals</a>

@@ -3,7 +3,8 @@
 import type { EventWithText } from '../../engine/venue'
 import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
-import type { EventKind, Order } from '../../protocol/wire/trading'
+import type { PushedFrame } from '../../protocol/wire/frames'
+import type { EventKind } from '../../protocol/wire/trading'
 import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'
 
@@ -44,24 +45,9 @@ export function readFrame(message: string | Uint8Array): ClientFrame {
 }
 
 export type ServerFrame =
-  | {
-      type: 'hello'
-      stream: string
-      account_id: string
-      seq_first: number
-      seq_last: number
-      heartbeat_ms: number
-      slot: number
-      unix_ms: number
-    }
-  | { type: 'status'; ready: boolean; reasons: string[]; reopens_slot?: number }
-  | { type: 'snapshot'; seq: number; orders: Order[] }
-  | { type: 'gap'; seq_from: number; seq_to: number }
+  | PushedFrame
   | { type: 'reply'; id: string; result: unknown }
   | ({ type: 'error'; id?: string } & Record<string, unknown>)
-  | { type: 'heartbeat'; seq: number; slot: number; unix_ms: number }
-  | { type: 'warning'; reason: 'token_expiring'; expires_in_ms: number }
-  | { type: 'bye'; reason: 'upgrade' | 'restart'; retry_after_ms: number }
 
 type Kinds = (kind: EventKind) => boolean
 /** The frames of the last list of events: all sockets of an account receive the same list. */

@@ -14,6 +14,8 @@ export const ELSEWHERE = [
   'get /swagger',
   'get /swagger/json',
   'get /swagger/style.css',
+  'get /swagger/streams',
+  'get /swagger/llms.txt',
 ]
 /** Refusals that routes or the edge decide before the venue is asked. */
 export const EDGE = new Set<RefusalCode>([

@@ -115,12 +115,77 @@ describe('the reference page', () => {
 
   test('is no path where the origin does not serve it', async () => {
     const bare = openHarness()
-    for (const path of ['/swagger', '/swagger/json', '/swagger/style.css']) {
+    for (const path of [
+      '/swagger',
+      '/swagger/json',
+      '/swagger/style.css',
+      '/swagger/streams',
+      '/swagger/llms.txt',
+    ]) {
       const { status, json } = await bare.call('GET', path, { token: null })
       expect([status, json.code]).toEqual([404, 'route_unknown'])
     }
     await bare.stop()
   })
+})
+
+describe('the AsyncAPI document', () => {
+  type Message = { payload: { properties: Record<string, { const?: string; enum?: string[] }> } }
+  type AsyncApi = {
+    asyncapi: string
+    channels: Record<string, { address: string; messages: Record<string, { $ref: string }> }>
+    operations: Record<string, { action: string; messages: { $ref: string }[] }>
+    components: { messages: Record<string, Message> }
+  }
+  let streams: AsyncApi
+  beforeAll(() => {
+    streams = JSON.parse(documents.streams)
+  })
+
+  test('is the golden one, and is served', async () => {
+    expectGolden('asyncapi.json', streams)
+    const { status, json } = await harness.call('GET', '/swagger/streams', { token: null })
+    expect([status, json]).toEqual([200, streams])
+  })
+
+  test('has a channel per socket with its operations, and every reference leads somewhere', () => {
+    const sockets = MANIFEST.filter(({ route }) => route.kind === 'stream')
+    expect(Object.values(streams.channels).map(({ address }) => address)).toEqual(
+      sockets.map(({ path }) => path),
+    )
+    for (const { route } of sockets) {
+      if (route.kind !== 'stream') continue
+      const { name, ops } = route.contract
+      const taken = streams.operations[`${name}.receive`]!.messages.map(({ $ref }) => $ref.split('/').at(-1)!)
+      expect(taken).toEqual(Object.keys(ops))
+    }
+    const refs = [...documents.streams.matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path!.split('/'))
+    expect(refs.length).toBeGreaterThan(50)
+    for (const path of refs) {
+      let at: unknown = streams
+      for (const name of path) at = Object(at)[name]
+      expect(at).toBeDefined()
+    }
+    expect(documents.streams).not.toContain('x-integer')
+  })
+
+  test('tells for each socket which kinds of events it sends', () => {
+    const kindsOf = (name: string) =>
+      streams.components.messages[`${name}.event`]!.payload.properties['kind']!.enum!
+    expect(kindsOf('trading')).toContain('withdrawal.paid')
+    expect(new Set(kindsOf('fills').map((kind) => kind.split('.')[0]))).toEqual(new Set(['fill']))
+  })
+})
+
+test('the index names every route, and each of its links leads to a place of the reference', async () => {
+  const { status, text, headers } = await harness.call('GET', '/swagger/llms.txt', { token: null })
+  expect([status, headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8'])
+  for (const { method, path } of MANIFEST) expect(text).toContain(`[${method.toUpperCase()} ${path}](`)
+  for (const [, address = ''] of text.matchAll(/\]\((\/[^)]+)\)/g)) {
+    const [path, anchor] = address.split('#')
+    expect((await harness.call('GET', path!, { token: null })).status).toBe(200)
+    if (anchor !== undefined) expect(documents.html).toContain(`id="${anchor}"`)
+  }
 })
 
 test('refusal codes are the golden ones: never renamed, reused or reordered', () => {

@@ -1,0 +1,112 @@
+/** Builds the AsyncAPI 3.0.0 document of the sockets from their contracts and the shapes of their frames. */
+import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
+import * as frames from '../../protocol/wire/frames'
+import { EventKind } from '../../protocol/wire/trading'
+import { exact, type TSchema, t } from '../../protocol/wire/values'
+import type { MountedRoute, StreamContract } from '../edge/endpoint'
+import { StreamQuery } from '../sockets/upgrade'
+import type { Json } from './openapi'
+
+const PUSHED: Readonly<Record<string, [schema: TSchema, summary: string]>> = {
+  hello: [
+    frames.HelloFrame,
+    'The first frame: the events that the venue still has, and how often it sends heartbeats.',
+  ],
+  status: [frames.StatusFrame, 'Whether orders are accepted, at the beginning and after each change.'],
+  gap: [frames.GapFrame, 'Events asked for that the venue no longer has.'],
+  event: [frames.EventFrame, 'One numbered fact of the account.'],
+  heartbeat: [frames.HeartbeatFrame, 'Nothing else was sent; two in a row missing mean a dead socket.'],
+  reply: [frames.ReplyFrame, 'The result of the operation with this id.'],
+  error: [
+    frames.ErrorFrame,
+    'The refusal of the operation with this id, with the members of a problem document.',
+  ],
+  warning: [frames.WarningFrame, 'The token ends soon: send `auth.refresh`.'],
+  bye: [frames.ByeFrame, 'The venue ends: connect again after the wait.'],
+}
+const SNAPSHOT: [TSchema, string] = [
+  frames.SnapshotFrame,
+  'The live orders, for a client that does not resume.',
+]
+const KINDS = EventKind.anyOf.map((kind) => kind.const as EventKind)
+
+type Messages = Record<string, Json>
+
+/** Deterministic for a manifest and version. */
+export function asyncApiOf(manifest: readonly MountedRoute[], version: string): Json {
+  const channels: Record<string, Json> = {}
+  const operations: Record<string, Json> = {}
+  const messages: Messages = {}
+  for (const { path, route } of manifest) {
+    if (route.kind !== 'stream') continue
+    const { name, description, summary } = route.contract
+    const [sent, taken] = [sentBy(route.contract), takenBy(route.contract)]
+    Object.assign(messages, prefixed(name, sent), prefixed(name, taken))
+    const own = Object.keys({ ...sent, ...taken })
+    channels[name] = {
+      address: path,
+      summary,
+      description,
+      messages: Object.fromEntries(own.map((one) => [one, { $ref: `#/components/messages/${name}.${one}` }])),
+      bindings: { ws: { method: 'GET', query: plain(StreamQuery) } },
+    }
+    operations[`${name}.send`] = operationOf('send', name, Object.keys(sent))
+    operations[`${name}.receive`] = operationOf('receive', name, Object.keys(taken))
+  }
+  return {
+    asyncapi: '3.0.0',
+    info: {
+      title: 'Tacit streams',
+      version,
+      description:
+        'Sockets of one account over the TLS of the venue; each frame is one JSON text. The venue sends what `send` lists ' +
+        'and takes what `receive` lists. Fields, units and refusal codes are those of the OpenAPI document.',
+    },
+    defaultContentType: 'application/json',
+    channels,
+    operations,
+    components: { messages },
+  }
+}
+
+function operationOf(action: 'send' | 'receive', name: string, messages: readonly string[]): Json {
+  const refs = messages.map((one) => ({ $ref: `#/channels/${name}/messages/${one}` }))
+  return { action, channel: { $ref: `#/channels/${name}` }, messages: refs }
+}
+
+const prefixed = (name: string, messages: Messages): Messages =>
+  Object.fromEntries(Object.entries(messages).map(([one, message]) => [`${name}.${one}`, message]))
+
+function sentBy({ kinds, snapshot }: StreamContract): Messages {
+  const all = snapshot ? { ...PUSHED, snapshot: SNAPSHOT } : PUSHED
+  return Object.fromEntries(
+    Object.entries(all).map(([name, [schema, summary]]) => {
+      const payload = plain(schema) as Json & { properties: Json }
+      const own = KINDS.filter((kind) => kinds(kind))
+      if (name === 'event')
+        payload.properties = { ...payload.properties, kind: { type: 'string', enum: own } }
+      return [name, { summary, payload }]
+    }),
+  )
+}
+
+/** A frame with `op`, an `id` that its reply repeats, and the params of the REST call. */
+function takenBy({ ops }: StreamContract): Messages {
+  const id = t.String({ minLength: 1, maxLength: FRAME_ID_LENGTH_MAX })
+  return Object.fromEntries(
+    Object.entries(ops).map(([op, { schema }]) => {
+      const token = op === 'auth.refresh' ? { token: t.String() } : {}
+      const params = schema === undefined ? {} : { params: schema }
+      return [op, { payload: plain(exact({ op: t.Literal(op), id, ...params, ...token })) }]
+    }),
+  )
+}
+
+/** JSON Schema as AsyncAPI reads it: without the symbols of TypeBox, integers of 64 bits told as integers. */
+function plain(schema: TSchema): Json {
+  const text = JSON.stringify(schema, (_name, value) => {
+    const told = Object(value)['x-integer']
+    return told === undefined ? value : { type: 'integer', ...told }
+  })
+  return JSON.parse(text) as Json
+}
