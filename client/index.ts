@@ -1,7 +1,7 @@
 /**
  * Collects everything a trader's program imports from the client, grouped by subject.
  *
- * `connect` needs Bun. Wallet files and archives need the file system of Bun or Node. The rest also runs in a browser:
+ * `connect` needs Bun or Node. Wallet files and archives need the file system of Bun or Node. The rest also runs in a browser:
  * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform.
  */
 

@@ -7,6 +7,7 @@ import * as tacit from '../../client/index'
 import { openAccount } from '../faults/kit/open_account'
 import { USDC } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
+import { tlsMaterial } from '../kit/server/tls_material'
 import { answerCollateral } from './verify/collateral_service'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -160,28 +161,81 @@ test('a browser bundle without `connect` and files takes nothing from Bun or Nod
 const node = Bun.which('node')
 if (node === null) console.log('skipped: there is no Node on this machine')
 
-test.skipIf(node === null)('Node runs the whole face but `connect`, which sends nothing there', async () => {
-  const identity = tacit.identityOf(verified)
-  const wallet = tacit.loadWallet(wallet_path)!
-  const note = wallet.state.notes[0]!
-  const names = `${PORTABLE}, connect, loadWallet, saveWallet, currentHistory`
-  writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
-  const instrument = await client.instrument('SOL-USDC')
-  const terms = { instrument, side: 'buy', expiry_slot: 5_000 }
-  const program = `
+test.skipIf(node === null)(
+  'Node verifies the venue, pins the key, and trades in a session',
+  async () => {
+    const names = 'Session, connect, loadWallet, parsePolicy'
+    writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
+    const given = { url: venue.facts.url, account_id: credentials.account_id, login: credentials }
+    const program = `
+      import { readFileSync } from 'node:fs'
       import * as tacit from './face.mjs'
-      const refused = await tacit.connect('https://127.0.0.1:1', {}).catch((error) => error.message)
-      const wallet = tacit.loadWallet('wallet.json')
-      const terms = { ...${JSON.stringify(terms)}, amount: 1000000000n, price_limit: 140000000n }
-      const venue = Uint8Array.from(${JSON.stringify([...identity.venue])})
-      const request = tacit.preparePlace(wallet, venue, terms, wallet.note('${note.commitment}'))
-      console.log(JSON.stringify({ refused, request }))`
-  writeFileSync(join(folder, 'run.mjs'), program)
-  const { refused, request } = JSON.parse(await runInFolder([node!, 'run.mjs']))
-  expect(refused).toContain('connect needs Bun')
-  const own_terms = { ...terms, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
-  expect(request).toEqual(tacit.preparePlace(wallet, identity.venue, own_terms, note))
-})
+      const [policy, wallet] = [readFileSync('policy.json', 'utf8'), 'wallet.json']
+      const session = await tacit.Session.open({ ...${JSON.stringify(given)}, policy, wallet })
+      const placed = await session.place({ symbol: 'SOL-USDC', side: 'buy', amount: '1', price: '138' })
+      const cancelled = await session.cancel(placed.id)
+      await session.until(({ state }) => state.orders.some((one) => one.order_id === placed.id && !one.open) || undefined)
+      const { orders } = session.wallet.state
+      session.close()
+      console.log(JSON.stringify({ placed, cancelled, open: orders.filter((one) => one.open).length }))
+      process.exit(0)`
+    writeFileSync(join(folder, 'run.mjs'), program)
+    const told = JSON.parse(await runInFolder([node!, 'run.mjs']))
+    const { placed, cancelled } = told
+    expect([placed.status, cancelled.status]).toEqual(['accepted', 'accepted'])
+    expect(placed.receipt.epoch).toBe(verified.info.epoch)
+    expect(await client.order(placed.id)).toMatchObject({ status: 'cancelled', reason: 'by_owner' })
+  },
+  60_000,
+)
+
+test.skipIf(node === null)(
+  'a transport of Node refuses another TLS key before it sends a byte',
+  async () => {
+    writeFileSync(
+      join(folder, 'node_transport.ts'),
+      `export { nodeTransport } from './client/verify/collect/node_transport'
+     export { readPeer } from './client/verify/collect/pinned_transport'`,
+    )
+    const built = await Bun.build({ entrypoints: [join(folder, 'node_transport.ts')], target: 'node' })
+    writeFileSync(join(folder, 'transport.mjs'), await built.outputs[0]!.text())
+    const [own, other] = [tlsMaterial(), tlsMaterial()]
+    const seen: string[] = []
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      tls: { cert: other.cert_pem, key: other.key_pem },
+      fetch: ({ url }) => {
+        seen.push(url)
+        return new Response('told')
+      },
+    })
+    const program = `
+      import { nodeTransport, readPeer } from './transport.mjs'
+      const url = new URL('https://localhost:${server.port}')
+      const peer = await readPeer(url, 3000)
+      const right = await (await nodeTransport(url, peer).fetch('/right')).text()
+      const cases = [{ ...peer, leaf_pem: ${JSON.stringify(own.cert_pem)} }, { ...peer, spki_sha256: '00'.repeat(32) }]
+      const refused = []
+      for (const wrong of cases) {
+        const transport = nodeTransport(url, wrong)
+        refused.push(await transport.fetch('/fetched').then(() => 'sent', (error) => error.name))
+        const socket = transport.webSocket('/opened')
+        refused.push(await new Promise((resolve) => {
+          socket.onopen = () => resolve('opened')
+          socket.onerror = () => resolve('refused')
+        }))
+      }
+      console.log(JSON.stringify({ right, refused }))
+      process.exit(0)`
+    writeFileSync(join(folder, 'pin.mjs'), program)
+    const told = JSON.parse(await runInFolder([node!, 'pin.mjs']))
+    await server.stop(true)
+    expect(told).toEqual({ right: 'told', refused: ['TypeError', 'refused', 'TypeError', 'refused'] })
+    expect(seen.map((url) => new URL(url).pathname)).toEqual(['/right'])
+  },
+  60_000,
+)
 
 test('the package names the face and the verifier', async () => {
   const by_name = (name: string) => import(Bun.resolveSync(name, ROOT)) as Promise<Record<string, unknown>>

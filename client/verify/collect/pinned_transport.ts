@@ -46,7 +46,8 @@ export function readPeer(url: URL, timeout_ms: number): Promise<Peer> {
 const isAddress = (host: string): boolean => /^[\d.]+$/.test(host) || host.includes(':')
 
 /**
- * `fetch` and WebSocket that accept one TLS key. Bun only: other platforms ignore the `tls` option.
+ * `fetch` and WebSocket that accept one TLS key. Bun only: other platforms ignore the `tls` option and
+ * have `nodeTransport`.
  *
  * A self-signed leaf becomes the only trusted authority, and connections stay open between requests. For a public
  * certificate the platform's authorities decide first and the key of each new connection is compared; Bun then opens one
@@ -68,7 +69,8 @@ export function pinnedTransport(url: URL, peer: Peer): Transport {
   }
 }
 
-function holdTo(spki_sha256: string) {
+/** Refuses a connection whose certificate has another key. */
+export function holdTo(spki_sha256: string) {
   return (_host: string, certificate: { raw: Uint8Array }): Error | undefined => {
     const key = toHex(sha256(spkiOfCertificate(new Uint8Array(certificate.raw))))
     return key === spki_sha256
@@ -78,7 +80,7 @@ function holdTo(spki_sha256: string) {
 }
 
 /** @throws RangeError for a path that leads to another origin */
-function within(url: URL, path: string): URL {
+export function within(url: URL, path: string): URL {
   if (!path.startsWith('/') || path.startsWith('//')) throw new RangeError('expected a path')
   return new URL(url.origin + path)
 }
