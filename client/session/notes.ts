@@ -10,7 +10,8 @@ export function drop(wallet: Wallet, sent: WalletRequest): void {
 
 /** The largest notes of one key, as few as reach `amount` and four at most; undefined where a key's notes do not. */
 export function mergeable(notes: readonly WalletNote[], amount: bigint): WalletNote[] | undefined {
-  for (const own of Map.groupBy(notes, ({ key_index }) => key_index).values()) {
+  for (const key of new Set(notes.map(({ key_index }) => key_index))) {
+    const own = notes.filter(({ key_index }) => key_index === key)
     if (total(own) < amount || own.length < 2) continue
     const largest = own.toSorted((a, b) => (BigInt(a.amount) > BigInt(b.amount) ? -1 : 1)).slice(0, 4)
     let count = 2

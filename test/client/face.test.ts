@@ -160,28 +160,33 @@ test('a browser bundle without `connect` and files takes nothing from Bun or Nod
 const node = Bun.which('node')
 if (node === null) console.log('skipped: there is no Node on this machine')
 
-test.skipIf(node === null)('Node runs the whole face; a connection takes a parsed policy alone', async () => {
-  const identity = tacit.identityOf(verified)
-  const wallet = tacit.loadWallet(wallet_path)!
-  const note = wallet.state.notes[0]!
-  const names = `${PORTABLE}, connect, loadWallet, saveWallet, currentHistory`
-  writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
-  const instrument = await client.instrument('SOL-USDC')
-  const terms = { instrument, side: 'buy', expiry_slot: 5_000 }
-  const program = `
+test.skipIf(node === null)(
+  'Node verifies the venue, pins the key, and trades in a session',
+  async () => {
+    const names = 'Session, connect, loadWallet, parsePolicy'
+    writeFileSync(join(folder, 'face.mjs'), await bundle(names, 'node'))
+    const given = { url: venue.facts.url, account_id: credentials.account_id, login: credentials }
+    const program = `
+      import { readFileSync } from 'node:fs'
       import * as tacit from './face.mjs'
-      const refused = await tacit.connect('https://127.0.0.1:1', {}).catch((error) => error.message)
-      const wallet = tacit.loadWallet('wallet.json')
-      const terms = { ...${JSON.stringify(terms)}, amount: 1000000000n, price_limit: 140000000n }
-      const venue = Uint8Array.from(${JSON.stringify([...identity.venue])})
-      const request = tacit.preparePlace(wallet, venue, terms, wallet.note('${note.commitment}'))
-      console.log(JSON.stringify({ refused, request }))`
-  writeFileSync(join(folder, 'run.mjs'), program)
-  const { refused, request } = JSON.parse(await runInFolder([node!, 'run.mjs']))
-  expect(refused).toContain('parsePolicy')
-  const own_terms = { ...terms, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
-  expect(request).toEqual(tacit.preparePlace(wallet, identity.venue, own_terms, note))
-})
+      const [policy, wallet] = [readFileSync('policy.json', 'utf8'), 'wallet.json']
+      const session = await tacit.Session.open({ ...${JSON.stringify(given)}, policy, wallet })
+      const placed = await session.place({ symbol: 'SOL-USDC', side: 'buy', amount: '1', price: '138' })
+      const cancelled = await session.cancel(placed.id)
+      await session.until(({ state }) => state.orders.some((one) => one.order_id === placed.id && !one.open) || undefined)
+      const { orders } = session.wallet.state
+      session.close()
+      console.log(JSON.stringify({ placed, cancelled, open: orders.filter((one) => one.open).length }))
+      process.exit(0)`
+    writeFileSync(join(folder, 'run.mjs'), program)
+    const told = JSON.parse(await runInFolder([node!, 'run.mjs']))
+    const { placed, cancelled } = told
+    expect([placed.status, cancelled.status]).toEqual(['accepted', 'accepted'])
+    expect(placed.receipt.epoch).toBe(verified.info.epoch)
+    expect(await client.order(placed.id)).toMatchObject({ status: 'cancelled', reason: 'by_owner' })
+  },
+  60_000,
+)
 
 test('the package names the face and the verifier', async () => {
   const by_name = (name: string) => import(Bun.resolveSync(name, ROOT)) as Promise<Record<string, unknown>>

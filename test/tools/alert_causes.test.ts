@@ -115,7 +115,7 @@ beforeAll(async () => {
     venue: venue.parsed,
     log,
     clock,
-    documents: { json: '', html: '', css: '' },
+    documents: { json: '', html: '', css: '', streams: '', index: '' },
     check: openOperatorCheck({
       operator_key: encodeBase58(publicKeyOf(OPERATOR_SEED)),
       venue: venue_id,
