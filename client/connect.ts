@@ -9,8 +9,8 @@ import { requireParsed, type VerificationPolicy } from './verify/policy'
 import { isAccepted } from './verify/transcript'
 
 /**
- * Fails closed: without an accepting transcript there is no transport. Needs Bun, because no other `fetch` pins a TLS
- * key; elsewhere `collectEvidence` and `judgeEvidence` verify without a pinned connection.
+ * Fails closed: without an accepting transcript there is no transport. Bun, Node and Deno; a browser pins no TLS key, and
+ * there `collectEvidence` and `judgeEvidence` verify without a pinned connection.
  * @param url HTTPS origin of the venue
  * @throws VerificationFailed with the transcript when a check fails or is skipped without permission;
  * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates or
@@ -21,15 +21,14 @@ export async function connect(
   policy: VerificationPolicy,
   options: ConnectOptions = {},
 ): Promise<VerifiedVenue> {
-  // Node's fetch ignores TLS options, so its connections would silently not be pinned.
-  if (typeof Bun === 'undefined') throw new Error('connect needs Bun: only its fetch pins a TLS key')
+  if ('document' in globalThis) throw new Error('connect needs Bun, Node or Deno: a browser pins no TLS key')
   requireParsed(policy)
   const origin = new URL(url)
   if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')
   const peer = await readPeer(origin, options.timeout_ms ?? HANDSHAKE_MS).catch((error: unknown): Peer => {
     throw new EvidenceUnavailable('the venue did not open TLS', { cause: error })
   })
-  const transport = pinnedTransport(origin, peer)
+  const transport = await pinnedTransport(origin, peer)
   const evidence = await collectEvidence(transport, peer.spki_sha256, policy, options)
   const transcript = await judgeEvidence(evidence, policy, 'live')
   if (!isAccepted(transcript)) throw new VerificationFailed(transcript, evidence)

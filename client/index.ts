@@ -1,7 +1,7 @@
 /**
  * Collects everything a trader's program imports from the client, grouped by subject.
  *
- * `connect` needs Bun. Wallet files and archives need the file system of Bun or Node. The rest also runs in a browser:
+ * `connect`, wallet files and archives need Bun, Node or Deno. The rest also runs in a browser:
  * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform.
  */
 
@@ -29,7 +29,6 @@ export {
   type SessionOptions,
   type SessionOrder,
   type SessionWithdrawal,
-  type WalletStore,
 } from './session/session'
 export type { Outcome } from './session/settle'
 export {
@@ -43,6 +42,8 @@ export {
 
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 
+export { InUse } from './wallet/file_lock'
+export { NotSeedWords, seedOfWords, wordsOfSeed } from './wallet/seed_words'
 export {
   Wallet,
   type WalletNote,
@@ -50,7 +51,16 @@ export {
   type WalletPayment,
   type WalletState,
 } from './wallet/wallet'
-export { loadWallet, NotAWallet, saveWallet } from './wallet/wallet_file'
+export {
+  loadWallet,
+  NotAWallet,
+  type SaveOptions,
+  saveWallet,
+  WalletChanged,
+  WalletLocked,
+} from './wallet/wallet_file'
+export { openWalletFile, type WalletStore } from './wallet/wallet_store'
+export { NotWritten } from './whole_file'
 
 // Commands: signed requests, their bytes for receipts, and the release of notes after a rejection.
 

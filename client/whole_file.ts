@@ -13,8 +13,10 @@ export class NotWritten extends Error {
 export function writeWhole(path: string, content: string | Uint8Array, mode: number): void {
   const next = `${path}.new`
   try {
+    // What an interrupted write left behind keeps its mode, and a link there leads elsewhere.
+    rmSync(next, { force: true })
     // Writes all of it or throws; writeSync may write a part.
-    synced(next, 'w', mode, (file) => writeFileSync(file, content))
+    synced(next, 'wx', mode, (file) => writeFileSync(file, content))
     renameSync(next, path)
     synced(path.includes('/') ? path.replace(/[^/]*$/, '') : '.', 'r')
   } catch (cause) {
@@ -23,7 +25,7 @@ export function writeWhole(path: string, content: string | Uint8Array, mode: num
   }
 }
 
-function synced(path: string, flags: 'r' | 'w', mode?: number, use?: (file: number) => void): void {
+function synced(path: string, flags: 'r' | 'wx', mode?: number, use?: (file: number) => void): void {
   const file = openSync(path, flags, mode)
   try {
     use?.(file)

@@ -5,7 +5,7 @@ import { loadState } from './boot/load_state'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
-import type { ChainPort, ClockPort, HashPort, KeysPort } from './ports'
+import type { ChainPort, ClockPort, HashPort, KeysPort, Warning } from './ports'
 import type { Venue } from './venue'
 import { venueOf } from './venue_methods'
 
@@ -22,6 +22,8 @@ type VenuePorts = {
   keys: KeysPort
   hash: HashPort
   chain: ChainPort
+  /** Words of `reasons` that the process around the engine gives now; none without it. */
+  warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit without serving further requests. */
   fatal: (error: Error) => void
 }

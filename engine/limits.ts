@@ -172,8 +172,13 @@ export const LIMITS = {
 
   // Reads and streams
 
-  /** Events that one read, or one step of a resuming stream, returns. */
+  /** Events that one read returns. */
   page_items_max: PAGE_ITEMS_MAX,
+  /** Tokens of one unit that a read takes: an event opened; other rows count by `READ_UNITS`. */
+  read_unit_tokens: 0.004,
+  /** Events or orders of one slice of a resuming stream or a snapshot, and the rest after it, as a multiple of its time. */
+  slice_rows: 100,
+  read_rest_factor: 2,
   /** Rows that one filtered page of orders scans before it ends early with `next_after`. */
   history_scan_rows_max: 5_000,
   /** Characters of the cache of opened event blocks. */
@@ -346,5 +351,8 @@ export const LIMITS = {
 
 /** Snapshot interval in records, which bounds the replay of a boot, and in time; `look_ms` is the poll interval. */
 export const SNAPSHOT_PACE = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
+
+/** What reads cost beside an event, whose row is in a sealed block with its neighbours; `passed` is a row that a filter skips. */
+export const READ_UNITS = { event: 1, order: 2, fill: 5, passed: 0.1 }
 
 export const MS_PER_DAY = 86_400_000

@@ -8,6 +8,7 @@ import type { Engine } from './boot/assemble'
 import { signerOf } from './boot/open_epoch'
 import { intakeReference } from './intake/reference'
 import type { Exit } from './machine/state/batch'
+import type { Histogram } from './memory/histogram'
 import { PROVIDER_REASONS, SETTLEMENT_REASONS } from './ports'
 import { ENGINE_REASONS, reasonWord } from './sequencer/reasons'
 import type { Venue } from './venue'
@@ -140,6 +141,20 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       value: Math.floor(anchoring.ageMs() / UNANCHORED_STEP_MS) * UNANCHORED_STEP_MS,
     },
   }
+}
+
+/** How long the disk takes, in buckets; without sums, in which a single message would show. */
+export function latenciesOf({ loaded }: Engine): ReturnType<Venue['metrics']> {
+  const { history, journal } = loaded
+  const rows = (name: string, help: string, latency: Histogram) =>
+    latency.cumulative().map(({ count, le }) => {
+      return { name, help, type: 'histogram' as const, labels: { le }, value: count }
+    })
+  return [
+    ...rows('tacit_journal_append_seconds', 'Time from a group to its durability.', journal.latency.append),
+    ...rows('tacit_journal_sync_seconds', 'Time of a sync of the journal.', journal.latency.sync),
+    ...rows('tacit_history_commit_seconds', 'Time of a commit of the read models.', history.latency),
+  ]
 }
 
 function nearestDeadline(exits: Iterable<Exit>): number {

@@ -420,6 +420,8 @@ export interface AccountsPort {
   /** Throws `token_invalid` for a token of another account or of another kind of credential. */
   refresh(session: Session, token: string): Session
   takeLimit(caller: Caller, cost: number): LimitState
+  /** Takes what a read of so many `READ_UNITS` costs, also below zero. */
+  chargeRead(caller: Caller, units: number): LimitState
   /**
    * Calls `ended` once when the token ends: revoked, expired, or its credential replaced or revoked.
    * @returns a function that removes the listener
@@ -444,3 +446,6 @@ export interface AccountBook {
   /** The chain's clock. */
   unixMs(): number
 }
+
+/** Reasons of the process around the engine; none makes the venue not ready. */
+export type Warning = 'collateral_ends'

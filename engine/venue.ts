@@ -17,6 +17,7 @@ type OrdersPage = Page & {
 export type Json<T> = string & { readonly json_of?: T }
 
 /** An account's own resources as JSON text: they are stored as text and sent without parsing. */
+/** Reads of `snapshot` are charged here, those of the others by who asked. */
 export interface OwnTexts {
   order(account_id: string, order_id: string): Json<wire.Order>
   orders(account_id: string, page: OrdersPage): Json<wire.Page<wire.Order>>
@@ -25,7 +26,7 @@ export interface OwnTexts {
   withdrawal(account_id: string, withdrawal_id: string): Json<wire.Withdrawal>
   reshape(account_id: string, reshape_id: string): Json<wire.Reshape>
   /** Live orders and the event seq they include: the `snapshot` frame. */
-  snapshot(account_id: string): { seq: EventSeq; orders: Json<wire.Order[]> }
+  snapshot(caller: Caller): Promise<{ seq: EventSeq; orders: Json<wire.Order[]> }>
 }
 
 /** A logged-in account: created by `login`, resolved on each request by `authenticate`. */
@@ -160,7 +161,8 @@ export interface Venue {
   metrics(): {
     name: string
     help: string
-    type: 'counter' | 'gauge'
+    /** Of a histogram, each row is the count up to the bound in its label `le`. */
+    type: 'counter' | 'gauge' | 'histogram'
     labels?: Record<string, string>
     value: number
   }[]
@@ -200,6 +202,9 @@ export interface Venue {
   refresh(session: Session, token: string): Session
   /** Takes `cost` tokens from the caller's bucket; throws `rate_limited` with retry_after_ms. */
   takeLimit(caller: Caller, cost: number): LimitState
+  /** What all reads have cost so far. A caller is charged the difference that its own read makes, also below zero. */
+  readUnits(): number
+  chargeRead(caller: Caller, units: number): LimitState
 
   // lifecycle
   /** Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. */

@@ -6,7 +6,7 @@ import { admit, listAccounts, rebind, setCredential, viewAccount } from './accou
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/place'
-import { changeInstrument, exportBatch, gaugesOf, postReference, readinessOf } from './operator'
+import { changeInstrument, exportBatch, gaugesOf, latenciesOf, postReference, readinessOf } from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
@@ -39,6 +39,7 @@ export function venueOf(engine: Engine): Venue {
       return Bun.peek.status(durable) === 'fulfilled' ? nonces : durable.then(() => nonces)
     },
     own,
+    readUnits: () => engine.loaded.history.units(),
     order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),
     orders: async (account_id, page) => JSON.parse(own.orders(account_id, page)),
     fills: async (account_id, page) => JSON.parse(own.fills(account_id, page)),
@@ -46,7 +47,7 @@ export function venueOf(engine: Engine): Venue {
     withdrawal: async (account_id, withdrawal_id) => JSON.parse(own.withdrawal(account_id, withdrawal_id)),
     reshapeOf: async (account_id, reshape_id) => JSON.parse(own.reshape(account_id, reshape_id)),
     snapshot: async (account_id) => {
-      const { seq, orders } = own.snapshot(account_id)
+      const { seq, orders } = await own.snapshot({ account_id, access: 'trade' })
       return { seq, orders: JSON.parse(orders) }
     },
     treeInclusion: (leaf) => tree.inclusion(leaf),
@@ -67,7 +68,7 @@ export function venueOf(engine: Engine): Venue {
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
-    metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine))],
+    metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
     postReference: counted((price) => postReference(engine, price)),
     exportBatch: counted((name) => exportBatch(engine, name)),
@@ -80,7 +81,7 @@ export function venueOf(engine: Engine): Venue {
 }
 
 type AccountCalls = 'admit' | 'setCredential' | 'rebind' | 'account' | 'listAccounts' | keyof Sessions
-type Sessions = Pick<Venue, 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit'>
+type Sessions = Pick<Venue, 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit' | 'chargeRead'>
 
 function accountCalls(engine: Engine, counted: ReturnType<typeof countRefusals>): Pick<Venue, AccountCalls> {
   const { accounts } = engine
@@ -95,6 +96,7 @@ function accountCalls(engine: Engine, counted: ReturnType<typeof countRefusals>)
     revoke: (session) => accounts.revoke(session),
     refresh: (session, token) => accounts.refresh(session, token),
     takeLimit: (caller, cost) => accounts.takeLimit(caller, cost),
+    chargeRead: (caller, units) => accounts.chargeRead(caller, units),
   }
 }
 

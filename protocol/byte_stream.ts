@@ -141,6 +141,11 @@ export class ByteReader {
     private readonly more?: Iterator<Uint8Array>,
   ) {}
 
+  /** Bytes that are left where no blocks follow. */
+  get left(): number {
+    return this.bytes.length - this.at
+  }
+
   byte(): number {
     const at = this.skip(1)
     return this.bytes[at]!

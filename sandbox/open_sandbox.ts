@@ -7,7 +7,7 @@ import { newCredential } from '../client/wallet/account'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
-import { decodeBase58 } from '../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
@@ -79,7 +79,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
       })
     },
   })
-  const login = await demoLogin(running, data_dir)
+  const login = await demoLogin(running, data_dir, config.engine.operator_key)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
   const pages = announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
@@ -96,16 +96,23 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
 
 /**
  * The demo trader's login, made as `tacit account request` makes one and admitted as `bun run account admit` does. It is kept
- * until the venue has another id; undefined while a venue that must not trade takes none.
+ * until the venue has another id; undefined while a venue that must not trade takes none, and where another operator's key is set.
  */
-async function demoLogin(running: Running, data_dir: string): Promise<Login | undefined> {
+async function demoLogin(
+  running: Running,
+  data_dir: string,
+  operator_key: string,
+): Promise<Login | undefined> {
   const { venue } = running
   const path = join(data_dir, DEMO_LOGIN_FILE)
   const { venue: venue_id } = venue.identity()
   const kept = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined
   if (kept?.venue === venue_id && kept.login.account_id !== undefined) return kept.login
   if (venue.status().matching === 'stopped') return undefined
-  const account_seed = deriveAccountKey(fromHex(sandboxSecrets(data_dir).demo_seed, 32)!)
+  const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
+  // An operator with a key of its own admits by itself.
+  if (encodeBase58(publicKeyOf(fromHex(operator_seed, 32)!)) !== operator_key) return undefined
+  const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
   const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const
   const { login, request } = await newCredential(account_seed, fromHex(venue_id, 32)!, terms)
   await admit(running, data_dir, request)

@@ -18,6 +18,7 @@ import { fromHex } from '../protocol/bytes'
 import { signingKey } from '../protocol/ed25519'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
+import { keepCollateral } from './keep_collateral'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
@@ -62,7 +63,8 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const { compose_hash } = enclave.identity
   const fee_payer = encodeBase58(signingKey(await enclave.deriveKey(KEY_PATHS.fees)).public_key)
   log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
-  const venue = await openEngine(parts, enclave)
+  const { self_check_reasons, collateral } = await judgeOwn(parts, enclave)
+  const venue = await openEngine(parts, enclave, { self_check_reasons, collateral })
   const { epoch, ...identity } = venue.identity()
   const venue_id = fromHex(identity.venue, 32)!
   await enclave.bind({ venue: venue_id, epoch, slot: () => venue.time().slot })
@@ -73,7 +75,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const app = createApp({ venue, enclave, options })
   const { operator_key } = config.engine
   const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
-  const notAfterMs = () => enclave.tls.not_after_ms
+  const ends = () => ({ certificate_ms: enclave.tls.not_after_ms, collateral_ms: collateral.endsMs() })
   const operator_app = operatorApp({
     venue,
     log,
@@ -81,7 +83,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     documents,
     check,
     app,
-    notAfterMs,
+    ends,
     drain: parts.drain,
   })
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
@@ -105,6 +107,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     async stop() {
       stopRotating()
       stopWatching()
+      collateral.stop()
       log.write('info', 'draining', { sockets: app.sockets.count() })
       await venue.drain()
       app.sockets.byeAll('upgrade', STOP_GRACE_MS)
@@ -117,14 +120,22 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   }
 }
 
+/** The verdict on the own machine, and what keeps its collateral from here on. */
+async function judgeOwn({ clock, config, log, self_check: terms }: ProcessParts, enclave: Enclave) {
+  const { data_dir } = config.engine
+  const judge = () => selfCheck({ enclave, terms, data_dir, now_ms: clock.unixMs() })
+  const first = await proveUntilOpen(judge, { at: config.listen, enclave, log })
+  return { self_check_reasons: first.reasons, collateral: keepCollateral({ first, judge, clock, log }) }
+}
+
 /** Each derived key has one purpose and is the same for every boot of the app. */
-async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue> {
+async function openEngine(
+  parts: ProcessParts,
+  enclave: Enclave,
+  { self_check_reasons, collateral }: Awaited<ReturnType<typeof judgeOwn>>,
+): Promise<Venue> {
   const { config, version, clock, fatal, log } = parts
   const { data_dir } = config.engine
-  const proving = <T>(open: () => Promise<T>) => proveUntilOpen(open, { at: config.listen, enclave, log })
-  const self_check_reasons = await proving(() =>
-    selfCheck({ enclave, terms: parts.self_check, data_dir, now_ms: clock.unixMs() }),
-  )
   const [journal_key, tie_break_key, credential_key, hashing_key] = await Promise.all([
     enclave.deriveKey(KEY_PATHS.journal),
     enclave.deriveKey(KEY_PATHS.tie_break),
@@ -132,7 +143,11 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
     enclave.deriveKey(KEY_PATHS.hashing),
   ])
   const hash = await openHashing({ dir: join(data_dir, 'hashing'), key: hashing_key, fatal })
-  const chain = await proving(() => parts.openChain(enclave, hash))
+  const chain = await proveUntilOpen(() => parts.openChain(enclave, hash), {
+    at: config.listen,
+    enclave,
+    log,
+  })
   return openVenue({
     config: {
       ...config.engine,
@@ -151,6 +166,7 @@ async function openEngine(parts: ProcessParts, enclave: Enclave): Promise<Venue>
         settlement_seed: enclave.settlement_seed,
         statement_seed: enclave.statement_seed,
       },
+      warnings: () => (collateral.isEnding() ? ['collateral_ends'] : []),
       fatal,
     },
   })

@@ -92,6 +92,10 @@ export const START_RETRY_MS = 5_000
 export const PROOF_STOP_GRACE_MS = 1_000
 /** Longest wait for one document of the collateral. */
 export const COLLATERAL_CALL_MS = 10_000
+/** Interval at which a running venue renews the collateral that the next start falls back on; it lives 30 days. */
+export const COLLATERAL_CHECK_MS = 6 * 3_600_000
+/** Remaining life of the kept collateral from which on the operator is warned. */
+export const COLLATERAL_WARNING_MS = 7 * 86_400_000
 /** A terminal or service manager signals the whole process group, and npx and `bun run` repeat it: it counts once. */
 export const SIGNAL_ECHO_MS = 200
 /** Shortest and longest slot of the embedded chain. */

@@ -30,12 +30,15 @@ type Checked = {
   now_ms: number
 }
 
+/** `valid_until_ms` is the end of the collateral by which the machine was judged, Unix milliseconds. */
+export type Judgement = { reasons: string[]; valid_until_ms: number }
+
 /**
  * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by what no
  * policy can allow: statuses and advisories that some policies allow are no reasons.
  * @throws MachineUnjudged without valid collateral, which says nothing about the machine; what `signerProof` throws
  */
-export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): Promise<string[]> {
+export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): Promise<Judgement> {
   const { identity } = enclave
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const attestation = await enclave.signerProof(nonce)
@@ -56,9 +59,11 @@ export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): 
     const [judged, ...checks] = await judgeMachine(evidence, policy)
     if (judged!.result === 'pass') {
       storeCollateral(data_dir, collateral)
-      return checks
-        .filter(({ result }) => result === 'fail')
-        .map(({ number, reason }) => `${reason} (${number})`)
+      const failed = checks.filter(({ result }) => result === 'fail')
+      return {
+        reasons: failed.map(({ number, reason }) => `${reason} (${number})`),
+        valid_until_ms: Date.parse(judged!.values['valid_until']!),
+      }
     }
     reasons.push(judged!.reason)
   }

@@ -1,5 +1,7 @@
-/** Makes the fields of `register_platform` from the certificates that a quote carries. */
+/** Makes the fields of `register_platform` and `open_attested_epoch` from what a quote carries. */
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
+import type { Quote } from '../../protocol/tdx/quote'
+import type { OpenAttestedEpochFields } from '../../protocol/vault/attested_epochs'
 import type { RegisterPlatformFields } from '../../protocol/vault/platforms'
 import { type Certificate, readCertificate } from '../verify/x509/certificate'
 
@@ -33,5 +35,30 @@ export function platformOf(chain: readonly Uint8Array[]): Omit<RegisterPlatformF
     root_key: compressedKey(root.public_key),
     leaf: leaf.signed,
     authority: authority.signed,
+  }
+}
+
+type QuotedFields =
+  | 'quote_signature'
+  | 'parity'
+  | 'attestation_key'
+  | 'qe_signature'
+  | 'pck_key'
+  | 'qe_report'
+  | 'signed'
+  | 'auth_data'
+
+/** What an opening takes of a quote, its signatures with the low s. */
+export function evidenceOf(quote: Quote): Pick<OpenAttestedEpochFields, QuotedFields> {
+  const { attestation_key, pck_chain } = quote
+  return {
+    quote_signature: lowSignature(quote.signature),
+    parity: compressedKey(attestation_key)[0]!,
+    attestation_key,
+    qe_signature: lowSignature(quote.qe_report_signature),
+    pck_key: compressedKey(readCertificate(pck_chain[0]!).public_key),
+    qe_report: quote.qe_report_bytes,
+    signed: quote.signed,
+    auth_data: quote.qe_auth_data,
   }
 }

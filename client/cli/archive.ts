@@ -12,7 +12,7 @@ export const ARCHIVE_USAGE = `       tacit archive --rpc URL[,URL] --program ADD
 
 export async function runArchive(args: string[]): Promise<void> {
   const options = new Options(args, { texts: ['rpc', 'program', 'out'] })
-  hashFast()
+  await hashFast()
   const from = { folder: options.text('out') }
   lockPath(from.folder)
   const chain = openChainReader(rpcOf(options.text('rpc')))

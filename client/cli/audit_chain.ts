@@ -86,5 +86,5 @@ function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): obj
   return { ...rest, note_tree: one(note_tree), spent_log: one(spent_log), open_exits: exits }
 }
 
-hashFast()
+await hashFast()
 await runCommand(USAGE, run, judge)

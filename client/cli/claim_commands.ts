@@ -1,4 +1,5 @@
 /** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { EscapeClaim } from '../../protocol/vault/accounts'
@@ -118,7 +119,7 @@ export async function runWatchEscapes(args: string[]): Promise<void> {
   const [program_id, archive] = [encodeBase58(options.address('program')), options.optional('archive')]
   const every_s = Math.max(1, options.count('every', WATCH_POLL_S, 5))
   const chain = await openChainAccess(rpcOf(options.text('rpc')), options.seed('payer'))
-  hashFast()
+  await hashFast()
   let proofs: VaultProofs | undefined
   const look = async (): Promise<void> => {
     const shown = await Promise.all(nodesOf(chain).map((node) => readVaultState(node, program_id)))
@@ -143,7 +144,7 @@ export async function runWatchEscapes(args: string[]): Promise<void> {
       console.error(judgeChain(error as Error, 'the node')?.message ?? reasonOf(error))
       wait_s = Math.max(every_s, Math.min(2 * wait_s, WATCH_WAIT_MAX_S))
     }
-    await Bun.sleep(wait_s * 1_000)
+    await sleep(wait_s * 1_000)
   }
 }
 

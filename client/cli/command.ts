@@ -1,6 +1,6 @@
 /** Frames every command: help, options, files of keys, and the end of the process with its exit code. */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { inspect, parseArgs } from 'node:util'
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -18,7 +18,10 @@ export class InputFault extends Refused {}
 function printEscaped(): void {
   for (const stream of ['log', 'error'] as const) {
     const print = console[stream]
-    console[stream] = (text = '') => print(text.split('\n').map(printable).join('\n'))
+    console[stream] = (text: unknown = '') => {
+      const shown = typeof text === 'string' ? text : inspect(text)
+      print(shown.split('\n').map(printable).join('\n'))
+    }
   }
 }
 
@@ -37,12 +40,12 @@ const CODES =
 /**
  * Runs a command and ends the process with the number that `run` returns, 1 for false, else 0. A usage error ends with 64,
  * so that a script which acts on 1 never takes a mistyped option for a verdict; a file or folder that fails ends with 74.
- * @param judge code and message of another error, by default 1 and its own; an error without them is thrown on
+ * @param judge code and message of another error; an error without them is thrown on. By default 1 and the error's own
  */
 export async function runCommand(
   usage: string,
   run: (args: string[]) => unknown,
-  judge: (error: Error) => Failure | undefined = ({ message }) => ({ code: 1, message }),
+  judge?: (error: Error) => Failure | undefined,
 ): Promise<never> {
   printEscaped()
   answerHelp(usage.includes('exit code') ? usage : `${usage}\n${CODES}`)
@@ -57,7 +60,9 @@ export async function runCommand(
       error.syscall === undefined && !(error instanceof NotWritten)
         ? undefined
         : { code: 74, message: error.message }
-    const failure = misused ? { code: 64, message: usage_message } : (judge(error) ?? of_system)
+    const judged = judge === undefined ? undefined : judge(error)
+    const by_default = judge === undefined ? { code: 1, message: error.message } : undefined
+    const failure = misused ? { code: 64, message: usage_message } : (judged ?? of_system ?? by_default)
     if (failure === undefined) throw error
     console.error(failure.message)
     process.exit(failure.code)

@@ -1,35 +1,29 @@
 /** Reads the options of the wallet's commands, opens what they name and locks the wallet. */
-import { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { encodeBase58 } from '../../protocol/base58'
 import { parseU64 } from '../../protocol/units'
 import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } from '../chain/chain_access'
 import { Refused } from '../verify/transcript'
+import { InUse, lockFile, placeOf } from '../wallet/file_lock'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet } from '../wallet/wallet_file'
-import { InputFault, Options } from './command'
+import { InputFault, Options, readInputText } from './command'
 
-const locks = new Map<string, Database>()
+const locked = new Set<string>()
 
 /**
- * Locks a wallet or an archive's folder until this process ends: two commands would use the same counters, and the later
- * save would drop the other's notes. SQLite's exclusive lock on an empty database: the kernel drops it with the process,
- * so no lock is ever stale. The file stays: removing it would let two processes lock two files of one name.
- * @throws Refused while another command holds the lock
+ * Locks a wallet or an archive's folder until this process ends: two commands would use the same counters.
+ * @throws Refused while another command holds the lock, NotWritten
  */
 export function lockPath(named: string): void {
-  const path = resolve(named)
-  if (locks.has(path)) return
+  const path = placeOf(named)
+  if (locked.has(path)) return
   try {
-    const lock = new Database(`${path}.lock`, { create: true })
-    lock.run('PRAGMA busy_timeout = 0')
-    lock.run('BEGIN EXCLUSIVE')
-    locks.set(path, lock)
+    lockFile(named)
+    locked.add(path)
   } catch (error) {
-    if ((error as { code?: unknown }).code === 'SQLITE_BUSY')
-      throw new Refused(`another command uses ${named}: wait for it to end`)
-    throw new Refused(`${named}.lock cannot be written: name a place in a folder that is yours`)
+    if (error instanceof InUse) throw new Refused(error.message)
+    throw error
   }
 }
 
@@ -40,9 +34,34 @@ export function rpcOf(text: string): string {
   return text
 }
 
+/** @returns the path. @throws Refused for a file that others may read */
+export function requireOwn(path: string): string {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
+  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+  return path
+}
+
+/** First line of a file of one's own. @throws Refused, InputFault */
+export function passwordIn(path: string): string {
+  const [password = ''] = readInputText(requireOwn(path)).split(/\r?\n/)
+  if (password === '') throw new Refused(`${path} begins with an empty line: its first line is the password`)
+  return password
+}
+
 const TEXTS = [
   ...(['rpc', 'program', 'seed-file', 'wallet', 'payer', 'key', 'mint', 'amount', 'note'] as const),
-  ...(['nullifier', 'number', 'destination', 'gap-keys', 'gap-deposits', 'gap-commands', 'archive'] as const),
+  ...([
+    'nullifier',
+    'number',
+    'destination',
+    'gap-keys',
+    'gap-deposits',
+    'gap-commands',
+    'archive',
+    'password-file',
+    'words-file',
+  ] as const),
+  ...(['out', 'backup'] as const),
 ] as const
 const FLAGS = ['replace', 'all', 'refund', 'partial', 'accept-less'] as const
 type Text = (typeof TEXTS)[number]
@@ -52,6 +71,9 @@ const MEANINGS: Partial<Record<string, string>> = {
   program: "the vault program's address, as the venue's /info and its verified evidence name it",
   'seed-file': 'the file that holds the seed',
   wallet: 'the wallet file',
+  'password-file': 'a file whose first line is the password',
+  out: 'a file that does not exist yet',
+  backup: "a file that 'backup' wrote",
   payer: 'a file with the key that pays fees',
   mint: 'the address of the token',
   amount: 'whole base units',
@@ -87,15 +109,20 @@ export class CommandOptions extends Options<Text, (typeof FLAGS)[number]> {
   /** @throws Refused for a file that others may read */
   override seed(name: Text): Uint8Array {
     const seed = super.seed(name)
-    const path = this.text(name)
-    if ((statSync(path).mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+    requireOwn(this.text(name))
     return seed
+  }
+
+  /** First line of the file that `--password-file` names. @throws Refused for a file that others may read */
+  password(): string | undefined {
+    const path = this.optional('password-file')
+    return path === undefined ? undefined : passwordIn(path)
   }
 
   /** The wallet, for reading only. */
   wallet(): Wallet {
     const path = this.text('wallet')
-    const wallet = loadWallet(path)
+    const wallet = loadWallet(path, this.password())
     if (wallet === undefined)
       throw new Refused(`there is no wallet at ${path}: make it with 'create' or 'recover'`)
     return wallet

@@ -1,6 +1,7 @@
 /** Runs `tacit statistics`: every published row of an instrument, verified, and compared with those seen before. */
 import { existsSync } from 'node:fs'
-import { STATISTICS_PERIODS, type StatisticsPeriod, type StatisticsRow } from '../../protocol/wire/public'
+import { PERIOD_S } from '../../protocol/bodies/statistics_row'
+import type { StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
 import { identityOf } from '../verify/verify_receipt'
 import { StatisticsRefused, verifyStatistics } from '../verify/verify_statistics'
 import { writeWhole } from '../whole_file'
@@ -19,7 +20,7 @@ export async function runStatistics(args: string[]): Promise<void> {
   const [url = '', symbol = ''] = options.words
   const period = options.text('period', 'hour') as StatisticsPeriod
   if (symbol === '') throw new UsageFault()
-  if (!STATISTICS_PERIODS.includes(period)) throw new UsageFault('--period is hour or day')
+  if (!Object.hasOwn(PERIOD_S, period)) throw new UsageFault('--period is hour or day')
   const path = options.optional('history')
   const asked = { symbol, period }
   const rows = await withVenue(url, options, async (venue) => {

@@ -1,5 +1,4 @@
 /** Opens a venue for a command that needs a login: verified first, then logged in from the trader's file. */
-import { statSync } from 'node:fs'
 import { fromHex } from '../../protocol/bytes'
 import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
 import { connect } from '../connect'
@@ -7,6 +6,7 @@ import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { Refused } from '../verify/transcript'
 import { type Options, readInputText, UsageFault } from './command'
+import { requireOwn } from './options'
 import { connectOptions } from './verify'
 
 export const VENUE_TEXTS = ['policy', 'collateral', 'manifest', 'login'] as const
@@ -35,8 +35,7 @@ export async function withVenue<T>(
 
 export function clientOf(options: VenueOptions, venue: VerifiedVenue): VenueClient {
   const path = options.text('login')
-  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0
-  if ((mode & 0o077) !== 0) throw new Refused(`${path} can be read by others: chmod 600 it`)
+  requireOwn(path)
   try {
     const login = Object(JSON.parse(readInputText(path))) as Login
     if (fromHex(String(login.account_id), 32) === undefined)

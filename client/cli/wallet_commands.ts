@@ -1,43 +1,15 @@
-/** Runs `wallet create`, `address`, `notes`, `faucet` and `deposit`. */
-import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
+/** Runs `wallet address`, `notes`, `faucet` and `deposit`. */
+
+import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { deposit } from '../chain/deposit'
 import { airdrop, mintTo } from '../chain/embedded_faucet'
 import { ownAccount, tokenBalance } from '../chain/token_account'
 import { FAUCET_POLL_MS } from '../limits'
-import { Refused } from '../verify/transcript'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import type { CommandOptions } from './options'
-
-/** `wallet create`: a new seed file and an empty wallet. Never overwrites a file: a lost seed is lost money. */
-export function createWallet(options: CommandOptions): void {
-  const path = options.text('seed-file')
-  const wallet_path = options.optional('wallet')
-  if (wallet_path !== undefined && existsSync(wallet_path))
-    throw new Refused(`${wallet_path} exists: name another`)
-  const seed = crypto.getRandomValues(new Uint8Array(32))
-  let file: number
-  try {
-    file = openSync(path, 'wx', 0o600)
-  } catch {
-    throw new Refused(`${path} exists, or cannot be made: name another, a seed is never written over`)
-  }
-  writeFileSync(file, `${toHex(seed)}\n`)
-  fsyncSync(file)
-  closeSync(file)
-  console.log(`seed         ${path} (back it up: with the public chain it recovers every note)`)
-  const wallet = new Wallet(seed)
-  if (wallet_path !== undefined) {
-    saveWallet(wallet_path, wallet)
-    console.log(`wallet       ${wallet_path}`)
-  }
-  // A seed without a wallet may be a payer's, whose address is not the trading key.
-  else console.log(`as payer     ${encodeBase58(publicKeyOf(seed))}`)
-  console.log(`trading key  ${wallet.tradingKeyText(0)}`)
-}
 
 /** `wallet address`: the trading key of an index, and the payer's Solana address. */
 export function showAddress(options: CommandOptions): void {
@@ -75,7 +47,7 @@ export async function askFaucet(options: CommandOptions): Promise<void> {
   const before = await tokenBalance(chain, account.bytes)
   await airdrop(chain, FEE_LAMPORTS)
   await mintTo(chain, mint, amount)
-  while ((await tokenBalance(chain, account.bytes)) < before + amount) await Bun.sleep(FAUCET_POLL_MS)
+  while ((await tokenBalance(chain, account.bytes)) < before + amount) await sleep(FAUCET_POLL_MS)
   console.log(`payer        ${chain.payer.address}: ${FEE_LAMPORTS} lamports more`)
   console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
 }

@@ -7,8 +7,8 @@ import { argon2idAsync } from '@noble/hashes/argon2.js'
 import { PASSPHRASE_COST } from '../../protocol/bodies/account'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import type { Login } from '../api/venue_client'
-import type { WalletStore } from '../session/session'
 import { Wallet, type WalletState } from '../wallet/wallet'
+import type { WalletStore } from '../wallet/wallet_store'
 
 const VERSION = 1
 const [SALT_BYTES, NONCE_BYTES, SEED_BYTES] = [16, 24, 32]

@@ -62,7 +62,7 @@ function serveAt({ defaults, admit }: ServeOptions, port: number): ServedPages {
     const peer = await readPeer(venue, HANDSHAKE_MS)
     const { spki_sha256 } = peer
     if (current?.spki_sha256 !== spki_sha256)
-      current = { spki_sha256, transport: pinnedTransport(venue, peer) }
+      current = { spki_sha256, transport: await pinnedTransport(venue, peer) }
     return Response.json({ spki_sha256 }, { headers: PROTECTION })
   }
 

@@ -7,7 +7,9 @@ import { deriveAccountKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
 import type {
   AccountEvent,
+  CancelAllResult,
   CancelResult,
+  DeadManResult,
   Instrument,
   ModifyResult,
   OrderType,
@@ -22,42 +24,38 @@ import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venu
 import { connect } from '../connect'
 import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
 import type { ConnectOptions } from '../verified_venue'
-import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { absorbEvent } from '../wallet/absorb'
 import { alignCounters } from '../wallet/absorb_recovered'
 import { commandBytes, type SentCommand } from '../wallet/command_bytes'
 import {
   collateralOf,
-  dropRefused,
-  dropRefusedPayment,
   type OrderTerms,
   prepareCancel,
+  prepareCancelAll,
+  prepareDeadMan,
   prepareModify,
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
-import { loadWallet, saveWallet } from '../wallet/wallet_file'
-import { LiveVenue, type SessionVenue } from './live_venue'
+import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
+import { LiveVenue, type PolicySource, policyOf, type SessionVenue } from './live_venue'
+import { drop, mergeable, total } from './notes'
 import { findAccepted, type Outcome, settleRequest } from './settle'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
-
-/** Keeps a wallet; `save` is durable when it returns, or throws and has changed nothing. */
-export type WalletStore = { wallet: Wallet; save(wallet: Wallet): void }
 
 export type SessionOptions = {
   /** HTTPS origin of the venue. */
   url: string
-  /**
-   * What is accepted as this venue; a file's text, or what `parsePolicy` made. A function is asked before each verification:
-   * a policy that names the node of a laptop's chain is another after a restart.
-   */
-  policy: VerificationPolicy | string | (() => VerificationPolicy | string)
+  /** What is accepted as this venue. */
+  policy: PolicySource
   /** As `tacit account request` wrote it. */
   login: Login
-  /** Path of the wallet's file, or a wallet with another place to keep it. */
+  /** Path of the wallet's file, which no other session may have open, or a wallet with another place to keep it. */
   wallet: string | WalletStore
+  /** Of an encrypted file. */
+  password?: string
   /** Of another seed's account that the wallet's trading keys were moved to; by default the one of the wallet's seed. */
   account_id?: string
   connect?: ConnectOptions
@@ -120,6 +118,7 @@ export class Session {
   private unsaved: ReturnType<typeof setTimeout> | undefined
   private over: { reason: unknown } | undefined
   private receipt_seq = 0
+  private closed = false
 
   private constructor(
     readonly wallet: Wallet,
@@ -133,15 +132,24 @@ export class Session {
   /**
    * Verifies the venue, logs in to the account of the wallet's own seed, takes over what the venue knows of open requests
    * and follows the account's events.
-   * @throws VerificationFailed, WrongAccount, NotAWallet, VenueProblem
+   * @throws VerificationFailed, WrongAccount, NotAWallet, WalletLocked, InUse, VenueProblem
    */
   static async open(options: SessionOptions): Promise<Session> {
-    const store = typeof options.wallet === 'string' ? walletFile(options.wallet) : options.wallet
+    const { wallet: kept, password } = options
+    const store = typeof kept === 'string' ? openWalletFile(kept, password) : kept
+    try {
+      return await Session.start(store, options)
+    } catch (error) {
+      store.close?.()
+      throw error
+    }
+  }
+  private static async start(store: WalletStore, options: SessionOptions): Promise<Session> {
     const { wallet } = store
     const own_id = accountIdOf(publicKeyOf(deriveAccountKey(wallet.seed)))
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
     const verify =
-      options.open_venue ?? (async () => connect(options.url, policyOf(options), options.connect))
+      options.open_venue ?? (async () => connect(options.url, policyOf(options.policy), options.connect))
     const venue = await LiveVenue.open(verify)
     const session = new Session(wallet, store, venue, options)
     await session.takeOver()
@@ -179,6 +187,28 @@ export class Session {
       const key_index = this.orderOf(order_id).key_index
       const request = prepareCancel(this.wallet, this.venue_id, order_id, key_index)
       return { kind: 'cancel', id: cancelId(request), key_index, order_id, request }
+    })
+  }
+
+  /**
+   * Cancels all orders of a trading key, or those in one instrument: one request per key.
+   * @throws NotWritten when nothing was sent, SessionEnded
+   */
+  cancelAll(key_index = 0, symbol?: string): Promise<Outcome<CancelAllResult>> {
+    return this.submit(() => {
+      const request = prepareCancelAll(this.wallet, this.venue_id, key_index, symbol)
+      return { kind: 'cancel_all', id: cancelId(request), key_index, request }
+    })
+  }
+
+  /**
+   * The venue cancels all orders of a trading key unless another timer follows within `timeout_slots`; 0 disarms it.
+   * @throws as `cancelAll`
+   */
+  deadMan(timeout_slots: number, key_index = 0): Promise<Outcome<DeadManResult>> {
+    return this.submit(() => {
+      const request = prepareDeadMan(this.wallet, this.venue_id, key_index, timeout_slots)
+      return { kind: 'dead_man', id: cancelId(request), key_index, request }
     })
   }
 
@@ -260,7 +290,13 @@ export class Session {
   /** Saves the wallet and ends the stream; requests under way end as unknown. @throws NotWritten */
   close(): void {
     this.end(undefined)
-    this.store.save(this.wallet)
+    if (this.closed) return
+    this.closed = true
+    try {
+      this.store.save(this.wallet)
+    } finally {
+      this.store.close?.()
+    }
   }
 
   // Requests.
@@ -390,8 +426,7 @@ export class Session {
     while (this.wallet.noteFor(mint, amount) === undefined) {
       const notes = mergeable(this.wallet.freeNotes(mint), amount)
       if (notes === undefined || performance.now() > deadline) throw new NoNote(mint, amount)
-      const sum = notes.reduce((total, note) => total + BigInt(note.amount), 0n)
-      const merged = await this.reshape(notes, [sum])
+      const merged = await this.reshape(notes, [total(notes)])
       if (merged.status !== 'accepted') throw new NoNote(mint, amount)
       await this.until(() => this.final.has(merged.id) || undefined)
     }
@@ -457,39 +492,5 @@ export class Session {
   }
 }
 
-/** @throws Refused for a text that is no policy */
-function policyOf({ policy }: SessionOptions): VerificationPolicy {
-  const current = typeof policy === 'function' ? policy() : policy
-  return typeof current === 'string' ? parsePolicy(current) : current
-}
-
 const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
   `${of.trading_key}/${of.cancel_nonce}`
-
-/** The wallet forgets what the venue refused. */
-function drop(wallet: Wallet, sent: WalletRequest): void {
-  if (sent.kind === 'place' || sent.kind === 'modify') dropRefused(wallet, sent.id)
-  if (sent.kind === 'withdraw' || sent.kind === 'reshape') dropRefusedPayment(wallet, sent.request)
-}
-
-/** The largest notes of one key, as few as reach `amount` and four at most; undefined where a key's notes do not. */
-function mergeable(notes: readonly WalletNote[], amount: bigint): WalletNote[] | undefined {
-  for (const own of Map.groupBy(notes, ({ key_index }) => key_index).values()) {
-    const sum = own.reduce((total, note) => total + BigInt(note.amount), 0n)
-    if (sum < amount || own.length < 2) continue
-    const largest = own.toSorted((a, b) => (BigInt(a.amount) > BigInt(b.amount) ? -1 : 1)).slice(0, 4)
-    let count = 2
-    while (count < largest.length && total(largest.slice(0, count)) < amount) count++
-    return largest.slice(0, count)
-  }
-  return undefined
-}
-const total = (notes: readonly WalletNote[]): bigint =>
-  notes.reduce((sum, note) => sum + BigInt(note.amount), 0n)
-
-/** @throws NotAWallet */
-function walletFile(path: string): WalletStore {
-  const wallet = loadWallet(path)
-  if (wallet === undefined) throw new RangeError(`there is no wallet at ${path}`)
-  return { wallet, save: (changed) => saveWallet(path, changed) }
-}

@@ -1,9 +1,10 @@
 /** Installs compiled Poseidon, which a wallet's recovery spends nearly all of its time in. Bun on x86-64 Linux. */
-import { loadNativePoseidon } from '../../native/load_poseidon'
 import { installPoseidon } from '../../protocol/notes/poseidon'
 
-/** On other machines the pure implementation stays; both give the same hashes. */
-export function hashFast(): void {
+/** Elsewhere the pure implementation stays; both give the same hashes. */
+export async function hashFast(): Promise<void> {
+  if (typeof Bun === 'undefined') return
+  const { loadNativePoseidon } = await import('../../native/load_poseidon')
   const native = loadNativePoseidon()
   if (native !== undefined) installPoseidon(native)
 }

@@ -1,9 +1,11 @@
-/** Keeps a wallet in a file that only its owner can read. Bun and Node. */
-import { existsSync, readFileSync } from 'node:fs'
+/** Keeps a wallet in a file that only its owner can read, in clear or encrypted under a password. Bun and Node. */
+import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
 import { writeWhole } from '../whole_file'
+import { isLocked, lockFile, placeOf } from './file_lock'
+import { isSealedText, newPasswordKey, type PasswordKey, passwordKeyOf, seal, unseal } from './sealed_text'
 import {
   Wallet,
   type WalletNote,
@@ -13,9 +15,9 @@ import {
   type WalletState,
 } from './wallet'
 
-/** A file without a version is of version 1. */
-const VERSION = 1
-type Content = { version?: unknown; seed?: unknown; state?: unknown }
+/** Versions of the file: in clear, which a file without a version is; and encrypted under a password. */
+const [CLEAR, SEALED] = [1, 2]
+type Content = { version?: unknown; seed?: unknown; state?: unknown; sealed?: unknown }
 
 /** The file exists and is not a wallet; the message names the next step. */
 export class NotAWallet extends Error {
@@ -25,33 +27,120 @@ export class NotAWallet extends Error {
   }
 }
 
-/** Synced to disk before it returns; an interrupted save leaves the previous file. */
-export function saveWallet(path: string, wallet: Wallet): void {
-  const content: Content = { version: VERSION, seed: toHex(wallet.seed), state: wallet.state }
-  writeWhole(path, `${JSON.stringify(content, null, 1)}\n`, 0o600)
+/** The file is encrypted, and no password or another one was given. */
+export class WalletLocked extends Error {
+  override readonly name = 'WalletLocked'
+  constructor(path: string, finding: string) {
+    super(`${path} ${finding}`)
+  }
 }
 
-/** Undefined when there is no file. @throws NotAWallet */
-export function loadWallet(path: string): Wallet | undefined {
-  if (!existsSync(path)) return undefined
-  const { version = 1, seed, state } = parse(path)
-  if (version !== VERSION)
+/** Another program changed the file since this wallet was read: a save would undo its counters and notes. */
+export class WalletChanged extends Error {
+  override readonly name = 'WalletChanged'
+  constructor(path: string) {
+    super(`${path} is not as this program last read it: nothing was written, read it again`)
+  }
+}
+
+/** What a wallet's file was when this process last read or wrote it. */
+type Kept = { path: string; stamp: string | undefined; key: PasswordKey | undefined }
+const kept = new WeakMap<Wallet, Kept>()
+
+export type SaveOptions = {
+  /** Encrypts the file from now on; a wallet that was read from an encrypted file stays encrypted without it. */
+  password?: string
+  /** Writes over a file that the wallet was not read from. */
+  replace?: boolean
+}
+
+/**
+ * Synced to disk before it returns; an interrupted save leaves the previous file. The file is written only if it is as this
+ * process last read or wrote it, and no other process has it locked.
+ * @throws NotWritten, WalletChanged, InUse
+ */
+export function saveWallet(
+  path: string,
+  wallet: Wallet,
+  { password, replace = false }: SaveOptions = {},
+): void {
+  const known = kept.get(wallet)
+  const key = password === undefined ? known?.key : newPasswordKey(password)
+  const inner = { seed: toHex(wallet.seed), state: wallet.state }
+  const content: Content =
+    key === undefined
+      ? { version: CLEAR, ...inner }
+      : { version: SEALED, sealed: seal(JSON.stringify(inner), key) }
+  const text = `${JSON.stringify(content, null, 1)}\n`
+  const place = placeOf(path)
+  const release = isLocked(place) || !existsSync(place.replace(/[^/\\]*$/, '')) ? undefined : lockFile(path)
+  try {
+    const expected = known?.path === place ? known.stamp : undefined
+    if (!replace && stampOf(place) !== expected) throw new WalletChanged(path)
+    writeWhole(path, text, 0o600)
+    kept.set(wallet, { path: place, stamp: stampOf(place), key })
+  } finally {
+    release?.()
+  }
+}
+
+/** Tells two contents of a path apart: every save makes a new file. Undefined for none. */
+function stampOf(path: string): string | undefined {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  return stat && [stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join()
+}
+
+/**
+ * Undefined when there is no file.
+ * @param password of an encrypted file
+ * @throws NotAWallet, WalletLocked
+ */
+export function loadWallet(path: string, password?: string): Wallet | undefined {
+  const place = placeOf(path)
+  const stamp = stampOf(place)
+  if (stamp === undefined) return undefined
+  requireOwn(path)
+  const { version = CLEAR, sealed, ...clear } = parse(path, readFileSync(path, 'utf8'))
+  if (version !== CLEAR && version !== SEALED)
     throw new NotAWallet(
       path,
-      `has version ${version}, this program reads ${VERSION}: use the one that wrote it`,
+      `has version ${version}, this program reads ${CLEAR} and ${SEALED}: use the one that wrote it`,
     )
+  const { text, key } = version === CLEAR ? {} : opened(path, sealed, password)
+  const { seed, state } = text === undefined ? clear : parse(path, text)
   const bytes = typeof seed === 'string' ? fromHex(seed, 32) : undefined
   if (bytes === undefined)
     throw new NotAWallet(path, 'is not a wallet: recover it from its seed into another file')
   const damaged = STATE(state, 'state')
   if (damaged !== undefined)
     throw new NotAWallet(path, `is damaged at ${damaged}: recover it from its seed into another file`)
-  return new Wallet(bytes, state as WalletState)
+  const wallet = new Wallet(bytes, state as WalletState)
+  kept.set(wallet, { path: place, stamp, key })
+  return wallet
 }
 
-function parse(path: string): Content {
+/** @throws NotAWallet for a link, a folder, and a file that others may read */
+function requireOwn(path: string): void {
+  const stat = lstatSync(path)
+  if (!stat.isFile()) throw new NotAWallet(path, 'is no plain file: name the file itself')
+  if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0)
+    throw new NotAWallet(path, 'can be read or written by others: chmod 600 it')
+}
+
+function opened(path: string, sealed: unknown, password: string | undefined) {
+  if (!isSealedText(sealed))
+    throw new NotAWallet(path, 'is damaged: restore its backup, or recover it from its seed')
+  if (password === undefined) throw new WalletLocked(path, 'is encrypted: give its password')
+  const key = passwordKeyOf(password, sealed)
+  const text = unseal(sealed, key)
+  if (text === undefined)
+    throw new WalletLocked(path, 'does not open: the password is another one, or the file is damaged')
+  return { text, key }
+}
+
+function parse(path: string, text: string): Content {
   try {
-    return (JSON.parse(readFileSync(path, 'utf8')) ?? {}) as Content
+    return (JSON.parse(text) ?? {}) as Content
   } catch {
     throw new NotAWallet(path, 'cannot be read as a wallet: recover it from its seed into another file')
   }

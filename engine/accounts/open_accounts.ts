@@ -31,6 +31,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
       return renewed
     },
     takeLimit: (caller, cost) => limits.take(caller, cost),
+    chargeRead: (caller, units) => limits.charge(caller, units),
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
     endCredential: (credential_id) => tokens.revokeAll(credential_id),
     close() {

@@ -35,7 +35,13 @@ class TokenBucket {
     return Math.ceil((wanted - this.left) / this.refill_per_s)
   }
 
-  /** Whole tokens left. */
+  /** Takes `cost` in any case, also below zero. */
+  charge(cost: number, now_ms: number): void {
+    this.refill(now_ms)
+    this.left -= Math.ceil(cost * 1000)
+  }
+
+  /** Whole tokens left, below zero when a charge has taken more than there were. */
   get remaining(): number {
     return Math.floor(this.left / 1000)
   }
@@ -104,6 +110,15 @@ export class AccountLimits {
     if (retry_after_ms > 0) throw new Refusal('rate_limited', { retry_after_ms })
     const { capacity, refill_per_s, remaining } = bucket
     return { capacity, refill_per_s, remaining, retry_after_ms }
+  }
+
+  /** Takes what a read turned out to cost; throws `token_invalid` for an account without a record. */
+  charge(caller: Caller, units: number): LimitState {
+    const now_ms = this.clock.monotonicMs()
+    const bucket = this.bucket(caller, now_ms)
+    bucket.charge(units * LIMITS.read_unit_tokens, now_ms)
+    const { capacity, refill_per_s, remaining } = bucket
+    return { capacity, refill_per_s, remaining, retry_after_ms: 0 }
   }
 
   private bucket({ access, account_id }: Caller, now_ms: number): TokenBucket {

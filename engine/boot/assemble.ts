@@ -4,6 +4,7 @@ import { Refusal } from '../../protocol/refusals'
 import { Exporter } from '../audit/open_exporter'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
+import { type Charge, Slices } from '../history/slices'
 import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
@@ -19,6 +20,7 @@ import type {
   KeysPort,
   VaultConfig,
   VaultMint,
+  Warning,
 } from '../ports'
 import { Metrics } from '../reads/metrics'
 import { OwnReads } from '../reads/own_reads'
@@ -52,6 +54,7 @@ type EnginePorts = {
   hash: HashPort
   chain: ChainPort
   keys: KeysPort
+  warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
 }
@@ -77,9 +80,10 @@ export function assemble(
     () => anchoring.isOverdue(),
     () => closing.reopensSlot(),
     files.health,
+    ports.warnings,
   )
   availability.halt(state.halted)
-  const views = openViews(config, loaded)
+  const views = openViews(config, loaded, (...read) => accounts.chargeRead(...read))
   const ending = (reason: StopReason) => (error: Error) => {
     halt(reason)
     ports.fatal(error)
@@ -161,6 +165,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
   const scrub = new Scrub({
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
+    stores_dir: join(data_dir, 'stores'),
     key: journal_key,
   })
   const health = {
@@ -173,7 +178,8 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
 }
 
 /** The views that durable records update. */
-function openViews(config: EngineConfig, { history, state }: Loaded) {
+function openViews(config: EngineConfig, { history, state }: Loaded, charge: Charge) {
+  const slices = new Slices(history, charge)
   const finalized: FinalizedView = {
     leaf_count: state.leaves.size,
     slot: state.slot,
@@ -182,7 +188,8 @@ function openViews(config: EngineConfig, { history, state }: Loaded) {
   return {
     finalized,
     metrics: new Metrics(),
-    hub: new Hub(history),
+    slices,
+    hub: new Hub(history, slices),
     instruments: new InstrumentReads(config, state),
   }
 }
@@ -251,7 +258,7 @@ function openReads(
   settings: EngineConfig,
   { chain, clock, hash, keys }: Pick<EnginePorts, 'chain' | 'clock' | 'hash' | 'keys'>,
   { history, facts, state, stores }: Loaded,
-  { instruments, finalized }: Views,
+  { instruments, finalized, slices }: Views,
   first: FirstRead & { venue: Uint8Array },
 ) {
   const { venue } = first
@@ -261,7 +268,7 @@ function openReads(
     return known
   }
   return {
-    own: new OwnReads(history, instruments),
+    own: new OwnReads(history, instruments, slices),
     tree: new TreeReads(
       hash,
       () => finalized,

@@ -10,7 +10,6 @@ import {
   fsyncSync,
   openSync,
   readFileSync,
-  readSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -19,7 +18,7 @@ import { join } from 'node:path'
 import { concatBytes, utf8 } from '../../protocol/bytes'
 import { blob, fixed, list, struct, text, uint } from '../../protocol/codec'
 import { type LevelParts, NODE_BYTES, PART_BYTES, TreeLevel } from '../../protocol/notes/merkle_tree'
-import { isFull, writeWhole } from '../journal/disk'
+import { isFull, readWhole, writeWhole } from '../journal/disk'
 import { LIMITS } from '../limits'
 import { type Trees, treesOf } from './trees'
 
@@ -120,7 +119,7 @@ class FileParts implements LevelParts {
 
   private read(part: number): Uint8Array {
     const record = new Uint8Array(RECORD_BYTES)
-    const length = readSync(this.fd, record, 0, RECORD_BYTES, part * RECORD_BYTES)
+    const length = readWhole(this.fd, record, part * RECORD_BYTES)
     const bytes = record.subarray(0, PART_BYTES)
     if (length === RECORD_BYTES && timingSafeEqual(this.tagOf(part, bytes), record.subarray(PART_BYTES)))
       return bytes

@@ -2,6 +2,7 @@
 
 import type { ChainPoint, EventSeq, JournalSeq } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
+import type { Histogram } from '../memory/histogram'
 
 /** `text` is the event as JSON. */
 export type NewEvent = { account_id: string; event: wire.AccountEvent; text: string }
@@ -36,6 +37,8 @@ export interface History {
   readonly opened: ChainPoint
   /** Events recorded and not yet written. Beyond `history_backlog_events_max` the history breaks: await flush() before. */
   backlog(): number
+  /** Times from the sending of a batch to its commit. */
+  readonly latency: Histogram
 
   /** Events with seq > after, ascending. */
   events(account_id: string, after: EventSeq, limit: number): wire.Page<EventText>
@@ -59,6 +62,8 @@ export interface History {
   prune(now_unix_ms: number): Promise<void>
   /** Prunes since the opening: a cached read is valid while this and seqLast are unchanged. */
   prunes(): number
+  /** What all reads have cost so far, in `READ_UNITS`: reads are synchronous, so a difference is that of one caller. */
+  units(): number
   /** Reads fail until the next start. */
   isBroken(): boolean
   /** The disk takes no writes; reads go on. */

@@ -1,6 +1,7 @@
 /** Answers reads from the database and the events that are not written yet. */
 
 import type * as wire from '../../protocol/wire/trading'
+import { READ_UNITS } from '../limits'
 import type { EventText, OrderFilter, Owned } from './contract'
 import { isUnfilled, withFills } from './event_text'
 import type { Overlay } from './overlay'
@@ -13,10 +14,17 @@ export class MergedReads {
     private readonly overlay: Overlay,
   ) {}
 
+  /** See `History.units`. */
+  get units(): number {
+    return this.store.units
+  }
+
   events(account_id: string, after: number, limit: number): wire.Page<EventText> {
     const held_first = this.overlay.seqFirst(account_id) ?? Number.MAX_SAFE_INTEGER
     const found = after + 1 >= held_first ? [] : this.store.events(account_id, after, held_first, limit + 1)
-    found.push(...this.overlay.events(account_id, after, limit + 1 - found.length))
+    const held = this.overlay.events(account_id, after, limit + 1 - found.length)
+    this.store.units += held.length * READ_UNITS.event
+    found.push(...held)
     return pageOf(found, limit)
   }
 
@@ -50,6 +58,7 @@ export class MergedReads {
       }
     }
     for (const { order, text, created, seen } of this.overlay.ordersOf(account_id)) {
+      this.store.units += READ_UNITS.passed
       const { order_id } = order
       const seq = created ?? this.store.orderSeq(order_id) ?? seen
       const inside = seq > after && (known === undefined || seq <= known)
@@ -70,6 +79,7 @@ export class MergedReads {
     for (const row of written) found.set(`${row.order_id}/${row.fill_index}`, row)
     const known = written.length > limit ? written.at(-1)?.seq : undefined
     for (const { fill, text, created, seen } of this.overlay.fillsOf(account_id)) {
+      this.store.units += READ_UNITS.passed
       const { order_id, fill_index } = fill
       const seq = created ?? this.store.fillSeq(order_id, fill_index) ?? seen
       const inside = seq > after && (known === undefined || seq <= known)

@@ -3,6 +3,7 @@
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS, MS_PER_DAY } from '../limits'
+import type { Histogram } from '../memory/histogram'
 import {
   type EventText,
   type History,
@@ -93,6 +94,9 @@ class WorkerHistory implements History {
   seal(point: ChainPoint): void {
     if (this.broken === undefined && !this.closed) this.writes.seal(point)
   }
+  get latency(): Histogram {
+    return this.writes.latency
+  }
   watermark = (): number => (this.broken === undefined ? this.written : 0)
   backlog = (): number => (this.broken === undefined ? this.writes.backlog : 0)
 
@@ -100,6 +104,7 @@ class WorkerHistory implements History {
   isStalled = (): boolean => this.stalled
 
   prunes = (): number => this.prune_count
+  units = (): number => this.reads.units
   events = (account_id: string, after: number, limit: number): wire.Page<EventText> =>
     this.read((reads) => reads.events(account_id, after, limit))
   seqFirst = (account_id: string): number => this.read((reads) => reads.seqFirst(account_id))

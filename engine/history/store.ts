@@ -1,7 +1,7 @@
 /** Reads the history's database on the engine's thread. Every method throws on damaged data. */
 
 import type { Database } from 'bun:sqlite'
-import { LIMITS } from '../limits'
+import { LIMITS, READ_UNITS } from '../limits'
 import { BlockReader, type Owner } from './blocks'
 import type { EventText, OrderFilter, Owned } from './contract'
 import { saltReader } from './database'
@@ -15,6 +15,8 @@ type HiddenOrder = { seq: number; id: Uint8Array; event: number }
 type HiddenFill = HiddenOrder & { fill_index: number }
 
 export class Store {
+  /** See `History.units`. */
+  units = 0
   private readonly db: Database
   private readonly names: Names
   private readonly ids: Record<IdKind, HiddenIds>
@@ -62,7 +64,9 @@ export class Store {
     const account = this.numberOf(account_id)
     const seq_first = this.account(account_id)?.seq_first
     if (account === undefined || seq_first === undefined) return []
-    return this.blocks.between({ account_id, account }, Math.max(after, seq_first - 1), before, limit)
+    const found = this.blocks.between({ account_id, account }, Math.max(after, seq_first - 1), before, limit)
+    this.units += found.length * READ_UNITS.event
+    return found
   }
 
   order(order_id: string): Owned | undefined {
@@ -114,14 +118,20 @@ export class Store {
   }
 
   private scanEnd(from: string, account: number, after: number): number | undefined {
-    return this.db
-      .query<{ seq: number }, [number, number, number]>(`SELECT seq ${from} ORDER BY seq LIMIT 1 OFFSET ?`)
-      .get(account, after, LIMITS.history_scan_rows_max)?.seq
+    const rows_max = LIMITS.history_scan_rows_max
+    const { rows, seq } = this.db
+      .query<{ rows: number; seq: number }, [number, number, number]>(
+        `SELECT count(*) AS rows, max(seq) AS seq FROM (SELECT seq ${from} ORDER BY seq LIMIT ?)`,
+      )
+      .get(account, after, rows_max + 1)!
+    this.units += rows * READ_UNITS.passed
+    return rows > rows_max ? seq : undefined
   }
 
   private *openOrders(owner: Owner, rows: Iterable<HiddenOrder>): Generator<OrderRow> {
     for (const { seq, id, event } of rows) {
       const order_id = this.ids.order.reveal(id)
+      this.units += READ_UNITS.order
       yield { seq, order_id, text: this.resource(owner, event, 'order', order_id) }
     }
   }
@@ -157,6 +167,7 @@ export class Store {
   }
 
   private openFill(owner: Owner, { seq, id, fill_index, event }: HiddenFill): FillRow {
+    this.units += READ_UNITS.fill
     const order_id = this.ids.order.reveal(id)
     const text = this.resource(owner, event, 'fill', order_id)
     if (!text.includes(`"fill_index":${fill_index},`)) throw new Error('a row points at another fill')

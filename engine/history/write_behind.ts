@@ -2,14 +2,17 @@
 
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
+import { Histogram } from '../memory/histogram'
 import type { NewEvent, NewLines } from './contract'
 import { type Layer, Overlay } from './overlay'
 
 /** A batch is a layer of the overlay until it is written. */
-type Batch = { layer: Layer; records: number; point: ChainPoint | undefined }
+type Batch = { layer: Layer; records: number; point: ChainPoint | undefined; sent_ms: number }
 
 export class WriteBehind {
   readonly overlay = new Overlay()
+  /** Times from the sending of a batch to its commit. */
+  readonly latency = new Histogram()
   /** Oldest first; the worker has the first `in_flight`, the last is still being filled. */
   private readonly batches: Batch[] = [newBatch(this.overlay)]
   private in_flight = 0
@@ -71,15 +74,17 @@ export class WriteBehind {
       this.in_flight < LIMITS.history_batches_in_flight_max &&
       this.in_flight < this.batches.length - 1
     ) {
-      const { layer, point } = this.batches[this.in_flight] as Batch
+      const batch = this.batches[this.in_flight] as Batch
       this.in_flight++
-      this.send(linesOf(layer), point as ChainPoint)
+      batch.sent_ms = performance.now()
+      this.send(linesOf(batch.layer), batch.point as ChainPoint)
     }
   }
 
   /** Drops the oldest batch after it became durable. */
   written(): void {
     const batch = this.batches.shift() as Batch
+    this.latency.observe(performance.now() - batch.sent_ms)
     this.in_flight--
     this.unwritten -= batch.layer.size
     this.overlay.dropOldest()
@@ -106,7 +111,7 @@ export class WriteBehind {
 }
 
 function newBatch(overlay: Overlay): Batch {
-  return { layer: overlay.filling, records: 0, point: undefined }
+  return { layer: overlay.filling, records: 0, point: undefined, sent_ms: 0 }
 }
 
 function linesOf(layer: Layer): NewLines[] {

@@ -22,14 +22,15 @@ export type CommitQueue = {
 }
 
 /**
- * @param durable called after each write with head and signature of each written group, PROOF_BYTES each
+ * @param durable called after each write with head and signature of each written group, PROOF_BYTES each, and the time that
+ * the sync took
  * @param failed called once; nothing is written afterwards
  */
 export function commitQueue(
   writer: SegmentWriter,
   spare: SpareSegment,
   segments: SegmentHeader[],
-  durable: (proofs: Uint8Array) => void,
+  durable: (proofs: Uint8Array, sync_ms: number) => void,
   failed: (error: unknown) => void,
 ): CommitQueue {
   let waiting: Uint8Array[] = []
@@ -57,8 +58,7 @@ export function commitQueue(
       proofs.set(signed.signature, i * PROOF_BYTES + 32)
       bytes += group.length
     })
-    writer.writeFrame(groups, bytes, point)
-    durable(proofs)
+    durable(proofs, writer.writeFrame(groups, bytes, point))
   }
 
   async function nextSegment(): Promise<void> {

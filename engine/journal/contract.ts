@@ -1,6 +1,7 @@
 /** Declares the journal's interface, records and errors, and the messages between its two threads. */
 
 import type { ChainPoint, JournalSeq } from '../../protocol/units'
+import type { Histogram } from '../memory/histogram'
 
 /** A command or fact to make durable. `type` is 0..65535, `unix_ms` an integer below 2^53. */
 export type NewRecord = { type: number; unix_ms: number; body: Uint8Array }
@@ -57,6 +58,8 @@ export interface Journal {
   firstSeq(): JournalSeq
   /** Groups appended and not yet durable. At `journal_pending_groups_max` append fails: reject commands earlier. */
   pending(): number
+  /** Times from `append` to its end, and of the syncs alone. */
+  readonly latency: { readonly append: Histogram; readonly sync: Histogram }
   /** Deletes segments whose records are all below `before_seq`; never the last segment. */
   retire(before_seq: JournalSeq): Promise<void>
   /** Waits for pending appends, then releases the folder. */
@@ -127,8 +130,8 @@ export type Chunk = {
 export type Reply =
   | { op: 'opened'; seq: number; head: Uint8Array; first_seq: number }
   | { op: 'refused'; failure: Failure }
-  /** The oldest pending groups are durable, in order of request; head and signature each. */
-  | { op: 'durable'; proofs: Uint8Array }
+  /** The oldest pending groups are durable, in order of request, by one sync; head and signature each. */
+  | { op: 'durable'; proofs: Uint8Array; sync_ms: number }
   | { op: 'retired'; first_seq: number }
   | ({ op: 'chunk'; reader: number } & Chunk)
   | { op: 'read_failed'; reader: number; failure: Failure }

@@ -53,6 +53,15 @@ export const disk: Disk = {
   },
 }
 
+/** Fills `into` from `at` on, as far as the file goes; returns the bytes read. */
+export function readWhole(fd: number, into: Uint8Array, at: number): number {
+  for (let filled = 0; ; ) {
+    const got = filled < into.length ? disk.read(fd, into, filled, into.length - filled, at + filled) : 0
+    if (got === 0) return filled
+    filled += got
+  }
+}
+
 /** Writes the first `length` bytes. @throws Error when the disk takes none */
 export function writeWhole(fd: number, bytes: Uint8Array, length: number, at: number): void {
   for (let done = 0; done < length; ) {

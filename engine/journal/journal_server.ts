@@ -40,7 +40,7 @@ export class JournalServer {
       writer,
       spare,
       segments,
-      (proofs) => this.reply({ op: 'durable', proofs }, [proofs]),
+      (proofs, sync_ms) => this.reply({ op: 'durable', proofs, sync_ms }, [proofs]),
       (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
     )
     this.opened = { options, segments, starts, writer, spare, queue }

@@ -2,6 +2,7 @@
 
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
+import { Histogram } from '../memory/histogram'
 import { groupBytesMax, PROOF_BYTES } from './commit_queue'
 import {
   type Appended,
@@ -123,9 +124,15 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   }
 }
 
-type Waiting = { seq_last: number; resolve: (appended: Appended) => void; reject: (error: Error) => void }
+type Waiting = {
+  seq_last: number
+  began_ms: number
+  resolve: (appended: Appended) => void
+  reject: (error: Error) => void
+}
 
 class WorkerJournal implements Journal {
+  readonly latency = { append: new Histogram(), sync: new Histogram() }
   private readonly worker: Worker
   private readonly stop: () => void
   private readonly group_bytes_max: number
@@ -171,7 +178,8 @@ class WorkerJournal implements Journal {
     this.seq_next += records.length
     this.post({ op: 'append', group }, [group.buffer])
     const seq_last = this.seq_next - 1
-    return new Promise((resolve, reject) => this.waiting.push({ seq_last, resolve, reject }))
+    const began_ms = performance.now()
+    return new Promise((resolve, reject) => this.waiting.push({ seq_last, began_ms, resolve, reject }))
   }
 
   signAs(signer: GroupSigner): void {
@@ -242,7 +250,7 @@ class WorkerJournal implements Journal {
   }
 
   private receive(reply: Reply): void {
-    if (reply.op === 'durable') this.settle(reply.proofs)
+    if (reply.op === 'durable') this.settle(reply)
     else if (reply.op === 'failed') this.fail(new JournalClosed(reply.failure.message))
     else if (reply.op === 'closed') this.on_closed?.()
     else if (reply.op === 'chunk' || reply.op === 'read_failed')
@@ -253,9 +261,12 @@ class WorkerJournal implements Journal {
     }
   }
 
-  private settle(proofs: Uint8Array): void {
+  private settle({ proofs, sync_ms }: Extract<Reply, { op: 'durable' }>): void {
+    const now_ms = performance.now()
+    this.latency.sync.observe(sync_ms)
     const settled = this.waiting.splice(0, proofs.length / PROOF_BYTES)
-    settled.forEach(({ seq_last, resolve }, i) => {
+    settled.forEach(({ seq_last, began_ms, resolve }, i) => {
+      this.latency.append.observe(now_ms - began_ms)
       const proof = proofs.subarray(i * PROOF_BYTES, (i + 1) * PROOF_BYTES)
       const head = proof.subarray(0, 32)
       this.durable = { seq: seq_last, head }

@@ -4,7 +4,7 @@ import { Database } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { JournalDamaged, JournalLocked } from './contract'
-import { disk } from './disk'
+import { disk, readWhole } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
@@ -68,13 +68,8 @@ export function readRange(dir: string, name: string, from: number, bytes_max: nu
   const fd = disk.openSync(path, 'r')
   try {
     const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
-    let filled = 0
-    while (filled < bytes.length) {
-      const got = disk.read(fd, bytes, filled, bytes.length - filled, from + filled)
-      if (got === 0) return bytes.subarray(0, filled)
-      filled += got
-    }
-    return bytes
+    const filled = readWhole(fd, bytes, from)
+    return filled === bytes.length ? bytes : bytes.subarray(0, filled)
   } finally {
     disk.closeSync(fd)
   }
@@ -95,7 +90,7 @@ export function syncFolder(dir: string): void {
  * drops it with the process, even after kill -9. A pid file would need a staleness check, which two processes could
  * pass at the same time.
  * @returns release
- * @throws JournalLocked
+ * @throws JournalLocked, or an Error when the disk is full or fails
  */
 export function lockFolder(dir: string): () => void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
@@ -107,7 +102,9 @@ export function lockFolder(dir: string): () => void {
     lock.run('BEGIN EXCLUSIVE')
   } catch (cause) {
     lock.close()
-    throw new JournalLocked(`another process has ${dir} open`, { cause })
+    if ((cause as { code?: string }).code === 'SQLITE_BUSY')
+      throw new JournalLocked(`another process has ${dir} open`, { cause })
+    throw new Error(`${dir} cannot be locked: ${(cause as Error).message}`, { cause })
   }
   return () => lock.close()
 }

@@ -169,8 +169,11 @@ export class SegmentWriter {
     return header
   }
 
-  /** Writes and syncs one frame up to `to`; durable on return. Any error closes the journal. */
-  writeFrame(groups: readonly Uint8Array[], plain_bytes: number, to: ChainPoint): void {
+  /**
+   * Writes and syncs one frame up to `to`; durable on return. Any error closes the journal.
+   * @returns milliseconds that the sync took
+   */
+  writeFrame(groups: readonly Uint8Array[], plain_bytes: number, to: ChainPoint): number {
     const last = this.last
     if (this.fd === undefined || this.keys === undefined || last === undefined)
       throw new Error('no segment is open')
@@ -186,8 +189,11 @@ export class SegmentWriter {
     }
     sealFrame(frame, header, groups, from.head, this.keys.frame)
     writeWhole(this.fd, frame, bytes, from.offset)
+    const began_ms = performance.now()
     disk.datasync(this.fd)
+    const sync_ms = performance.now() - began_ms
     this.last = { number: last.number, end: { ...to, frames: from.frames + 1, offset: from.offset + bytes } }
+    return sync_ms
   }
 
   close(): void {

@@ -63,6 +63,11 @@ export class IdTable {
     if (buckets > BUCKETS_MIN) for (const part of this.parts) part.table = new Uint32Array(buckets)
   }
 
+  /** Removes all, and frees the memory. */
+  clear(): void {
+    for (const part of this.parts) Object.assign(part, { table: EMPTY, count: 0 })
+  }
+
   /** @throws Error when the id of `number` is in the table already */
   add(number: number): void {
     const bytes = this.ids.bytesOf(number)

@@ -3,10 +3,12 @@
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { History, OrderFilter, Owned } from '../history/contract'
+import { isOpen } from '../history/seal'
+import type { Slices } from '../history/slices'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import { LruTexts } from '../memory/lru_texts'
-import type { Json, OwnTexts, Page } from '../venue'
+import type { Caller, Json, OwnTexts, Page } from '../venue'
 import type { InstrumentReads } from './public_reads'
 
 /** The account's history does not change while its newest seq and the number of prunes do not. */
@@ -42,6 +44,7 @@ export class OwnReads implements OwnTexts {
   constructor(
     private readonly history: History,
     private readonly instruments: InstrumentReads,
+    private readonly slices: Slices,
   ) {
     this.cache = new TextCache((account_id) => ({
       seq: history.seqLast(account_id),
@@ -89,17 +92,39 @@ export class OwnReads implements OwnTexts {
     return { order_id, fills }
   }
 
-  /** Open orders and the account's newest seq, read in one synchronous turn, so that both agree. */
-  snapshot(account_id: string): { seq: number; orders: Json<wire.Order[]> } {
-    const orders: string[] = []
-    let after: number | null = 0
-    while (after !== null) {
-      const limit = LIMITS.page_items_max
-      const page: wire.Page<string> = this.history.orders(account_id, { status: 'open', after, limit })
-      orders.push(...page.items)
-      after = page.next_after
+  /**
+   * Open orders as of the account's seq. They are read in slices; those that changed meanwhile are read again, the last of
+   * them and the seq in one turn, so that both agree.
+   */
+  async snapshot(caller: Caller): Promise<{ seq: number; orders: Json<wire.Order[]> }> {
+    const { account_id } = caller
+    const { history, slices } = this
+    const limit = LIMITS.slice_rows
+    const orders = new Map<string, string>()
+    let seq = history.seqLast(account_id)
+    for (let after: number | null = 0; after !== null; ) {
+      const from: number = after
+      after = await slices.run(caller, () => {
+        const page = history.orders(account_id, { status: 'open', after: from, limit })
+        for (const text of page.items) orders.set((JSON.parse(text) as wire.Order).order_id, text)
+        return page.next_after
+      })
     }
-    return { seq: this.history.seqLast(account_id), orders: `[${orders.join(',')}]` }
+    const readChanges = () => {
+      const changes = history.events(account_id, seq, limit)
+      const events = changes.items.map(({ text }) => JSON.parse(text) as wire.AccountEvent)
+      seq = events.at(-1)?.seq ?? seq
+      for (const { data } of events) if ('order_id' in data) this.readAgain(orders, data.order_id)
+      return changes.next_after === null
+    }
+    while (!(await slices.run(caller, readChanges)));
+    return { seq, orders: `[${[...orders.values()].join(',')}]` }
+  }
+
+  private readAgain(orders: Map<string, string>, order_id: string): void {
+    const { text } = this.history.order(order_id)!
+    if (isOpen((JSON.parse(text) as wire.Order).status)) orders.set(order_id, text)
+    else orders.delete(order_id)
   }
 
   /** Drops all cached texts. */

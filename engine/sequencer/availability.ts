@@ -4,7 +4,7 @@ import type { SlotNumber } from '../../protocol/units'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import type { ChainPort } from '../ports'
+import type { ChainPort, Warning } from '../ports'
 import { ENGINE_REASONS, reasonText, reasonWord } from './reasons'
 
 /** Why no command is acknowledged for a while, not even a cancel. */
@@ -50,6 +50,7 @@ export class Availability {
     /** Orders wait for the chain after a stall: from which slot on they are accepted, 0 while no slot comes. */
     private readonly reopensSlot: () => SlotNumber | undefined,
     private readonly files: FilesHealth,
+    private readonly warnings: () => readonly Warning[] = () => [],
   ) {}
 
   serve(): void {
@@ -120,6 +121,7 @@ export class Availability {
       ...(files.isHistoryStalled() ? [reasonText('history_stalled')] : []),
       ...files.damage().map((file) => `file_damaged: ${file}: ${ENGINE_REASONS.file_damaged}`),
       ...(barred === undefined ? [] : [reasonText(barred)]),
+      ...this.warnings().map((word) => reasonText(word)),
     ]
     // A bare word of the chain's loops says nothing beside the engine's sentence about it.
     const stated = new Set(own.map(reasonWord))

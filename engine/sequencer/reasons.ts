@@ -36,6 +36,8 @@ export const ENGINE_REASONS = {
     'trading goes on, and a start that needs the file fails: keep this process running and put the file back from a backup',
   lease_lost: 'the chain has not shown lately that this instance holds the epoch: look at its RPC providers',
   commit_reorged: 'the chain rolled a decided commit back: it is sent until it is confirmed again',
+  collateral_ends:
+    "Intel's collateral on the disk ends within 7 days and could not be renewed: a start after its end waits for Intel's service",
   unanchored: 'the journal position on chain is too old: look at the fee payer and the RPC providers',
 } as const
 type EngineReason = keyof typeof ENGINE_REASONS

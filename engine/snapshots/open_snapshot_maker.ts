@@ -24,7 +24,7 @@ export type MadeSnapshot = {
   retire_before: number
 }
 
-export type Request = { op: 'open'; source: SnapshotSource } | { op: 'make'; point: SnapshotPoint }
+export type Request = { source: SnapshotSource; point: SnapshotPoint }
 export type Reply =
   | ({ op: 'made' } & MadeSnapshot)
   /** `ends` where only another start helps. */
@@ -47,36 +47,30 @@ export type SnapshotMaker = {
 
 type Waiting = { resolve: (made: MadeSnapshot) => void; reject: (error: Error) => void }
 
-/** The thread starts with the first snapshot, so a venue that makes none does not pay for it. */
+/** Each snapshot has a thread of its own: a second state lived there, and an idle thread keeps much of the memory. */
 export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
   let worker: Worker | undefined
   let waiting: Waiting | undefined
   const settle = (how: (one: Waiting) => void) => {
     const one = waiting
+    worker?.terminate()
+    worker = undefined
     waiting = undefined
     if (one !== undefined) how(one)
-  }
-  const post = (request: Request) => worker!.postMessage(request)
-  const begin = () => {
-    worker = new Worker(new URL('./snapshot_worker.ts', import.meta.url))
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => settle((one) => receive(data, one))
-    worker.onerror = ({ message }) =>
-      settle(({ reject }) => reject(new Error(`the snapshot thread failed: ${message}`)))
-    post({ op: 'open', source })
   }
   return {
     make(point) {
       if (waiting !== undefined) throw new Error('a snapshot is already in progress')
-      if (worker === undefined) begin()
+      worker = new Worker(new URL('./snapshot_worker.ts', import.meta.url))
+      worker.onmessage = ({ data }: MessageEvent<Reply>) => settle((one) => receive(data, one))
+      worker.onerror = ({ message }) =>
+        settle(({ reject }) => reject(new Error(`the snapshot thread failed: ${message}`)))
+      worker.postMessage({ source, point } satisfies Request)
       return new Promise((resolve, reject) => {
         waiting = { resolve, reject }
-        post({ op: 'make', point })
       })
     },
-    close() {
-      worker?.terminate()
-      settle(({ reject }) => reject(new Error('the snapshot thread was closed')))
-    },
+    close: () => settle(({ reject }) => reject(new Error('the snapshot thread was closed'))),
   }
 }
 

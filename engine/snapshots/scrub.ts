@@ -1,9 +1,9 @@
-/** Has old segments and snapshots verified at intervals, so that damage is known before a start needs them. */
+/** Has old segments, snapshots and stores verified at intervals, so that damage is known before a start needs them. */
 
 import { LIMITS } from '../limits'
 
 /** What is verified; `key` is the journal's. */
-export type Scrubbed = { journal_dir: string; snapshots_dir: string; key: Uint8Array }
+export type Scrubbed = { journal_dir: string; snapshots_dir: string; stores_dir: string; key: Uint8Array }
 
 export class Scrub {
   /** Files that are not as they were written. */

@@ -1,4 +1,4 @@
-/** Runs the thread that verifies old segments and snapshots one after another, each on request. */
+/** Runs the thread that verifies old segments, snapshots and stores one after another, each on request. */
 
 import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +6,7 @@ import { disk } from '../journal/disk'
 import { checkSegment } from '../journal/read_segments'
 import { segmentName, segmentNumber } from '../journal/segment_files'
 import { openSnapshotStore, snapshotName } from '../journal/snapshot_store'
+import { Stores } from '../stores/stores'
 import type { Scrubbed } from './scrub'
 
 declare const self: Worker
@@ -16,7 +17,7 @@ setPriority(constants.priority.PRIORITY_LOW)
 /** A file and its check, which throws when the file is damaged. */
 type Check = { name: string; path: string; verify(): void }
 
-function checks({ journal_dir, snapshots_dir, key }: Scrubbed): Check[] {
+function checks({ journal_dir, snapshots_dir, stores_dir, key }: Scrubbed): Check[] {
   const numbers = disk
     .list(journal_dir)
     .map(segmentNumber)
@@ -34,7 +35,9 @@ function checks({ journal_dir, snapshots_dir, key }: Scrubbed): Check[] {
     path: join(snapshots_dir, snapshotName(seq)),
     verify: () => snapshots.verify(seq),
   }))
-  return [...segments, ...files].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return [...segments, ...files, ...Stores.checks({ dir: stores_dir, key })].sort((a, b) =>
+    a.name < b.name ? -1 : 1,
+  )
 }
 
 function isWhole(check: Check): boolean {

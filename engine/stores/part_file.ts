@@ -9,12 +9,12 @@ import {
   fstatSync,
   fsyncSync,
   openSync,
-  readSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { readWhole } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
 
 const TAG_BYTES = 16
@@ -125,12 +125,7 @@ export class PartReader {
 
   private openBlock(number: number): Uint8Array {
     const sealed = new Uint8Array(BLOCK_BYTES)
-    let filled = 0
-    while (filled < BLOCK_BYTES) {
-      const read = readSync(this.fd, sealed, filled, BLOCK_BYTES - filled, number * BLOCK_BYTES + filled)
-      if (read === 0) break
-      filled += read
-    }
+    readWhole(this.fd, sealed, number * BLOCK_BYTES)
     const opener = createDecipheriv('aes-256-gcm', this.key, nonceOf(number))
     opener.setAuthTag(sealed.subarray(PLAIN_BYTES))
     const plain = opener.update(sealed.subarray(0, PLAIN_BYTES))

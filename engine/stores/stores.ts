@@ -25,7 +25,7 @@ import { LIMITS } from '../limits'
 import { isOutlived } from '../machine/state/final_orders'
 import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
 import type { State } from '../machine/state/state'
-import { createPart, Entries, HASH_BYTES, mergeParts, Part, part_row } from './part'
+import { createPart, Entries, HASH_BYTES, mergeParts, Part, type PartRow, part_row } from './part'
 import { StoreDamaged } from './part_file'
 
 /** Folder, and the journal's key. */
@@ -84,6 +84,33 @@ export class Stores implements Past {
       if (error instanceof StoreDamaged) return false
       throw error
     }
+  }
+
+  /** The catalogues of a folder and the parts that they name, each with what throws unless all of it is what was written. */
+  static checks(where: StoresAt): { name: string; path: string; verify(): void }[] {
+    const { dir } = where
+    const seqs = readdirSync(dir).flatMap((file) => KEPT_NAME.exec(file)?.[1] ?? [])
+    const rows = new Map<string, PartRow>()
+    const catalogues = seqs.map((seq) => {
+      const catalogue = catalogueAt(where, Number(seq))
+      for (const row of catalogue?.parts ?? []) rows.set(row.name, row)
+      const verify = () => {
+        if (catalogue === undefined) throw new StoreDamaged('a catalogue is not what was written')
+      }
+      return { name: `${seq}.catalogue`, verify }
+    })
+    const parts = [...rows].map(([name, row]) => ({
+      name: `${name}.part`,
+      verify() {
+        const part = new Part(dir, row)
+        try {
+          for (let block = 0; block < part.blocks; block++) part.readBlock(block)
+        } finally {
+          part.close()
+        }
+      },
+    }))
+    return [...catalogues, ...parts].map((one) => ({ ...one, path: join(dir, one.name) }))
   }
 
   get covered(): Covered {

@@ -4,6 +4,7 @@ import { Refusal } from '../../protocol/refusals'
 import type { EventSeq } from '../../protocol/units'
 import type { AccountEvent } from '../../protocol/wire/trading'
 import { type History, HistoryBroken } from '../history/contract'
+import type { Slices } from '../history/slices'
 import { LIMITS } from '../limits'
 import type { AccountsPort } from '../ports'
 import type { Caller, EventSink, EventWithText, Session, Subscription } from '../venue'
@@ -22,7 +23,10 @@ export class Hub {
   /** Events published in this turn, by account. */
   private turn = new Map<string, EventWithText[]>()
 
-  constructor(private readonly history: History) {}
+  constructor(
+    private readonly history: History,
+    private readonly slices: Slices,
+  ) {}
 
   /**
    * Queues an event that is durable and recorded in the history. Delivery runs in a microtask, after the publishing
@@ -38,7 +42,7 @@ export class Hub {
 
   /**
    * Throws `after_invalid` (ahead of the log), `connection_limit` and `socket_limit`. Without `after` the stream starts at the newest
-   * event. The history is read synchronously, so the last page and the switch to live are one turn, without a gap.
+   * event. What is older is read in slices.
    */
   subscribe(
     { access, account_id }: Caller,
@@ -118,19 +122,25 @@ export class Hub {
       gap(stream.cursor + 1, seq_first - 1)
       stream.cursor = seq_first - 1
     })
-    this.catchUp(stream)
+    void this.catchUp(stream)
   }
 
-  /** One page per turn, so that a long resume does not block other streams. */
-  private catchUp(stream: Stream): void {
+  /** In slices, so that a long resume delays nobody else. The last one and the switch to live are one turn, without a gap. */
+  private async catchUp(stream: Stream): Promise<void> {
     this.reading(stream, () => {
-      const page = this.history.events(stream.account_id, stream.cursor, LIMITS.page_items_max)
+      stream.live = stream.cursor >= this.history.seqLast(stream.account_id)
+    })
+    while (stream.open && !stream.live) await this.slices.run(stream, () => this.resume(stream))
+  }
+
+  private resume(stream: Stream): void {
+    this.reading(stream, () => {
+      const page = this.history.events(stream.account_id, stream.cursor, LIMITS.slice_rows)
       deliver(
         stream,
         page.items.map(({ text }) => ({ event: JSON.parse(text), text })),
       )
-      if (page.next_after === null) stream.live = true
-      else setImmediate(() => this.catchUp(stream))
+      stream.live = page.next_after === null
     })
   }
 

@@ -83,6 +83,17 @@ pub fn clear(at: *mut u8, length: usize) {
     unsafe { sol_memset_(at, 0, length as u64) }
 }
 
+pub fn is_blank(at: *const u8, length: usize) -> bool {
+    let mut index = 0;
+    while index < length {
+        if unsafe { *at.add(index) } != 0 {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
 /// Reads instruction data front to back; running out of bytes is `invalid_data`.
 #[derive(Clone, Copy)]
 pub struct Reader {
@@ -123,6 +134,10 @@ impl Reader {
     #[inline(always)]
     pub fn word(&mut self) -> Result<Word, Fault> {
         Ok(Word::at(self.take(32)?))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
     }
 
     /// Data is exact: trailing bytes are refused.

@@ -13,7 +13,8 @@ pub struct ConfigData {
     head: Head,
     pub paused: u8,
     pub frozen: u8,
-    _zero: u8,
+    /// An epoch was opened by a quote, and no other way opens one since.
+    pub attested: u8,
     pub mint_count: u16,
     pub generation: u64,
     pub epoch: u64,
@@ -35,7 +36,7 @@ pub struct ConfigData {
     pub pending_restore_at_s: u64,
     pub paused_at_s: u64,
     pub frozen_at_s: u64,
-    venue: Bytes32,
+    pub venue: Bytes32,
     pub genesis_hash: Bytes32,
     pub outage_at_s: u64,
     pub outage_extra_s: u64,
@@ -115,6 +116,11 @@ impl Config {
     pub fn require_settlement_signer(self, signer: Account) -> Outcome {
         signer.require_signer()?;
         require(signer.key().equals(word!(self.record, settlement_signer)), NOT_SETTLEMENT_SIGNER)
+    }
+
+    /// A vault whose epochs are attested takes no settlement key without a quote.
+    pub fn require_unattested(self) -> Outcome {
+        require(get!(self.record, attested) == 0, ATTESTATION_REQUIRED)
     }
 
     pub fn epoch(self) -> u64 {

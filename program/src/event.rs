@@ -21,6 +21,7 @@ pub const ESCAPE_PAID: u8 = 11;
 pub const ESCAPE_REDIRECTED: u8 = 12;
 pub const ANNOUNCED: u8 = 13;
 pub const PLATFORM_REGISTERED: u8 = 14;
+pub const EPOCH_ATTESTED: u8 = 15;
 
 /// Writes one event into its buffer, front to back. Only one is ever under construction.
 pub struct Event {

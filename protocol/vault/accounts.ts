@@ -44,7 +44,8 @@ export const CONFIG = struct({
   bump: u8,
   paused: bool,
   frozen: bool,
-  zero: zeros(1),
+  /** An epoch was opened by a quote, and no other way opens one since. */
+  attested: bool,
   /** Registered mints. */
   mint_count: u16,
   generation: uint,

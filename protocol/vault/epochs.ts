@@ -3,12 +3,8 @@ import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
 import { vaultAddresses } from './addresses'
 import { decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
-/**
- * `open_epoch` fences every earlier instance of the venue. 1,232 bytes: the zeros make it fit only a v1 transaction, and
- * the vault takes no deposits before it, so a cluster where no exit request could land never holds anything.
- */
-const OPEN_EPOCH = struct({
-  instruction: numberOf('open_epoch'),
+/** What every opening states of venue and journal, 185 bytes. */
+export const OPENING_FIELDS = {
   /** The epoch after this instruction: the config's plus one. */
   epoch: uint,
   /** Not zero. */
@@ -28,6 +24,16 @@ const OPEN_EPOCH = struct({
   /** A known state of the note tree with at least the config's `settled_leaf_count` leaves. */
   cited_leaf_count: uint,
   cited_root: fixed(32),
+} as const
+
+/**
+ * `open_epoch` fences every earlier instance of the venue. 1,232 bytes: the zeros make it fit only a v1 transaction, and
+ * the vault takes no deposits before it, so a cluster where no exit request could land never holds anything. A vault whose
+ * epochs are attested refuses it.
+ */
+const OPEN_EPOCH = struct({
+  instruction: numberOf('open_epoch'),
+  ...OPENING_FIELDS,
   padding: zeros(1_232 - 186),
 })
 export type OpenEpochFields = ValueOf<typeof OPEN_EPOCH>

@@ -10,6 +10,7 @@ import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type Va
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { ESCAPE_RANKS } from './accounts'
 import { ANNOUNCED } from './announcements'
+import { EPOCH_ATTESTED } from './attested_epochs'
 import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
 import { PLATFORM_REGISTERED } from './platforms'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
@@ -168,6 +169,7 @@ export const EVENT = struct({
       escape_redirected: struct({ nullifier: fixed(32), sequence: uint, destination: fixed(32) }),
       announced: ANNOUNCED,
       platform_registered: PLATFORM_REGISTERED,
+      epoch_attested: EPOCH_ATTESTED,
     },
     1,
   ),

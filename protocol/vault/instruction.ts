@@ -28,6 +28,7 @@ export const INSTRUCTION = {
   declare_outage: 22,
   announce: 23,
   register_platform: 24,
+  open_attested_epoch: 25,
   /** Carries events; only the program itself can send it. */
   emit: 255,
 } as const

@@ -1,6 +1,7 @@
 /** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
 import { ADMIN_FORMS } from './admin'
 import { ANNOUNCE_FORMS } from './announcements'
+import { ATTESTED_EPOCH_FORMS } from './attested_epochs'
 import { CLAIM_FORMS } from './claims'
 import { DEPOSIT_FORMS } from './deposit'
 import { EPOCH_FORMS } from './epochs'
@@ -21,5 +22,6 @@ export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm
   ...CLAIM_FORMS,
   ...ANNOUNCE_FORMS,
   ...PLATFORM_FORMS,
+  ...ATTESTED_EPOCH_FORMS,
   ...EVENT_FORMS,
 }

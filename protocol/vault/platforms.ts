@@ -9,11 +9,11 @@ import { type AnnouncedTopic, announcementAddress } from './announcements'
 import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 const SECP256R1_PRECOMPILE = address('Secp256r1SigVerify1111111111111111111111111')
-const INSTRUCTIONS_SYSVAR = address('Sysvar1nstructions1111111111111111111111111')
+export const INSTRUCTIONS_SYSVAR = address('Sysvar1nstructions1111111111111111111111111')
 
 /** Bytes of a compressed P-256 key: parity, x. */
-const KEY_BYTES = 33
-const SIGNATURE_BYTES = 64
+export const KEY_BYTES = 33
+export const SIGNATURE_BYTES = 64
 /** Record of the root that certifies the authority. */
 const ROOT: AnnouncedTopic = { list: 'attestation_root' }
 
@@ -81,7 +81,7 @@ const OFFSETS = struct({
 })
 
 /** The precompile's instruction whose offsets point into the instruction at `index` of the transaction. */
-function verifying(signed: readonly Signed[], index: number): VaultInstruction {
+export function verifying(signed: readonly Signed[], index: number): VaultInstruction {
   const at = { signature_at: index, key_at: index, message_at: index }
   const offsets = signed.map((one) => OFFSETS.encode({ ...one, ...at }))
   const data = concatBytes(Uint8Array.of(signed.length, 0), ...offsets)

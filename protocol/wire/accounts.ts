@@ -23,7 +23,7 @@ import {
 const AccountState = oneOf(ACCOUNT_STATES)
 const CredentialKind = oneOf(CREDENTIAL_KINDS)
 const CredentialId = Hex16('The api key of a login, 16 bytes, lowercase hex.')
-const AccountLimits = exact({
+export const AccountLimits = exact({
   rate_capacity: Integer(1, ACCOUNT_RATE_MAX),
   rate_refill_per_s: Integer(1, ACCOUNT_RATE_MAX),
   orders_live_max: Integer(0, ACCOUNT_ORDERS_LIVE_MAX),

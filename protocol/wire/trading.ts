@@ -198,7 +198,7 @@ const pendingFields = { order_id: OrderId, batch: Count, seq: Seq, receipt: Rece
 export const CancelPending = exact({ ...pendingFields, status: t.Literal('cancel_pending') })
 const CancelDone = exact({ order_id: OrderId, status: t.Literal('cancelled'), seq: Seq, receipt: Receipt })
 export const CancelResult = CancelDone
-export type CancelResult = Static<typeof CancelDone> | Static<typeof CancelPending>
+export type CancelResult = Static<typeof CancelResult> | Static<typeof CancelPending>
 /** `order_id` is the replacement. */
 const ReplacePending = exact({
   old_order_id: OrderId,
@@ -220,7 +220,7 @@ export type DeadManResult = Static<typeof DeadManResult>
 
 // Resources.
 
-const CancelReason = oneOf([
+export const CancelReason = oneOf([
   'by_owner',
   'cancel_all',
   'disconnect',
@@ -336,10 +336,10 @@ export type Nonces = Static<typeof Nonces>
 // Events and pages.
 
 /** Data of a `note.created` or `note.exited` event: a note of one of the account's keys. */
-const NoteEvent = exact({ commitment: Hash, trading_key: PublicKey, mint: Address, amount: U64 })
+export const NoteEvent = exact({ commitment: Hash, trading_key: PublicKey, mint: Address, amount: U64 })
 export type NoteEvent = Static<typeof NoteEvent>
 /** Data of an `exit.*` event: a request on chain for a note of one of the account's keys. */
-const ExitEvent = exact({
+export const ExitEvent = exact({
   nullifier: Hash,
   commitment: Hash,
   mint: Address,

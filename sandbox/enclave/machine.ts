@@ -27,11 +27,11 @@ export const PCE_SVN = 13
 export const TEE_TCB_SVN = fromHex('06010300000000000000000000000000', 16)!
 export const TEE_TCB_SVN_OUT_OF_DATE = fromHex('06010200000000000000000000000000', 16)!
 
-/** Intel's vendor id, because verifiers accept no other; a development quote differs only by its root. */
+/** Intel's vendor id and signer, because verifiers and the vault accept no other; a development quote differs only by its root. */
 export const QE_VENDOR_ID = fromHex('939a7233f79c4ca9940a0db3957f0607', 16)!
 export const QE_ID = hash32('qe id').subarray(0, 16)
 export const QE_MR_ENCLAVE = hash32('qe mrenclave')
-export const QE_MR_SIGNER = hash32('qe mrsigner')
+export const QE_MR_SIGNER = fromHex('dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5', 32)!
 export const QE_ATTRIBUTES = fromHex('1500000000000000e700000000000000', 16)!
 export const QE_PROD_ID = 2
 export const QE_SVN = 4

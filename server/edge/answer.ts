@@ -64,6 +64,15 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       return refuse(error, exchange)
     }
   }
+  /** Runs a handler and charges the rows that it read, which are known only now. */
+  const read = (handle: () => unknown, exchange: Exchange): unknown => {
+    if (exchange.limits === undefined) return handle()
+    const before = services.venue.readUnits()
+    const value = handle()
+    const units = services.venue.readUnits() - before
+    if (units > 0) exchange.limits = limitHeaders(services.venue.chargeRead(exchange.session!, units))
+    return value
+  }
   // Not async: a promise would add a large part to the cost of a read that has nothing to wait for.
   return ({ request, params = {} }) => {
     const csv = has_csv && /\btext\/csv\b/i.test(request.headers.get('accept') ?? '')
@@ -76,7 +85,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
         exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost))
       }
       if (parts.body !== undefined) return withBody(request, params, exchange)
-      const value = handler(callOf(request, { session, params }, undefined))
+      const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
       return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
     } catch (error) {
       return refuse(error, exchange)

@@ -8,7 +8,7 @@ import { DISK_STEP_BYTES, METRICS_AGE_MS, METRICS_STEP } from '../limits'
 type Metric = {
   name: string
   help: string
-  type: 'counter' | 'gauge'
+  type: 'counter' | 'gauge' | 'histogram'
   labels?: Record<string, string>
   value: number
 }
@@ -113,13 +113,24 @@ export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: reado
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
-/** Expiry of the certificate that the listeners serve. @param not_after_ms Unix milliseconds */
-export const certificateMetric = (not_after_ms: number): Metric => ({
-  name: 'tacit_certificate_expiry_seconds',
-  help: 'Unix time at which the served certificate ends.',
-  type: 'gauge',
-  value: Math.floor(not_after_ms / 1000),
-})
+/** Expiries of what the listeners serve and of what a start falls back on, both given in Unix milliseconds. */
+export function expiryMetrics(ends: { certificate_ms: number; collateral_ms: number }): Metric[] {
+  const gauge = (name: string, help: string, unix_ms: number): Metric => {
+    return { name, help, type: 'gauge', value: Math.floor(unix_ms / 1000) }
+  }
+  return [
+    gauge(
+      'tacit_certificate_expiry_seconds',
+      'Unix time at which the served certificate ends.',
+      ends.certificate_ms,
+    ),
+    gauge(
+      'tacit_collateral_expiry_seconds',
+      'Unix time at which the kept collateral ends.',
+      ends.collateral_ms,
+    ),
+  ]
+}
 
 /** Memory, processor time and uptime; the longest delay of the event loop is reset by each call. */
 export function processMetrics(): Metric[] {
@@ -155,8 +166,11 @@ export function prometheusText(metrics: readonly Metric[]): string {
   for (const [name, rows] of groups) {
     const { help, type } = rows[0]!
     text += `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
+    const series = type === 'histogram' ? `${name}_bucket` : name
     for (const { labels, value } of rows)
-      text += `${name}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
+      text += `${series}${labelText(labels)} ${value === Infinity ? '+Inf' : value}\n`
+    const all = rows.find(({ labels }) => labels?.['le'] === '+Inf')
+    if (all !== undefined) text += `${name}_count ${all.value}\n`
   }
   return text
 }

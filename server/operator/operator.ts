@@ -11,7 +11,7 @@ import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, REFERENCE_POLICY, refusalOfHead, requestId } from '../edge/headers'
 import type { Log } from '../edge/log'
 import {
-  certificateMetric,
+  expiryMetrics,
   openDelayed,
   openMeters,
   PROMETHEUS_TYPE,
@@ -30,8 +30,8 @@ type OperatorParts = {
   check(call: OperatorCall): void
   /** The public app, whose counters `/metrics` reports. */
   app: Pick<App, 'meters'>
-  /** End of the served certificate in Unix milliseconds. */
-  notAfterMs(): number
+  /** Ends of the served certificate and of the kept collateral. */
+  ends(): Parameters<typeof expiryMetrics>[0]
   /** Starts the shutdown; returns at once. */
   drain(): void
 }
@@ -90,7 +90,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 }
 
 /** By method and path. */
-function operationsOf({ venue, app, clock, log, drain, notAfterMs }: OperatorParts): Map<string, Operation> {
+function operationsOf({ venue, app, clock, log, drain, ends }: OperatorParts): Map<string, Operation> {
   const delayed = openDelayed(clock)
   return new Map<string, Operation>([
     ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
@@ -143,7 +143,7 @@ function operationsOf({ venue, app, clock, log, drain, notAfterMs }: OperatorPar
       'GET /metrics',
       (request) => {
         const counted = delayed([...venue.metrics(), ...app.meters.read()])
-        const rows = [...counted, certificateMetric(notAfterMs()), ...processMetrics()]
+        const rows = [...counted, ...expiryMetrics(ends()), ...processMetrics()]
         return text(request, PROMETHEUS_TYPE, prometheusText(rows))
       },
     ],

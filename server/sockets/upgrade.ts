@@ -117,7 +117,7 @@ async function begin(
   const missed = after !== undefined && after < subscription.seq_first - 1
   try {
     const wanted = contract.snapshot && (after === undefined || missed)
-    const snapshot = wanted ? venue.own.snapshot(session.account_id) : undefined
+    const snapshot = wanted ? await venue.own.snapshot(session) : undefined
     return { after, subscription, snapshot }
   } catch (error) {
     subscription.close()

@@ -11,7 +11,7 @@ import { encodeMemo, noteInner, nullifierOf, outputBlinding } from '../../protoc
 import { bytes } from '../kit/venue/memory_chain'
 import { type MadeNote, MINTS, ToldHistory } from './told_history'
 
-hashFast()
+await hashFast()
 const LIMITS: GapLimits = { keys: 2, deposits: 3, commands: 4 }
 /** A search that does not stop by itself would not end within a test. */
 const ENDLESS = 100_000_000

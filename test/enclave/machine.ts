@@ -1,4 +1,5 @@
 /** Opens a stand-in agent, with an enclave on request, in a folder of its own that is removed with them. */
+import { setSystemTime } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +24,16 @@ export async function openMachine(
     rmSync(data_dir, { recursive: true, force: true })
   }
   return { agent, data_dir, close }
+}
+
+/** Collateral of the machine as it was issued so many days ago; it lives 30. */
+export function olderCollateral({ agent }: Machine, days: number) {
+  setSystemTime(Date.now() - days * 86_400_000)
+  try {
+    return agent.collateral()
+  } finally {
+    setSystemTime()
+  }
 }
 
 export function openOn(agent: StandInAgent, more: Partial<EnclaveOptions> = {}): Promise<Enclave> {

@@ -207,6 +207,12 @@ const METRICS: Record<string, Shown> = {
     'tacit_disk_free_bytes',
     'tacit_files_damaged',
   ),
+  ...all(
+    'edge',
+    'tacit_journal_append_seconds',
+    'tacit_journal_sync_seconds',
+    'tacit_history_commit_seconds',
+  ),
   ...all('chain', 'tacit_chain_slot', 'tacit_chain_lag_ms', 'tacit_ready', 'tacit_reason'),
   ...all('chain', 'tacit_lease_age_ms', 'tacit_exits_open', 'tacit_exit_deadline_unix_s'),
   ...all('chain', 'tacit_providers', 'tacit_providers_agreeing', 'tacit_fee_payer_lamports'),
@@ -247,8 +253,10 @@ function normalized(seen: unknown[]): string {
     if (!names.has(found)) names.set(found, `"#${names.size}"`)
     return names.get(found)!
   })
-  // How many appends share a sync depends on the speed of the disk.
-  const counted = text.replace(/("tacit_journal_groups_total"[^}]*"value":)[0-9]+/g, '$10')
+  // How many appends share a sync, and how long each takes, depends on the speed of the disk.
+  const counted = text
+    .replace(/("tacit_journal_groups_total"[^}]*"value":)[0-9]+/g, '$10')
+    .replace(/("type":"histogram","labels":\{"le":"[^"]+"\},"value":)[0-9]+/g, '$10')
   return counted.replace(/"(unix_ms|uptime_ms|slot_ms|lag_ms)":[0-9.]+/g, '"$1":0')
 }
 

@@ -29,6 +29,7 @@ import { INSTRUCTION, type InstructionName, type VaultInstruction } from '../../
 import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
+import { AttestedVault } from '../kit/vault/attested_vault'
 import { developmentChain, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'
 import {
@@ -231,6 +232,15 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
       const [verify, registration] = registerPlatformInstructions(fields)
       vault.chain.before = [verify]
       return [vault.chain, registration]
+    },
+  ],
+  open_attested_epoch: [
+    [],
+    () => {
+      const own = new AttestedVault()
+      const [verify, opening] = own.opening()
+      own.chain.before = [verify]
+      return [own.chain, opening]
     },
   ],
   // The admin may pay.

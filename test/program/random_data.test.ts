@@ -12,7 +12,7 @@ test('random data on a plausible account list is refused by name', () => {
   vault.deposit(5_000n, element('inner'))
   const { accounts } = settleInstruction(vault.batchOf({ outputs: outputsOf(elements('c', 2)) }))
   const shape = fc.record({
-    instruction: fc.integer({ min: 0, max: 24 }),
+    instruction: fc.integer({ min: 0, max: 25 }),
     data: fc.uint8Array({ maxLength: 400 }),
     count: fc.integer({ min: 0, max: accounts.length }),
   })

@@ -27,6 +27,7 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { platformAddress, registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../protocol/vault/queue'
 import { settleInstruction } from '../../protocol/vault/settle'
+import { AttestedVault } from '../kit/vault/attested_vault'
 import { developmentChain, PCK, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'
 import {
@@ -163,7 +164,12 @@ function attested(): object {
   chain.before = [verify]
   send('register_platform', one, registration)
   chain.before = []
+  const other = new AttestedVault()
+  const [quoted, opening] = other.opening()
+  other.chain.before = [quoted]
+  send('open_attested_epoch', other, opening)
   return {
+    attested_config: trimmed(other.chain.account(other.chain.vault.config)!.data),
     announcement: trimmed(chain.account(announcementAddress(vault.program, topic))!.data),
     platform: trimmed(chain.account(platformAddress(vault.program, PCK.compressed))!.data),
   }

@@ -56,8 +56,10 @@ function machineWith({ log, quote = {}, identity, proof }: Change): Judged {
   }
 }
 
-const reasonsOf = (judged: Judged, change: Partial<SelfCheckTerms> = {}, now_ms = Date.now()) =>
-  selfCheck({ enclave: judged, terms: { ...terms, ...change }, data_dir: machine.data_dir, now_ms })
+async function reasonsOf(judged: Judged, change: Partial<SelfCheckTerms> = {}, now_ms = Date.now()) {
+  const own = { enclave: judged, terms: { ...terms, ...change }, data_dir: machine.data_dir, now_ms }
+  return (await selfCheck(own)).reasons
+}
 
 test('an honest machine gives no reason, itself and signed as the cases below are', async () => {
   expect(await reasonsOf(enclave)).toEqual([])

@@ -39,7 +39,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
     documents: { json: '{}', html: '<p>', css: 'p {}', streams: '{}', index: '' },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
-    notAfterMs: () => 90 * 86_400_000,
+    ends: () => ({ certificate_ms: 90 * 86_400_000, collateral_ms: 30 * 86_400_000 }),
     drain,
   })
   listener = listen(app, { hostname: '127.0.0.1', port: 0 })
@@ -185,6 +185,10 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     { name: 'tacit_files_damaged', ...gauge, value: 1 },
     { name: 'tacit_unanchored_ms', ...gauge, value: 10_000 },
     { name: 'tacit_disk_free_bytes', ...gauge, value: 2 ** 30 + 5 },
+    ...[2, 33, live].map((value, at) => ({
+      ...{ name: 'tacit_journal_sync_seconds', help: 'Sync.', type: 'histogram' as const, value },
+      labels: { le: ['0.001', '0.5', '+Inf'][at]! },
+    })),
   ]
   open({ metrics })
   const read = async () => {
@@ -216,6 +220,12 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
   clock.ms += METRICS_AGE_MS
   const last = await read()
   expect([shown(last), last.includes('nonce_stale')]).toEqual(['48', false])
+  // Rounded and late like counts; the bucket of two messages is not there, and no sum is.
+  const name = 'tacit_journal_sync_seconds'
+  expect(last).toContain(
+    `# TYPE ${name} histogram\n${name}_bucket{le="0.5"} 32\n${name}_bucket{le="+Inf"} 48\n${name}_count 48\n`,
+  )
+  expect(last).not.toContain('_sum')
 })
 
 test('other paths and methods are refused, and the reference is open', async () => {

@@ -73,6 +73,33 @@ for (const row of FITTING) {
       })
     }
 
+    if (route.contract.cost !== undefined && row.json === undefined) {
+      test('charges the rows that it read, and says what is left then', async () => {
+        const charged: unknown[] = []
+        let units = 7
+        await against(
+          row,
+          () => {
+            units += 40
+            return row.gives
+          },
+          async (_harness, send) => {
+            const { headers } = await send()
+            expect(charged).toEqual([[expect.objectContaining({ account_id: 'acct-1' }), 40]])
+            expect(headers.get('ratelimit')).toBe('"account";r=0;t=3')
+          },
+          {
+            takeLimit: () => LEFT,
+            readUnits: () => units,
+            chargeRead: (...args: unknown[]) => {
+              charged.push(args)
+              return { ...LEFT, remaining: -20 }
+            },
+          },
+        )
+      })
+    }
+
     if (row.json !== undefined && route.contract.bearer === true) {
       test('runs nothing for a token that ended while the body came', async () => {
         const called: unknown[] = []

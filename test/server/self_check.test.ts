@@ -9,15 +9,18 @@ import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { machinePolicy, sandboxEnvironment } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
 import { joinProcess } from '../../server/join_process'
+import { keepCollateral } from '../../server/keep_collateral'
+import { selfCheck } from '../../server/self_check'
 import { readConfig } from '../../server/settings/config'
-import { type Machine, openMachine } from '../enclave/machine'
+import { type Machine, olderCollateral, openMachine, openOn } from '../enclave/machine'
 import { chainFolder } from '../kit/chain/chain_folder'
 
 const PROGRAM = new URL('../../program/vault.so', import.meta.url).pathname
 const SLOT_MS = 10
+const DAY_MS = 86_400_000
 
 /** A whole process on the machine, with a chain of its own. */
-async function startOn(machine: Machine) {
+async function startOn(machine: Machine, collateral = machine.agent.collateral()) {
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: `${folder.dir}/chain`, slot_ms: SLOT_MS })
   const { config, faults } = readConfig(
@@ -39,7 +42,7 @@ async function startOn(machine: Machine) {
     drain: () => {},
     self_check: {
       policy: machinePolicy(machine.agent.root_pem),
-      collect: async () => machine.agent.collateral(),
+      collect: async () => collateral,
     },
     async openChain(enclave, hash) {
       const { identity, settlement_seed } = enclave
@@ -94,6 +97,67 @@ test('a genuine machine opens its epoch and trades', async () => {
     expect(lines.join('\n')).not.toContain('not_trading')
   } finally {
     await stop()
+    await machine.close()
+  }
+}, 120_000)
+
+test.each([
+  [22, []],
+  [24, ['collateral_ends']],
+])(
+  'with collateral that is %d days old it trades, and warns within the last week',
+  async (days, words) => {
+    const machine = await openMachine()
+    const { get, stop } = await startOn(machine, olderCollateral(machine, days))
+    try {
+      const status = (await get('/system/status')) as { ready: boolean; reasons: string[] }
+      expect([status.ready, status.reasons.map((reason) => reason.split(':')[0]!)]).toEqual([true, words])
+    } finally {
+      await stop()
+      await machine.close()
+    }
+  },
+  30_000,
+)
+
+test('the kept collateral is renewed once the service answers, and its end is warned of until then', async () => {
+  const machine = await openMachine()
+  const enclave = await openOn(machine.agent)
+  const old = olderCollateral(machine, 24)
+  const fresh = machine.agent.collateral()
+  let answer = () => Promise.resolve(old)
+  const terms = { policy: machinePolicy(machine.agent.root_pem), collect: () => answer() }
+  const lines: string[] = []
+  let later_ms = 0
+  const clock = { unixMs: () => Date.now() + later_ms }
+  const judge = () => selfCheck({ enclave, terms, data_dir: machine.data_dir, now_ms: clock.unixMs() })
+  const first = await judge()
+  expect(first.reasons).toEqual([])
+  const log = openLog((line) => lines.push(line), clock.unixMs)
+  const kept = keepCollateral({ first, judge, clock, log, every_ms: 10 })
+  const until = async (holds: () => boolean) => {
+    while (!holds()) await Bun.sleep(5)
+  }
+  try {
+    expect(Math.round((kept.endsMs() - Date.now()) / DAY_MS)).toBe(6)
+    expect(kept.isEnding()).toBe(true)
+    answer = () => Promise.reject(new Error('the service did not answer'))
+    await Bun.sleep(50)
+    expect([kept.isEnding(), lines]).toEqual([true, []])
+    // Beyond its end nothing is known about the machine.
+    later_ms = 7 * DAY_MS
+    await until(() => lines.length > 0)
+    expect(lines[0]).toMatch(/"machine_unjudged".*has expired.*the service did not answer/)
+    later_ms = 0
+    answer = () => Promise.resolve(fresh)
+    await until(() => !kept.isEnding())
+    expect(Math.round((kept.endsMs() - Date.now()) / DAY_MS)).toBe(30)
+    // What was renewed is what the next start finds.
+    answer = () => Promise.reject(new Error('the service did not answer'))
+    expect((await judge()).valid_until_ms).toBe(kept.endsMs())
+  } finally {
+    kept.stop()
+    await enclave.close()
     await machine.close()
   }
 }, 120_000)

@@ -6,8 +6,9 @@ import { REASON_WORDS } from '../../engine/operator'
 import { Metrics } from '../../engine/reads/metrics'
 import { reasonText, reasonWord } from '../../engine/sequencer/reasons'
 import { LOG_EVENTS } from '../../server/edge/log_events'
-import { certificateMetric, openMeters, processMetrics } from '../../server/edge/meters'
+import { expiryMetrics, openMeters, processMetrics } from '../../server/edge/meters'
 import { TestSite } from '../kit/venue/open_test_venue'
+import { Trader } from '../kit/venue/trader'
 
 const ROOT = join(import.meta.dir, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
@@ -48,7 +49,11 @@ test('the guide lists every metric of the code with its type and meaning, and no
     commands.refused('nonce_stale')
     meters.refused('nonce_stale')
     meters.socketClosed(1000)
-    const edge = [...meters.read(), certificateMetric(0), ...processMetrics()]
+    const edge = [
+      ...meters.read(),
+      ...expiryMetrics({ certificate_ms: 0, collateral_ms: 0 }),
+      ...processMetrics(),
+    ]
     const rows = [...venue.metrics(), ...commands.read({}), ...edge]
     const nameOf = ({ name, labels }: (typeof rows)[number]) =>
       labels === undefined ? name : `${name}{${Object.keys(labels).join()}}`
@@ -65,4 +70,23 @@ test('the guide lists every metric of the code with its type and meaning, and no
 test('the guide lists every log event with its meaning, and no other', () => {
   const listed = rowsOf('17. Log events').map(([event, meaning]) => [event!.replaceAll('`', ''), meaning!])
   expect(Object.fromEntries(listed)).toEqual(LOG_EVENTS)
+})
+
+test('an order takes as much of the journal as the guide says', async () => {
+  const said = Number(/(\d+) bytes of journal/.exec(GUIDE)![1])
+  const site = new TestSite()
+  try {
+    const open = await site.open()
+    const trader = await Trader.provisioned(open, 'desk')
+    const notes = Array.from({ length: 50 }, () => trader.deposit('quote', 900_000_000n))
+    await open.chain.finalizeLeaves()
+    const { journal } = open.engine.loaded
+    const { seq } = journal.head()
+    await Promise.all(notes.map((note) => open.venue.place('desk', trader.place(note))))
+    let bytes = 0
+    for await (const { body } of journal.read(seq + 1)) bytes += body.length
+    expect(Math.abs(bytes / notes.length - said)).toBeLessThan(said / 10)
+  } finally {
+    await site.remove()
+  }
 })

@@ -1,5 +1,6 @@
 /** Signs admission records and sends signed calls to the operator's listener. */
-import type { Options } from '../../client/cli/command'
+import { X509Certificate } from 'node:crypto'
+import { InputFault, type Options } from '../../client/cli/command'
 import { encodeBase58 } from '../../protocol/base58'
 import { encodeAdmission } from '../../protocol/bodies/account'
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
@@ -32,13 +33,25 @@ export function signAdmission(
 /** The options that name an operator's listener. */
 type TargetOptions = Options<'operator-key' | 'url' | 'venue' | 'ca'>
 
-/** The target that the options name. @throws UsageFault, Refused */
+/** The target that the options name. @throws UsageFault, InputFault */
 export function operatorTarget(options: TargetOptions): OperatorTarget {
+  const ca = options.file('ca')
+  // The runtime says of a wrong one only that the URL does not answer.
+  if (ca !== undefined && !isCertificate(ca))
+    throw new InputFault('the file of --ca holds no PEM certificate')
   return {
     url: options.text('url'),
     venue: options.hex32('venue'),
     operator_seed: options.seed('operator-key'),
-    ca: options.file('ca'),
+    ca,
+  }
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).subject !== undefined
+  } catch {
+    return false
   }
 }
 

@@ -1,7 +1,7 @@
 /** `bun run account`: the operator's command for keys, admitted accounts, metrics, exports and the end of the venue. */
 
-import { writeFileSync } from 'node:fs'
-import { Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
+import { existsSync, writeFileSync } from 'node:fs'
+import { InputFault, Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { scrapeToken } from '../../protocol/bodies/operator_request'
 import { toHex } from '../../protocol/bytes'
@@ -50,6 +50,8 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   'scrape-token': makeScrapeToken,
   admit,
   limit: async (options) => {
+    // Read before the venue is asked: a mistyped number is told as such also while the venue is away.
+    limitsOf(options, DEFAULT_LIMITS)
     const known = await listed(options)
     await post(options, { ...known, limits: limitsOf(options, known.limits) })
   },
@@ -69,7 +71,7 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
 async function run(args: string[]): Promise<void> {
   const options: AccountOptions = new Options(args, { texts: TEXTS, words: 1 })
   const [name = ''] = options.words
-  if (!Object.hasOwn(COMMANDS, name)) throw new UsageFault()
+  if (!Object.hasOwn(COMMANDS, name)) throw new UsageFault(name && `there is no command '${name}'`)
   await COMMANDS[name]!(options)
 }
 
@@ -154,6 +156,7 @@ async function call(...args: Parameters<typeof ask>): Promise<string> {
 async function exportBatch(options: AccountOptions): Promise<void> {
   const out = options.text('out')
   const name = { symbol: options.text('symbol'), batch: Number(options.amount('batch')) }
+  if (existsSync(out)) throw new InputFault(`${out} exists: an export overwrites no file`)
   const file = new Uint8Array(await (await ask(options, 'POST', '/exports', name)).arrayBuffer())
   writeFileSync(out, file, { flag: 'wx' })
   console.log(JSON.stringify({ file: out, bytes: file.length }))

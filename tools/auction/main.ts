@@ -2,7 +2,7 @@
  * `bun run auction FILE`, the auditor's command, answers every case of an auction file with the venue's own matching
  * code, one JSON object per line (matching.md "Auditing").
  */
-import { runCommand, UsageFault } from '../../client/cli/command'
+import { readInputText, runCommand, UsageFault } from '../../client/cli/command'
 import { answerCase, readCases } from './cases'
 
 const USAGE = `usage: bun run auction FILE
@@ -15,6 +15,5 @@ exit code: 0 answered, 1 no such file or not an auction file, 64 usage`
 
 await runCommand(USAGE, async ([file, ...rest]) => {
   if (file === undefined || file.startsWith('--') || rest.length > 0) throw new UsageFault()
-  for (const auction of readCases(await Bun.file(file).text()))
-    console.log(JSON.stringify(answerCase(auction)))
+  for (const auction of readCases(readInputText(file))) console.log(JSON.stringify(answerCase(auction)))
 })

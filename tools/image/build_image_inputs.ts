@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { Options } from '../../client/cli/command'
+import { Options, runCommand } from '../../client/cli/command'
 import {
   BUN_PACKAGE,
   BUN_SHA256,
@@ -46,13 +46,17 @@ function foldersOf(files: readonly TarEntry[], top: string): TarEntry[] {
   return [...folders].map((path) => ({ path, mode: 0o755, owner: 0 }))
 }
 
-if (import.meta.main) {
-  const options = new Options(process.argv.slice(2), { texts: ['bun', 'out'] })
-  const out = options.text('out', join(ROOT, 'dist/image/inputs.tar'))
-  const archive = buildImageInputs(options.text('bun', process.execPath))
-  mkdirSync(dirname(out), { recursive: true })
-  writeFileSync(out, archive)
-  console.log(`commit   ${commitOf(ROOT)}`)
-  console.log(`inputs   ${out}, ${archive.length} bytes`)
-  console.log(`sha256   ${sha256(archive)}`)
-}
+const USAGE = `usage: bun run image-inputs [--bun FILE] [--out FILE]
+Writes the tar of everything that the image adds to its base, and prints its hash. --bun names the Bun binary of the image.`
+
+if (import.meta.main)
+  await runCommand(USAGE, (args) => {
+    const options = new Options(args, { texts: ['bun', 'out'] })
+    const out = options.text('out', join(ROOT, 'dist/image/inputs.tar'))
+    const archive = buildImageInputs(options.text('bun', process.execPath))
+    mkdirSync(dirname(out), { recursive: true })
+    writeFileSync(out, archive)
+    console.log(`commit   ${commitOf(ROOT)}`)
+    console.log(`inputs   ${out}, ${archive.length} bytes`)
+    console.log(`sha256   ${sha256(archive)}`)
+  })

@@ -1,9 +1,9 @@
 /** `bun run manifest`: writes the exact app-compose.json of the venue and prints its hash, or refuses with every reason. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runCommand } from '../../client/cli/command'
+import { readInputText, runCommand } from '../../client/cli/command'
 import { composeHash, fillIn, judgeManifest, type ManifestDecisions, makeManifest } from './make_manifest'
 
 const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALUE]... [--out app-compose.json]
@@ -42,7 +42,7 @@ function decisionsOf(values: Values): ManifestDecisions {
 }
 
 function check(path: string): void {
-  const text = readFileSync(path, 'utf8')
+  const text = readInputText(path)
   const faults = judgeManifest(text)
   if (faults.length > 0) refuse(faults)
   console.log(`compose hash  ${composeHash(text)}`)
@@ -50,7 +50,7 @@ function check(path: string): void {
 
 function write(values: Values): void {
   const decisions = decisionsOf(values)
-  const compose = fillIn(readFileSync(values.compose, 'utf8'), values.set)
+  const compose = fillIn(readInputText(values.compose), values.set)
   const { manifest, faults } = makeManifest(compose, decisions)
   if (faults !== undefined) refuse(faults)
   if (values.set.length > 0) writeFileSync(values.compose, compose)

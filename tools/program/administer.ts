@@ -79,6 +79,9 @@ const BY_ADMIN: Readonly<Record<string, (fields: Admin, options: ProgramOptions)
   'cancel-admin': (fields) => setAdminInstruction({ ...fields, action: 'cancel' }),
 }
 
+/** Those of the upgrade authority. */
+const BY_AUTHORITY: readonly string[] = ['initialize', 'set-authority', 'renounce']
+
 /** @throws UsageFault for an unknown list, and for an id or value that is not hex of its list's width */
 function announcing(
   fields: Admin,
@@ -114,7 +117,7 @@ async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions):
   const by = (signer: Key, instruction: VaultInstruction): Action => {
     return { instruction, keys: [payers[0] ?? signer, signer] }
   }
-  if (['initialize', 'set-authority', 'renounce'].includes(command)) {
+  if (BY_AUTHORITY.includes(command)) {
     const authority = keyOf(options, 'authority')
     const [deployer, program_data] = [authority.address, programDataAddress(program)]
     if (command === 'renounce') return by(authority, renounceUpgrades(program_data, deployer))
@@ -127,7 +130,6 @@ async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions):
     return by(authority, initializeInstruction(fields))
   }
   const make = BY_ADMIN[command]
-  if (make === undefined && command !== 'register-mint') throw new UsageFault(`no such command: ${command}`)
   const key = keyOf(options, 'admin')
   const admin = key.address
   const payer = payers[0]?.address ?? admin
@@ -146,6 +148,8 @@ function tokenProgram(name: string): Uint8Array {
 
 /** Prints instruction and signers; sends only with `--execute`, writes only with `--unsigned`. */
 export async function administer(command: string, options: ProgramOptions): Promise<void> {
+  const is_known = Object.hasOwn(BY_ADMIN, command) || BY_AUTHORITY.includes(command)
+  if (!is_known && command !== 'register-mint') throw new UsageFault(`there is no command '${command}'`)
   const unsigned = options.optional('unsigned') !== undefined
   if (unsigned ? options.optional('priority-fee') : options.optional('nonce'))
     throw new UsageFault('--nonce belongs to --unsigned, --priority-fee does not')

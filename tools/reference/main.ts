@@ -1,6 +1,6 @@
 /** `bun run reference`: a price source's key and signed prices, and the operator's command that posts them. */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
 import { encodeBase58 } from '../../protocol/base58'
 import {
   isSourceName,
@@ -33,11 +33,11 @@ type PriceOptions = Options<(typeof TEXTS)[number]>
 
 async function run(args: string[]): Promise<void> {
   const options: PriceOptions = new Options(args, { texts: TEXTS, words: 1 })
-  const [command] = options.words
+  const [command = ''] = options.words
   if (command === 'keygen') makeKey(options.text('out'))
   else if (command === 'sign') console.log(JSON.stringify(signed(options)))
   else if (command === 'post') await post(options)
-  else throw new UsageFault()
+  else throw new UsageFault(command && `there is no command '${command}'`)
 }
 
 function makeKey(file: string): void {
@@ -64,7 +64,11 @@ async function post(options: PriceOptions): Promise<void> {
   const record = options.optional('record')
   // The venue judges the record; here it is only carried.
   const body =
-    record === undefined ? JSON.stringify(signed(options)) : readFileSync(record === '-' ? 0 : record, 'utf8')
+    record === undefined
+      ? JSON.stringify(signed(options))
+      : record === '-'
+        ? readFileSync(0, 'utf8')
+        : readInputText(record)
   console.log(await callOperator(target, { method: 'POST', path: '/references', body }, Date.now()))
 }
 

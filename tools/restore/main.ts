@@ -2,13 +2,14 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
+import { rpcOf } from '../../client/cli/options'
 import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'
 import { type Deployment, readDeployment } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { agentKeys, sandboxKeys, type VenueKeys } from './venue_keys'
+import { agentKeys, sandboxKeys } from './venue_keys'
 
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
 
@@ -18,7 +19,7 @@ const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc UR
   --socket PATH      guest agent that gives the keys (default TACIT_DSTACK_SOCKET or /var/run/dstack.sock)
 
 Ends with 0 when a venue may be started on the backup, with 1 when it would refuse to trade and why, with 64 on a
-usage error.`
+usage error, with 74 when a file or folder fails.`
 
 const FAULTS: Record<NonNullable<BackupVerdict['fault']>, string> = {
   rolled_back: 'the chain is ahead of this backup: a newer one is needed, or a restore from the chain',
@@ -33,28 +34,28 @@ type RestoreOptions = Options<(typeof TEXTS)[number]>
 async function run(args: string[]): Promise<boolean> {
   const options: RestoreOptions = new Options(args, { texts: TEXTS })
   const dir = options.text('verify')
-  const keys = await readKeys(options)
-  const chain = await readChain(options)
+  // A word that cannot be used is told before a guest agent or a provider is asked.
+  const laptop = options.optional('laptop')
+  const providers = laptop === undefined ? providersOf(options) : undefined
+  const keys = laptop === undefined ? await agentKeys(socketOf(options)) : sandboxKeys(laptop)
+  const chain = await (laptop === undefined ? readDeployment(...providers!) : readSandboxChain(laptop))
   const verdict = await verifyBackup({ dir, keys, chain })
   console.log(JSON.stringify(report(verdict, chain), null, 2))
   return verdict.fault === undefined && verdict.snapshot?.agrees !== false
 }
 
-function readKeys(options: RestoreOptions): Promise<VenueKeys> | VenueKeys {
-  const data_dir = options.optional('laptop')
-  if (data_dir !== undefined) return sandboxKeys(data_dir)
-  return agentKeys(options.text('socket', process.env['TACIT_DSTACK_SOCKET'] ?? '/var/run/dstack.sock'))
+const socketOf = (options: RestoreOptions): string =>
+  options.text('socket', process.env['TACIT_DSTACK_SOCKET'] ?? '/var/run/dstack.sock')
+
+function providersOf(options: RestoreOptions): Parameters<typeof readDeployment> {
+  const rpc_urls = rpcOf(options.text('rpc', process.env['SOLANA_RPC_URL'])).split(',')
+  const program = decodeBase58(options.text('program', process.env['TACIT_PROGRAM_ID']), 32)
+  if (program === undefined) throw new UsageFault('--program is not a Solana address')
+  return [rpc_urls, program]
 }
 
 /** Uses the chain of a running sandbox through its RPC; opens the chain of a stopped one here. */
-async function readChain(options: RestoreOptions): Promise<Deployment> {
-  const data_dir = options.optional('laptop')
-  if (data_dir === undefined) {
-    const rpc_urls = options.text('rpc', process.env['SOLANA_RPC_URL']).split(',')
-    const program = decodeBase58(options.text('program', process.env['TACIT_PROGRAM_ID']), 32)
-    if (program === undefined) throw new UsageFault('--program is not a Solana address')
-    return readDeployment(rpc_urls, program)
-  }
+async function readSandboxChain(data_dir: string): Promise<Deployment> {
   const facts = join(data_dir, 'laptop.json')
   const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 }).catch((error) => {
     if (!existsSync(facts)) throw error
@@ -89,4 +90,8 @@ function report(verdict: BackupVerdict, { config }: Deployment): Record<string, 
   }
 }
 
-await runCommand(USAGE, run)
+await runCommand(USAGE, run, (error) => {
+  const { message, syscall } = error as NodeJS.ErrnoException
+  if (error instanceof InputFault) return { code: 64, message }
+  return syscall === undefined ? { code: 1, message } : undefined
+})

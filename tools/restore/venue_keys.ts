@@ -10,9 +10,12 @@ export type VenueKeys = { journal_key: Uint8Array }
 
 const AGENT_CALL_MS = 10_000
 
-/** @throws AgentFailure */
+/** @throws Error that names the socket */
 export async function agentKeys(socket: string): Promise<VenueKeys> {
-  return { journal_key: await getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS) }
+  const journal_key = await getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS).catch((error: Error) => {
+    throw new Error(`${socket}: ${error.message}; only the machine that wrote a backup has its key`)
+  })
+  return { journal_key }
 }
 
 /** Only reads the key file, so the sandbox may be running. */

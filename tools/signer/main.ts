@@ -14,7 +14,8 @@ await runCommand(USAGE, async (args) => {
   const options = new Options(args, { texts: ['compose-hash', 'collateral', 'policy'], words: 1 })
   const [url] = options.words
   const compose_hash = toHex(options.hex32('compose-hash'))
-  if (url === undefined || !URL.canParse(url)) throw new UsageFault()
+  if (url === undefined || !URL.canParse(url))
+    throw new UsageFault(`'${url ?? ''}' is not the URL of a machine`)
   const [policy_text, given] = [options.file('policy'), options.file('collateral')]
   const policy = policy_text === undefined ? BARE_POLICY : parsePolicy(policy_text)
   const collateral = given === undefined ? {} : { collateral: parseCollateral(given) }

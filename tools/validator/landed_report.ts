@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { transactionInstructions } from '../../engine/chain/client/transaction_status'
 import { instructionName } from '../../protocol/vault/instruction'
+import { DemoFailed } from '../../sandbox/demo/report'
 
 const PROJECT = join(import.meta.dir, '../..')
 /** Largest page of getSignaturesForAddress. */
@@ -14,6 +15,8 @@ export async function callRpc<T>(rpc_url: string, method: string, params: unknow
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  }).catch(() => {
+    throw new DemoFailed(`${rpc_url} does not answer`)
   })
   const { result, error } = (await answer.json()) as { result: T; error?: { code: number; message: string } }
   if (error !== undefined) throw new Error(`${method}: ${error.message} (${error.code})`)

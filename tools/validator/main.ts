@@ -116,6 +116,8 @@ await runCommand(USAGE, async (args) => {
   const ticks = options.count('ticks-per-slot', 64)
   if (existsSync(data_dir)) throw new UsageFault(`${data_dir} exists`)
   if ((rpc_url === undefined) === (binary === undefined)) throw new UsageFault()
+  if (binary !== undefined && Bun.which(binary) === null)
+    throw new UsageFault(`${binary} is no program that can be run`)
   const stop = async () => {}
   const validator = rpc_url === undefined ? await startValidator(binary!, data_dir, ticks) : { rpc_url, stop }
   try {

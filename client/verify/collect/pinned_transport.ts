@@ -1,6 +1,6 @@
 /** Reads a server's certificate, then opens connections to its TLS key alone. */
 
-import { connect, type DetailedPeerCertificate } from 'node:tls'
+import { type ConnectionOptions, connect, type DetailedPeerCertificate } from 'node:tls'
 import { toHex } from '../../../protocol/bytes'
 import { pemOfDer } from '../../../protocol/pem'
 import { sha256 } from '../../../protocol/sha256'
@@ -46,25 +46,49 @@ export function readPeer(url: URL, timeout_ms: number): Promise<Peer> {
 const isAddress = (host: string): boolean => /^[\d.]+$/.test(host) || host.includes(':')
 
 /**
- * `fetch` and WebSocket that accept one TLS key. Bun only: other platforms ignore the `tls` option.
+ * `fetch` and WebSocket that accept one TLS key. Bun's own take TLS options; elsewhere those of undici do, which Node's own
+ * are made of.
  *
  * A self-signed leaf becomes the only trusted authority, and connections stay open between requests. For a public
  * certificate the platform's authorities decide first and the key of each new connection is compared; Bun then opens one
  * connection per request.
  */
-export function pinnedTransport(url: URL, peer: Peer): Transport {
+export async function pinnedTransport(url: URL, peer: Peer): Promise<Transport> {
   const pin = peer.self_signed ? { ca: peer.leaf_pem } : { checkServerIdentity: holdTo(peer.spki_sha256) }
   // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment would switch both off.
-  const tls = { ...pin, rejectUnauthorized: true }
+  const open = await openerOf({ ...pin, rejectUnauthorized: true })
   return {
     base_url: url.origin,
-    fetch: (path, init) => fetch(within(url, path), { ...init, redirect: 'error', tls }),
+    fetch: (path, init) => open.fetch(within(url, path), { ...init, redirect: 'error' }),
     webSocket(path) {
       const target = within(url, path)
       target.protocol = 'wss:'
-      // The DOM's type of the constructor has no TLS options.
-      return new WebSocket(target, { tls } as unknown as string[])
+      return open.webSocket(target)
     },
+  }
+}
+
+type Opener = { fetch(url: URL, init: RequestInit): Promise<Response>; webSocket(url: URL): WebSocket }
+
+type TlsOptions =
+  | Pick<Required<ConnectionOptions>, 'ca' | 'rejectUnauthorized'>
+  | Pick<Required<ConnectionOptions>, 'checkServerIdentity' | 'rejectUnauthorized'>
+
+async function openerOf(tls: TlsOptions): Promise<Opener> {
+  if (typeof Bun !== 'undefined')
+    return {
+      fetch: (url, init) => fetch(url, { ...init, tls } as RequestInit),
+      // The DOM's type of the constructor has no TLS options.
+      webSocket: (url) => new WebSocket(url, { tls } as unknown as string[]),
+    }
+  const undici = await import('undici')
+  const dispatcher = new undici.Agent({ connect: tls })
+  // Equal in form, and types of their own.
+  type Init = Parameters<typeof undici.fetch>[1]
+  return {
+    fetch: async (url, init) =>
+      (await undici.fetch(url, { ...(init as Init), dispatcher })) as unknown as Response,
+    webSocket: (url) => new undici.WebSocket(url, { dispatcher }) as unknown as WebSocket,
   }
 }
 

@@ -1,9 +1,10 @@
 //! Reads and writes what the admin announced for attested epochs: members of lists, minima and single values, one record each.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
-use crate::bytes::{copy, Bytes32, Word};
+use crate::bytes::{compare, copy, is_blank, Bytes32, Word};
 use crate::create::Seeds;
 use crate::error::*;
+use core::cmp::Ordering;
 
 /// Bytes of a value, zeros behind its width.
 pub const VALUE_BYTES: usize = 40;
@@ -29,12 +30,16 @@ impl Layout for AnnouncementData {
     const KIND: u8 = 9;
 }
 
-const BUILD: u8 = 1;
-const KEY_PROVIDER: u8 = 10;
-const FMSPC_MINIMUM: u8 = 4;
-const TEE_TCB_MINIMUM: u8 = 5;
-const QE_MINIMUM: u8 = 6;
-const ATTESTATION_ROOT: u8 = 7;
+pub const BUILD: u8 = 1;
+pub const IMAGE: u8 = 2;
+pub const PLATFORM: u8 = 3;
+pub const FMSPC_MINIMUM: u8 = 4;
+pub const TEE_TCB_MINIMUM: u8 = 5;
+pub const QE_MINIMUM: u8 = 6;
+pub const ATTESTATION_ROOT: u8 = 7;
+pub const EPOCH_AUTHORITY: u8 = 8;
+pub const APP_ID: u8 = 9;
+pub const KEY_PROVIDER: u8 = 10;
 
 /// What is announced: the list's number and which of its entries, zeros for a single value.
 #[derive(Clone, Copy)]
@@ -43,9 +48,9 @@ pub struct Topic {
     pub id: Word,
 }
 
-/// The compressed key under which platforms are registered.
-pub fn attestation_root() -> Topic {
-    Topic { list: ATTESTATION_ROOT, id: Word::zero() }
+/// The topic of a list that has one value.
+pub fn single(list: u8) -> Topic {
+    Topic { list, id: Word::zero() }
 }
 
 const NAME_BYTES: usize = 10;
@@ -61,13 +66,13 @@ impl Topic {
     /// Bytes of the id and of the value that may differ from zero.
     fn widths(self) -> Result<(usize, usize), Fault> {
         match self.list {
-            BUILD | 2 => Ok((32, 0)),
-            3 => Ok((16, 0)),
+            BUILD | IMAGE => Ok((32, 0)),
+            PLATFORM => Ok((16, 0)),
             FMSPC_MINIMUM => Ok((6, 18)),
             TEE_TCB_MINIMUM | QE_MINIMUM => Ok((0, 18)),
             ATTESTATION_ROOT => Ok((0, 33)),
-            8 | KEY_PROVIDER => Ok((0, 32)),
-            9 => Ok((0, 20)),
+            EPOCH_AUTHORITY | KEY_PROVIDER => Ok((0, 32)),
+            APP_ID => Ok((0, 20)),
             _ => Err(INVALID_DATA),
         }
     }
@@ -115,19 +120,22 @@ pub fn reaches(value: *const u8, minimum: *const u8) -> bool {
     last(value) >= last(minimum)
 }
 
-pub fn is_blank(at: *const u8, length: usize) -> bool {
-    let mut index = 0;
-    while index < length {
-        if unsafe { *at.add(index) } != 0 {
-            return false;
-        }
-        index += 1;
-    }
-    true
-}
-
 fn require_width(at: *const u8, width: usize, size: usize) -> Outcome {
     require(is_blank(unsafe { at.add(width) }, size - width), INVALID_DATA)
+}
+
+/// Which entry of a list an opening needs, and the error where its record is another's.
+pub struct Entry {
+    pub list: u8,
+    pub id: *const u8,
+    pub width: usize,
+    pub other: Fault,
+}
+
+/// This program, and the second of its clock.
+pub struct Moment {
+    pub program: Word,
+    pub now_s: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -139,6 +147,22 @@ impl Announcement {
         let id = topic.id.load();
         record.require_derived(account, &Seeds(&[&topic.name(), &id.0]), program)?;
         Ok(Announcement(record))
+    }
+
+    /// The value that holds now of a list that has one.
+    pub fn current(account: Account, list: u8, at: &Moment) -> Result<*const u8, Fault> {
+        Announcement::load(account, single(list), at.program)?.holding(at.now_s).ok_or(NOT_ANNOUNCED)
+    }
+
+    /// The value that holds now of an entry, or `other` where the record is that of another entry.
+    pub fn entry(account: Account, entry: &Entry, at: &Moment) -> Result<*const u8, Fault> {
+        let record = Record::<AnnouncementData>::of(account, at.program)?;
+        let id = word!(record, id);
+        let announced = Announcement::load(account, Topic { list: entry.list, id }, at.program)?;
+        let zeros = is_blank(unsafe { id.as_ptr().add(entry.width) }, 32 - entry.width);
+        let same = compare(id.as_ptr(), entry.id, entry.width) == Ordering::Equal;
+        require(same && zeros, entry.other)?;
+        announced.holding(at.now_s).ok_or(NOT_ANNOUNCED)
     }
 
     pub fn begin(account: Account, topic: Topic, bump: u8) -> Self {

@@ -2,6 +2,9 @@
 pub mod announcement;
 pub mod certificate;
 pub mod der;
+pub mod event_log;
 pub mod platform;
 pub mod precompile;
+pub mod quote;
 pub mod sgx_extension;
+pub mod sha384;

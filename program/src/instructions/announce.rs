@@ -1,7 +1,7 @@
 //! `announce`: what later openings may rest on, effective twice the exit delay later, so users can leave first. What admits
 //! less (revoking, a raised minimum) holds at once, and so does all before the first epoch, when the vault holds nothing.
-use crate::attest::announcement::{is_blank, Announcement, Topic, ANNOUNCEMENT_BYTES, VALUE_BYTES};
-use crate::bytes::Reader;
+use crate::attest::announcement::{Announcement, Topic, ANNOUNCEMENT_BYTES, VALUE_BYTES};
+use crate::bytes::{is_blank, Reader};
 use crate::clock::now;
 use crate::config::Config;
 use crate::create::{create, NewAccount, Seeds};

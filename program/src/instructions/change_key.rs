@@ -15,6 +15,9 @@ pub fn run(call: &Call, mut data: Reader, which: Pending) -> Outcome {
     let (action, key) = (data.u8()?, data.word()?);
     data.end()?;
     let config = Config::load_writable(config, call.program)?;
+    if let Pending::Signer = which {
+        config.require_unattested()?;
+    }
     require(key.is_zero() != (action == ANNOUNCE), INVALID_DATA)?;
     let (pending, effective_at_s) = config.pending(which);
     let pending = Word::of(&pending);

@@ -16,6 +16,7 @@ mod emit;
 mod freeze;
 mod grow_queue;
 mod initialize;
+mod open_attested_epoch;
 mod open_epoch;
 mod pause;
 mod pay;
@@ -55,6 +56,7 @@ pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
         22 => declare_outage::run(call, data),
         23 => announce::run(call, data),
         24 => register_platform::run(call, data),
+        25 => open_attested_epoch::run(call, data),
         crate::event::EMIT => emit::run(call),
         _ => Err(UNKNOWN_INSTRUCTION),
     }

@@ -1,7 +1,7 @@
 //! `open_epoch`: the booting instance fences every earlier one.
 use crate::account::Account;
 use crate::bytes::{compare, Reader, Word};
-use crate::clock::now;
+use crate::clock::{now, Now};
 use crate::config::{is_void, Config};
 use crate::error::*;
 use crate::event::{Event, EPOCH_OPENED};
@@ -11,10 +11,10 @@ use crate::syscalls::sol_get_stack_height;
 use crate::tree::Trees;
 use core::cmp::Ordering;
 
-struct Opening {
-    epoch: u64,
-    boot_nonce: *const u8,
-    compose_hash: Word,
+pub struct Opening {
+    pub epoch: u64,
+    pub boot_nonce: *const u8,
+    pub compose_hash: Word,
     journal_seq: u64,
     journal_head: Word,
     restore: u8,
@@ -30,7 +30,7 @@ struct Opening {
 const PADDING: usize = 1_232 - 186;
 const TOP_LEVEL: u64 = 1;
 
-fn read(mut data: Reader) -> Result<Opening, Fault> {
+pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
     let opening = Opening {
         epoch: data.u64()?,
         boot_nonce: data.take(16)?,
@@ -44,28 +44,42 @@ fn read(mut data: Reader) -> Result<Opening, Fault> {
         cited_leaf_count: data.u64()?,
         cited_root: data.word()?,
     };
-    data.take(PADDING)?;
-    data.end()?;
-    // An inner instruction may be larger than the transaction that caused it, which would void the size proof.
-    require(unsafe { sol_get_stack_height() } == TOP_LEVEL, NOT_TOP_LEVEL)?;
     require(opening.restore <= 1, INVALID_DATA)?;
     let zero = Word::zero().as_ptr();
     require(compare(opening.boot_nonce, zero, 16) != Ordering::Equal, INVALID_DATA)?;
     Ok(opening)
 }
 
-pub fn run(call: &Call, data: Reader) -> Outcome {
+pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [signer, config, tree, ring, us] = call.exactly()?;
-    let opening = read(data)?;
+    let opening = read(&mut data)?;
+    data.take(PADDING)?;
+    data.end()?;
+    // An inner instruction may be larger than the transaction that caused it, which would void the size proof.
+    require(unsafe { sol_get_stack_height() } == TOP_LEVEL, NOT_TOP_LEVEL)?;
     us.require_key(call.program)?;
     let config = Config::load_writable(config, call.program)?;
+    config.require_unattested()?;
     config.require_settlement_signer(signer)?;
+    advance(config, &Known { tree, ring, program: call.program }, &opening, &now()?)?;
+    emit(config, &opening, call)
+}
+
+/// The accounts that say what the chain knows.
+pub struct Known {
+    pub tree: Account,
+    pub ring: Account,
+    pub program: Word,
+}
+
+/// Moves config to the new epoch, where the instance knows all that the chain does.
+#[inline(never)]
+pub fn advance(config: Config, accounts: &Known, opening: &Opening, now: &Now) -> Outcome {
     let expected = config.epoch().checked_add(1).ok_or(OVERFLOW)?;
     require(opening.epoch == expected, EPOCH_OUT_OF_SEQUENCE)?;
-    require_present(config, tree, ring, &opening)?;
-    let now = now()?;
+    require_present(config, accounts.tree, accounts.ring, opening)?;
     if opening.restore == 1 {
-        restore(config, now.unix_s, call.program)?;
+        restore(config, now.unix_s, accounts.program)?;
     } else {
         config.require_journal_forward(opening.journal_seq, opening.journal_head)?;
     }
@@ -75,7 +89,7 @@ pub fn run(call: &Call, data: Reader) -> Outcome {
     set_word!(config.record, compose_hash, opening.compose_hash);
     set!(config.record, epoch_slot, now.slot);
     config.set_journal(opening.journal_seq, opening.journal_head);
-    emit(config, &opening, call)
+    Ok(())
 }
 
 /// Consumes the announced restore: the journal may start anew, and every old signed body is void with the generation.
@@ -104,7 +118,7 @@ fn require_present(config: Config, tree: Account, ring: Account, opening: &Openi
     ring.require_known(trees, opening.cited_leaf_count, opening.cited_root)
 }
 
-fn emit(config: Config, opening: &Opening, call: &Call) -> Outcome {
+pub fn emit(config: Config, opening: &Opening, call: &Call) -> Outcome {
     let mut event = Event::begin(EPOCH_OPENED);
     event.u64(opening.epoch);
     event.u64(opening.generation);

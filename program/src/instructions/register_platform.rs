@@ -1,5 +1,5 @@
 //! `register_platform`: anyone shows a machine's certificate under the announced root, once for each certificate.
-use crate::attest::announcement::{attestation_root, Announcement};
+use crate::attest::announcement::{Announcement, Moment, ATTESTATION_ROOT};
 use crate::attest::certificate::{read, Role};
 use crate::attest::der::Der;
 use crate::attest::platform::{begin, PLATFORM_BYTES, SEED};
@@ -50,8 +50,11 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
         ],
     )?;
     let config = Config::load(config, call.program)?;
-    let announced = Announcement::load(root, attestation_root(), call.program)?;
-    let announced = announced.holding(now()?.unix_s).ok_or(NOT_ANNOUNCED)?;
+    let announced = Announcement::current(
+        root,
+        ATTESTATION_ROOT,
+        &Moment { program: call.program, now_s: now()?.unix_s },
+    )?;
     require(compare(root_key, announced, KEY_BYTES) == Ordering::Equal, WRONG_ROOT)?;
 
     let authority = read(authority, Role::Authority)?;

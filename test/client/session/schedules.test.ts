@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import type { Login, VenueClient } from '../../../client/api/venue_client'
 import { openChainAccess } from '../../../client/chain/chain_access'
 import { NoNote, Session } from '../../../client/session/session'
+import { type Fault, FaultyTransport } from '../../../client/testing/faulty_transport'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
@@ -19,7 +20,6 @@ import { USDC } from '../../faults/kit/open_trader'
 import { type Random, seededRandom } from '../../faults/kit/random'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { venueTransport } from '../../faults/kit/venue_transport'
-import { type Fault, FaultyTransport } from './faulty_transport'
 
 const COUNT = Number(process.env['TACIT_SCHEDULES'] ?? 25)
 const SEED = Number(process.env['TACIT_SEED'] ?? Date.now() % 1_000_000)

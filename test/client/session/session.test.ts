@@ -8,8 +8,10 @@ import { openChainAccess } from '../../../client/chain/chain_access'
 import { OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
 import { NoNote, Session, type SessionOptions } from '../../../client/session/session'
 import { InexactValue } from '../../../client/session/units'
+import { FaultyTransport } from '../../../client/testing/faulty_transport'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { InUse } from '../../../client/wallet/file_lock'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
@@ -19,7 +21,6 @@ import { openAccount } from '../../faults/kit/open_account'
 import { USDC } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { venueTransport } from '../../faults/kit/venue_transport'
-import { FaultyTransport } from './faulty_transport'
 
 const venue = new VenueProcess()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-session-'))
@@ -69,10 +70,13 @@ async function untilFree(): Promise<void> {
 }
 
 test('a login of another account than the wallet’s own is refused before anything is sent', async () => {
-  const { account_id: _, ...own } = options
+  const { account_id: _, ...own } = {
+    ...options,
+    wallet: { wallet: loadWallet(path)!, save: () => undefined },
+  }
   const before = faults.arrived.length
   expect(await failureOf(Session.open(own))).toBeInstanceOf(WrongAccount)
-  const foreign = { ...options, account_id: '00'.repeat(32) }
+  const foreign = { ...own, account_id: '00'.repeat(32) }
   expect(await failureOf(Session.open(foreign))).toBeInstanceOf(WrongAccount)
   expect(faults.arrived.length).toBe(before)
 })
@@ -192,7 +196,7 @@ test('a process that dies with an answer lost finds its order again, and places 
   const lost = await dying.place(ORDER)
   expect(lost.status).toBe('unknown')
   faults.next.length = 0
-  saveWallet(path, new Wallet(disk.wallet.seed, JSON.parse(saved[0]!)))
+  saveWallet(path, new Wallet(disk.wallet.seed, JSON.parse(saved[0]!)), { replace: true })
   dying.close()
   session = await Session.open(options)
   expect(session.open_requests).toEqual([])
@@ -221,6 +225,39 @@ test('a full disk sends nothing and leaves the wallet as it was', async () => {
   short.close()
   saveWallet(path, wallet)
   session = await Session.open(options)
+})
+
+test('a file has one session at a time, and one that is closed twice saves once', async () => {
+  expect(await failureOf(Session.open(options))).toBeInstanceOf(InUse)
+  session.close()
+  const next = await Session.open(options)
+  const placed = await next.place(ORDER)
+  session.close()
+  expect(loadWallet(path)?.order(placed.id)?.open).toBe(true)
+  expect(await next.cancel(placed.id)).toMatchObject({ status: 'accepted' })
+  session = next
+  await untilFree()
+})
+
+test('all orders of a key are cancelled by one request, also when its answer is lost', async () => {
+  const placed = [await session.place(ORDER), await session.place(ORDER, { merge: false })]
+  expect(await openOrders()).toHaveLength(placed.length)
+  faults.next.push('after', 'rate_limited')
+  expect(await session.cancelAll()).toMatchObject({ status: 'accepted' })
+  expect(await openOrders()).toEqual([])
+  await untilFree()
+})
+
+test('a dead man’s timer cancels what nothing keeps alive, and 0 disarms it', async () => {
+  const placed = await session.place(ORDER)
+  faults.next.push('after')
+  expect(await session.deadMan(20)).toMatchObject({ status: 'accepted' })
+  await session.until(({ state }) =>
+    state.orders.some((one) => one.order_id === placed.id && !one.open) ? true : undefined,
+  )
+  expect((await asked.order(placed.id)).reason).toBe('deadman')
+  expect(await session.deadMan(0)).toMatchObject({ status: 'accepted', result: { expires_slot: null } })
+  await untilFree()
 })
 
 test('notes are merged for an order that none of them covers', async () => {

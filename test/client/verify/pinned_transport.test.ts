@@ -1,7 +1,15 @@
 /** A pinned transport talks to one key, under a public authority or under none, whatever the environment allows. */
 import { afterAll, expect, test } from 'bun:test'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateTls } from '../../../enclave/keys'
@@ -32,13 +40,44 @@ function issue(subject: string, subject_key: KeyObject, issuer_key: KeyObject, e
   })
 }
 
-/** What right and other pins get from a server, under this environment. */
-async function probe(cert: string, key: string, env: Record<string, string>): Promise<unknown> {
+const SCRIPT = join(import.meta.dir, '../../kit/verify/pinned_probe.ts')
+const node = Bun.which('node')
+if (node === null) console.log('skipped in part: there is no Node on this machine')
+/** The commands that run the probe: in Bun, and built for Node, whose transport is undici's. */
+async function commands(): Promise<string[][]> {
+  if (node === null) return [[process.execPath, SCRIPT]]
+  await Bun.build({
+    entrypoints: [SCRIPT],
+    outdir: folder,
+    target: 'node',
+    packages: 'external',
+    throw: true,
+  })
+  const packages = join(folder, 'node_modules')
+  if (!existsSync(packages)) symlinkSync(join(import.meta.dir, '../../../node_modules'), packages)
+  renameSync(join(folder, 'pinned_probe.js'), join(folder, 'pinned_probe.mjs'))
+  return [
+    [process.execPath, SCRIPT],
+    [node, join(folder, 'pinned_probe.mjs')],
+  ]
+}
+
+/** Expects what right and other pins get from a server, under this environment. */
+async function probe(cert: string, key: string, env: Record<string, string>, wanted: object): Promise<void> {
   const other = write('other.pem', generateTls([], Date.now()).cert_pem)
-  const script = join(import.meta.dir, '../../kit/verify/pinned_probe.ts')
-  const command = [process.execPath, script, cert, key, other]
-  const child = Bun.spawn(command, { env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'ignore' })
-  return JSON.parse(await new Response(child.stdout).text())
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') },
+    fetch: (request, one) => (one.upgrade(request) ? undefined : new Response('answered')),
+    websocket: { open: (socket) => void socket.send('answered'), message: () => {} },
+  })
+  for (const command of await commands()) {
+    const args = [...command, `https://127.0.0.1:${server.port}`, other]
+    const child = Bun.spawn(args, { env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'ignore' })
+    expect([command[0], JSON.parse(await new Response(child.stdout).text())]).toEqual([command[0], wanted])
+  }
+  await server.stop(true)
 }
 
 const PINNED = {
@@ -52,7 +91,7 @@ test('a self-signed certificate is believed because it is the pinned one, and no
   const { cert_pem, key_pem } = generateTls([], Date.now())
   const [cert, key] = [write('self.pem', cert_pem), write('self.key', key_pem)]
   for (const env of [{}, { NODE_TLS_REJECT_UNAUTHORIZED: '0' }])
-    expect(await probe(cert, key, env)).toEqual({ self_signed: true, ...PINNED })
+    await probe(cert, key, env, { self_signed: true, ...PINNED })
 })
 
 test('under a public authority the key is held to besides', async () => {
@@ -68,7 +107,7 @@ test('under a public authority the key is held to besides', async () => {
   const key = write('leaf.key', leaf_key.export({ type: 'pkcs8', format: 'pem' }).toString())
   const NODE_EXTRA_CA_CERTS = write('root.pem', pemOfDer(root, 'CERTIFICATE'))
   for (const env of [{ NODE_EXTRA_CA_CERTS }, { NODE_EXTRA_CA_CERTS, NODE_TLS_REJECT_UNAUTHORIZED: '0' }])
-    expect(await probe(cert, key, env)).toEqual({ self_signed: false, ...PINNED })
+    await probe(cert, key, env, { self_signed: false, ...PINNED })
   const refused = { 'right fetch': 'refused', 'right socket': 'refused' }
-  expect(await probe(cert, key, {})).toEqual({ self_signed: false, ...PINNED, ...refused })
+  await probe(cert, key, {}, { self_signed: false, ...PINNED, ...refused })
 })

@@ -40,7 +40,7 @@ beforeAll(async () => {
     documents: { json: '', html: '', css: '', streams: '', index: '' },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
-    notAfterMs: () => 0,
+    ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),
     drain: () => void drained++,
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => fetch(request) })
@@ -132,7 +132,7 @@ describe('the account command', () => {
     expect((await scrape('/accounts')).status).toBe(401)
     for (const days of ['0', '401'])
       expect((await make('--out', 'other.token', '--days', days)).code).toBe(64)
-    expect((await make('--out', 'scrape.token')).code).toBe(1)
+    expect((await make('--out', 'scrape.token')).code).toBe(74)
   }, 120_000)
 
   test('pauses, opens and retires an instrument, which cancels its orders and stays readable after a restart', async () => {
@@ -177,7 +177,7 @@ describe('the account command', () => {
     expect(JSON.parse(printed)).toEqual({ operator_key: encodeBase58(publicKeyOf(seed)) })
     expect(statSync(join(folder, 'twice.key')).mode & 0o777).toBe(0o600)
     const before = readFileSync(join(folder, 'twice.key'), 'utf8')
-    expect((await account('operator-keygen', '--out', 'twice.key')).code).toBe(1)
+    expect((await account('operator-keygen', '--out', 'twice.key')).code).toBe(74)
     expect(readFileSync(join(folder, 'twice.key'), 'utf8')).toBe(before)
     expect((await account('suspend', ...at())).error).toContain('--account is missing')
     expect((await account('nonsense')).error).toContain('usage: bun run account')

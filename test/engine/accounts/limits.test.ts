@@ -52,6 +52,20 @@ describe('the limit of an account', () => {
     expect(take('erin', 2).remaining).toBe(0)
   })
 
+  test('is charged for what a read turned out to cost, also below zero, and refills from there', () => {
+    site.admit('frank', { rate_capacity: 10, rate_refill_per_s: 1 })
+    const charge = (units: number) =>
+      accounts.chargeRead({ account_id: accountId('frank'), access: 'trade' }, units)
+    expect(charge(500)).toEqual({ capacity: 10, refill_per_s: 1, remaining: 8, retry_after_ms: 0 })
+    expect(charge(3_000).remaining).toBe(-4)
+    expect(refusal(() => take('frank', 0.2)).facts).toEqual({ retry_after_ms: 4_200 })
+    clock.advance(4_200)
+    expect(take('frank', 0.2).remaining).toBe(0)
+    expect(refusal(() => accounts.chargeRead({ account_id: 'nobody', access: 'trade' }, 1)).code).toBe(
+      'token_invalid',
+    )
+  })
+
   test('follows a newer record without giving back what was spent', () => {
     site.admit('dave', { rate_capacity: 10, rate_refill_per_s: 1 })
     for (let at = 0; at < 8; at++) take('dave', 1)

@@ -185,6 +185,30 @@ test.skipIf(!isMountable())(
 )
 
 test.skipIf(!isMountable())(
+  'a start on a volume without one free byte says so, changes nothing, and succeeds with space',
+  async () => {
+    await withSmallVolume('24m', async (dir) => {
+      disk.freeBytes = async () => 300 * MIB
+      const first = await site.open({}, dir)
+      const alice = await Trader.provisioned(first, 'alice')
+      const order = alice.place(alice.deposit('quote', 200_000_000n))
+      await first.chain.finalizeLeaves()
+      await first.venue.place('alice', order)
+      await first.close()
+      const free = fillUp(dir)
+      const refused = await site.open({}, dir).catch((error: Error) => error)
+      expect(String(refused)).toMatch(/full/)
+      expect(String(refused)).not.toMatch(/another process/)
+      free()
+      const second = await site.open({}, dir)
+      expect((await second.venue.order('alice', order.order_id)).status).toBe('accepted')
+      await second.close()
+    })
+  },
+  60_000,
+)
+
+test.skipIf(!isMountable())(
   'a read-only volume is named at the start, which changes nothing',
   async () => {
     await withSmallVolume('24m', async (dir) => {

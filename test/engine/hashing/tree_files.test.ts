@@ -133,6 +133,19 @@ test('a part that is not what was written is refused when it is read, and the ne
   }
 })
 
+test('batches that change back into the first part keep the nodes before them', () => {
+  const folder = join(dir, 'first')
+  mkdirSync(folder)
+  const [model, files] = [emptyTrees(), new TreeFiles(folder, key)]
+  for (const trees of [model, files.trees]) {
+    restoreSpent(trees, batchesOf(1, 1_100))
+    restoreSpent(trees, batchesOf(500, 3, 'another'))
+  }
+  expectSame(files, model)
+  files.close()
+  expectSame(new TreeFiles(folder, key), model)
+})
+
 test('parts that a full disk does not take are read from memory and written later, and the edge waits for them', () => {
   const [model, files] = [emptyTrees(), freshFiles()]
   const add = (leaves: number) => {

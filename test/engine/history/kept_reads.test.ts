@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { EngineConfig } from '../../../engine/config'
+import { Slices } from '../../../engine/history/slices'
 import { createState } from '../../../engine/machine/state/state'
 import { OwnReads } from '../../../engine/reads/own_reads'
 import { InstrumentReads } from '../../../engine/reads/public_reads'
@@ -25,11 +26,15 @@ const instruments = new InstrumentReads(
   { instruments: [] } as unknown as EngineConfig,
   createState(FIXED_HASH_SEED),
 )
-const readsOf = ({ history }: ParsedHistory) => new OwnReads(history, instruments)
+const FULL = { capacity: 1, refill_per_s: 1, remaining: 1, retry_after_ms: 0 }
+const readsOf = ({ history }: ParsedHistory) => {
+  const pace = { nowMs: () => 0, sleep: async () => undefined }
+  return new OwnReads(history, instruments, new Slices(history, () => FULL, pace))
+}
 const ACCOUNTS = ['alice', 'bob']
 
 /** Everything two accounts can ask for, with the refusals they get. */
-function everything(own: OwnReads): unknown {
+async function everything(own: OwnReads): Promise<unknown> {
   const answer = (read: () => string) => {
     try {
       return JSON.parse(read()) as unknown
@@ -38,7 +43,7 @@ function everything(own: OwnReads): unknown {
       throw error
     }
   }
-  return ACCOUNTS.map((account) => [
+  const all = ACCOUNTS.map(async (account) => [
     ...[0, 1, 3, 50].flatMap((after) => [
       answer(() => own.events(account, { after, limit: 4 })),
       answer(() => own.fills(account, { after, limit: 2 })),
@@ -46,8 +51,9 @@ function everything(own: OwnReads): unknown {
       answer(() => own.orders(account, { status: 'open', after, limit: 3 })),
     ]),
     ...[1, 2, 3].map((n) => answer(() => own.order(account, id(n)))),
-    own.snapshot(account),
+    await own.snapshot({ account_id: account, access: 'trade' }),
   ])
+  return Promise.all(all)
 }
 
 const steps = fc.array(
@@ -102,9 +108,9 @@ test("a list equals the journal's after the cache is dropped, and before it is",
               const data = order(n, 'filled', { filled_amount: '10' })
               recorder.record(account, 'order.filled', data, now)
             }
-            const remembered = everything(own)
-            expect(remembered).toEqual(everything(readsOf(history)))
-            expect(everything(own)).toEqual(remembered)
+            const remembered = await everything(own)
+            expect(remembered).toEqual(await everything(readsOf(history)))
+            expect(await everything(own)).toEqual(remembered)
           }
         }),
       )

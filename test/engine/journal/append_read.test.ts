@@ -263,6 +263,11 @@ test('options out of range are refused', async () => {
     expect(await failure(openJournal({ dir, key: new Uint8Array(31) }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 1000 }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 512 }))).toBeInstanceOf(RangeError)
+    const { journal_segment_bytes_max: most } = LIMITS
+    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: most + 512 }))).toBeInstanceOf(
+      RangeError,
+    )
+    await (await openJournal({ dir, key: KEY, segment_bytes: most })).close()
   })
 })
 
@@ -298,6 +303,27 @@ test('a read from the middle of a reopened segment begins at a verified place an
       other[0]! ^= 1
       expect(await failure(seqs(seq_last + 1, other))).toBeInstanceOf(JournalDamaged)
     }
+    await journal.close()
+  })
+})
+
+test('each append is timed, and each sync, which several share', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir, 64 * 1024)
+    await journal.append(records(1))
+    await Promise.all([2, 3, 4, 5].map((mark) => journal.append(records(mark))))
+    const { append, sync } = journal.latency
+    const of = (histogram: typeof append) => histogram.cumulative().map(({ count }) => count)
+    expect(of(append).at(-1)).toBe(5)
+    expect(of(append)).toEqual(of(append).toSorted((a, b) => a - b))
+    expect(of(sync).at(-1)).toBeGreaterThanOrEqual(2)
+    expect(of(sync).at(-1)).toBeLessThanOrEqual(5)
+    // A duration counts in the first bucket that holds it and in each wider one.
+    const before = of(append)
+    append.observe(300)
+    const grown = of(append).map((count, at) => count - before[at]!)
+    const bounds = append.cumulative().map(({ le }) => le)
+    expect(bounds.filter((_, at) => grown[at] === 1)).toEqual(['0.5', '1', '5', '+Inf'])
     await journal.close()
   })
 })

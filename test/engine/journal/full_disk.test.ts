@@ -1,11 +1,14 @@
 /** A journal whose disk has no room for its next segment waits for it, and loses nothing that it acknowledged. */
 import { afterEach, expect, test } from 'bun:test'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Reply, Request } from '../../../engine/journal/contract'
 import { type Disk, disk } from '../../../engine/journal/disk'
 import { encodeGroup } from '../../../engine/journal/frame'
 import { JournalServer } from '../../../engine/journal/journal_server'
+import { openJournal } from '../../../engine/journal/open_journal'
 import { SimulatedDisk } from '../../kit/simulated_disk'
-import { KEY, records, SIGNER } from './folder'
+import { KEY, records, SIGNER, withFolder } from './folder'
 
 const real = { ...disk }
 afterEach(() => void Object.assign(disk, real))
@@ -71,6 +74,26 @@ test('groups wait for space, and are written once there is some', async () => {
   await until(() => durable() === 10)
   serve({ op: 'close' })
   await until(() => has('closed'))
+})
+
+test('a spare that an earlier process finished is used again, and one of another size is made anew', async () => {
+  await withFolder(async (dir) => {
+    const spare = join(dir, 'spare.zeros')
+    const made = { ino: 0, size: 0 }
+    for (const [segment_bytes, is_kept] of [
+      [8_192, false],
+      [8_192, true],
+      [4_096, false],
+    ] as const) {
+      const journal = await openJournal({ dir, key: KEY, segment_bytes })
+      await until(() => existsSync(spare) && statSync(spare).size === segment_bytes)
+      await journal.close()
+      const { ino, size } = statSync(spare)
+      expect(size).toBe(segment_bytes)
+      expect(ino === made.ino).toBe(is_kept)
+      Object.assign(made, { ino, size })
+    }
+  })
 })
 
 test('a spare that failed for another reason is made again when it is needed', async () => {

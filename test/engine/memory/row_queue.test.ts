@@ -19,6 +19,26 @@ test('keys behind a truncation are gone and can be appended again in another ord
     expect(queue.indexOf(keyOf(name))).toBe(name < 1_000 ? name : 3_999 - name)
 })
 
+test('a drop reads the fewer of the rows that go and those that stay', () => {
+  for (const [dropped, most] of [
+    [9_900, 400],
+    [100, 400],
+  ] as const) {
+    const queue = new RowQueue(32, 32, FIXED_HASH_SEED)
+    for (let name = 0; name < 10_000; name++) queue.append(keyOf(name))
+    let looked = 0
+    const { indexOf } = queue
+    queue.indexOf = (key, from) => {
+      looked++
+      return indexOf.call(queue, key, from)
+    }
+    queue.dropBefore(dropped)
+    expect(looked).toBeLessThan(most)
+    for (let name = 0; name < 10_000; name++)
+      expect(queue.indexOf(keyOf(name))).toBe(name < dropped ? undefined : name)
+  }
+})
+
 test('dropped rows are gone, the newest place of a key is found, and numbers go on', () => {
   const queue = new RowQueue(32, 36, FIXED_HASH_SEED)
   const rowOf = (name: number) => concatBytes(keyOf(name), new Uint8Array(4).fill(name))

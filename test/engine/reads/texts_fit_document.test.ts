@@ -48,7 +48,7 @@ test('every event, order, fill, withdrawal and reshape of a trading day fits the
     for (const { kind } of JSON.parse(events).items) kinds.add(kind)
     fits(page(Order), own.orders(account, all))
     fits(page(Fill), own.fills(account, all))
-    fits(t.Array(Order), own.snapshot(account).orders)
+    fits(t.Array(Order), (await own.snapshot(account)).orders)
   }
   fits(Order, own.order('alice', buy.order_id))
   fits(Withdrawal, own.withdrawal('alice', withdrawn.withdrawal_id))

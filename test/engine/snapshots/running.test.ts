@@ -387,4 +387,4 @@ test('damage in an old segment stops no snapshot, and the segment stays', async 
   await open.engine.snapshotting.now()
   expect(open.engine.snapshotting.failures).toBe(0)
   expect(open.engine.loaded.journal.firstSeq()).toBe(1)
-}, 20_000)
+}, 120_000)

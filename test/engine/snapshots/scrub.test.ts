@@ -1,9 +1,12 @@
 /** Damage in old segments and snapshots is reported while the venue runs, before a start needs the files. */
 import { expect, test } from 'bun:test'
-import { copyFileSync, rmSync } from 'node:fs'
+import { copyFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { LIMITS } from '../../../engine/limits'
 import { Scrub } from '../../../engine/snapshots/scrub'
+import { TestSite } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
 import { KEY, load, records, save, segmentFiles, withFolder, write } from '../journal/folder'
 
 function flip(path: string, at: number): void {
@@ -26,7 +29,10 @@ async function scrubbed(body: (scrub: Scrub, dirs: { journal: string; snapshots:
       const blocks = () => [new Uint8Array(2_000_000).fill(seq)]
       await store.writeSnapshot({ seq, head: new Uint8Array(32) }, blocks, 3)
     }
-    const scrub = new Scrub({ journal_dir: dirs.journal, snapshots_dir: dirs.snapshots, key: KEY }, 0)
+    const scrub = new Scrub(
+      { journal_dir: dirs.journal, snapshots_dir: dirs.snapshots, stores_dir: dirs.snapshots, key: KEY },
+      0,
+    )
     try {
       scrub.begin()
       await body(scrub, dirs)
@@ -66,3 +72,52 @@ test('a changed byte of any old segment or snapshot is named, until the file is 
     await until(() => scrub.damaged.includes('0000000001.segment'))
   })
 })
+
+test('a changed byte of a catalogue, and of a part that only the older snapshot needs, is named', async () => {
+  const site = new TestSite()
+  try {
+    const open = await site.open()
+    const { snapshotting, sequencer } = open.engine
+    const alice = await Trader.provisioned(open, 'alice')
+    for (let leaf = 0; leaf < LIMITS.store_parts_per_level; leaf++) {
+      alice.deposit('quote', 200_000_000n)
+      await open.chain.finalizeLeaves()
+      await sequencer.durable()
+      await snapshotting.now()
+    }
+    await open.close()
+    const [journal_dir, snapshots_dir, stores_dir] = ['journal', 'snapshots', 'stores'].map((name) =>
+      join(site.dir, name),
+    )
+    const stored = readdirSync(stores_dir!).toSorted()
+    const catalogues = stored.filter((name) => name.endsWith('.catalogue'))
+    const parts = stored.filter((name) => name.endsWith('.part'))
+    expect(catalogues).toHaveLength(2)
+    // The newest has merged those of the older one.
+    expect(parts).toHaveLength(LIMITS.store_parts_per_level)
+    const scrub = new Scrub(
+      {
+        journal_dir: journal_dir!,
+        snapshots_dir: snapshots_dir!,
+        stores_dir: stores_dir!,
+        key: site.keys.journal_key,
+      },
+      0,
+    )
+    try {
+      scrub.begin()
+      for (const name of parts) flip(join(stores_dir!, name), 4_000)
+      await until(() => scrub.damaged.length === parts.length)
+      expect(scrub.damaged.toSorted()).toEqual(parts)
+      for (const name of parts) flip(join(stores_dir!, name), 4_000)
+      await until(() => scrub.damaged.length === 0)
+      flip(join(stores_dir!, catalogues[0]!), 40)
+      await until(() => scrub.damaged.length === 1)
+      expect(scrub.damaged).toEqual([catalogues[0]!])
+    } finally {
+      scrub.stop()
+    }
+  } finally {
+    await site.remove()
+  }
+}, 120_000)

@@ -2,9 +2,11 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import {
   cpSync,
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   truncateSync,
@@ -13,6 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openNote } from '../../../engine/intake/context'
+import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
@@ -139,6 +142,27 @@ test('hashes of thousands of rows are found by their value', () => {
   for (const [number, leaf] of leaves.entries()) expect(stores.indexOf('leaves', leaf)).toBe(number)
   for (let none = 0; none < 1_000; none++)
     expect(stores.indexOf('leaves', seeded(`none ${none}`))).toBeUndefined()
+})
+
+test('parts of several blocks merge whole, and are read also where the disk gives few bytes at a time', () => {
+  const world = traders()
+  const stores = Stores.empty(at())
+  const leaves = Array.from({ length: 4 * 300 }, (_, leaf) => seeded(`leaf ${leaf}`))
+  const { read } = disk
+  disk.read = (fd, into, from, length, place) => read(fd, into, from, Math.min(length, 1_000), place)
+  try {
+    for (let part = 0; part < LIMITS.store_parts_per_level; part++) {
+      const run = { first_index: 300 * part, leaves: leaves.slice(300 * part, 300 * part + 300) }
+      world.must({ kind: 'leaves', ...run, slot: 1 })
+      stores.extend(world.state, coverable(world.state))
+    }
+    for (const [number, leaf] of leaves.entries()) {
+      expect(stores.indexOf('leaves', leaf)).toBe(number)
+      expect(stores.at('leaves', number)).toEqual(leaf)
+    }
+  } finally {
+    disk.read = read
+  }
 })
 
 test('a replay without stores gives the same state, and one that extends them the same rows', () => {
@@ -298,12 +322,31 @@ test('swapped, older and changed blocks are refused when they are read, and the 
     change(bytes)
     writeFileSync(file, bytes)
     const opened = Stores.open(at(), seq, hash)
-    expect(() => ever.leaves.map((_, number) => opened.at('leaves', number))).toThrow(StoreDamaged)
+    // The second time the file is set aside already.
+    for (let time = 0; time < 2; time++)
+      expect(() => ever.leaves.map((_, number) => opened.at('leaves', number))).toThrow(StoreDamaged)
     opened.close()
     expect(() => Stores.open(at(), seq, hash)).toThrow(StoreDamaged)
     writeFileSync(file, sound)
   }
   Stores.open(at(), seq, hash).close()
+})
+
+test('stores that follow another catalogue hold open the files of that one alone', () => {
+  const { stores, hash, seq } = played(6)
+  const parts = readdirSync(dir).filter((name) => name.endsWith('.part'))
+  const open = () =>
+    readdirSync('/proc/self/fd').filter((fd) => {
+      const path = `/proc/self/fd/${fd}`
+      return existsSync(path) && readlinkSync(path).startsWith(dir)
+    }).length
+  const before = open()
+  expect(before).toBeGreaterThan(0)
+  expect(before).toBeLessThan(parts.length)
+  for (let time = 0; time < 3; time++) stores.follow(seq, hash)
+  expect(open()).toBe(before)
+  stores.close()
+  expect(open()).toBe(0)
 })
 
 test('a part whose writing fails leaves no file', () => {

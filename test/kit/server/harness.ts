@@ -78,6 +78,7 @@ export function openHarness(
       throw new Refusal('token_invalid')
     },
     takeLimit: () => LIMIT,
+    readUnits: () => 0,
     ...args.venue,
   }
   const log = openLog((line) => lines.push(line), clock.unixMs)

@@ -50,7 +50,7 @@ export class Stream {
 export function snapshotOf(snapshot: () => { seq: number; orders: Order[] }): Partial<Venue> {
   return {
     own: only<OwnTexts>('venue.own', {
-      snapshot() {
+      async snapshot() {
         const { seq, orders } = snapshot()
         return { seq, orders: JSON.stringify(orders) }
       },

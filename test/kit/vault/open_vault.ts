@@ -1,4 +1,5 @@
 /** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
+import { venueId } from '../../../protocol/bodies/venue_id'
 import { compareBytes, utf8 } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
@@ -98,6 +99,13 @@ export class OpenVault {
 
   balance(key: Uint8Array): bigint {
     return tokenAmount(this.chain.account(key)!.data)
+  }
+
+  /** Id of the venue in a generation. */
+  venueOf(generation: number): Uint8Array {
+    const { program, chain } = this
+    const parts = { genesis_hash: GENESIS_HASH, program_id: program, config_account: chain.vault.config }
+    return venueId({ ...parts, generation })
   }
 
   /** The opening that lands now, with some fields replaced. */

@@ -48,12 +48,13 @@ export class EmbeddedSite {
   later_ms = 0
   private program!: Uint8Array
 
-  async openChain(faults: Faults = {}, finalized_depth = 8): Promise<void> {
+  async openChain(faults: Faults = {}, finalized_depth = 8, exit_delay_s = 604_800): Promise<void> {
     const options = { slot_ms: SLOT_MS, faults, finalized_depth }
     this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), ...options })
     const settlement_signer = publicKeyOf(this.keys.settlement_seed)
     const fee_payer = publicKeyOf(this.fee_seed)
-    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer, fee_payer })
+    const terms = { program_path: PROGRAM, settlement_signer, fee_payer, exit_delay_s }
+    this.program = await makeGenesis(this.chain, terms)
   }
 
   /** The venue of `data_dir`; the newest one opened is the site's. */

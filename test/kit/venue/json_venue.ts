@@ -59,7 +59,7 @@ export function jsonVenue(venue: Venue) {
       events: named(own.events.bind(own)),
       withdrawal: named(own.withdrawal.bind(own)),
       reshape: named(own.reshape.bind(own)),
-      snapshot: named(own.snapshot.bind(own)),
+      snapshot: (name: string) => own.snapshot({ account_id: accountId(name), access: 'trade' }),
     },
     /** Admits the account with this name, as an operator does. */
     provision: async ({ account_id, version, state = 'active', ...limits }: Terms) => {

@@ -27,6 +27,7 @@ export function testAccounts(book: AccountBook): TestAccounts {
     revoke: ({ account_id }) => void revoked.add(account_id),
     refresh: (_session, token) => session(accountId(token)),
     takeLimit: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
+    chargeRead: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
     onEnded(token_id, ended) {
       const all = listeners.get(token_id) ?? new Set()
       listeners.set(token_id, all.add(ended))

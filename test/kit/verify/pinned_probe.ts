@@ -1,23 +1,17 @@
 /**
- * A process of its own, because authorities and leniency come from the environment: serves a certificate, and tells what a
- * transport pinned to the right and to another key gets. Arguments: certificate chain, private key, leaf to pin otherwise.
+ * A process of its own, because authorities and leniency come from the environment: prints what a transport pinned to the
+ * right and to another key gets from a server. Bun and Node. Arguments: URL, leaf to pin otherwise.
  */
 
 import { readFileSync } from 'node:fs'
 import type { Transport } from '../../../client/api/venue_client'
 import { pinnedTransport, readPeer } from '../../../client/verify/collect/pinned_transport'
 
-const [cert, key, other_leaf] = process.argv.slice(2).map((path) => readFileSync(path, 'utf8'))
-const server = Bun.serve({
-  hostname: '127.0.0.1',
-  port: 0,
-  tls: { cert: cert!, key: key! },
-  fetch: (request, one) => (one.upgrade(request) ? undefined : new Response('answered')),
-  websocket: { open: (socket) => void socket.send('answered'), message: () => {} },
-})
-const url = new URL(`https://127.0.0.1:${server.port}`)
+const [address, other_path] = process.argv.slice(2)
+const url = new URL(address!)
+const other_leaf = readFileSync(other_path!, 'utf8')
 const peer = await readPeer(url, 5_000)
-const other = { ...peer, spki_sha256: '00'.repeat(32), leaf_pem: other_leaf! }
+const other = { ...peer, spki_sha256: '00'.repeat(32), leaf_pem: other_leaf }
 
 const overFetch = (transport: Transport): Promise<string> =>
   transport.fetch('/').then(
@@ -36,7 +30,7 @@ for (const [name, pinned] of [
   ['right', peer],
   ['other', other],
 ] as const) {
-  const transport = pinnedTransport(url, pinned)
+  const transport = await pinnedTransport(url, pinned)
   told[`${name} fetch`] = await overFetch(transport)
   told[`${name} socket`] = await overSocket(transport)
 }

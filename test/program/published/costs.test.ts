@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { attestedCosts, attestedRow } from './attested_costs'
 import { instructionUnits } from './instruction_units'
 import { rowOf, settlementCosts } from './settlement_costs'
 
@@ -18,6 +19,13 @@ const published = (heading: string): string[] => {
 
 test('compute units and bytes of every instruction', () => {
   expect(instructionUnits()).toEqual(published('Compute units and bytes'))
+}, 120_000)
+
+test('costs of an attested epoch: one transaction on a registered platform, within a v1 transaction and a limit of units', () => {
+  const costs = attestedCosts()
+  expect(costs.map(attestedRow)).toEqual(published('What an attested epoch costs'))
+  expect(Math.max(...costs.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096)
+  for (const { units } of costs) expect(units).toBeLessThan(250_000n)
 }, 120_000)
 
 test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {

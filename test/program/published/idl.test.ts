@@ -38,6 +38,8 @@ function differences(foreign: unknown, own: unknown, at: string): string[] {
   if (typeof own === 'string') return typeof foreign === 'number' ? [] : differs
   if (Array.isArray(own)) {
     const values = foreign as unknown[]
+    // A list to the end of the data is bytes too.
+    if (values[0] === 'base64') return []
     return values.length === own.length
       ? own.flatMap((one, index) => differences(values[index], one, `${at}.${index}`))
       : differs
@@ -84,7 +86,7 @@ test('data, events and accounts of the vectors read alike', () => {
   for (const hex of Object.values(vectors.events))
     expect(readInstruction(fromAnyHex(hex as string)!, 'emit')).toEqual([])
   for (const [name, { bytes, hex }] of Object.entries(vectors.accounts)) {
-    const kind = name.replace('frozen_', '')
+    const kind = name.replace(/^(frozen|attested)_/, '')
     const data = new Uint8Array(bytes)
     data.set(fromAnyHex(hex)!)
     const parsed = parseAccountData(IDL, data)

@@ -26,6 +26,7 @@ import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { growQueueInstruction } from '../../../protocol/vault/queue'
 import type { SettleFields } from '../../../protocol/vault/settle'
+import { AttestedVault } from '../../kit/vault/attested_vault'
 import { developmentChain, ROOT } from '../../kit/vault/development_chain'
 import { ExitNote } from '../../kit/vault/exit_note'
 import {
@@ -184,6 +185,8 @@ function admin(): void {
   const [verify, registration] = registerPlatformInstructions(platform)
   chain.before = [verify]
   measure('register_platform', chain, registration)
+  const attested = landed(new AttestedVault().open())
+  rows.push(['open_attested_epoch', attested.units, attested.bytes])
 }
 
 /** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */

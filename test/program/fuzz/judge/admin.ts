@@ -1,7 +1,7 @@
 /** What the admin's instructions must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { accountsOf, type Call, must, mustSign, type Placed, same } from './call'
-import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
+import { CONFIG, isFrozen, mustBeAdmin, mustBeUnattested, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
 
 /** 30 days. */
@@ -17,6 +17,7 @@ export function judgeKeyChange(call: Call, which: 'signer' | 'admin'): void {
   const [action, key] = [fields.u8(), fields.word()]
   fields.end()
   const config = writableConfig(call, config_account)
+  if (which === 'signer') mustBeUnattested(config)
   const at = which === 'signer' ? CONFIG.pending_signer : CONFIG.pending_admin
   const [pending, effective_at_s] = [wordAt(config, at), u64At(config, at + 32)]
   const setPending = (next: Uint8Array, from_s: bigint): void => {

@@ -8,6 +8,7 @@ import { setU64, u64At, wordAt } from './fields'
 export const CONFIG = {
   paused: 3,
   frozen: 4,
+  attested: 5,
   mint_count: 6,
   generation: 8,
   epoch: 16,
@@ -63,6 +64,10 @@ export function mustBeSigner(config: Uint8Array, account: Placed): void {
   mustSign(account)
   must(same(account.address, wordAt(config, CONFIG.settlement_signer)), 'not the settlement signer')
 }
+
+/** A vault whose epochs are attested takes no settlement key without a quote. */
+export const mustBeUnattested = (config: Uint8Array): void =>
+  must(config[CONFIG.attested] === 0, 'a key without a quote')
 
 export function mustBeEpoch(config: Uint8Array, epoch: bigint): void {
   must(epoch > 0n && epoch === u64At(config, CONFIG.epoch), 'another epoch')

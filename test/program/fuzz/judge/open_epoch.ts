@@ -7,6 +7,7 @@ import {
   CONFIG,
   mustBeEpoch,
   mustBeSigner,
+  mustBeUnattested,
   mustGoForward,
   setJournal,
   setVenue,
@@ -35,6 +36,7 @@ export function judgeOpenEpoch(call: Call): void {
   must(!isZero(boot_nonce), 'an empty boot nonce')
   mustBeProgram(call, us)
   const config = writableConfig(call, config_account)
+  mustBeUnattested(config)
   mustBeSigner(config, signer)
   must(epoch === u64At(config, CONFIG.epoch) + 1n, 'not the next epoch')
   if (restore === 1) {

@@ -49,6 +49,7 @@ const JUDGES: { readonly [name in InstructionName]?: (call: Call) => void } = {
   announce: judgeAnnounce,
   // The precompile is in none of the fuzzer's transactions.
   register_platform: () => must(false, 'a platform whose signatures nobody verified'),
+  open_attested_epoch: () => must(false, 'an epoch whose quote nobody verified'),
 }
 
 /** A transfer of lamports: number u32 = 2, amount u64. */

@@ -8,13 +8,13 @@ import {
   planUnpause,
 } from './admin'
 import { planAnnounce } from './announce'
+import { planOpenAttestedEpoch, planRegisterPlatform } from './attested'
 import { planChallengeEscape, planClaimEscape, planPayEscape, planRedirectEscape } from './claims'
 import { planDeposit } from './deposit'
 import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
 import { planForgedRefusal, planForgedRequest } from './forgeries'
 import { planAnchor, planInitialize, planOpenEpoch, planRegisterMint } from './opening'
 import type { Planner } from './plan'
-import { planRegisterPlatform } from './register_platform'
 import { planGrowQueue, planPay, planRefund, planSettle } from './settle'
 
 /** `weight`: how often an honest world takes it, 0 for never. `aim`: how often it is mutated. */
@@ -44,6 +44,7 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },
   { name: 'announce', plan: planAnnounce, weight: 4, aim: 6 },
   { name: 'register_platform', plan: planRegisterPlatform, weight: 0, aim: 3 },
+  { name: 'open_attested_epoch', plan: planOpenAttestedEpoch, weight: 0, aim: 4 },
   { name: 'pause', plan: planPause, weight: 1, aim: 1 },
   { name: 'unpause', plan: planUnpause, weight: 14, aim: 1 },
 ]

@@ -1,6 +1,7 @@
 /** A transport to a running venue that loses and refuses what a test asks it to. */
-import type { Transport } from '../../../client/api/venue_client'
-import { REFUSAL_BY_CODE, type RefusalCode } from '../../../protocol/refusals'
+
+import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
+import type { Transport } from '../api/venue_client'
 
 /** `before`: never arrives; `after`: arrives, its answer is lost; a code: refused on the way, as a front would. */
 export type Fault = 'before' | 'after' | RefusalCode

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import type { WalletOrder, WalletPayment, WalletState } from '../../client/wallet/wallet'
-import { loadWallet } from '../../client/wallet/wallet_file'
-import { toHex } from '../../protocol/bytes'
-import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from './cli_site'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wallet/wallet'
+import { loadWallet } from '../../../client/wallet/wallet_file'
+import { toHex } from '../../../protocol/bytes'
+import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from '../cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 
@@ -97,7 +97,7 @@ test('a destination that could not be paid, a note that is not there', async () 
 }, 120_000)
 
 async function accountOf(mint: string): Promise<string> {
-  const { associatedTokenAddress } = await import('../../sandbox/chain/token_instructions')
+  const { associatedTokenAddress } = await import('../../../sandbox/chain/token_instructions')
   return associatedTokenAddress(payer, mint)
 }
 
@@ -112,9 +112,9 @@ test('another seed has no notes, and is told to look at itself', async () => {
 test('a file of a later version, or of another kind, is not touched', async () => {
   const content = JSON.parse(readFileSync(path('wallet.json'), 'utf8')) as { version: number }
   expect(content.version).toBe(1)
-  const later = JSON.stringify({ ...content, version: 2 })
+  const later = JSON.stringify({ ...content, version: 3 })
   writeFileSync(path('later.json'), later, { mode: 0o600 })
-  expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 2')
+  expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 3')
   expect(readFileSync(path('later.json'), 'utf8')).toBe(later)
   expectRefusal(await wallet('notes', '--wallet', path('seed')), 64, 'recover it from its seed')
 }, 120_000)
@@ -133,9 +133,9 @@ test('two commands never work on one wallet or archive at a time, and a killed o
   const at = ['--rpc', silent.url.href, '--program', site.program_id]
   const holder = site.start('sync', ...at, ...file(), ...GAPS)
   await asked.promise
-  expectRefusal(await onChain('sync', ...GAPS), 64, `another command uses ${path('wallet.json')}`)
+  expectRefusal(await onChain('sync', ...GAPS), 64, `another program uses ${path('wallet.json')}`)
   // It changes no wallet, but extends the history beside it.
-  expectRefusal(await onChain('exit pay', ...rich(), '--note', note), 64, 'another command uses')
+  expectRefusal(await onChain('exit pay', ...rich(), '--note', note), 64, 'another program uses')
   holder.kill('SIGKILL')
   await holder.exited
   expect(existsSync(lock)).toBe(true)
@@ -145,20 +145,20 @@ test('two commands never work on one wallet or archive at a time, and a killed o
   while (!existsSync(path('public.lock'))) await Bun.sleep(5)
   let second = await archive()
   while (second.code === 0) second = await archive()
-  expectRefusal(second, 64, `another command uses ${path('public')}`)
+  expectRefusal(second, 64, `another program uses ${path('public')}`)
   archiver.kill('SIGKILL')
   await archiver.exited
   expect(await archive()).toMatchObject({ code: 0, error: '' })
   await silent.stop(true)
 }, 120_000)
 const tacit = (...args: string[]) => {
-  const main = join(import.meta.dir, '../../client/cli/tacit.ts')
+  const main = join(import.meta.dir, '../../../client/cli/tacit.ts')
   return Bun.spawn([process.execPath, main, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
 }
 
 test('a disk that takes no more is named, and leaves the wallet and its history as they were', async () => {
   const before = readFileSync(path('wallet.json'))
-  const main = join(import.meta.dir, '../../client/cli/wallet.ts')
+  const main = join(import.meta.dir, '../../../client/cli/wallet.ts')
   const limited = (...args: string[]) =>
     said(
       Bun.spawn(

@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { alignCounters } from '../../client/wallet/absorb_recovered'
+import { alignCounters } from '../../../client/wallet/absorb_recovered'
 import {
   dropRefused,
   dropRefusedPayment,
@@ -13,16 +13,16 @@ import {
   prepareDeadMan,
   prepareReshape,
   prepareWithdrawal,
-} from '../../client/wallet/prepare'
-import { Wallet } from '../../client/wallet/wallet'
-import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
-import { encodeBase58 } from '../../protocol/base58'
-import { fromHex, toHex } from '../../protocol/bytes'
-import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../protocol/notes/derive'
-import { publicKeyOf } from '../../protocol/sign'
-import { bytes } from '../kit/venue/memory_chain'
-import { TestSite } from '../kit/venue/open_test_venue'
-import { MemoryTrader, ONE, twoTraders } from './memory_trader'
+} from '../../../client/wallet/prepare'
+import { Wallet } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { encodeBase58 } from '../../../protocol/base58'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../../protocol/notes/derive'
+import { publicKeyOf } from '../../../protocol/sign'
+import { bytes } from '../../kit/venue/memory_chain'
+import { TestSite } from '../../kit/venue/open_test_venue'
+import { MemoryTrader, ONE, twoTraders } from '../memory_trader'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -135,13 +135,13 @@ test('the smallest note that covers is chosen, and none that does not', async ()
 test('a save that the disk cuts short is an error and leaves the file before it', () => {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-wallet-'))
   const path = join(dir, 'wallet.json')
-  const file = join(import.meta.dir, '../../client/wallet')
+  const file = join(import.meta.dir, '../../../client/wallet')
   const save = `
     import { saveWallet } from ${JSON.stringify(`${file}/wallet_file.ts`)}
     import { Wallet } from ${JSON.stringify(`${file}/wallet.ts`)}
     const wallet = new Wallet(new Uint8Array(32))
     for (let n = 0; n < process.argv[2]; n++) wallet.state.notes.push({ commitment: 'c'.repeat(64) })
-    saveWallet(process.argv[1], wallet)`
+    saveWallet(process.argv[1], wallet, { replace: true })`
   const run = (limit: string, notes: string, to = path) => {
     const limited = `trap '' XFSZ; ulimit -f ${limit}; exec "$0" -e "$1" "$2" "$3"`
     const { stderr } = Bun.spawnSync(['bash', '-c', limited, process.execPath, save, to, notes])

@@ -1,16 +1,16 @@
 /** A machine's certificate is registered only under the announced root, and only in Intel's form. */
 import { describe, expect, test } from 'bun:test'
-import { compressedKey, platformOf } from '../../client/chain/platform_registration'
-import { readCertificate } from '../../client/verify/x509/certificate'
-import * as der from '../../enclave/der'
-import * as x509 from '../../enclave/x509'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
-import { parseQuote } from '../../protocol/tdx/quote'
-import { decodePlatform } from '../../protocol/vault/accounts'
-import { announceInstruction } from '../../protocol/vault/announcements'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { platformAddress, registerPlatformInstructions } from '../../protocol/vault/platforms'
+import { compressedKey, platformOf } from '../../../client/chain/platform_registration'
+import { readCertificate } from '../../../client/verify/x509/certificate'
+import * as der from '../../../enclave/der'
+import * as x509 from '../../../enclave/x509'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { concatBytes, fromHex, toHex } from '../../../protocol/bytes'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { decodePlatform } from '../../../protocol/vault/accounts'
+import { announceInstruction } from '../../../protocol/vault/announcements'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import {
   AUTHORITY,
   authorityParts,
@@ -31,10 +31,10 @@ import {
   sgxOf,
   signedChain,
   TCB,
-} from '../kit/vault/development_chain'
-import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../kit/vault/open_vault'
-import { HAVE_QUOTES, readAnswer, realQuotes } from '../kit/verify/real_quotes'
-import { FORWARDER, FORWARDER_SO, forwarded } from './forwarder'
+} from '../../kit/vault/development_chain'
+import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../kit/vault/open_vault'
+import { HAVE_QUOTES, readAnswer, realQuotes } from '../../kit/verify/real_quotes'
+import { FORWARDER, FORWARDER_SO, forwarded } from '../forwarder'
 
 const NOW_S = 1_800_000_000
 

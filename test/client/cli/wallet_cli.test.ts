@@ -2,18 +2,18 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { openChainReader } from '../../client/chain/chain_access'
-import { readExitRequest } from '../../client/chain/read_vault'
-import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import { REFUND_INDEX_ROLE } from '../../client/wallet/absorb_recovered'
-import type { Wallet } from '../../client/wallet/wallet'
-import { loadWallet } from '../../client/wallet/wallet_file'
-import { toHex } from '../../protocol/bytes'
-import { deriveAnchor } from '../../protocol/notes/derive'
-import { noteInner, outputBlinding } from '../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from './cli_site'
+import { openChainReader } from '../../../client/chain/chain_access'
+import { readExitRequest } from '../../../client/chain/read_vault'
+import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { REFUND_INDEX_ROLE } from '../../../client/wallet/absorb_recovered'
+import type { Wallet } from '../../../client/wallet/wallet'
+import { loadWallet } from '../../../client/wallet/wallet_file'
+import { toHex } from '../../../protocol/bytes'
+import { deriveAnchor } from '../../../protocol/notes/derive'
+import { noteInner, outputBlinding } from '../../../protocol/notes/notes'
+import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from '../cli_site'
 
-const AUDIT = join(import.meta.dir, '../../client/cli/audit_chain.ts')
+const AUDIT = join(import.meta.dir, '../../../client/cli/audit_chain.ts')
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']
 
@@ -184,7 +184,7 @@ test('what is asked wrongly is told, and nothing is done', async () => {
 test('a secret that is typed in place of its file is not repeated', async () => {
   const secret = 'ab'.repeat(32)
   const watch = ['watch-escapes', ...where, '--payer', secret, '--once']
-  const tacit = join(import.meta.dir, '../../client/cli/tacit.ts')
+  const tacit = join(import.meta.dir, '../../../client/cli/tacit.ts')
   const pipes = { stdout: 'pipe', stderr: 'pipe' } as const
   for (const said_of of [
     await wallet('address', '--payer', secret),

@@ -1,0 +1,179 @@
+/** The trading verbs of `tacit` against a real venue: what each prints first, its exit code, and every wrong input. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openChainAccess } from '../../../client/chain/chain_access'
+import { ownAccount } from '../../../client/chain/token_account'
+import { lockFile } from '../../../client/wallet/file_lock'
+import { Wallet } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { fundTrader } from '../../faults/kit/fund_trader'
+import { openAccount } from '../../faults/kit/open_account'
+import { USDC } from '../../faults/kit/open_trader'
+import { VenueProcess } from '../../faults/kit/venue_process'
+
+const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')
+const venue = new VenueProcess()
+const folder = mkdtempSync(join(tmpdir(), 'tacit-verbs-'))
+const at = (name: string): string => join(folder, name)
+const BUY = ['place', 'SOL-USDC', 'buy', '1', '@', '140']
+let destination = ''
+
+beforeAll(async () => {
+  await venue.start()
+  const { client, credentials } = await openAccount(venue, 'ada')
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+  const amounts = new Map([[USDC, 200_000_000n]])
+  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, amounts, 4)
+  destination = ownAccount(chain, USDC).text
+  saveWallet(at('wallet.json'), wallet)
+  writeFileSync(at('login.json'), JSON.stringify(credentials), { mode: 0o600 })
+  const { url, policy, collateral } = venue.facts
+  const found = ['--url', url, '--policy', policy, '--collateral', collateral]
+  const own = ['--login', 'login.json', '--account', credentials.account_id, '--wallet', 'wallet.json']
+  expect(await tacit('init', ...found, ...own)).toMatchObject({ code: 0, error: '' })
+}, 60_000)
+afterAll(async () => {
+  await venue.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function tacit(...args: string[]) {
+  return run([process.execPath, CLI, ...args])
+}
+async function run(command: string[]) {
+  const child = Bun.spawn(command, { cwd: folder, stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+  const [out, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  return { code: await child.exited, out, error, first: (out || error).split('\n')[0]! }
+}
+const idIn = (out: string): string => /[0-9a-f]{32}/.exec(out)![0]
+
+test('every verb does what its help says', async () => {
+  const placed = await tacit(...BUY)
+  expect(placed).toMatchObject({ code: 0, error: '' })
+  expect(placed.out).toMatch(/^accepted {2}[0-9a-f]{32}\nreceipt {3}seq \d+, verified\n$/)
+  const id = idIn(placed.out)
+  expect((await tacit('orders')).first).toBe(`${id}  SOL-USDC buy 1 of 1 @ 140  limit  accepted`)
+  const changed = await tacit('modify', id, '1', '@', '139.5', '--json')
+  const { id: next, receipt } = JSON.parse(changed.out)
+  expect(receipt.seq).toBeGreaterThan(0)
+  expect((await tacit('order', next)).first).toBe(`${next}  SOL-USDC buy 1 of 1 @ 139.5  limit  accepted`)
+  expect((await tacit('cancel', next)).first).toStartWith('accepted  ')
+  expect((await tacit('order', next)).first).toEndWith('limit  cancelled')
+
+  const ioc = idIn((await tacit(...BUY, '--ioc', '--min-fill', '0.5')).out)
+  const watched = await tacit('watch', '--until', ioc)
+  expect(watched).toMatchObject({ code: 0, error: '' })
+  expect((await tacit('order', ioc, '--json')).out).toContain('"ioc_remainder"')
+  expect((await tacit('fills')).first).toBe('no fills')
+  const events = (await tacit('events')).out.trim().split('\n')
+  expect(events.map((line) => JSON.parse(line).seq)).toEqual(events.map((_, index) => index + 1))
+}, 120_000)
+
+test('orders of a key end together, by command or by the timer', async () => {
+  expect((await tacit('dead-man', '100000')).first).toStartWith('accepted  ')
+  expect((await tacit(...BUY)).code).toBe(0)
+  expect((await tacit('cancel-all')).first).toStartWith('accepted  ')
+  expect((await tacit('dead-man', '0')).first).toStartWith('accepted  ')
+  expect((await tacit('orders')).first).toBe('no orders')
+  expect((await tacit('settle')).first).toBe('no request is open')
+}, 120_000)
+
+test('notes are listed, split, merged and withdrawn', async () => {
+  const free = async () => {
+    for (;;) {
+      const notes = JSON.parse((await tacit('notes', '--json')).out) as {
+        commitment: string
+        state: string
+      }[]
+      if (notes.every(({ state }) => state === 'free')) return notes.map(({ commitment }) => commitment)
+    }
+  }
+  const before = await free()
+  expect((await tacit('split', before[0]!, '1000000')).first).toStartWith('accepted  ')
+  const split = await free()
+  expect(split).toHaveLength(before.length + 1)
+  const made = split.filter((note) => !before.includes(note))
+  expect((await tacit('merge', ...made)).first).toStartWith('accepted  ')
+  expect(await free()).toHaveLength(before.length)
+  expect((await tacit('withdraw', USDC, '1.5', destination)).first).toStartWith('accepted  ')
+}, 120_000)
+
+/** Input, exit code, and what the message contains. */
+const WRONG: [string[], number, string][] = [
+  [['place', 'SOL-USDC', 'buy', '900', '@', '140'], 1, 'no free notes of one key cover the amount'],
+  [['place', 'NO-SUCH', 'buy', '1', '@', '140'], 1, 'the venue refuses: instrument_unknown'],
+  [['place', 'SOL-USDC', 'buy', '1', '@', '140.00000001'], 64, 'at most 6 decimals'],
+  [['place', 'SOL-USDC', 'buy', '1e3', '@', '140'], 64, 'a decimal number'],
+  [['place', 'SOL-USDC', 'hold', '1', '@', '140'], 64, 'usage: tacit place'],
+  [['place', 'SOL-USDC', 'buy', '1', '140'], 64, 'usage: tacit place'],
+  [[...BUY, '--ioc', '--fok'], 64, 'exclude each other'],
+  [[...BUY, '--nonsense'], 64, 'usage: tacit place'],
+  [['cancel', '00'.repeat(16)], 64, 'the wallet has no such order'],
+  [['modify', '00'.repeat(16), '1', '@', '140'], 64, 'the wallet has no such order'],
+  [['merge', '00'.repeat(32), '00'.repeat(32)], 64, 'the wallet has no such note'],
+  [['dead-man', 'soon'], 64, 'SLOTS is a whole number'],
+  [['order', '11'.repeat(16)], 1, 'the venue refuses: order_unknown'],
+  [['orders', '--wallet', 'absent.json'], 64, 'there is no wallet at absent.json'],
+  [['orders', '--login', 'tacit.json'], 64, 'WrongAccount|another account'],
+  [['orders', '--url', 'https://localhost:1'], 3, 'the venue did not open TLS'],
+  [['orders', '--url', 'http://localhost:1'], 64, '--url is an https address'],
+  [['orders', '--policy', 'other.json'], 4, 'nothing was sent: the venue is refused: compose_hash'],
+  [['init', '--wallet', 'x'], 64, 'tacit.json exists'],
+]
+
+test('a wrong input is named, sends nothing and loses nothing', async () => {
+  const policy = JSON.parse(readFileSync(venue.facts.policy, 'utf8'))
+  writeFileSync(at('other.json'), JSON.stringify({ ...policy, compose_hashes: ['00'.repeat(32)] }))
+  const before = loadWallet(at('wallet.json'))!.state
+  const said: unknown[] = []
+  for (const [args, , message] of WRONG) {
+    const { code: ended, out, error } = await tacit(...args)
+    said.push([args.join(' '), ended, out, new RegExp(message).test(error) ? message : error])
+  }
+  expect(said).toEqual(WRONG.map(([args, code, message]) => [args.join(' '), code, '', message]))
+  const { keys, orders } = loadWallet(at('wallet.json'))!.state
+  expect({ keys, orders }).toEqual({ keys: before.keys, orders: before.orders })
+}, 120_000)
+
+test('a wallet that is locked, encrypted or on a full disk sends nothing', async () => {
+  const unlock = lockFile(at('wallet.json'))
+  expect(await tacit(...BUY)).toMatchObject({
+    code: 64,
+    out: '',
+    error: `another program uses wallet.json: wait for it to end\n`.replace('wallet.json', at('wallet.json')),
+  })
+  unlock()
+  const limited = `trap '' XFSZ; ulimit -f 1; exec "$0" "$@"`
+  const full = await run(['bash', '-c', limited, process.execPath, CLI, ...BUY])
+  expect([full.code, full.out]).toEqual([74, ''])
+  expect(full.error).toContain('wallet.json cannot be written: EFBIG')
+  writeFileSync(at('password'), 'p', { mode: 0o600 })
+  const wallet = loadWallet(at('wallet.json'))!
+  saveWallet(at('wallet.json'), wallet, { password: 'p' })
+  expect(await tacit(...BUY)).toMatchObject({ code: 64, out: '' })
+  const placed = await tacit(...BUY, '--password-file', 'password')
+  expect(placed.code).toBe(0)
+  expect((await tacit('cancel', idIn(placed.out), '--password-file', 'password')).code).toBe(0)
+}, 120_000)
+
+test('help of a verb names its form, an example and the exit codes, and starts nothing', async () => {
+  for (const [verb, form] of [
+    ['place', 'SYMBOL buy|sell AMOUNT @ PRICE'],
+    ['watch', '[--until ORDER]'],
+  ] as const)
+    for (const args of [
+      [verb, '--help'],
+      ['help', verb],
+    ]) {
+      const { code, out, error } = await tacit(...args)
+      expect([code, error]).toEqual([0, ''])
+      for (const part of [`usage: tacit ${verb} ${form}`, 'for example: tacit', 'exit code: 0 done'])
+        expect(out).toContain(part)
+    }
+}, 60_000)

@@ -1,0 +1,316 @@
+/** The wallet's file: encrypted, its owner's alone, whole whatever ends a save, and never undone by a second program. */
+import { afterAll, expect, test } from 'bun:test'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { InUse, lockFile } from '../../../client/wallet/file_lock'
+import { NotSeedWords, seedOfWords, wordsOfSeed } from '../../../client/wallet/seed_words'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import {
+  loadWallet,
+  NotAWallet,
+  saveWallet,
+  WalletChanged,
+  WalletLocked,
+} from '../../../client/wallet/wallet_file'
+import { NotWritten } from '../../../client/whole_file'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
+
+const folder = mkdtempSync(join(tmpdir(), 'tacit-wallet-file-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const at = (name: string): string => join(folder, name)
+const ROOT = join(import.meta.dir, '../../..')
+const SEED = new Uint8Array(32).fill(7)
+const noteOf = (number: number): WalletNote => ({
+  commitment: toHex(new Uint8Array(32).fill(number)),
+  key_index: 0,
+  mint: 'So11111111111111111111111111111111111111112',
+  amount: '1000',
+  blinding: '11'.repeat(32),
+  leaf_index: number,
+  state: 'free',
+  origin: 'deposit',
+})
+const saved = (name: string, password?: string): Wallet => {
+  const wallet = new Wallet(SEED)
+  saveWallet(at(name), wallet, password === undefined ? {} : { password })
+  return wallet
+}
+const failureOf = (call: () => unknown): unknown => {
+  try {
+    return call()
+  } catch (error) {
+    return error
+  }
+}
+/** A program that has the client's wallet functions; `argv` are its arguments. */
+const program = (code: string, ...args: string[]) =>
+  Bun.spawn(
+    [
+      process.execPath,
+      '-e',
+      `import { loadWallet, saveWallet } from ${JSON.stringify(join(ROOT, 'client/wallet/wallet_file.ts'))}
+       import { lockFile } from ${JSON.stringify(join(ROOT, 'client/wallet/file_lock.ts'))}
+       const [path] = process.argv.slice(1)
+       ${code}`,
+      ...args,
+    ],
+    { stdout: 'pipe', stderr: 'pipe' },
+  )
+
+test('an encrypted file shows neither seed nor notes, opens with its password alone, and stays encrypted', () => {
+  const wallet = saved('sealed.json', 'correct horse')
+  wallet.state.notes.push(noteOf(1))
+  saveWallet(at('sealed.json'), wallet)
+  const text = readFileSync(at('sealed.json'), 'utf8')
+  for (const secret of [toHex(SEED), noteOf(1).commitment, 'correct horse'])
+    expect(text).not.toContain(secret)
+  expect(statSync(at('sealed.json')).mode & 0o777).toBe(0o600)
+  expect(failureOf(() => loadWallet(at('sealed.json')))).toBeInstanceOf(WalletLocked)
+  expect(failureOf(() => loadWallet(at('sealed.json'), 'Correct horse'))).toBeInstanceOf(WalletLocked)
+  const again = loadWallet(at('sealed.json'), 'correct horse')!
+  expect([again.seed, again.state]).toEqual([SEED, wallet.state])
+  again.state.notes.push(noteOf(2))
+  saveWallet(at('sealed.json'), again)
+  const later = readFileSync(at('sealed.json'), 'utf8')
+  const [before, after] = [JSON.parse(text).sealed, JSON.parse(later).sealed]
+  expect([before.salt, before.nonce]).not.toEqual([after.salt, after.nonce])
+  expect(loadWallet(at('sealed.json'), 'correct horse')?.state.notes.length).toBe(2)
+})
+
+test('a damaged, cut or hostile encrypted file is refused, whatever byte is wrong', () => {
+  saved('damaged.json', 'p')
+  const text = readFileSync(at('damaged.json'), 'utf8')
+  const { sealed, version } = JSON.parse(text)
+  const flip = (hex: string) => (hex[0] === '0' ? '1' : '0') + hex.slice(1)
+  const other = {
+    ...sealed,
+    box: sealed.box.startsWith('A') ? `B${sealed.box.slice(1)}` : `A${sealed.box.slice(1)}`,
+  }
+  const short = { ...sealed, box: sealed.box.slice(0, -24) }
+  for (const wrong of [
+    other,
+    short,
+    { ...sealed, salt: flip(sealed.salt) },
+    { ...sealed, nonce: flip(sealed.nonce) },
+  ]) {
+    writeFileSync(at('damaged.json'), JSON.stringify({ version, sealed: wrong }))
+    expect(failureOf(() => loadWallet(at('damaged.json'), 'p'))).toBeInstanceOf(WalletLocked)
+  }
+  const hostile = [2 ** 40, 2 ** 21, 100_000, 1, -1, '131072', null].map((scrypt_cost) => ({
+    ...sealed,
+    scrypt_cost,
+  }))
+  for (const wrong of [undefined, {}, { ...sealed, box: '' }, { ...sealed, salt: 'zz' }, ...hostile]) {
+    writeFileSync(at('damaged.json'), JSON.stringify({ version, sealed: wrong }))
+    expect(failureOf(() => loadWallet(at('damaged.json'), 'p'))).toBeInstanceOf(NotAWallet)
+  }
+  for (let length = 0; length < text.length - 2; length += 7) {
+    writeFileSync(at('damaged.json'), text.slice(0, length))
+    expect(failureOf(() => loadWallet(at('damaged.json'), 'p'))).toBeInstanceOf(NotAWallet)
+  }
+})
+
+test('what an interrupted save left behind gives neither its mode nor its target to the next', () => {
+  writeFileSync(at('left.json.new'), 'half')
+  chmodSync(at('left.json.new'), 0o644)
+  saved('left.json')
+  expect(statSync(at('left.json')).mode & 0o777).toBe(0o600)
+  writeFileSync(at('elsewhere'), '')
+  symlinkSync(at('elsewhere'), at('linked.json.new'))
+  saved('linked.json')
+  expect(readFileSync(at('elsewhere'), 'utf8')).toBe('')
+  expect(loadWallet(at('linked.json'))?.seed).toEqual(SEED)
+})
+
+test('a file that others may read, a link and a folder are no wallet', () => {
+  saved('open.json')
+  for (const mode of [0o666, 0o640, 0o604]) {
+    chmodSync(at('open.json'), mode)
+    expect(String(failureOf(() => loadWallet(at('open.json'))))).toContain('chmod 600')
+  }
+  chmodSync(at('open.json'), 0o600)
+  expect(loadWallet(at('open.json'))).toBeDefined()
+  symlinkSync(at('open.json'), at('link.json'))
+  for (const path of [at('link.json'), folder])
+    expect(failureOf(() => loadWallet(path))).toBeInstanceOf(NotAWallet)
+})
+
+test('a save never undoes what another program saved', async () => {
+  saved('shared.json')
+  const bot = loadWallet(at('shared.json'))!
+  const command = program(
+    `const wallet = loadWallet(path); wallet.counters(0).deposits++; saveWallet(path, wallet)`,
+    at('shared.json'),
+  )
+  expect(await command.exited).toBe(0)
+  bot.counters(0).commands++
+  expect(failureOf(() => saveWallet(at('shared.json'), bot))).toBeInstanceOf(WalletChanged)
+  expect(failureOf(() => saveWallet(at('shared.json'), new Wallet(SEED)))).toBeInstanceOf(WalletChanged)
+  expect(loadWallet(at('shared.json'))!.state.keys).toEqual([{ commands: 0, deposits: 1, cancels: 0 }])
+  saveWallet(at('shared.json'), bot, { replace: true })
+  expect(loadWallet(at('shared.json'))!.counters(0).commands).toBe(1)
+})
+
+test('a locked file takes no save of another process, and a holder that is killed leaves no lock', async () => {
+  saved('held.json')
+  const holder = program(`lockFile(path); console.log('held'); setInterval(() => {}, 1_000)`, at('held.json'))
+  await holder.stdout.getReader().read()
+  const mine = loadWallet(at('held.json'))!
+  expect(failureOf(() => saveWallet(at('held.json'), mine))).toBeInstanceOf(InUse)
+  expect(failureOf(() => lockFile(at('held.json')))).toBeInstanceOf(InUse)
+  holder.kill('SIGKILL')
+  await holder.exited
+  saveWallet(at('held.json'), mine)
+  const release = lockFile(at('held.json'))
+  expect(failureOf(() => lockFile(at('held.json')))).toBeInstanceOf(InUse)
+  saveWallet(at('held.json'), mine)
+  release()
+  lockFile(at('held.json'))()
+})
+
+test('of many programs that start at once on the lock of a dead one, one holds it at a time', async () => {
+  saved('raced.json')
+  const dead = program(`lockFile(path); process.kill(process.pid, 'SIGKILL')`, at('raced.json'))
+  await dead.exited
+  const racers = Array.from({ length: 4 }, () =>
+    program(
+      `const go = new Promise((resolve) => process.once('SIGUSR2', resolve))
+       process.stdout.write('ready ')
+       await go
+       try { lockFile(path); console.log('won') } catch (error) { console.log(error.name) }
+       Bun.gc(true)
+       setInterval(() => {}, 1_000)`,
+      at('raced.json'),
+    ),
+  )
+  const readers = racers.map((racer) => racer.stdout.getReader())
+  await Promise.all(readers.map((reader) => reader.read()))
+  for (const racer of racers) racer.kill('SIGUSR2')
+  const said = await Promise.all(readers.map(async (reader) => String(await reader.read().then(text))))
+  expect(said.toSorted()).toEqual(['InUse', 'InUse', 'InUse', 'won'])
+  for (const racer of racers) racer.kill('SIGKILL')
+})
+const text = ({ value }: { value?: Uint8Array | undefined }): string => new TextDecoder().decode(value).trim()
+
+test('a program that is killed while it saves leaves a wallet that loads, with all that was reported saved', async () => {
+  for (const password of ['', 'p']) {
+    const path = at(`killed${password}.json`)
+    const wallet = new Wallet(SEED)
+    for (let number = 0; number < 250; number++) wallet.state.notes.push(noteOf(number))
+    saveWallet(path, wallet, password === '' ? {} : { password })
+    for (let round = 0; round < (password === '' ? 8 : 3); round++) {
+      const saver = program(
+        `const wallet = loadWallet(path, process.argv[2])
+         for (;;) { wallet.counters(0).commands++; saveWallet(path, wallet); process.stdout.write(wallet.counters(0).commands + '\\n') }`,
+        path,
+        password,
+      )
+      const reader = saver.stdout.getReader()
+      let text = new TextDecoder().decode((await reader.read()).value)
+      await Bun.sleep(round * 3)
+      saver.kill('SIGKILL')
+      for (let part = await reader.read(); !part.done; part = await reader.read())
+        text += new TextDecoder().decode(part.value)
+      const reported = Number(/(\d+)\n[^\n]*$/.exec(text)?.[1])
+      const left = loadWallet(path, password)!
+      expect(left.state.notes.length).toBe(250)
+      expect(left.counters(0).commands).toBeGreaterThanOrEqual(reported)
+    }
+  }
+}, 60_000)
+
+const mountable = isMountable()
+if (!mountable) console.log('skipped: this user may not mount a small volume')
+
+test.skipIf(!mountable)('a full disk refuses the save and keeps the file before it', async () => {
+  await withSmallVolume('400k', async (dir) => {
+    const path = join(dir, 'wallet.json')
+    const wallet = new Wallet(SEED)
+    saveWallet(path, wallet)
+    const giveBack = fillUp(dir)
+    for (let number = 0; number < 200; number++) wallet.state.notes.push(noteOf(number))
+    expect(failureOf(() => saveWallet(path, wallet))).toBeInstanceOf(NotWritten)
+    expect(loadWallet(path)?.state.notes).toEqual([])
+    giveBack()
+    saveWallet(path, wallet)
+    expect(loadWallet(path)?.state.notes.length).toBe(200)
+  })
+})
+
+test('a seed is 24 words and back', () => {
+  // Of the published vectors of BIP-39.
+  const seed = fromHex('68a79eaca2324873eacc50cb9c6eca8cc68ea5d936f98787c60c7ebc74e6ce7c', 32)!
+  const words =
+    'hamster diagram private dutch cause delay private meat slide toddler razor book happy fancy gospel tennis maple dilemma loan word shrug inflict delay length'
+  expect(wordsOfSeed(seed)).toBe(words)
+  expect(seedOfWords(`  ${words.toUpperCase().replaceAll(' ', '\n')} `)).toEqual(seed)
+  const swapped = words.replace('hamster diagram', 'diagram hamster')
+  const twelve = 'legal winner thank year wave sausage worth useful legal winner thank yellow'
+  for (const wrong of ['', swapped, words.replace('maple', 'mapel'), twelve]) {
+    const failure = failureOf(() => seedOfWords(wrong))
+    expect(failure).toBeInstanceOf(NotSeedWords)
+    expect(String(failure)).not.toContain('hamster')
+  }
+})
+
+/** Runs a command of the wallet in the folder. */
+function wallet(...args: string[]) {
+  const command = [process.execPath, join(ROOT, 'client/cli/wallet.ts'), ...args]
+  const { exitCode, stdout, stderr } = Bun.spawnSync(command, { cwd: folder })
+  return { code: exitCode, out: stdout.toString(), error: stderr.toString() }
+}
+const keyIn = (out: string) => /trading key {2}(\S+)/.exec(out)?.[1]
+
+test('a wallet is made from words, encrypted, backed up and restored by command', () => {
+  for (const [name, content] of Object.entries({ password: 'p\n', other: 'q\n', empty: '\nx' }))
+    writeFileSync(at(name), content, { mode: 0o600 })
+  const created = wallet('create', '--seed-file', 'a.seed', '--wallet', 'a.json')
+  expect(created).toMatchObject({ code: 0, error: '' })
+  const words = wallet('words', '--seed-file', 'a.seed').out.replace(/\d/g, '')
+  writeFileSync(at('words'), words, { mode: 0o600 })
+  const lock = ['--password-file', 'password']
+  const made = wallet(
+    'create',
+    '--seed-file',
+    'b.seed',
+    '--words-file',
+    'words',
+    '--wallet',
+    'b.json',
+    ...lock,
+  )
+  expect(keyIn(made.out)).toBe(keyIn(created.out))
+  expect(readFileSync(at('b.seed'), 'utf8')).toBe(readFileSync(at('a.seed'), 'utf8'))
+
+  expect(wallet('notes', '--wallet', 'b.json')).toMatchObject({
+    code: 64,
+    error: 'b.json is encrypted: give its password\n',
+  })
+  expect(wallet('notes', '--wallet', 'b.json', '--password-file', 'other').error).toContain('does not open')
+  expect(wallet('notes', '--wallet', 'b.json', '--password-file', 'empty').error).toContain('empty line')
+  expect(wallet('notes', '--wallet', 'b.json', ...lock)).toMatchObject({ code: 0, out: 'no notes\n' })
+
+  expect(wallet('encrypt', '--wallet', 'a.json', ...lock).code).toBe(0)
+  expect(readFileSync(at('a.json'), 'utf8')).not.toContain(readFileSync(at('a.seed'), 'utf8').trim())
+  expect(wallet('backup', '--wallet', 'a.json', '--out', 'a.backup', ...lock).code).toBe(0)
+  expect(wallet('backup', '--wallet', 'a.json', '--out', 'a.backup', ...lock)).toMatchObject({ code: 64 })
+  expect(wallet('restore', '--backup', 'a.backup', '--wallet', 'a.json', ...lock)).toMatchObject({ code: 64 })
+  expect(wallet('restore', '--backup', 'a.backup', '--wallet', 'c.json')).toMatchObject({ code: 64 })
+  expect(wallet('restore', '--backup', 'a.backup', '--wallet', 'c.json', ...lock).code).toBe(0)
+  expect(loadWallet(at('c.json'), 'p')?.seed).toEqual(loadWallet(at('a.json'), 'p')!.seed)
+
+  const held = lockFile(at('c.json'))
+  expect(wallet('backup', '--wallet', 'c.json', '--out', 'd.backup', ...lock)).toMatchObject({
+    code: 64,
+    error: 'another program uses c.json: wait for it to end\n',
+  })
+  held()
+  writeFileSync(at('twelve'), 'legal winner thank year', { mode: 0o600 })
+  const wrong = wallet('create', '--seed-file', 'e.seed', '--words-file', 'twelve')
+  expect(wrong).toMatchObject({ code: 64, out: '' })
+  expect(wrong.error).toContain('not the 24 words')
+  chmodSync(at('words'), 0o644)
+  expect(wallet('create', '--seed-file', 'e.seed', '--words-file', 'words').error).toContain('chmod 600')
+})
