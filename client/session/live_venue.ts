@@ -4,7 +4,20 @@ import { MustStop } from '../api/must_stop'
 import type { Transport } from '../api/venue_client'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
+import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { identityOf, type VenueIdentity, verifyReceipt } from '../verify/verify_receipt'
+
+/**
+ * A policy file's text, or what `parsePolicy` made. A function is asked before each verification: a policy that names the
+ * node of a laptop's chain is another after a restart.
+ */
+export type PolicySource = VerificationPolicy | string | (() => VerificationPolicy | string)
+
+/** @throws Refused for a text that is no policy */
+export function policyOf(source: PolicySource): VerificationPolicy {
+  const current = typeof source === 'function' ? source() : source
+  return typeof current === 'string' ? parsePolicy(current) : current
+}
 
 export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation'>
 

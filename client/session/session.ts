@@ -24,7 +24,6 @@ import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venu
 import { connect } from '../connect'
 import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
 import type { ConnectOptions } from '../verified_venue'
-import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { absorbEvent } from '../wallet/absorb'
 import { alignCounters } from '../wallet/absorb_recovered'
 import { commandBytes, type SentCommand } from '../wallet/command_bytes'
@@ -41,7 +40,7 @@ import {
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
-import { LiveVenue, type SessionVenue } from './live_venue'
+import { LiveVenue, type PolicySource, policyOf, type SessionVenue } from './live_venue'
 import { drop, mergeable, total } from './notes'
 import { findAccepted, type Outcome, settleRequest } from './settle'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
@@ -49,11 +48,8 @@ import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } 
 export type SessionOptions = {
   /** HTTPS origin of the venue. */
   url: string
-  /**
-   * What is accepted as this venue; a file's text, or what `parsePolicy` made. A function is asked before each verification:
-   * a policy that names the node of a laptop's chain is another after a restart.
-   */
-  policy: VerificationPolicy | string | (() => VerificationPolicy | string)
+  /** What is accepted as this venue. */
+  policy: PolicySource
   /** As `tacit account request` wrote it. */
   login: Login
   /** Path of the wallet's file, which no other session may have open, or a wallet with another place to keep it. */
@@ -153,7 +149,7 @@ export class Session {
     const own_id = accountIdOf(publicKeyOf(deriveAccountKey(wallet.seed)))
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
     const verify =
-      options.open_venue ?? (async () => connect(options.url, policyOf(options), options.connect))
+      options.open_venue ?? (async () => connect(options.url, policyOf(options.policy), options.connect))
     const venue = await LiveVenue.open(verify)
     const session = new Session(wallet, store, venue, options)
     await session.takeOver()
@@ -494,12 +490,6 @@ export class Session {
   private wake(): void {
     for (const look of [...this.waiters]) look()
   }
-}
-
-/** @throws Refused for a text that is no policy */
-function policyOf({ policy }: SessionOptions): VerificationPolicy {
-  const current = typeof policy === 'function' ? policy() : policy
-  return typeof current === 'string' ? parsePolicy(current) : current
 }
 
 const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
