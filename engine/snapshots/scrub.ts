@@ -22,8 +22,6 @@ export class Scrub {
       this.damaged = data
       this.wait()
     }
-    // A folder that cannot be listed at present.
-    this.worker.onerror = () => this.wait()
     this.wait()
   }
 

@@ -54,7 +54,13 @@ let last = ''
 
 /** Verifies the file behind the last one; after the newest comes the oldest. */
 function next(where: Scrubbed): string[] {
-  const all = checks(where)
+  let all: Check[]
+  try {
+    all = checks(where)
+  } catch {
+    // A folder that cannot be listed at present. An error would end this thread, and with it every later look.
+    return [...damaged]
+  }
   for (const name of damaged) if (!all.some((one) => one.name === name)) damaged.delete(name)
   const check = all.find(({ name }) => name > last) ?? all[0]
   if (check === undefined) return []

@@ -66,6 +66,7 @@ let collateral: Collateral
 /** How far the clock that ages the metrics is ahead. */
 let metrics_later_ms = 0
 const meters = openMeters()
+const { scrub_every_ms } = LIMITS
 
 async function renew(): Promise<void> {
   const enclave = {
@@ -93,6 +94,8 @@ beforeAll(async () => {
       return promise
     }).catch(failed)
   })
+  // One file after another: with the stores' files a round takes minutes otherwise.
+  Object.assign(LIMITS, { scrub_every_ms: 500 })
   await site.openChain({}, 8, EXIT_DELAY_S)
   for (let count = 0; count < 3; count++) providers.push(new LyingEndpoint(site.chain.url))
   site.rpc_urls = providers.map(({ url }) => url)
@@ -135,6 +138,7 @@ beforeAll(async () => {
 }, 120_000)
 
 afterAll(async () => {
+  Object.assign(LIMITS, { scrub_every_ms })
   await prometheus?.remove()
   kept?.stop()
   await machine?.close()

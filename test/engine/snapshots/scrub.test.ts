@@ -1,6 +1,6 @@
 /** Damage in old segments and snapshots is reported while the venue runs, before a start needs the files. */
 import { expect, test } from 'bun:test'
-import { copyFileSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { LIMITS } from '../../../engine/limits'
@@ -41,6 +41,20 @@ async function scrubbed(body: (scrub: Scrub, dirs: { journal: string; snapshots:
     }
   })
 }
+
+test('a folder that cannot be listed for a while ends no later look', async () => {
+  await scrubbed(async (scrub, { journal, snapshots }) => {
+    const away = `${snapshots}.away`
+    renameSync(snapshots, away)
+    writeFileSync(snapshots, '')
+    await Bun.sleep(200)
+    rmSync(snapshots)
+    renameSync(away, snapshots)
+    const [first] = segmentFiles(journal)
+    flip(first!, 5_000)
+    await until(() => scrub.damaged.length === 1)
+  })
+})
 
 test('a changed byte of any old segment or snapshot is named, until the file is put back or deleted', async () => {
   await scrubbed(async (scrub, { journal, snapshots }) => {

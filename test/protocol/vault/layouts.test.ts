@@ -225,6 +225,7 @@ test('every event of the vectors decodes, and a byte more or less makes it forei
     ['pay_escape', 'escape_paid'],
     ['announce', 'announced'],
     ['register_platform', 'platform_registered'],
+    ['open_attested_epoch', 'epoch_attested'],
   ])
   const settled = decodeEvent(ofHex(events.settle))
   const queued = settled?.kind === 'settled' ? settled.payouts : []
