@@ -53,7 +53,7 @@ function laptop(data: string): Config {
   return existsSync(login) ? { ...own, login } : own
 }
 
-export const INIT_USAGE = `       tacit init [--url URL] [--policy FILE] [--collateral FILE] [--login FILE] [--wallet FILE] [--password-file FILE] …
+export const INIT_USAGE = `       tacit init [--url URL] [--policy FILE] [--collateral FILE] [--login FILE] [--wallet FILE] [--password-file FILE] ...
          writes what every later command in this folder would otherwise be told, into ${CONFIG_FILE}`
 
 /** Runs `tacit init`. @throws UsageFault, NotWritten */
