@@ -17,6 +17,8 @@ export async function buildPage(name: PageName, defaults?: PageDefaults): Promis
     entrypoints: [join(import.meta.dir, `${name}_page.ts`)],
     target: 'browser',
     format: 'iife',
+    // Of the transport of Node, which no page opens.
+    external: ['undici'],
     minify: true,
     throw: true,
   })
