@@ -36,7 +36,7 @@ beforeAll(async () => {
   verified = await tacit.connect(facts.url, tacit.parsePolicy(JSON.stringify(policy)))
   client = new tacit.VenueClient(verified, credentials)
   tacit.saveWallet(wallet_path, await fundedWallet(facts, [500_000_000n, 500_000_000n]))
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await collateral_service.stop(true)
   await venue.remove()

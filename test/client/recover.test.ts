@@ -78,7 +78,7 @@ test('20,000 orders that did not fill hide nothing', () => {
   const wallet = recoverWallet(history.seed, history.read(), 0)
   expect(wallet.state.notes.map(({ commitment }) => commitment)).toEqual(named([note, ...fill]))
   expect(wallet.counters(0).commands).toBe(20_001)
-}, 60_000)
+}, 180_000)
 
 test('a command whose note is not found says so', () => {
   const history = new ToldHistory()

@@ -83,7 +83,7 @@ test('one that a single node of two calls final has not landed', async () => {
   expect(await sent).toMatch(/^nodes disagree on \w+: .+ shows it, .+ not\. Ask another node/)
   clearInterval(passes)
   site.chain.faults.drop = () => false
-}, 60_000)
+}, 180_000)
 
 test('one that a single node of three calls failed has landed', async () => {
   const chain = await access(`${node.url},${site.chain.url},${site.chain.url}`)

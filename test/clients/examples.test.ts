@@ -27,7 +27,7 @@ function freePort(): number {
 const venue = new VenueProcess({ TACIT_LISTEN: `127.0.0.1:${freePort()}` })
 beforeAll(async () => {
   if (python !== '') await venue.start()
-}, 60_000)
+}, 180_000)
 afterAll(() => venue.remove())
 
 type Shown = { fills: number; base: string; quote: string; fees: string; balances: Record<string, string> }

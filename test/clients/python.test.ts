@@ -20,7 +20,7 @@ const python = 'python' in installed ? installed.python : ''
 const venue = new VenueProcess()
 beforeAll(async () => {
   if (python !== '') await venue.start()
-}, 60_000)
+}, 180_000)
 afterAll(() => venue.remove())
 
 const test_file = (name: string) => join(PYTHON_CLIENT, 'tests', name)

@@ -134,7 +134,7 @@ test('the only one invents an exit with its owner’s nullifier: no one is paid,
   expect(world.balance(thief)).toBe(1n)
   expect((await site.port.readConfig()).spent_root).toEqual(site.hash.spent().root)
   expect(site.fatal).toEqual([])
-}, 60_000)
+}, 180_000)
 
 test('the only one invents an exit with the nullifier of a note that trades: one start, and the fill is final', async () => {
   await open(1)
@@ -152,7 +152,7 @@ test('the only one invents an exit with the nullifier of a note that trades: one
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect((await site.port.readConfig()).spent_root).toEqual(site.hash.spent().root)
   expect(site.fatal).toEqual([])
-}, 60_000)
+}, 180_000)
 
 test('the only one invents 40 exits: with the truth one start leaves all of them', async () => {
   await open(1)
@@ -168,7 +168,7 @@ test('the only one invents 40 exits: with the truth one start leaves all of them
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
   expect((await site.venue.transparency()).exits).toEqual([])
   expect(site.fatal).toEqual([])
-}, 60_000)
+}, 180_000)
 
 test.each([1, 2, 3])(
   'of %d, one invents an exit of a note: its order lives',

@@ -65,7 +65,7 @@ test('withdrawals to closed, frozen, wrong-mint and vault accounts are refunded 
   expect(world.balance(payee)).toBe(1n + 3_000_000n * BigInt(paid.length))
   expect(site.venue.status()).toMatchObject({ ready: true, matching: 'running', settlement: 'wired' })
   for (const { balance, liabilities } of await site.port.readMints()) expect(balance).toBe(liabilities)
-}, 60_000)
+}, 180_000)
 
 test('an exit that its destination cannot receive ends served, as a note of the owner', async () => {
   const deposit = await world.deposited(world.alice, USDC, 6_000_000n)

@@ -15,7 +15,7 @@ import { readEvents } from './kit/read_account'
 import { VenueProcess } from './kit/venue_process'
 
 // A start takes seconds on a busy machine.
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 describe('a damaged journal', () => {
   const venue = new VenueProcess()
@@ -29,7 +29,7 @@ describe('a damaged journal', () => {
     placed = (await restOrder(trader)).result
     events = await readEvents(trader.client)
     await venue.kill()
-  }, 60_000)
+  }, 180_000)
   afterAll(async () => {
     trader?.close()
     await venue.remove()

@@ -19,7 +19,7 @@ import { openTrader, SOL, USDC } from './kit/open_trader'
 import { readEvents } from './kit/read_account'
 import { VenueProcess } from './kit/venue_process'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 const ROUNDS = Number(process.env['TACIT_FORK_ROUNDS'] ?? 1)
 const SLOT_MS = 20

@@ -16,7 +16,7 @@ const CONNECTIONS = Math.min(2_000, AT_ONCE * Math.floor((DESCRIPTORS - 200) / A
 const GROWTH_BYTES_MAX = 256 * 1024 * 1024
 
 const venue = new VenueProcess()
-beforeAll(async () => void (await venue.start()), 60_000)
+beforeAll(async () => void (await venue.start()), 180_000)
 afterAll(() => venue.remove())
 
 const POST = 'POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'

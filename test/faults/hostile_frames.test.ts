@@ -55,7 +55,7 @@ describe('hostile frames and operator calls', () => {
     await venue.start()
     client = (await openAccount(venue, 'mallory')).client
     target = await operatorTarget(venue)
-  }, 60_000)
+  }, 180_000)
   afterAll(() => venue.remove())
 
   test.each(['/ws/trading', '/ws/orders', '/ws/fills'])(

@@ -34,7 +34,7 @@ describe('hostile input', () => {
     token = await client.token()
     pid = venue.pid
     resident = await residentBytes(venue)
-  }, 60_000)
+  }, 180_000)
   afterAll(() => venue.remove())
 
   type Attempt = { what: string; path: string; init: RequestInit; codes?: readonly RefusalCode[] }

@@ -17,17 +17,17 @@ import { readEvents } from './kit/read_account'
 import { windDown } from './kit/wind_down'
 
 // A start takes seconds on a busy machine.
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 3)
-const ROUND_MS_MAX = 30_000
+const ROUND_MS_MAX = 90_000
 const seed = Number(process.env['TACIT_CRASH_SEED'] ?? randomInt(2 ** 31))
 
 describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () => {
   let site: CrashSite
   beforeAll(async () => {
     site = await openCrashSite(seed)
-  }, 60_000)
+  }, 180_000)
   afterAll(async () => {
     for (const trader of site?.traders ?? []) trader.close()
     await site?.venue.remove()
@@ -63,7 +63,7 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
       const name = ({ data }: { data: unknown }) => `${(data as Fill).order_id} ${(data as Fill).fill_index}`
       expect(final.map(name).sort()).toEqual(fills.map(name).sort())
     }
-  }, 60_000)
+  }, 180_000)
 
   test('notes conserve: what was deposited is in the notes and the fees, and in the vault on chain', async () => {
     const { mints } = await site.traders[0]!.client.transparency()

@@ -84,7 +84,7 @@ describe('nothing leaks', () => {
     await fundTrader(trader, venue.facts.program_id, new Map([[SOL, DEPOSITED.get(SOL)!]]), 4)
     keepSecret('note', trader.wallet.state.notes)
     needles.set('amount', String(AMOUNT)).set('price', String(PRICE)).set('withdrawn', String(WITHDRAWN))
-  }, 60_000)
+  }, 180_000)
   afterAll(async () => {
     trader?.close()
     await venue.remove()

@@ -13,7 +13,7 @@ import { VenueProcess } from './kit/venue_process'
 import { venueTransport } from './kit/venue_transport'
 
 // A start takes seconds on a busy machine.
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 describe('starts and stops', () => {
   const venue = new VenueProcess()
@@ -26,7 +26,7 @@ describe('starts and stops', () => {
     trader = await openTrader(venue, 'ada', { keys: 1, notes: 2, mints: [SOL] })
     const { order_id } = (await restOrder(trader)).result
     resting = await trader.client.order(order_id)
-  }, 60_000)
+  }, 180_000)
   afterAll(async () => {
     trader?.close()
     await venue.remove()

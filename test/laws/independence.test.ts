@@ -321,4 +321,4 @@ test(COMPARED, async () => {
   const filled = ({ open }: typeof first) => open.engine.state.settlement.unlanded
   expect([filled(first), filled(second)]).toEqual([expect.any(Number), 0])
   expect(filled(first)).toBeGreaterThan(0)
-}, 60_000)
+}, 180_000)

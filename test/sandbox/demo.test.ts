@@ -28,4 +28,4 @@ test('a demo that is ended ends its venue, and leaves the folder to the next one
     () => 'gone',
   )
   expect(after).toBe('gone')
-}, 60_000)
+}, 180_000)

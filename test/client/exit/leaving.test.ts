@@ -35,7 +35,7 @@ beforeAll(async () => {
   await site.fund(stranger.payer.address, USDC, '1')
   const notes = await site.deposit(wallet, 1_000n, 2_000n, 3_000n, 4_000n)
   ;[paid, traded, unserved, claimed] = notes as [WalletNote, WalletNote, WalletNote, WalletNote]
-}, 60_000)
+}, 180_000)
 afterAll(() => site.close())
 
 const commands = (() => {

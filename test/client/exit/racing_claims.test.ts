@@ -48,7 +48,7 @@ beforeAll(async () => {
   site.chain.advance(2)
   await freezeVault(chain, program_id, nullifierOfNote(notes[0]!))
   site.chain.advance(10)
-}, 60_000)
+}, 180_000)
 afterAll(() => site.close())
 
 function start(name: string, command: string, rpc: string, ...args: string[]) {
@@ -85,7 +85,7 @@ test('a command that is killed before it knows of its claim goes on from it', as
   expect(await said(claim('one', note))).toMatchObject({ code: 0, error: '' })
   expect(await claimOf(note)).toEqual(landed)
   await node.stop()
-}, 60_000)
+}, 180_000)
 
 test('of two at once one claims, redirects, cancels and collects; the other is refused by name', async () => {
   const [, note] = notes as [WalletNote, WalletNote]
@@ -134,7 +134,7 @@ test('of two at once one claims, redirects, cancels and collects; the other is r
   const late = await said(redirect('one', note))
   expect([late.code, late.error]).toEqual([64, expect.stringContaining('the note has no open claim')])
   expect((await said(claim('two', note))).out).toContain('claim paid: 2000 of 2000')
-}, 60_000)
+}, 180_000)
 
 test('a node that shows a claim paid or hides it, or shows one that is not there, keeps no note from its owner', async () => {
   const [open, , never] = notes as [WalletNote, WalletNote, WalletNote]
@@ -171,4 +171,4 @@ test('a node that shows a claim paid or hides it, or shows one that is not there
   expect(late).toMatchObject({ code: 0, error: '' })
   expect((await claimOf(never))!.state).toBe('paid')
   await Promise.all([pays.stop(), invents.stop(), hides.stop()])
-}, 60_000)
+}, 180_000)

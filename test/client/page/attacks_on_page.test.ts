@@ -7,7 +7,7 @@ import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue
 import { HAVE_CHROMIUM } from './chromium'
 import { type OpenedPage, type Outcome, openVerifyPage } from './page_form'
 
-const START_MS = 60_000
+const START_MS = 120_000
 
 describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   let opened: OpenedPage

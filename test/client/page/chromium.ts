@@ -19,7 +19,7 @@ const FLAGS = [
   '--ignore-certificate-errors',
   '--remote-debugging-port=0',
 ]
-const START_MS_MAX = 30_000
+const START_MS_MAX = 100_000
 const POLL_MS = 20
 
 export type Chromium = {

@@ -6,7 +6,7 @@ import { VenueProcess } from '../../faults/kit/venue_process'
 import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
-const START_MS = 60_000
+const START_MS = 120_000
 const SHOWN_MS = 20_000
 const KIB = 1024
 const venue = new VenueProcess()

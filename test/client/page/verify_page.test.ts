@@ -15,7 +15,7 @@ import { HAVE_CHROMIUM, type Page } from './chromium'
 import { type OpenedPage, openVerifyPage } from './page_form'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
-const START_MS = 60_000
+const START_MS = 120_000
 const OWN_BYTES_MAX = 60_000
 test('the page is one file that names its own script and style and lets no other run', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tacit-page-'))

@@ -49,7 +49,7 @@ beforeAll(async () => {
   saveWallet(path, wallet)
   faults = new FaultyTransport(venueTransport(venue))
   session = await open()
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   session?.close()
   await venue.remove()

@@ -44,7 +44,7 @@ beforeAll(async () => {
   const given = { url: venue.facts.url, policy: '', login: credentials, account_id: credentials.account_id }
   options = { ...given, wallet: path, patience_ms: 3_000, open_venue: openVenue, policy: {} as never }
   session = await Session.open(options)
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   session?.close()
   await venue.remove()
@@ -276,4 +276,4 @@ test('a venue that was killed is verified anew, and the session goes on in its n
   expect(placed.receipt?.epoch).toBe(epoch + 1)
   await session.cancel(placed.id)
   await untilFree()
-}, 60_000)
+}, 180_000)

@@ -49,7 +49,7 @@ beforeAll(async () => {
   const chain = await openChainAccess(venue.facts.rpc_url, seed)
   const amounts = new Map([[USDC, 500_000_000n]])
   await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, amounts, 3)
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   stream?.close()
   await venue.remove()

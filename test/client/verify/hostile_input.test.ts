@@ -86,7 +86,7 @@ test('a deep member of a bundle is rejected or ignored, and never part of the ev
       else expect([at, ['rejected', 'verified'].includes(outcome)]).toEqual([at, true])
       if (outcome === 'verified') expect([at, ignored || at === 'missing']).toEqual([at, true])
     }
-}, 60_000)
+}, 180_000)
 
 test('a deep document in a text of the evidence fails its check', async () => {
   const texts: ((text: string) => unknown)[] = [
@@ -122,7 +122,7 @@ test('a deep policy is rejected', async () => {
     for (const { at, value } of changed(venue.policy, MARK))
       expect([at, await outcomeOf(() => parsePolicy(deepened(value, deep)))]).toEqual([at, 'rejected'])
   }
-}, 60_000)
+}, 180_000)
 
 test('a deep answer of a node or an authority is none', async () => {
   const { chain, location } = venue.policy
@@ -218,7 +218,7 @@ test('tacit verify ends with a code and a reason for deep documents, and keeps t
     const { code, error } = await verify(...args(write('deep.json', content)))
     expect([code, error.startsWith(reason)]).toEqual([64, true])
   }
-}, 60_000)
+}, 180_000)
 
 const cyclic: Record<string, unknown> = {}
 cyclic['self'] = cyclic
@@ -272,7 +272,7 @@ test('a value of any type is rejected by each public function of the verifier', 
         ])
     }
   }
-}, 60_000)
+}, 180_000)
 
 test('a hostile member of a bundle is rejected or judged', async () => {
   for (const hostile of HOSTILE)
@@ -281,7 +281,7 @@ test('a hostile member of a bundle is rejected or judged', async () => {
       const outcome = await outcomeOf(() => judgeEvidence(bundle, venue.policy, 'recorded'))
       expect([name, ['rejected', 'failed', 'incomplete', 'verified'].includes(outcome)]).toEqual([name, true])
     }
-}, 60_000)
+}, 180_000)
 
 type Path = string[]
 function* paths(value: unknown, at: Path = []): Generator<Path> {

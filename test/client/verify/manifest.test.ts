@@ -227,6 +227,6 @@ test('a file of 1 MB is parsed in linear time', () => {
       expect(error).toBeInstanceOf(UnjudgedYaml)
     }
     // Quadratic parsing of such a text took over a minute.
-    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(performance.now() - started).toBeLessThan(10_000)
   }
 })

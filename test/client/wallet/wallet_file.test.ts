@@ -219,7 +219,7 @@ test('a program that is killed while it saves leaves a wallet that loads, with a
       expect(left.counters(0).commands).toBeGreaterThanOrEqual(reported)
     }
   }
-}, 60_000)
+}, 180_000)
 
 const mountable = isMountable()
 if (!mountable) console.log('skipped: this user may not mount a small volume')

@@ -41,7 +41,7 @@ beforeAll(async () => {
   const expiry_slot = site.venue.time().slot + 9_000
   const terms = { amount: '1000000', price_limit: '91230000', expiry_slot }
   order_id = (await site.venue.place('carol', carol.place(money, terms))).order_id
-}, 60_000)
+}, 180_000)
 afterAll(() => site.remove())
 
 test('credentials of its own making for the trader’s account are refused', async () => {
@@ -210,7 +210,7 @@ test('a login under way while its credential is revoked gets no token that lives
   }
   expect(tokens.length).toBeGreaterThan(0)
   expect(new Set(codes)).toEqual(new Set(['credentials_invalid']))
-}, 60_000)
+}, 180_000)
 
 test('a flood of its records makes a login leave the list, and stays in its place; the event stays where it is', async () => {
   const { venue } = site
@@ -241,4 +241,4 @@ test('a restart keeps every revocation, and no token; without its read models th
   const first = testCredential('revoker', venueId()).request
   expect((await post(first)).code).toBe('credential_version')
   expect((await site.venue.login(kept.login)).account_id).toBe(accountId('revoker'))
-}, 60_000)
+}, 180_000)

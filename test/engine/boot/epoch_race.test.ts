@@ -140,4 +140,4 @@ test('a position that lands while the epoch is sent shows that the journal is no
   open.push(venue)
   expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(venue.status().reasons.join()).toContain('rolled_back')
-}, 60_000)
+}, 180_000)

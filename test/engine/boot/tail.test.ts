@@ -18,7 +18,7 @@ import { Ledger } from '../../kit/venue/memory_chain'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 let site: TestSite
 let first: TestVenue

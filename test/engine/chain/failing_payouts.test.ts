@@ -81,7 +81,7 @@ test('it is named and the venue stays ready, others are paid, batches land, and 
   await untilStatus(withdrawal_id, 'paid')
   expect(world.balance(destination)).toBe(AMOUNT + 1n)
   await expectAtRest()
-}, 60_000)
+}, 180_000)
 
 test('seven days after it was queued it comes back as a note, not before, and the note pays out', async () => {
   const { destination, withdrawal_id, heal } = await failing(
@@ -106,4 +106,4 @@ test('seven days after it was queued it comes back as a note, not before, and th
   await untilStatus(await withdraw({ commitment: refund_commitment! } as Deposit, 3_000_000n, payee), 'paid')
   expect(world.balance(payee)).toBe(3_000_001n)
   await expectAtRest()
-}, 60_000)
+}, 180_000)

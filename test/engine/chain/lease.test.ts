@@ -4,7 +4,7 @@ import { advancedHead } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { VaultWorld } from '../../kit/chain/vault_world'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 let world: VaultWorld
 let endpoints: LyingEndpoint[]

@@ -68,7 +68,7 @@ test('a batch that does not land', async () => {
   await expectOverdue('settle', 'batch_delayed')
   await expectHealed()
   await world.until('alice', ({ kind }) => kind === 'fill.finalized')
-}, 60_000)
+}, 180_000)
 
 test('an outage that the admin declares is shown to everybody', async () => {
   expect((await site.venue.transparency()).outages).toEqual([])
@@ -79,7 +79,7 @@ test('an outage that the admin declares is shown to everybody', async () => {
   expect(outage).toEqual({ outage_at_s: expect.any(Number), outage_extra_s: 77 })
   site.later_ms += LIMITS.chain_reading_fresh_ms + 1
   expect((await site.venue.transparency()).outages).toEqual([outage!])
-}, 60_000)
+}, 180_000)
 
 test('a payout that is not closed', async () => {
   const deposit = await world.deposited(world.alice, USDC, 5_000_000n)
@@ -89,7 +89,7 @@ test('a payout that is not closed', async () => {
   await expectOverdue('pay', 'payout_overdue')
   await expectHealed()
   await world.untilBalance(destination, 4_000_001n)
-}, 60_000)
+}, 180_000)
 
 test('an exit request that is not served, and so is late with its batch', async () => {
   const deposit = await world.deposited(world.alice, USDC, 6_000_000n)
@@ -99,7 +99,7 @@ test('an exit request that is not served, and so is late with its batch', async 
   await expectOverdue('settle', 'batch_delayed', 'exit_overdue')
   await expectHealed()
   await world.untilBalance(destination, 6_000_001n)
-}, 60_000)
+}, 180_000)
 
 test('a record that no position on chain covers', async () => {
   // A timer of three fifths of the bound begins an anchor.
@@ -117,7 +117,7 @@ test('a record that no position on chain covers', async () => {
   expect(status()).toMatchObject({ ready: false, matching: 'running' })
   await expectHealed()
   await site.venue.cancel('alice', order_id, world.alice.cancel(order_id))
-}, 60_000)
+}, 180_000)
 
 test('a fee payer that runs low is named; while it is empty nothing settles but cancels go on, and a refill heals it', async () => {
   const payer = encodeBase58(publicKeyOf(site.fee_seed))
@@ -158,4 +158,4 @@ test('a fee payer that runs low is named; while it is empty nothing settles but 
   fund(1_000_000_000n)
   await expectHealed()
   await world.untilBalance(destination, 8_000_001n)
-}, 60_000)
+}, 180_000)

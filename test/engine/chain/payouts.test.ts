@@ -131,7 +131,7 @@ test('payments that ended make room for others: more than may be in flight at a 
   }
   expect(world.outbox.payouts.length).toBeGreaterThan(LIMITS.payments_in_flight_max)
   await world.close()
-}, 60_000)
+}, 180_000)
 
 test('a destination closed after its payment was signed holds up no settlement, and comes back as a note', async () => {
   const world = await opened()
@@ -231,7 +231,7 @@ test('the queue grows when less than a third of its places is free, and every pa
   expect(world.sink.capacities).toEqual([60, 120])
   expect(balanceOf(world, destination)).toBe(1n + paid)
   await world.close()
-}, 60_000)
+}, 180_000)
 
 test('strangers that name the queue in many transactions cost no reading of them', async () => {
   const world = await VaultWorld.open()

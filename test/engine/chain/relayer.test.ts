@@ -110,7 +110,7 @@ test('drops, forks, lost and repeated replies: every batch lands once, in order'
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
   expect(world.outbox.stages.filter((stage) => stage.stage === 'finalized')).toHaveLength(BATCHES)
   await world.close()
-}, 60_000)
+}, 180_000)
 
 /** Takes blocks back right after each of these batches was reported confirmed, once per batch. */
 function forkAfterConfirmed(world: VaultWorld, batches: number[], random: () => number): void {

@@ -66,7 +66,7 @@ test('a confirmed payment that is taken back is open again, and paid once', asyn
   expect(again[0]).toMatch(/^(confirmed|finalized) submitted$/)
   expect(again.filter((one) => one.endsWith(' none'))).toEqual([])
   expect(stages.filter((one) => /^(paid|refunded)/.test(one))).toEqual(['paid finalized'])
-}, 60_000)
+}, 180_000)
 
 test('a confirmed settlement that is taken back with its payment is submitted again, then both land', async () => {
   const destination = await world.payee(USDC)
@@ -81,7 +81,7 @@ test('a confirmed settlement that is taken back with its payment is submitted ag
   expect(steps.slice(0, 2)).toEqual(['submitted none', 'confirmed none'])
   expect(stages.filter((one) => /^(paid|refunded)/.test(one))).toEqual(['paid finalized'])
   expect(await site.venue.withdrawal('alice', id)).toMatchObject({ settlement_batch: settlement_batch! })
-}, 60_000)
+}, 180_000)
 
 test('confirmed fills that are taken back are submitted again and become final once, with notes that can be spent', async () => {
   const { order_id } = await world.cross()
@@ -111,4 +111,4 @@ test('confirmed fills that are taken back are submitted again and become final o
   const { withdrawal_id } = await site.venue.withdraw('alice', request)
   await until(withdrawal_id, ({ status }) => status === 'paid')
   expect(world.balance(destination)).toBe(1_000_001n)
-}, 60_000)
+}, 180_000)

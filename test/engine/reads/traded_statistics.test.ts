@@ -90,4 +90,4 @@ test('rows equal a recount of every account’s fills, are certified, and surviv
     ),
   ).toHaveLength(1)
   expect(later.signed!.epoch).toBe(told.signed!.epoch + 1)
-}, 60_000)
+}, 180_000)

@@ -16,7 +16,7 @@ import { testConfig, testKeys } from '../../kit/venue/open_test_venue'
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 4)
 const SEED = Number(process.env['TACIT_CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const VICTIM = new URL('./snapshot_victim.ts', import.meta.url).pathname
-const ROUND_MS_MAX = 30_000
+const ROUND_MS_MAX = 90_000
 const DELAY_MS_MAX = 60
 /** Enough that parts of the stores are merged. */
 const SNAPSHOTS_MAX = 7

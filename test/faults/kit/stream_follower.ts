@@ -5,7 +5,7 @@ import type { Random } from './random'
 
 type StreamName = 'trading' | 'orders' | 'fills'
 type Frame = { type: string; seq?: number; seq_last?: number } & Record<string, unknown>
-const WAIT_MS_MAX = 45_000
+const WAIT_MS_MAX = 110_000
 /** How long a socket that comes and goes stays. */
 const STAY_MS_MAX = 300
 

@@ -96,7 +96,7 @@ export class Prometheus {
   }
 
   /** @throws Error with `what` once it has not held for `seconds` */
-  async until(what: string, holds: () => Promise<boolean>, seconds = 60): Promise<void> {
+  async until(what: string, holds: () => Promise<boolean>, seconds = 110): Promise<void> {
     const end_ms = Date.now() + seconds * 1_000
     while (!(await holds().catch(() => false))) {
       if (Date.now() > end_ms) throw new Error(`no ${what}; firing: ${await this.firing().catch(() => '?')}`)

@@ -23,7 +23,7 @@ test.skipIf(missing !== undefined)(
     expect(sha256Hex(buildProgram().elf)).toBe(sha256Hex(VAULT_SO))
     expect(sha256Hex(buildProgram(`${FORWARDER}.rs`).elf)).toBe(sha256Hex(FORWARDER_SO))
   },
-  { timeout: 60_000 },
+  { timeout: 300_000 },
 )
 
 test.skipIf(missing !== undefined || cargo === null)(
@@ -42,5 +42,5 @@ test.skipIf(missing !== undefined || cargo === null)(
       rmSync(folder, { recursive: true })
     }
   },
-  { timeout: 60_000 },
+  { timeout: 300_000 },
 )

@@ -105,7 +105,7 @@ test('the formula covers every shape where the append crosses the middle of the 
     const asked = settleUnits(shape)
     expect([shape, asked >= most, asked <= most / 0.85]).toEqual([shape, true, true])
   }
-}, 60_000)
+}, 180_000)
 
 for (const shape of [
   { nullifiers: 28, outputs: 56, withdrawals: 0, exits: 0 },
@@ -118,7 +118,7 @@ for (const shape of [
     const asked = settleUnits(shape)
     for (const at of places(shape.outputs))
       expect([at, unitsAt(vault, shape, at, Math.max(0, at - 1)) <= asked]).toEqual([at, true])
-  }, 60_000)
+  }, 180_000)
 
 test('28 orders take at most 103,600 units at an ordinary place', () => {
   const vault = runningVault()

@@ -291,7 +291,7 @@ test('what a signer wrote into 1,000 batches voids no claim', () => {
   down.passTo(2)
   landed(down.paying(note))
   expect(down.received(note)).toBe(40_000n)
-}, 60_000)
+}, 180_000)
 
 test('every account that changes must be writable', () => {
   const { down, note, spent } = frozen()

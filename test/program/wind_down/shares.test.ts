@@ -69,7 +69,7 @@ for (const [name, base, amounts] of CASES)
       expect(dust).toBeLessThan(BigInt(amounts.length))
       undo()
     }
-  }, 60_000)
+  }, 180_000)
 
 /** Deterministic numbers below 2^32. */
 function numbers(seed: number): () => number {
@@ -108,7 +108,7 @@ test('shares of 40 random claims in random orders, queued payouts paid or refund
     if (round < 3) undo()
   }
   expect(down.chain.mintRecord(down.vault.mint)).toMatchObject({ queued: 1_000n, window_base: base })
-}, 60_000)
+}, 180_000)
 
 test('a donation before the first payment is shared; a later one is left for late claims', () => {
   const { down, notes } = short(10_000n, [15_000n, 15_000n])
