@@ -190,8 +190,9 @@ async function attack(price_limit: bigint) {
   attacked.withholds = true
   await hide(attacked, price_limit)
   await attacked.pass(8)
-  attacked.copy('hidden')
+  // At rest: what the first instance appended behind a copy would make the second one `rolled_back` instead.
   await attacked.end()
+  attacked.copy('hidden')
   // The first copy opens the next epoch, and is asked.
   await attacked.start()
   await attacked.connect()
