@@ -61,7 +61,8 @@ class CommittingVenue {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
     const fresh = { epoch: 1, boot_nonce, compose_hash: new Uint8Array(32), restore: false, spentRoot }
-    const opening = { ...fresh, ...venue.head }
+    const passes = async () => true
+    const opening = { ...fresh, ...venue.head, passes }
     await port.openEpoch(opening, async () => {})
     const outbox = new MemoryOutbox()
     outbox.head = () => venue.head

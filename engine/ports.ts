@@ -3,7 +3,7 @@
  * `server/main.ts` joins the real implementations; tests join their own.
  */
 
-import type { Amount, JournalSeq, SlotNumber } from '../protocol/units'
+import type { Amount, ChainPoint, JournalSeq, SlotNumber } from '../protocol/units'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { Credential, HaltReason } from './commands'
 import type { Caller, LimitState, Session } from './venue'
@@ -69,6 +69,8 @@ export interface ChainPort {
       seq: JournalSeq
       head: Uint8Array
       restore: boolean
+      /** Whether the own journal passes a position that the chain states; with `restore` any. */
+      passes: (position: ChainPoint) => Promise<boolean>
       /** Root of the own spent log after so many batches; undefined beyond the hashed ones. */
       spentRoot: (batches: number) => Promise<Uint8Array | undefined>
     },

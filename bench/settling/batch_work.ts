@@ -93,7 +93,7 @@ async function runBatch(data_dir: string) {
   const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(seed))
   const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
   const opening = { epoch: 1, boot_nonce, compose_hash: randomField(), restore: false, generation: 0 }
-  const journal = { journal_seq: 1, journal_head: randomField() }
+  const journal = { journal_seq: 1, journal_head: randomField(), expected_head: new Uint8Array(32) }
   const before = decodeTree(chain.machine.bank.newest(encodeBase58(vaultAddresses(program).tree))!.data)!
   const cited = { cited_leaf_count: before.leaf_count, cited_root: before.root }
   const state = { last_batch: 0, spent_root: before.spent_root, ...cited }

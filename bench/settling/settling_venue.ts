@@ -63,7 +63,8 @@ export class SettlingVenue {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
     const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
-    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position, spentRoot }, async () => {})
+    const passes = async () => true
+    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position, passes, spentRoot }, async () => {})
     const { outbox } = this
     const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
     this.port.start({ sink: SINK, outbox, ...known })

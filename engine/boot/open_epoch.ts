@@ -5,10 +5,11 @@ import { encodeStatement } from '../../protocol/bodies/binding'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
+import type { ChainPoint } from '../../protocol/units'
 import type { GroupSigner } from '../journal/contract'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import type { Engine } from './assemble'
-import { type ChainFault, checkState, judgeJournal } from './check_chain'
+import { type ChainFault, checkState, isIn, judgeJournal } from './check_chain'
 
 type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
 
@@ -65,8 +66,9 @@ async function openEpoch(
   sequencer.signAs(signerOf(keys, intake.venue, epoch))
   let recorded: Promise<unknown> | undefined
   const spentRoot = (batches: number) => spentRootOf(hash, batches)
+  const passes = async (position: ChainPoint) => restore || (await isIn(loaded.journal, position))
   const opened = await chain.openEpoch(
-    { epoch, boot_nonce, compose_hash, ...before, restore, spentRoot },
+    { epoch, boot_nonce, compose_hash, ...before, restore, passes, spentRoot },
     async (signature, transaction) => {
       recorded ??= sequencer.submit({
         kind: 'epoch_intended',

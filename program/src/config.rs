@@ -179,6 +179,12 @@ impl Config {
         require(fresh || seq > stored || head.equals(word!(self.record, journal_head)), JOURNAL_CONFLICT)
     }
 
+    /// An opening lands only on the position that its instance judged its journal by: the instance of a copied disk could
+    /// otherwise pass, by the length of its journal alone, a position that another one stored meanwhile.
+    pub fn require_journal_head(self, expected: Word) -> Outcome {
+        require(expected.equals(word!(self.record, journal_head)), POSITION_OUTDATED)
+    }
+
     pub fn set_journal(self, seq: u64, head: Word) {
         set!(self.record, journal_seq, seq);
         set_word!(self.record, journal_head, head);

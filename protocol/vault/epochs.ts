@@ -3,7 +3,7 @@ import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
 import { vaultAddresses } from './addresses'
 import { decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
-/** What every opening states of venue and journal, 185 bytes. */
+/** What every opening states of venue and journal, 217 bytes. */
 export const OPENING_FIELDS = {
   /** The epoch after this instruction: the config's plus one. */
   epoch: uint,
@@ -13,6 +13,8 @@ export const OPENING_FIELDS = {
   /** Without `restore` not before the position on chain, and of equal head at equal seq. */
   journal_seq: uint,
   journal_head: fixed(32),
+  /** The config's `journal_head`, by which the instance judged its journal; zeros before the first position. */
+  expected_head: fixed(32),
   /** True consumes an effective `authorize_restore`, raises the generation and accepts any journal position. */
   restore: bool,
   /** The config's generation, plus one with `restore`. */
@@ -34,7 +36,7 @@ export const OPENING_FIELDS = {
 const OPEN_EPOCH = struct({
   instruction: numberOf('open_epoch'),
   ...OPENING_FIELDS,
-  padding: zeros(1_232 - 186),
+  padding: zeros(1_232 - 218),
 })
 export type OpenEpochFields = ValueOf<typeof OPEN_EPOCH>
 

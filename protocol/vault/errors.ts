@@ -68,6 +68,7 @@ export const VAULT_ERRORS = [
   [7065, 'refund_not_due', 'The queue entry is younger than 7 days.'],
   [7066, 'anchor_expired', 'The anchor arrived after its latest slot or second.'],
   [7067, 'commit_regressed', 'The commit lies before the one on chain.'],
+  [7068, 'position_outdated', 'An opening expects another journal head than the one on chain.'],
   [7070, 'invalid_inclusion', "The path does not lead from the note's commitment to the root."],
   [
     7071,

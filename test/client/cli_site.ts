@@ -119,6 +119,7 @@ class SettlingSigner {
       openEpochInstruction({
         ...signer.keys(),
         ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
+        expected_head: journal_head,
         boot_nonce: new Uint8Array(16).fill(1),
         compose_hash: new Uint8Array(32),
         spent_root: tree.spent_root,

@@ -204,7 +204,8 @@ export class Simulation {
     for (let tries = 0; chain.vault().config.epoch < epoch; tries++) {
       if (tries === OPENINGS_MAX) throw new Error(`epoch ${epoch} did not open`)
       const { config, tree } = chain.vault()
-      const seen = { last_batch: config.last_batch, spent_root: tree.spent_root }
+      const { last_batch, journal_head: expected_head } = config
+      const seen = { last_batch, expected_head, spent_root: tree.spent_root }
       const cited = { cited_leaf_count: tree.leaf_count, cited_root: tree.root }
       const instruction = openEpochInstruction({ ...identity, ...terms, ...position, ...seen, ...cited })
       chain.enqueue(await chain.sign(instruction, [this.#settlement_seed]), true)

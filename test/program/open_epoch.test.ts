@@ -58,6 +58,20 @@ test('an older disk cannot open an epoch, nor one with another head at the same 
   landed(open(vault, { ...fork, journal_head: bytes32('nine') }))
 })
 
+test('a longer copy of the disk opens no epoch over a position that another instance stored meanwhile', () => {
+  const vault = new OpenVault()
+  landed(open(vault))
+  const withheld = vault.opening({ epoch: 2, journal_seq: 12, journal_head: bytes32('copy') })
+  const { program, signer } = vault
+  const anchored = { epoch: 1, journal_seq: 9, journal_head: bytes32('nine') }
+  const limits = { not_after_slot: 9_999, not_after_s: 1_900_000_000 }
+  landed(
+    vault.chain.send(anchorInstruction({ ...anchored, ...limits, program, settlement_signer: signer.key })),
+  )
+  expect(errorOf(vault.chain.send(withheld))).toBe('position_outdated')
+  landed(open(vault, { epoch: 2, journal_seq: 12, expected_head: bytes32('nine') }))
+})
+
 test('only the settlement signer opens an epoch', () => {
   const vault = new OpenVault()
   const thief = vault.chain.fund(testKey('thief'))
@@ -73,7 +87,7 @@ test('a zero nonce, another generation and an unauthorized restore are refused',
   const vault = new OpenVault()
   expect(errorOf(open(vault, { boot_nonce: new Uint8Array(16) }))).toBe('invalid_data')
   const odd = vault.opening(FIRST)
-  odd.data[97] = 2
+  odd.data[129] = 2
   expect(errorOf(vault.chain.send(odd))).toBe('invalid_data')
   expect(errorOf(open(vault, { generation: 1 }))).toBe('wrong_generation')
   expect(errorOf(open(vault, { restore: true, generation: 1 }))).toBe('restore_not_authorized')
@@ -145,6 +159,6 @@ test('an opening is larger than any transaction but a v1 one, and comes from out
   const vault = new OpenVault()
   const good = vault.opening()
   expect(good.data).toHaveLength(1_232)
-  expect(errorOf(vault.chain.send({ ...good, data: good.data.slice(0, 186) }))).toBe('invalid_data')
+  expect(errorOf(vault.chain.send({ ...good, data: good.data.slice(0, 218) }))).toBe('invalid_data')
   expect(errorOf(vault.chain.send({ ...good, data: Uint8Array.of(...good.data, 0) }))).toBe('invalid_data')
 })

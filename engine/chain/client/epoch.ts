@@ -9,8 +9,8 @@ import { type Landing, landInstruction } from './land_instruction'
 import { readAgreedVault, readVaults } from './read_vault'
 import { ChainProgramError } from './transaction_status'
 
-/** A batch or a deposit landed after the vault was read: the next reading states it. */
-const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'unknown_state']
+/** A batch, a deposit or a position landed after the vault was read: the next reading states it. */
+const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'unknown_state', 'position_outdated']
 
 /**
  * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once finalized; immediately if
@@ -31,6 +31,10 @@ export async function openEpoch(
       return undefined
     }
     if (config.epoch !== args.epoch - 1) throw new EpochTaken(`the chain is at epoch ${config.epoch}`)
+    // The opening expects this position, so none that another instance stores meanwhile is passed over.
+    const { journal_seq: seq, journal_head: expected_head } = config
+    if (!(await args.passes({ seq, head: expected_head })))
+      throw new EpochTaken('the chain has a position that this journal lacks')
     // The own root: the epoch opens only where the batches on chain are those of this journal.
     const spent_root = await args.spentRoot(config.last_batch)
     if (spent_root === undefined) throw new EpochTaken('the chain has batches that this journal lacks')
@@ -45,6 +49,7 @@ export async function openEpoch(
       compose_hash: args.compose_hash,
       journal_seq: args.seq,
       journal_head: args.head,
+      expected_head,
       restore: args.restore,
       generation: config.generation + (args.restore ? 1 : 0),
       last_batch: config.last_batch,

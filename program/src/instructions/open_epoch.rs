@@ -17,6 +17,7 @@ pub struct Opening {
     pub compose_hash: Word,
     journal_seq: u64,
     journal_head: Word,
+    expected_head: Word,
     restore: u8,
     generation: u64,
     last_batch: u64,
@@ -27,7 +28,7 @@ pub struct Opening {
 
 /// Zeros behind the fields. They make the instruction larger than any transaction but a v1 one, so no vault takes
 /// deposits on a cluster where no exit request, which needs more, could ever land.
-const PADDING: usize = 1_232 - 186;
+const PADDING: usize = 1_232 - 218;
 const TOP_LEVEL: u64 = 1;
 
 pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
@@ -37,6 +38,7 @@ pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
         compose_hash: data.word()?,
         journal_seq: data.u64()?,
         journal_head: data.word()?,
+        expected_head: data.word()?,
         restore: data.u8()?,
         generation: data.u64()?,
         last_batch: data.u64()?,
@@ -83,6 +85,7 @@ pub fn advance(config: Config, accounts: &Known, opening: &Opening, now: &Now) -
     } else {
         config.require_journal_forward(opening.journal_seq, opening.journal_head)?;
     }
+    config.require_journal_head(opening.expected_head)?;
     require(opening.generation == get!(config.record, generation), WRONG_GENERATION)?;
     set!(config.record, epoch, opening.epoch);
     crate::bytes::copy(field!(config.record, boot_nonce) as *mut u8, opening.boot_nonce, 16);

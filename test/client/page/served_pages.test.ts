@@ -7,7 +7,7 @@ import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromiu
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
 const START_MS = 120_000
-const SHOWN_MS = 20_000
+const SHOWN_MS = 120_000
 const KIB = 1024
 const venue = new VenueProcess()
 beforeAll(() => venue.start(), START_MS)

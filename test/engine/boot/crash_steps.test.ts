@@ -19,6 +19,7 @@ import { type ChainPort, EpochTaken } from '../../../engine/ports'
 import { Replayer } from '../../../engine/sequencer/replayer'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
 import { venueId } from '../../../protocol/bodies/venue_id'
+import { equalBytes } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
@@ -54,14 +55,17 @@ class Vault {
       config_account,
       readConfig: async () => ({ ...ledger.config }),
       view: () => ({ slot: ledger.slot, lag_ms: 0, slot_ms: 0, unix_ms: 1 }),
-      openEpoch: async ({ epoch, boot_nonce, seq, head }, record) => {
+      openEpoch: async ({ epoch, boot_nonce, seq, head, passes }, record) => {
         mayDie()
+        const { journal_seq, journal_head: expected_head } = ledger.config
         const land = () => {
           const { config } = ledger
           if (epoch !== config.epoch + 1 || seq < config.journal_seq) return
+          if (!equalBytes(config.journal_head, expected_head)) return
           ledger.config = { ...config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
         }
-        if (ledger.config.epoch !== epoch - 1) throw new EpochTaken()
+        const is_own = await passes({ seq: journal_seq, head: expected_head })
+        if (ledger.config.epoch !== epoch - 1 || !is_own) throw new EpochTaken()
         await record(new Uint8Array(64), new Uint8Array(9))
         this.pending.push(land)
         mayDie()

@@ -62,11 +62,6 @@ async function openBehind(dir: string, change: Partial<EngineConfig> = { lease_m
   return { venue, own }
 }
 
-/** A busy machine may lose the lease for a moment. */
-async function issue(): Promise<void> {
-  await world.site.issue('alice').catch(issue)
-}
-
 /** Commands one after the other until `stop`, with the time of each acknowledgement and the codes of refusals. */
 function client(venue: JsonVenue) {
   const ledger = { slot: 0, deposit: () => ({}) as never }
@@ -108,7 +103,7 @@ test(`an instance cut off ends before its successor begins, whatever the cut (${
   }
   let dir = join(world.site.dir, 'life-0')
   let { venue: old, own } = await openBehind(dir)
-  await issue()
+  await world.site.issue('alice')
   for (let round = 1; round <= ROUNDS; round++) {
     const { name, count, cut } = CUTS[round <= CUTS.length ? round - 1 : random.between(0, CUTS.length - 1)]!
     const first = client(old)
@@ -154,7 +149,7 @@ test(`an instance cut off ends before its successor begins, whatever the cut (${
 test('a venue whose transactions do not land stops at the anchor bound, says so, and goes on when one lands', async () => {
   const change = { anchor_max_ms: 3_000, lease_ms: 30_000 }
   const { venue, own } = await openBehind(join(world.site.dir, 'life'), change)
-  await issue()
+  await world.site.issue('alice')
   for (const endpoint of own) swallow(endpoint)
   const traffic = client(venue)
   await until(() => traffic.refused.has('unanchored'))

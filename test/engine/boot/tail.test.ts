@@ -139,6 +139,23 @@ test('a later epoch in use means another chain; a shorter journal and another hi
   await refused(site.dir, /chain_unknown/)
 })
 
+test('a position that another instance stores after the chain was read is judged before an epoch opens over it', async () => {
+  await first.close()
+  const copy = copyTo('copy')
+  const { config } = site.ledger
+  const padding = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, signature: new Uint8Array(64) }
+  const boot: CommandBody = { kind: 'epoch_intended', epoch: 2, ...padding, transaction: new Uint8Array(3) }
+  await forge(signerBy(stranger, 2), [[boot], [boot]], copy)
+  const foreign = { journal_seq: config.journal_seq + 1, journal_head: new Uint8Array(32).fill(1) }
+  site.ledger.before_opening = () => {
+    site.ledger.config = { ...site.ledger.config, ...foreign }
+  }
+  await refused(copy, /forked/)
+  site.ledger.before_opening = () => {}
+  site.ledger.config = config
+  await trades()
+})
+
 test('a snapshot that the journal does not name is no start, nor one that a forged tail names', async () => {
   const { state, loaded } = first.engine
   const point = { ...loaded.journal.head() }

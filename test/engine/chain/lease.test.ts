@@ -40,7 +40,8 @@ test('the epoch of another instance leaves no right at once, however young the v
   const { epoch } = await other.readConfig()
   const compose_hash = new Uint8Array(32)
   const spentRoot = async () => (await other.readConfig()).spent_root
-  const position = { ...world.outbox.head(), restore: false, spentRoot }
+  const passes = async () => true
+  const position = { ...world.outbox.head(), restore: false, passes, spentRoot }
   await other.openEpoch({ epoch: epoch + 1, boot_nonce, compose_hash, ...position }, async () => {})
   await until(() => age() === Number.POSITIVE_INFINITY)
   await other.close()

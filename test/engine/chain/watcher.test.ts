@@ -147,6 +147,7 @@ test('an epoch opened by somebody else with the same key means forked', async ()
     cited_root: config.note_root,
     journal_seq: 100,
     journal_head: new Uint8Array(32).fill(9),
+    expected_head: config.journal_head,
     restore: false,
     generation: 0,
   })
@@ -162,6 +163,7 @@ test('an epoch opened by somebody else with the same key means forked', async ()
         seq: 1,
         head: new Uint8Array(32),
         restore: false,
+        passes: async () => true,
         spentRoot: async () => undefined,
       },
       async () => {},
@@ -178,7 +180,7 @@ test('an epoch opens only where the batches on chain are those of the journal', 
   const world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()
-  const open = (spentRoot: () => Promise<Uint8Array | undefined>) =>
+  const open = (spentRoot: () => Promise<Uint8Array | undefined>, passes = async () => true) =>
     world.port
       .openEpoch(
         {
@@ -187,6 +189,7 @@ test('an epoch opens only where the batches on chain are those of the journal', 
           compose_hash: new Uint8Array(32),
           ...world.outbox.head(),
           restore: false,
+          passes,
           spentRoot,
         },
         async () => {},
@@ -197,7 +200,9 @@ test('an epoch opens only where the batches on chain are those of the journal', 
       )
   expect(await open(async () => new Uint8Array(32).fill(7))).toContain('spent_root_mismatch')
   expect(await open(async () => undefined)).toContain('EpochTaken')
-  expect(await open(async () => (await world.port.readConfig()).spent_root)).toBe('opened')
+  const own = async () => (await world.port.readConfig()).spent_root
+  expect(await open(own, async () => false)).toContain('EpochTaken')
+  expect(await open(own)).toBe('opened')
   await world.close()
 })
 
@@ -210,6 +215,7 @@ test('an epoch that this boot has opened already is not opened again', async () 
     compose_hash: new Uint8Array(32),
     ...world.outbox.head(),
     restore: false,
+    passes: async () => true,
     spentRoot: async () => (await port.readConfig()).spent_root,
   }
   const recorded: string[] = []

@@ -155,7 +155,8 @@ export class VaultWorld {
     this.epoch += 1
     const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
     const spentRoot = async () => (await port.readConfig()).spent_root
-    await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position, spentRoot }, async () => {})
+    const passes = async () => true
+    await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position, passes, spentRoot }, async () => {})
   }
 
   /** Deposits `amounts` one after the other from a fresh wallet; resolves once they landed. */

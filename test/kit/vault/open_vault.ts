@@ -120,6 +120,7 @@ export class OpenVault {
       compose_hash: bytes32('compose'),
       journal_seq,
       journal_head,
+      expected_head: journal_head,
       restore: false,
       generation,
       last_batch,

@@ -12,6 +12,7 @@ import type { ChainPort, HashPort } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
+import { Refusal } from '../../../protocol/refusals'
 import { publicKeyOf } from '../../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { depositInstruction } from '../../../protocol/vault/deposit'
@@ -32,6 +33,18 @@ const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 const SLOT_MS = 10
+
+/** A busy machine may lose the lease for a moment. The pause lets the chain's next answer in. */
+async function served<T>(act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.code !== 'lease_lost') throw error
+      await Bun.sleep(5)
+    }
+  }
+}
 
 export class EmbeddedSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-embedded-'))
@@ -89,9 +102,9 @@ export class EmbeddedSite {
 
   /** Admits an account as an operator does, with a credential; answers what its trader logs in with. */
   async issue(account_id: string): Promise<TokenRequest> {
-    await this.venue.provision({ account_id, version: 1 })
+    await served(() => this.venue.provision({ account_id, version: 1 }))
     const { login, request } = testCredential(account_id, fromHex(this.venue.identity().venue, 32)!)
-    await this.venue.setCredential(undefined, request)
+    await served(() => this.venue.setCredential(undefined, request))
     return login
   }
 

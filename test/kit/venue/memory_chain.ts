@@ -59,6 +59,8 @@ export class Ledger {
     pending: [],
     outage: undefined,
   }
+  /** Runs when an opening begins, after the venue has read the chain. */
+  before_opening: () => void = () => {}
   readonly genesis_hash = bytes(32)
   readonly program_id = bytes(32)
   readonly config_account = bytes(32)
@@ -158,6 +160,10 @@ export class MemoryChain implements ChainPort {
     args: Parameters<ChainPort['openEpoch']>[0],
     record: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>,
   ) {
+    this.ledger.before_opening()
+    const { journal_seq, journal_head } = this.ledger.config
+    if (!(await args.passes({ seq: journal_seq, head: journal_head })))
+      throw new EpochTaken('another position')
     const signature = bytes(64)
     await record(signature, bytes(200))
     if (args.epoch !== this.ledger.config.epoch + 1) throw new EpochTaken('epoch out of sequence')

@@ -111,7 +111,8 @@ async function openEpoch(
   const port = await openChain({ ...endpoint, hash: NO_HASHING })
   const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
   const history = { seq: 0, head: new Uint8Array(32), spentRoot: async () => EMPTY_SPENT_SUBTREES.at(-1) }
-  await port.openEpoch({ ...boot, ...history, restore: false }, async () => {})
+  const passes = async () => true
+  await port.openEpoch({ ...boot, ...history, passes, restore: false }, async () => {})
   const { genesis_hash, config_account } = port
   const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
   const { generation, exit_delay_s } = await port.readConfig()

@@ -26,10 +26,11 @@ export function judgeOpenEpoch(call: Call): void {
   ]
   const fields = new Fields(call.data)
   const [epoch, boot_nonce, compose_hash] = [fields.u64(), fields.bytes(16), fields.word()]
-  const [seq, head, restore, generation] = [fields.u64(), fields.word(), fields.u8(), fields.u64()]
+  const [seq, head, expected_head] = [fields.u64(), fields.word(), fields.word()]
+  const [restore, generation] = [fields.u8(), fields.u64()]
   const [last_batch, spent_root] = [fields.u64(), fields.word()]
   const [cited_count, cited_root] = [fields.u64(), fields.word()]
-  fields.bytes(1_232 - 186)
+  fields.bytes(1_232 - 218)
   fields.end()
   must(!call.inner, 'an epoch opened from inside another program')
   must(restore <= 1, 'a restore flag that is none')
@@ -49,6 +50,7 @@ export function judgeOpenEpoch(call: Call): void {
     config.fill(0, CONFIG.commit_seq, CONFIG.commit_head + 32)
     setVenue(config, call.vault)
   } else mustGoForward(config, seq, head)
+  must(same(expected_head, wordAt(config, CONFIG.journal_head)), 'another journal head than the expected one')
   must(generation === u64At(config, CONFIG.generation), 'another generation')
   const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
   must(last_batch === u64At(config, CONFIG.last_batch), 'another last batch')

@@ -67,6 +67,7 @@ export const planOpenEpoch: Planner = (world) => {
     compose_hash: world.chance.bytes(32),
     journal_seq: restore ? 0 : config.journal_seq,
     journal_head: config.journal_head,
+    expected_head: config.journal_head,
     restore,
     generation: config.generation + (restore ? 1 : 0),
     last_batch: config.last_batch,

@@ -4,22 +4,22 @@
  * closed, and nothing but its note's batch or a freeze removes or changes it before it is served.
  */
 import { expect, test } from 'bun:test'
-import { addressOf } from '../../engine/chain/client/chain_client'
-import { equalBytes, toHex } from '../../protocol/bytes'
-import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
-import { decodeExitRequest, type ExitRequest } from '../../protocol/vault/accounts'
-import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../protocol/vault/addresses'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { equalBytes, toHex } from '../../../protocol/bytes'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
+import { decodeExitRequest, type ExitRequest } from '../../../protocol/vault/accounts'
+import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../../protocol/vault/addresses'
 import {
   closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
-} from '../../protocol/vault/exits'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../kit/vault/exit_note'
-import { bytes32, EXIT_DELAY_S } from '../kit/vault/open_vault'
-import { testKey } from '../kit/vault/vault_chain'
+} from '../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { settleInstruction } from '../../../protocol/vault/settle'
+import { ExitNote } from '../../kit/vault/exit_note'
+import { bytes32, EXIT_DELAY_S } from '../../kit/vault/open_vault'
+import { testKey } from '../../kit/vault/vault_chain'
 
 const LENGTH = 7
 const bond_payer = testKey('bond payer')
