@@ -65,13 +65,14 @@ export function asyncApiOf(manifest: readonly MountedRoute[], version: string): 
     defaultContentType: 'application/json',
     channels,
     operations,
-    components: { messages },
+    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } }, messages },
   }
 }
 
 function operationOf(action: 'send' | 'receive', name: string, messages: readonly string[]): Json {
   const refs = messages.map((one) => ({ $ref: `#/channels/${name}/messages/${one}` }))
-  return { action, channel: { $ref: `#/channels/${name}` }, messages: refs }
+  const security = [{ $ref: '#/components/securitySchemes/bearer' }]
+  return { action, channel: { $ref: `#/channels/${name}` }, security, messages: refs }
 }
 
 const prefixed = (name: string, messages: Messages): Messages =>

@@ -19,7 +19,8 @@ export type Operation = {
   description?: string
   operationId: string
   tags: string[]
-  security?: unknown[]
+  /** Empty where no token is read. */
+  security: unknown[]
   parameters?: Parameter[]
   requestBody?: { required: boolean; content: Record<string, { schema: Json }> }
   responses: Record<
@@ -29,7 +30,7 @@ export type Operation = {
 }
 export type OpenApi = {
   openapi: string
-  info: { title: string; version: string; description: string }
+  info: { title: string; version: string; description: string; license: { name: string; url: string } }
   tags: { name: string; description: string }[]
   paths: Record<string, Record<string, Operation>>
   components: Json
@@ -42,6 +43,8 @@ Errors are application/problem+json with a stable code and \`applied\`; any 4xx 
 REST and sockets draw on one bucket per account, whose size and refill \`RateLimit-Policy\` names; an empty one answers 429.
 A place costs ${COST.place}, a cancel ${COST.cancel}, a modify ${COST.modify}, a read ${COST.read}.
 A withdrawal or a reshape costs ${COST.withdraw}.`
+
+const LICENSE = { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' }
 
 const STREAM_BOUNDS = [
   `An account has at most ${ACCOUNT_SOCKETS_MAX} open sockets, the venue ${SOCKETS_MAX}.`,
@@ -79,7 +82,8 @@ export async function openApiOf(manifest: readonly MountedRoute[], version: stri
     paths[path] = { ...paths[path], [method]: operationOf(mounted) }
   }
   const documentation = {
-    info: { title: 'Tacit', version, description: DESCRIPTION },
+    info: { title: 'Tacit', version, description: DESCRIPTION, license: LICENSE },
+    servers: [{ url: '/', description: 'The venue that serves this document.' }],
     tags: TAGS.map(([name, description]) => ({ name, description })),
     paths,
     components: {
@@ -116,7 +120,7 @@ function operationOf({ method, path, route }: MountedRoute): Operation {
     ...shared,
     tags: [tag],
     // An optional token: the bearer scheme or none.
-    ...(bearer === undefined ? {} : { security: [{ bearer: [] }, ...(bearer === true ? [] : [{}])] }),
+    security: bearer === undefined ? [] : [{ bearer: [] }, ...(bearer === true ? [] : [{}])],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content } }),
     responses: { ...successes(answer), ...refusals },

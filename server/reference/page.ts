@@ -80,8 +80,8 @@ ${
 `
 }
 
-function tokenNote(security: unknown[] | undefined): string {
-  if (security === undefined) return 'No token.'
+function tokenNote(security: unknown[]): string {
+  if (security.length === 0) return 'No token.'
   return security.length > 1 ? 'Token optional.' : 'Bearer token required.'
 }
 

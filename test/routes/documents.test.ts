@@ -1,5 +1,8 @@
 /** The reference: a golden OpenAPI document, every status declared, and a page that loads nothing from elsewhere. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { REFUSAL_BY_CODE, REFUSALS } from '../../protocol/refusals'
 import { declaredRefusals } from '../../server/edge/declared'
 import { COST } from '../../server/edge/rate'
@@ -187,6 +190,31 @@ test('the index names every route, and each of its links leads to a place of the
     if (anchor !== undefined) expect(documents.html).toContain(`id="${anchor}"`)
   }
 })
+
+/** Problems that the linter of the field finds in a document, one line each. */
+function problemsOf(text: string): string[] {
+  const dir = mkdtempSync(join(tmpdir(), 'tacit-lint-'))
+  const file = join(dir, 'document.json')
+  writeFileSync(file, text)
+  // A socket answers 101 and never 2xx, which the skipped rule asks for.
+  const lint = ['node_modules/@redocly/cli/bin/cli.js', 'lint', '--skip-rule', 'operation-2xx-response']
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+  const { stdout } = Bun.spawnSync([process.execPath, ...lint, '--format', 'json', file], {
+    env,
+    stderr: 'ignore',
+  })
+  rmSync(dir, { recursive: true })
+  const { problems } = JSON.parse(stdout.toString()) as { problems: { ruleId: string; message: string }[] }
+  return problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)
+}
+
+test('a linter finds neither error nor warning in the documents, and finds an operation without security', () => {
+  expect(problemsOf(documents.json)).toEqual([])
+  expect(problemsOf(documents.streams)).toEqual([])
+  const { security: _, ...open } = document.paths['/time']!['get']!
+  const broken = { ...document, paths: { '/time': { get: open } } }
+  expect(problemsOf(JSON.stringify(broken)).join()).toContain('security-defined')
+}, 120_000)
 
 test('refusal codes are the golden ones: never renamed, reused or reordered', () => {
   expectGolden(
