@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { REFUSAL_BY_CODE, REFUSALS } from '../../protocol/refusals'
 import { declaredRefusals } from '../../server/edge/declared'
 import { COST } from '../../server/edge/rate'
@@ -197,7 +198,12 @@ function problemsOf(text: string): string[] {
   const file = join(dir, 'document.json')
   writeFileSync(file, text)
   // A socket answers 101 and never 2xx, which the skipped rule asks for.
-  const lint = ['node_modules/@redocly/cli/bin/cli.js', 'lint', '--skip-rule', 'operation-2xx-response']
+  const lint = [
+    fileURLToPath(import.meta.resolve('@redocly/cli/bin/cli.js')),
+    'lint',
+    '--skip-rule',
+    'operation-2xx-response',
+  ]
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
   const { stdout } = Bun.spawnSync([process.execPath, ...lint, '--format', 'json', file], {
     env,
