@@ -5,6 +5,7 @@ import { EventKind } from '../../protocol/wire/trading'
 import { exact, type TSchema, t } from '../../protocol/wire/values'
 import type { MountedRoute, StreamContract } from '../edge/endpoint'
 import { StreamQuery } from '../sockets/upgrade'
+import { withMeanings } from './fields'
 import type { Json } from './openapi'
 
 const PUSHED: Readonly<Record<string, [schema: TSchema, summary: string]>> = {
@@ -29,6 +30,8 @@ const SNAPSHOT: [TSchema, string] = [
   'The live orders, for a client that does not resume.',
 ]
 const KINDS = EventKind.anyOf.map((kind) => kind.const as EventKind)
+
+const EVENT_KIND = { type: 'string', description: 'What happened; it names the shape of `data`.' }
 
 type Messages = Record<string, Json>
 
@@ -82,10 +85,9 @@ function sentBy({ kinds, snapshot }: StreamContract): Messages {
   const all = snapshot ? { ...PUSHED, snapshot: SNAPSHOT } : PUSHED
   return Object.fromEntries(
     Object.entries(all).map(([name, [schema, summary]]) => {
-      const payload = plain(schema) as Json & { properties: Json }
+      const payload = withMeanings(plain(schema), 'frame') as Json & { properties: Json }
       const own = KINDS.filter((kind) => kinds(kind))
-      if (name === 'event')
-        payload.properties = { ...payload.properties, kind: { type: 'string', enum: own } }
+      if (name === 'event') payload.properties = { ...payload.properties, kind: { ...EVENT_KIND, enum: own } }
       return [name, { summary, payload }]
     }),
   )
@@ -98,7 +100,7 @@ function takenBy({ ops }: StreamContract): Messages {
     Object.entries(ops).map(([op, { schema }]) => {
       const token = op === 'auth.refresh' ? { token: t.String() } : {}
       const params = schema === undefined ? {} : { params: schema }
-      return [op, { payload: plain(exact({ op: t.Literal(op), id, ...params, ...token })) }]
+      return [op, { payload: withMeanings(plain(exact({ op: t.Literal(op), id, ...params, ...token })), op) }]
     }),
   )
 }

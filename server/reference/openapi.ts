@@ -11,9 +11,12 @@ import type { Contract, MountedRoute } from '../edge/endpoint'
 import { COST } from '../edge/rate'
 import { ACCOUNT_SOCKETS_MAX, FRAME_RATE, OUTBOX_BYTES_MAX, REPLIES_MAX, SOCKETS_MAX } from '../limits'
 import { StreamQuery } from '../sockets/upgrade'
+import EXAMPLES from './examples.json'
+import { withMeanings } from './fields'
 
 export type Json = { [name: string]: unknown }
 type Parameter = { name: string; in: string; required: boolean; description?: string; schema: Json }
+export type Media = { schema: Json; example?: unknown }
 export type Operation = {
   summary: string
   description?: string
@@ -22,11 +25,8 @@ export type Operation = {
   /** Empty where no token is read. */
   security: unknown[]
   parameters?: Parameter[]
-  requestBody?: { required: boolean; content: Record<string, { schema: Json }> }
-  responses: Record<
-    string,
-    { description: string; content?: Record<string, { schema: Json }>; headers?: Json }
-  >
+  requestBody?: { required: boolean; content: Record<string, Media> }
+  responses: Record<string, { description: string; content?: Record<string, Media>; headers?: Json }>
 }
 export type OpenApi = {
   openapi: string
@@ -88,7 +88,7 @@ export async function openApiOf(manifest: readonly MountedRoute[], version: stri
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
-      schemas: { Problem: openSchema(fixSchema(Problem)) },
+      schemas: { Problem: openSchema(withMeanings(fixSchema(Problem), 'Problem')) },
     },
   }
   const app = new Elysia().use(swagger({ path: '/swagger', documentation: documentation as never }))
@@ -115,7 +115,8 @@ function operationOf({ method, path, route }: MountedRoute): Operation {
   }
   const { tag, bearer, params, query, body, answer } = route.contract
   const parameters = [...parametersOf('path', params), ...parametersOf('query', query)]
-  const content = { 'application/json': { schema: fixSchema(body ?? {}) } }
+  const schema = withMeanings(fixSchema(body ?? {}), 'body')
+  const content = { 'application/json': { schema, ...exampleOf(shared.operationId, 'request') } }
   return {
     ...shared,
     tags: [tag],
@@ -123,8 +124,14 @@ function operationOf({ method, path, route }: MountedRoute): Operation {
     security: bearer === undefined ? [] : [{ bearer: [] }, ...(bearer === true ? [] : [{}])],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content } }),
-    responses: { ...successes(answer), ...refusals },
+    responses: { ...successes(answer, shared.operationId), ...refusals },
   }
+}
+
+/** What a venue answered (test/routes/examples.test.ts). */
+function exampleOf(operation_id: string, part: 'request' | 'answer'): { example?: unknown } {
+  const example = (EXAMPLES as Record<string, { request?: unknown; answer?: unknown }>)[operation_id]?.[part]
+  return example === undefined ? {} : { example }
 }
 
 function operationId(method: string, path: string): string {
@@ -142,13 +149,17 @@ function parametersOf(place: 'path' | 'query', schema: TObject | undefined): Par
   }))
 }
 
-function successes(answer: Contract['answer']): Operation['responses'] {
-  const whole = { [answer.status]: success(answer) }
+function successes(answer: Contract['answer'], operation_id: string): Operation['responses'] {
+  const whole = { [answer.status]: success(answer, operation_id, exampleOf(operation_id, 'answer')) }
   if ('text' in answer || answer.pending === undefined) return whole
-  return { ...whole, 202: success({ status: 202, body: answer.pending }) }
+  return { ...whole, 202: success({ status: 202, body: answer.pending }, operation_id, {}) }
 }
 
-function success(answer: Contract['answer']): Operation['responses'][string] {
+function success(
+  answer: Contract['answer'],
+  operation_id: string,
+  example: { example?: unknown },
+): Operation['responses'][string] {
   const description = SUCCESS_TEXT[answer.status]!
   if ('text' in answer) {
     const types = typeof answer.text === 'string' ? [answer.text] : answer.text
@@ -162,7 +173,8 @@ function success(answer: Contract['answer']): Operation['responses'][string] {
   const { type, properties, required } = answer.body
   const schema = type === 'object' ? { type, properties, required } : answer.body
   const csv = answer.csv === undefined ? {} : { 'text/csv': { schema: { type: 'string' } } }
-  return { description, content: { 'application/json': { schema: openSchema(fixSchema(schema)) }, ...csv } }
+  const described = openSchema(withMeanings(fixSchema(schema), operation_id, 'answer'))
+  return { description, content: { 'application/json': { schema: described, ...example }, ...csv } }
 }
 
 /** One response per status; its description lists the codes in the order of checks. */

@@ -8,7 +8,8 @@ import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
 import { asyncApiOf } from './asyncapi'
 import { indexOf } from './index_text'
-import { fixSchema, type Json, type OpenApi, type Operation, openApiOf } from './openapi'
+import { fixSchema, type Json, type Media, type OpenApi, type Operation, openApiOf } from './openapi'
+import { REMEDIES } from './remedies'
 
 export async function openDocuments(version: string): Promise<Documents> {
   const document = await openApiOf(MANIFEST, version)
@@ -72,7 +73,7 @@ ${parameters === undefined ? raw('') : parametersTable(parameters)}
 ${
   requestBody === undefined
     ? raw('')
-    : html`<h4>Body</h4>${schemaTable(requestBody.content['application/json']!.schema)}`
+    : html`<h4>Body</h4>${mediaBlock(requestBody.content['application/json']!)}`
 }
 <h4>Answers</h4>
 <dl>${join(Object.entries(responses).map(([status, response]) => answerRow(status, response)))}</dl>
@@ -96,22 +97,32 @@ function parametersTable(parameters: NonNullable<Operation['parameters']>): Html
 }
 
 function answerRow(status: string, response: Operation['responses'][string]): Html {
-  const json = response.content?.['application/json']?.schema
+  const json = response.content?.['application/json']
   if (json !== undefined)
-    return html`<dt>${status}</dt><dd>${prose(response.description)}<br>${fieldList(json)}</dd>`
+    return html`<dt>${status}</dt><dd>${prose(response.description)} ${fieldList(json.schema)}<details>
+<summary>Fields${json.example === undefined ? '' : ' and example'}</summary>${mediaBlock(json)}</details></dd>`
   const codes = [...response.description.matchAll(/`([a-z_]+)`/g)].map(([, code]) => code!)
   if (codes.length === 0) return html`<dt>${status}</dt><dd>${prose(response.description)}</dd>`
   return html`<dt>${status}</dt><dd class="codes">${join(codes.map((code) => html`<a href="#${code}">${code}</a> `))}</dd>`
 }
 
+/** The fields, and an answer that a venue gave: long texts and lists are cut, secrets left out. */
+function mediaBlock({ schema, example }: Media): Html {
+  const shown =
+    example === undefined
+      ? raw('')
+      : html`<p class="note">Example</p><pre>${JSON.stringify(example, null, 2)}</pre>`
+  return html`${schemaTable(schema)}${shown}`
+}
+
 function refusalsSection(): Html {
   const rows = REFUSALS.map(
     ({ code, status, message }) =>
-      html`<tr id="${code}"><td><code>${code}</code></td><td>${String(status)}</td><td>${message}</td></tr>`,
+      html`<tr id="${code}"><td><code>${code}</code></td><td>${String(status)}</td><td>${message}</td><td>${prose(REMEDIES[code])}</td></tr>`,
   )
   return html`<section id="refusals"><h2>refusals</h2>
 <p>In the order the checks run; the first that fails answers. Codes are never renamed or reused.</p>
-<table><thead><tr><th>code</th><th>status</th><th>meaning</th></tr></thead><tbody>${join(rows)}</tbody></table></section>`
+<table><thead><tr><th>code</th><th>status</th><th>meaning</th><th>what to do</th></tr></thead><tbody>${join(rows)}</tbody></table></section>`
 }
 
 const SERVER_FRAMES: readonly (readonly [string, string])[] = [
@@ -185,7 +196,7 @@ function schemaTable(schema: Json, depth = 0): Html {
   return html`<table><tbody>${join(rows)}</tbody></table>`
 }
 
-/** Only the names of an answer's fields, optional ones marked; their schemas are in the OpenAPI document. */
+/** Only the names of an answer's fields, optional ones marked. */
 function fieldList(schema: Json): Html {
   if (schema['type'] === 'array') return html`array of ${fieldList(schema['items'] as Json)}`
   const branches = schema['anyOf'] as Json[] | undefined
@@ -267,6 +278,8 @@ td table { margin-top: .4rem; }
 dt { font-weight: bold; }
 dd { margin: 0 0 .5rem 1rem; }
 nav a { margin-right: .8rem; }
+pre { overflow-x: auto; max-height: 24rem; background: var(--soft); padding: .5rem; }
+summary { cursor: pointer; }
 @media (max-width: 40rem) {
   article { padding: 0 .5rem 1rem; }
   td table, td tbody, td tr, td td { display: block; border-width: 0; padding-left: 0; }
