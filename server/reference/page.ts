@@ -275,6 +275,7 @@ article h3 { margin: .8rem 0 .2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 td, th { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; }
 td table { margin-top: .4rem; }
+td:first-child code { overflow-wrap: normal; font-weight: 600; }
 dt { font-weight: bold; }
 dd { margin: 0 0 .5rem 1rem; }
 nav a { margin-right: .8rem; }
@@ -282,8 +283,10 @@ pre { overflow-x: auto; max-height: 24rem; background: var(--soft); padding: .5r
 summary { cursor: pointer; }
 @media (max-width: 40rem) {
   article { padding: 0 .5rem 1rem; }
-  td table, td tbody, td tr, td td { display: block; border-width: 0; padding-left: 0; }
-  td tr { border-top: 1px solid var(--line); }
+  table, tbody, tr, td { display: block; border-width: 0; padding: 0 0 .1rem; }
+  tr { border-top: 1px solid var(--line); padding: .3rem 0; }
+  td table { border-left: 2px solid var(--line); padding-left: .5rem; }
+  thead { display: none; }
 }
 tr:target, article:target { outline: 2px solid; }
 `
