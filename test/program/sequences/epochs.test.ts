@@ -16,9 +16,11 @@ const START_S = 1_800_000_000
 /** In ticks: how long a view gives the lease, how long a successor waits, how long a commit can land. */
 const [LEASE, WAIT, COMMIT] = [1, 2, 1]
 /** How often each act may happen, both instances together. TACIT_EPOCH_ACTS replaces them, in this order. */
-const BOUNDS = { ticks: 4, boots: 2, copies: 1, orders: 0, closes: 1, reorgs: 1, crashes: 1 }
+const BOUNDS = { ticks: 4, boots: 2, copies: 1, orders: 0, closes: 1, reorgs: 1, crashes: 1, drains: 0 }
 /** A batch of the copy that is shown after a batch of the other instance needs a third boot and a second close. */
-const MORE_BOOTS = { ticks: 4, boots: 3, copies: 0, orders: 0, closes: 2, reorgs: 0, crashes: 2 }
+const MORE_BOOTS = { ...BOUNDS, boots: 3, copies: 0, closes: 2, reorgs: 0, crashes: 2 }
+/** A drain gives the lease back, so its successor does not wait. */
+const WITH_DRAINS = { ...BOUNDS, ticks: 3, boots: 3, orders: 1, closes: 0, reorgs: 0, drains: 2 }
 type Act = keyof typeof BOUNDS
 type Bounds = Readonly<Record<Act, number>>
 const ACTS = Object.keys(BOUNDS) as Act[]
@@ -33,6 +35,7 @@ type Rules = {
   expires: boolean
   confirms: boolean
   voids_late: boolean
+  drains_only_serving: boolean
 }
 const RULES: Rules = {
   waits: true,
@@ -41,12 +44,22 @@ const RULES: Rules = {
   expires: true,
   confirms: true,
   voids_late: true,
+  drains_only_serving: true,
 }
 
 type Transaction =
   | { kind: 'open'; epoch: number; nonce: string; seq: number; head: string; expected?: string }
   | { kind: 'commit'; epoch: number; seq: number; head: string; until: number }
-type Run = { epoch: number; nonce: string; serves: boolean; lease: number; wait: number; until: number }
+type Run = {
+  epoch: number
+  nonce: string
+  /** The instance before gave its lease back. */
+  released: boolean
+  serves: boolean
+  lease: number
+  wait: number
+  until: number
+}
 /** A record is a word; the head of a journal is the hash of all its words. */
 type Instance = { disk: readonly string[]; run: Run | undefined }
 type State = {
@@ -119,6 +132,12 @@ const openClose = (disk: readonly string[]): number => {
   return disk.slice(seq).some((word) => word === 'match' || word === 'void') ? 0 : seq
 }
 
+/** Whether the epoch on chain ended with a release, behind which only boot records stand. */
+function isReleased(disk: readonly string[], config: ConfigAccount): boolean {
+  const tail = disk.slice(config.journal_seq).filter((word) => !word.startsWith('boot'))
+  return tail.at(-1) === `released${config.epoch}`
+}
+
 /** What an instance does, and the states that follow. */
 class Explorer {
   constructor(readonly rules: Rules) {}
@@ -175,7 +194,8 @@ class Explorer {
     const signed = { kind: 'open', epoch, nonce, seq: disk.length, head: toHex(headOf(disk)) } as const
     const cites = this.rules.cites_position
     const opening = cites ? { ...signed, expected: toHex(config.journal_head) } : signed
-    const run = { epoch, nonce, serves: false, lease: 0, wait: 0, until: 0 }
+    const released = isReleased(disk, config)
+    const run = { epoch, nonce, released, serves: false, lease: 0, wait: 0, until: 0 }
     const booted = put(state, at, { disk: [...disk, nonce], run })
     yield ['boot', used({ ...booted, sent: [...state.sent, opening] }, 'boots')]
   }
@@ -188,7 +208,7 @@ class Explorer {
       yield ['is fenced', put(state, at, { disk, run: undefined })]
       return
     }
-    const serving = { ...run, serves: true, lease: LEASE, wait: this.rules.waits ? WAIT : 0 }
+    const serving = { ...run, serves: true, lease: LEASE, wait: this.rules.waits && !run.released ? WAIT : 0 }
     const opened = put(state, at, { disk, run: serving })
     const close = openClose(disk)
     if (close === 0) yield ['opens', opened]
@@ -212,8 +232,13 @@ class Explorer {
       else if (config.commit_seq < close && (late || config.epoch > run.epoch))
         yield ['voids', decided(state, at, close, 'void')]
     }
-    if (run.lease === 0 || run.wait > 0) return
     const { left } = state
+    const acknowledges = run.lease > 0 && run.wait === 0
+    if (left.drains > 0 && close === 0 && (acknowledges || !this.rules.drains_only_serving)) {
+      const drained = { disk: [...disk, `released${run.epoch}`], run: undefined }
+      yield ['drain', used(put(state, at, drained), 'drains')]
+    }
+    if (!acknowledges) return
     if (left.orders > 0)
       yield ['order', used(put(state, at, { disk: [...disk, `order${'AB'[at]}`], run }), 'orders')]
     if (left.closes === 0 || close > 0) return
@@ -271,7 +296,7 @@ function startWith(left: Bounds): State {
   const disk = ['boot1']
   const opening = { kind: 'open', epoch: 1, nonce: 'boot1', seq: 0, head: '00'.repeat(32) } as const
   const newest = landed(opening, NO_EPOCH, 0)
-  const run = { epoch: 1, nonce: 'boot1', serves: true, lease: LEASE, wait: 0, until: 0 }
+  const run = { epoch: 1, nonce: 'boot1', released: false, serves: true, lease: LEASE, wait: 0, until: 0 }
   const instances = [
     { disk, run },
     { disk, run: undefined },
@@ -323,13 +348,14 @@ function explore(rules: Rules, within: Bounds): Found {
 }
 
 test('no order of acts lets two instances acknowledge, shows two histories or voids a batch that was matched', () => {
-  for (const within of [bounds, MORE_BOOTS]) {
+  for (const within of [bounds, MORE_BOOTS, WITH_DRAINS]) {
     const { states, acts, fault, path, kinds } = explore(RULES, within)
     const counted = [...kinds].map(([kind, times]) => `${kind} ${times}`).join(', ')
     console.log(`${states} states, ${acts} acts, ${landings.size} transactions: ${counted}`)
     expect({ fault, path }).toEqual({ fault: undefined, path: [] })
-    for (const kind of ['opens, match', 'opens, void', 'matches', 'voids', 'is fenced'])
-      expect(kinds.get(kind)).toBeGreaterThan(0)
+    const results =
+      within.closes > 0 ? ['opens, match', 'opens, void', 'matches', 'voids'] : ['drain', 'order']
+    for (const kind of [...results, 'opens', 'is fenced']) expect(kinds.get(kind)).toBeGreaterThan(0)
   }
 })
 
@@ -340,6 +366,7 @@ test.each([
   ['expires', 'a batch is matched and void', bounds],
   ['confirms', 'a batch is matched and void', bounds],
   ['voids_late', 'a batch is matched and void', bounds],
+  ['drains_only_serving', 'two instances acknowledge', WITH_DRAINS],
 ] as const)('without the rule `%s` the exploration finds that %s', (rule, wanted, within) => {
   const { fault, path, states } = explore({ ...RULES, [rule]: false }, within)
   console.log(`${states} states: ${path.join(', ')}`)
