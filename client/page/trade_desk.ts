@@ -257,10 +257,10 @@ export class Desk {
     button.addEventListener('click', () => {
       button.disabled = true
       const at = byId('order-status')
-      this.session.cancel(order_id).then(
-        (outcome) => say(at, told(outcome)),
-        (error: Error) => say(at, error.message, true),
-      )
+      this.session
+        .cancel(order_id)
+        .then((outcome) => say(at, told(outcome)))
+        .catch((error: Error) => say(at, error.message, true))
     })
     return button
   }
