@@ -47,3 +47,14 @@ export function short(value: string): HTMLElement {
   if (value.length <= 2 * ENDS + 1) return element('code', '', value)
   return Object.assign(element('code', '', `${value.slice(0, ENDS)}…${value.slice(-ENDS)}`), { title: value })
 }
+
+/** Of a mint, by the instruments that trade it: settings name only symbols. */
+export function tokenName(mint: string, instruments: readonly Traded[]): string {
+  for (const { symbol, base_mint, quote_mint } of instruments) {
+    const [base = '', quote = ''] = symbol.split('-')
+    if (mint === base_mint) return base
+    if (mint === quote_mint) return quote
+  }
+  return mint.slice(0, ENDS)
+}
+type Traded = { symbol: string; base_mint: string; quote_mint: string }

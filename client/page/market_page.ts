@@ -2,7 +2,7 @@
 import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../../protocol/wire/public'
 import { formatAmount, formatPrice } from '../session/units'
 import { barChart, lineChart, type Point } from './chart'
-import { byId, element, say, short, table } from './element'
+import { byId, element, say, short, table, tokenName } from './element'
 import { type GatewayVenue, openGateway } from './gateway'
 import { pageDefaults } from './page_defaults'
 
@@ -107,10 +107,10 @@ function showDays({ symbol, base_decimals }: InstrumentView, { statistics }: Tra
   return barChart(`${symbol}: volume by UTC day, in base tokens`, bars)
 }
 
-function showReserves({ transparency }: Shown): void {
+function showReserves({ transparency, instruments }: Shown): void {
   const amount = (units: string, decimals: number) => formatAmount(BigInt(units), decimals)
   const charts = transparency.mints.map(({ mint, decimals, vault_balance, outstanding }) =>
-    barChart(`Token ${mint.slice(0, 8)}…`, [
+    barChart(tokenName(mint, instruments), [
       { label: 'in the vault', value: BigInt(vault_balance), text: amount(vault_balance, decimals) },
       { label: 'owed', value: BigInt(outstanding), text: amount(outstanding, decimals), series: 1 },
     ]),
@@ -118,7 +118,7 @@ function showReserves({ transparency }: Shown): void {
   const rows = transparency.mints.map((one) => {
     const missing = BigInt(one.outstanding) - BigInt(one.vault_balance)
     return [
-      short(one.mint),
+      element('span', '', `${tokenName(one.mint, instruments)} `, short(one.mint)),
       amount(one.vault_balance, one.decimals),
       amount(one.outstanding, one.decimals),
       missing > 0n ? `✕ ${amount(String(missing), one.decimals)}` : 'none',

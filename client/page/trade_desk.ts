@@ -19,7 +19,7 @@ import { formatAmount, formatPrice, parseAmount, parseOrderAmount, parsePrice } 
 import { collateralOf } from '../wallet/prepare'
 import type { BrowserStore } from './browser_store'
 import { barChart, lineChart } from './chart'
-import { byId, element, say, short, table } from './element'
+import { byId, element, say, short, table, tokenName } from './element'
 import type { PageDefaults } from './page_defaults'
 
 const FEE_LAMPORTS = 1_000_000_000n
@@ -55,7 +55,11 @@ export class Desk {
       client.fills({ limit: PAGE_LIMIT }),
     ])
     this.instruments = await Promise.all(listed.map(({ symbol }) => client.instrument(symbol)))
-    this.mints = mints.map(({ mint, decimals }) => ({ mint, decimals, name: this.nameOf(mint) }))
+    this.mints = mints.map(({ mint, decimals }) => ({
+      mint,
+      decimals,
+      name: tokenName(mint, this.instruments),
+    }))
     for (const order of orders.items) if (!this.orders.has(order.order_id)) this.keepOrder(order)
     for (const fill of fills.items) if (!this.fills.has(keyOf(fill))) this.fills.set(keyOf(fill), fill)
     this.fillForms()
@@ -78,15 +82,6 @@ export class Desk {
 
   private keepOrder(order: Order): void {
     this.orders.set(order.order_id, order)
-  }
-  /** Of a mint, by the instruments that trade it: settings name only symbols. */
-  private nameOf(mint: string): string {
-    for (const { symbol, base_mint, quote_mint } of this.instruments) {
-      const [base = '', quote = ''] = symbol.split('-')
-      if (mint === base_mint) return base
-      if (mint === quote_mint) return quote
-    }
-    return mint.slice(0, 8)
   }
   private instrumentOf(symbol: string): InstrumentView {
     const found = this.instruments.find((one) => one.symbol === symbol)

@@ -78,6 +78,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   test('the market page shows what the venue publishes, and draws it', async () => {
     const page = await open('/')
     expect(await shown(page, '#instruments table')).toContain('SOL-USDC')
+    expect(await shown(page, '#reserves table')).toMatch(/SOL So111111…[\s\S]*USDC EPjFWdd5…/)
     expect(await shown(page, '#builds table')).toContain(venue.facts.compose_hash.slice(0, 8))
     expect(await page.evaluate('document.querySelectorAll("svg[role=img][aria-label]").length')).toBe(5)
     expect(page.faults).toEqual([])
