@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { VenueClient } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
+import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
+import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import type { Fill } from '../../protocol/wire/trading'
@@ -25,9 +27,7 @@ function freePort(): number {
   return taken.port
 }
 const venue = new VenueProcess({ TACIT_LISTEN: `127.0.0.1:${freePort()}` })
-beforeAll(async () => {
-  if (python !== '') await venue.start()
-}, 180_000)
+beforeAll(() => venue.start(), 180_000)
 afterAll(() => venue.remove())
 
 type Shown = { fills: number; base: string; quote: string; fees: string; balances: Record<string, string> }
@@ -40,18 +40,31 @@ const start = (script: string, ...args: string[]) =>
     stderr: 'pipe',
   })
 
-async function run(script: string, seconds: number): Promise<Trader> {
-  const { client, credentials } = await openAccount(venue, `${script} ${seconds}`)
+/** An account with a funded wallet, and the files that an example is given. */
+async function open(name: string, notes: number) {
+  const { client, credentials } = await openAccount(venue, name)
   const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
   const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
-  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, DEPOSITED, 1)
-  const [path, login] = [
-    join(folder, `${script}-${seconds}.wallet`),
-    join(folder, `${script}-${seconds}.login`),
-  ]
+  await fundTrader({ chain, wallet, client, keys: 1 } as never, venue.facts.program_id, DEPOSITED, notes)
+  const [path, login] = [join(folder, `${name}.wallet`), join(folder, `${name}.login`)]
   saveWallet(path, wallet)
   writeFileSync(login, JSON.stringify(credentials))
-  return { client, wallet: path, child: start(script, venue.data_dir, path, login, String(seconds)) }
+  return { client, wallet: path, login }
+}
+
+async function run(script: string, seconds: number): Promise<Trader> {
+  const { client, wallet, login } = await open(`${script}-${seconds}`, 1)
+  return { client, wallet, child: start(script, venue.data_dir, wallet, login, String(seconds)) }
+}
+
+/** What it printed, once it ended without an error. */
+async function outputOf(child: ReturnType<typeof start>): Promise<string> {
+  const [out, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  expect({ error, code: await child.exited }).toEqual({ error: '', code: 0 })
+  return out
 }
 
 async function fillsOf(client: VenueClient): Promise<Fill[]> {
@@ -66,12 +79,7 @@ async function fillsOf(client: VenueClient): Promise<Fill[]> {
 
 /** Own books, the wallet's notes and the venue's fills, which it returns, say the same to the unit. */
 async function settleBooks({ client, wallet, child }: Trader): Promise<Fill[]> {
-  const [out, error] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  expect({ error, code: await child.exited }).toEqual({ error: '', code: 0 })
-  const shown: Shown = JSON.parse(out)
+  const shown: Shown = JSON.parse(await outputOf(child))
   let [base, quote, fees] = [0n, 0n, 0n]
   const fills = await fillsOf(client)
   for (const { side, amount, quote_amount, fee } of fills) {
@@ -103,6 +111,33 @@ test.skipIf(python === '').each([
   },
   120_000,
 )
+
+test('the treasury merges, splits and withdraws, and its wallet is what it paid less', async () => {
+  const trader = await open('treasury', 3)
+  const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+  await airdrop(chain, 1_000_000_000n)
+  await mintTo(chain, USDC, 1n)
+  const { bytes, text } = ownAccount(chain, USDC)
+  const child = start('treasury.ts', venue.data_dir, trader.wallet, trader.login, USDC, '123.45', text)
+  const shown = JSON.parse(await outputOf(child))
+  const deposited = 3n * DEPOSITED.get(USDC)!
+  const after = deposited - 123_450_000n - BigInt(shown.fee)
+  expect(shown).toMatchObject({ before: String(deposited), after: String(after), withdrawal: 'paid' })
+  expect(shown.notes).toBeGreaterThanOrEqual(3)
+  expect(await tokenBalance(chain, bytes)).toBe(123_450_001n)
+  expect(loadWallet(trader.wallet)!.balance(USDC)).toBe(after)
+}, 120_000)
+
+test('the auditors find nothing to say against the venue', async () => {
+  const { login } = await open('auditor', 1)
+  const shown = JSON.parse(await outputOf(start('auditor.ts', venue.data_dir, login)))
+  expect(shown).toMatchObject({ faults: [], history: 'agrees', compose_hash: venue.facts.compose_hash })
+  const published =
+    python === '' ? undefined : JSON.parse(await outputOf(start('auditor.py', venue.data_dir, login)))
+  expect(published ?? shown).toMatchObject({ faults: [], compose_hash: venue.facts.compose_hash })
+  for (const { balance, owed } of shown.reserves) expect(BigInt(balance)).toBeGreaterThanOrEqual(BigInt(owed))
+  expect(shown.reserves.some(({ owed }: { owed: string }) => owed !== '0')).toBe(true)
+}, 120_000)
 
 /** A port that another program has until it is disposed of. */
 const holdPort = (url: string) =>

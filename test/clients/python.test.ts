@@ -29,7 +29,7 @@ const start = (script: string, ...args: string[]) =>
   Bun.spawn([python, '-P', script, ...args], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
 
 test.skipIf(python === '')('the wheel computes every vector of a trader', async () => {
-  expect(await ended(start(test_file('test_vectors.py')))).toMatch(/Ran 7 tests in [0-9.]+s\n\nOK\n$/)
+  expect(await ended(start(test_file('test_vectors.py')))).toMatch(/Ran 8 tests in [0-9.]+s\n\nOK\n$/)
 })
 
 /** Standard error, when it has ended with 0. */

@@ -10,6 +10,7 @@ from .errors import (
     OutcomeUnknown,
     PinMismatch,
     ReceiptRefused,
+    StatisticsRefused,
     TacitError,
     VenueProblem,
     WalletMismatch,
@@ -17,6 +18,7 @@ from .errors import (
 )
 from .receipts import VenueIdentity, identity_of, verify_receipt
 from .session import Session
+from .statistics import verify_statistics
 from .stream import follow_events
 from .units import format_amount, parse_amount
 from .venue import Venue
@@ -33,6 +35,7 @@ __all__ = [
     "PinMismatch",
     "ReceiptRefused",
     "Session",
+    "StatisticsRefused",
     "TacitError",
     "Venue",
     "VenueIdentity",
@@ -50,4 +53,5 @@ __all__ = [
     "parse_amount",
     "venue_id",
     "verify_receipt",
+    "verify_statistics",
 ]

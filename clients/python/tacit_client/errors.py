@@ -46,6 +46,10 @@ class ReceiptRefused(MustStop):
     """The receipt does not prove the command; the message names the reason."""
 
 
+class StatisticsRefused(TacitError):
+    """The rows are not those of a venue that never rewrote one; the message names the first fault."""
+
+
 class WalletMismatch(MustStop):
     """An event contradicts what the wallet derives from its own seed."""
 

@@ -5,9 +5,9 @@ import os
 import unittest
 from pathlib import Path
 
-from tacit_client import bodies, notes, receipts
+from tacit_client import bodies, notes, receipts, statistics
 from tacit_client.encoding import from_base58, from_hex, sha256, to_base58, u64_of
-from tacit_client.errors import ReceiptRefused
+from tacit_client.errors import ReceiptRefused, StatisticsRefused
 from tacit_client.poseidon import poseidon
 
 VECTORS = Path(os.environ.get("TACIT_VECTORS") or Path(__file__).parents[3] / "test" / "vectors")
@@ -115,6 +115,33 @@ class Vectors(unittest.TestCase):
             for changed, of, after in false:
                 with self.assertRaises(ReceiptRefused):
                     receipts.verify_receipt(changed, identity, of, after)
+
+    def test_statistics(self):
+        given = read("statistics")
+        symbol, period = given["symbol"], given["period"]
+        identity = receipts.VenueIdentity(bytes.fromhex(given["venue"]), notes.public_key_of(bytes(32)), 3)
+        for case in given["rows"]:
+            body = statistics.row_body(identity.venue, symbol, period, case["row"])
+            self.assertEqual((body.hex(), sha256(body).hex()), (case["body"], case["row"]["hash"]))
+        row = given["rows"][0]["row"]
+        signature = notes.sign(bytes(32), bytes.fromhex(given["rows"][0]["body"])).hex()
+        page = {"symbol": symbol, "period": period, "items": [row], "signed": {"signature": signature}}
+        self.assertEqual(statistics.verify_statistics(page, symbol, period, identity), [row])
+        self.assertEqual(statistics.verify_statistics({**page, "items": []}, symbol, period, identity), [])
+        before = {"start_unix_s": row["start_unix_s"] - 3600, "hash": "ab" * 32}
+        false = [
+            ({**page, "symbol": "OTHER"}, None),
+            ({**page, "signed": None}, None),
+            ({**page, "signed": {"signature": "00" * 64}}, None),
+            ({**page, "items": [{**row, "close": "1"}]}, None),
+            ({**page, "items": [{**row, "auctions": None}]}, None),
+            ({**page, "items": [{**row, "start_unix_s": row["start_unix_s"] + 1}]}, None),
+            (page, before),
+            (page, {**before, "start_unix_s": row["start_unix_s"]}),
+        ]
+        for changed, last in false:
+            with self.assertRaises(StatisticsRefused):
+                statistics.verify_statistics(changed, symbol, period, identity, last)
 
     def test_texts_have_one_spelling(self):
         for data in (bytes(32), bytes(31) + b"\1", bytes(range(32)), b"\xff" * 32):
