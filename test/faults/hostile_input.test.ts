@@ -227,6 +227,19 @@ describe('hostile input', () => {
     expect(faults).toEqual([])
   })
 
+  test.each([
+    ['contradicting lengths', 'POST /orders HTTP/1.1', 'Content-Length: 2\r\nContent-Length: 30', 400],
+    ['two framings', 'POST /orders HTTP/1.1', 'Content-Length: 4\r\nTransfer-Encoding: chunked', 400],
+    ['a length that is none', 'POST /orders HTTP/1.1', 'Content-Length: -1', 400],
+    ['another protocol', 'PRI * HTTP/2.0', 'SM: 1', 400],
+    ['headers beyond 16 KiB', 'GET /time HTTP/1.1', `X: ${'a'.repeat(20_000)}`, 431],
+    ['no version', 'GET /time', '', 505],
+    ['an unlisted method', 'FOO /time HTTP/1.1', '', undefined],
+  ] as const)('the runtime answers %s itself', async (_, line, headers, status) => {
+    const request = `${line}\r\nHost: localhost\r\n${headers === '' ? '' : `${headers}\r\n`}\r\n`
+    expect((await rawExchange(venue.facts, venue.facts.url, request))?.status).toBe(status)
+  })
+
   test('through all of it: the same process, healthy, and no bigger', async () => {
     const health = await fetch('/health')
     expect([health.status, ((await health.json()) as { status: string }).status]).toEqual([200, 'ok'])
