@@ -234,7 +234,7 @@ class Explorer {
     }
     const { left } = state
     const acknowledges = run.lease > 0 && run.wait === 0
-    if (left.drains > 0 && close === 0 && (acknowledges || !this.rules.drains_only_serving)) {
+    if (left.drains > 0 && (acknowledges || !this.rules.drains_only_serving)) {
       const drained = { disk: [...disk, `released${run.epoch}`], run: undefined }
       yield ['drain', used(put(state, at, drained), 'drains')]
     }
