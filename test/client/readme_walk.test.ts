@@ -1,0 +1,81 @@
+/** README's commands as printed, from a venue that was just started to a finalized trade: at most eight of them. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { preparePlace } from '../../client/wallet/prepare'
+import type { LoadTrader } from '../faults/kit/load_trader'
+import { openTrader, SOL, USDC } from '../faults/kit/open_trader'
+import { VenueProcess } from '../faults/kit/venue_process'
+
+const ROOT = join(import.meta.dir, '../..')
+/** What README asks of a newcomer, `start` included. */
+const COMMANDS_MAX = 8
+const venue = new VenueProcess()
+const folder = mkdtempSync(join(tmpdir(), 'tacit-readme-'))
+let other: LoadTrader
+beforeAll(async () => {
+  await venue.start()
+  other = await openTrader(venue, 'counterparty', { keys: 1, notes: 1, mints: [SOL] })
+  for (const part of ['client', 'protocol', 'native', 'node_modules'])
+    symlinkSync(join(ROOT, part), join(folder, part))
+  cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
+  symlinkSync(venue.data_dir, join(folder, 'data'))
+}, 180_000)
+afterAll(async () => {
+  await venue.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** The commands of the shell block that follows a sentence of README.md, without their comments. */
+function commandsAfter(sentence: string): string[] {
+  const after = readFileSync(join(ROOT, 'README.md'), 'utf8').split(sentence)[1] ?? ''
+  const [, block = ''] = /```sh\n(.*?)\n```/s.exec(after) ?? []
+  const commands = block.split('\n').map((line) => line.replace(/ +#.*$/, ''))
+  if (commands.length < 2) throw new Error('README.md has no such block')
+  return commands
+}
+
+let count = 1
+/** @returns what the command printed */
+async function run(command: string): Promise<string> {
+  count += 1
+  const words = command.split(' ')
+  expect(words[0]).toBe('bun')
+  const child = Bun.spawn([process.execPath, ...words.slice(1)], {
+    cwd: folder,
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  expect({ command, code: await child.exited, error: error.replace(/^\$ .*\n/gm, '') }).toMatchObject({
+    code: 0,
+  })
+  return out
+}
+
+test('eight commands lead to a finalized trade', async () => {
+  const { rpc_url, program_id } = venue.facts
+  for (const printed of commandsAfter("A wallet on the sandbox's chain"))
+    await run(printed.replace('URL', rpc_url).replace(' ID ', ` ${program_id} `).replace('MINT', USDC))
+  const [init, place, watch] = commandsAfter('Trading by hand')
+  await run(init!)
+  const [order_id = ''] = /[0-9a-f]{32}/.exec(await run(place!)) ?? []
+  expect(order_id).not.toBe('')
+  const terms = {
+    instrument: other.instrument,
+    side: 'sell',
+    amount: 1_500_000_000n,
+    price_limit: 149_250_000n,
+    expiry_slot: (await other.client.time()).slot + 5_000,
+  } as const
+  const note = other.wallet.noteFor(SOL, terms.amount)!
+  const sold = await other.client.place(preparePlace(other.wallet, other.venue, terms, note))
+  expect(await run(watch!.replace('ORDER', order_id))).toContain('finalized')
+  const { fills } = await other.client.order(sold.order_id)
+  expect(fills.map(({ amount }) => amount)).toEqual(['1500000000'])
+  expect(count).toBeLessThanOrEqual(COMMANDS_MAX)
+}, 180_000)
