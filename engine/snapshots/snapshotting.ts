@@ -1,6 +1,7 @@
 /** Takes snapshots while the venue runs, so that a boot replays little, and retires unneeded journal segments. */
 
 import { join } from 'node:path'
+import type { JournalSeq } from '../../protocol/units'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
@@ -35,6 +36,10 @@ type Parts = {
   clock: ClockPort
   maker: SnapshotMaker
   sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
+  /** The own journal position that a quorum shows on chain. */
+  coveredSeq: () => JournalSeq
+  /** Has the record anchored soon. */
+  cover: (seq: JournalSeq) => void
   /** Called when the replay disagrees or the stores are damaged: commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
@@ -47,6 +52,8 @@ export class Snapshotting {
   private not_before_ms = 0
   private newest_ms: number
   private stopped = false
+  /** The position on chain at the round before. */
+  private covered_seq: JournalSeq = 0
 
   constructor(
     private readonly parts: Parts,
@@ -124,7 +131,12 @@ export class Snapshotting {
     this.newest = { seq, ...hashes }
     stores.prune(newest === undefined ? [seq] : [seq, newest.seq])
     this.newest_ms = clock.monotonicMs()
-    if (retire_before > journal.firstSeq()) await journal.retire(retire_before)
+    // The next start judges the tail from the final position, which is no older than the one confirmed a round ago.
+    const before = Math.min(retire_before, this.covered_seq + 1)
+    this.covered_seq = this.parts.coveredSeq()
+    // Nothing else anchors a paused venue, whose slots would fill the disk.
+    if (retire_before > this.covered_seq + 1) this.parts.cover(seq)
+    if (before > journal.firstSeq()) await journal.retire(before)
   }
 }
 
@@ -141,7 +153,7 @@ export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
   { journal, history, facts, stores, snapshot }: Loaded,
-  more: { sequencer: Sequencer; fatal: (error: Error) => void },
+  more: Pick<Parts, 'coveredSeq' | 'cover' | 'fatal'> & { sequencer: Sequencer },
 ): Snapshotting {
   const maker = openSnapshotMaker({
     journal_dir: join(data_dir, 'journal'),

@@ -25,7 +25,8 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
   const fatal: Error[] = []
-  const now = { seq: 0, ms: 0, took_ms: 0 }
+  const covered: number[] = []
+  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000 }
   const head = new Uint8Array(32)
   const parts = {
     journal: {
@@ -51,6 +52,8 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       },
       submit: async () => ({}) as Awaited<ReturnType<Sequencer['submit']>>,
     },
+    coveredSeq: () => now.covered,
+    cover: (seq: number) => void covered.push(seq),
     fatal: (error: Error) => void fatal.push(error),
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
@@ -60,7 +63,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
     snapshotting.begin()
     await new Promise((resolve) => setImmediate(resolve))
   }
-  return { now, made, retired, fatal, snapshotting, look }
+  return { now, made, retired, covered, fatal, snapshotting, look }
 }
 
 test('a snapshot is due after so many records, or after some time with fewer', async () => {
@@ -112,7 +115,32 @@ test('a failure is counted and tried again, and the journal keeps everything mea
   await look()
   expect(made).toHaveLength(2)
   expect(snapshotting).toMatchObject({ failures: 1, newest: { seq: 100 } })
+  // The position on chain was not seen by a round before.
+  expect(retired).toEqual([])
+  now.seq = 200
+  await look()
   expect(retired).toEqual([50])
+  await snapshotting.close()
+})
+
+test('segments go up to the position that the chain showed a round ago, and a position far behind is moved', async () => {
+  const { now, retired, covered, look, snapshotting } = site(async () => ({ ...MADE, retire_before: 50 }))
+  now.covered = 20
+  for (const seq of [100, 200, 300]) {
+    now.seq = seq
+    await look()
+    now.ms += 10_000
+  }
+  expect(retired).toEqual([21, 21])
+  expect(covered).toEqual([100, 200, 300])
+  now.covered = 290
+  for (const seq of [400, 500]) {
+    now.seq = seq
+    await look()
+    now.ms += 10_000
+  }
+  expect(retired).toEqual([21, 21, 21, 50])
+  expect(covered).toEqual([100, 200, 300])
   await snapshotting.close()
 })
 

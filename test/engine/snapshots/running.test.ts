@@ -104,9 +104,10 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   const { journal } = first.engine.loaded
   const deposit = trader.deposit('quote', 200_000_000n)
   await first.chain.finalizeLeaves()
-  // Each round begins a segment, as a start does; the oldest may go once two snapshots lie behind it.
-  for (let round = 0; round < 2; round++) {
+  // Each round begins a segment, as a start does; the oldest may go once two snapshots and an anchor lie behind it.
+  for (let round = 0; round < 3; round++) {
     await fillSegment(first, trader, deposit)
+    await first.engine.anchoring.now()
     await first.engine.snapshotting.now()
   }
   expect(first.engine.snapshotting.failures).toBe(0)
@@ -128,6 +129,24 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+}, 120_000)
+
+test('the journal behind the position on chain stays, however old: the next start judges the tail by it', async () => {
+  const first = await site.open({ retention_days: 1e-9 })
+  const trader = await traded(first, 2)
+  await first.engine.anchoring.now()
+  const { journal_seq } = await first.chain.readConfig()
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await first.chain.finalizeLeaves()
+  // As in a venue that is paused for longer than the retention: nothing of this is anchored.
+  for (let round = 0; round < 3; round++) {
+    await fillSegment(first, trader, deposit)
+    await first.engine.snapshotting.now()
+  }
+  expect(first.engine.loaded.journal.firstSeq()).toBeLessThanOrEqual(journal_seq + 1)
+  await first.close()
+  const second = await site.open()
+  expect(second.venue.status()).toMatchObject({ ready: true })
 }, 120_000)
 
 /** What a host does to a part while the venue is stopped. */
@@ -268,8 +287,9 @@ test('without the stores, and with a journal that begins later, the start is ref
   const trader = await traded(first, 2)
   const deposit = trader.deposit('quote', 200_000_000n)
   await first.chain.finalizeLeaves()
-  for (let round = 0; round < 2; round++) {
+  for (let round = 0; round < 3; round++) {
     await fillSegment(first, trader, deposit)
+    await first.engine.anchoring.now()
     await first.engine.snapshotting.now()
   }
   expect(first.engine.loaded.journal.firstSeq()).toBeGreaterThan(1)
