@@ -108,12 +108,8 @@ export function assemble(
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
-  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, {
-    sequencer,
-    coveredSeq: () => chain.lease().covered_seq,
-    cover: (seq) => anchoring.dirty(seq),
-    fatal,
-  })
+  const around = { sequencer, anchoring, fatal }
+  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, around)
   const writes = openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
     sequencer,
     availability,

@@ -26,6 +26,11 @@ export class Anchoring {
     this.arm(this.begins_ms)
   }
 
+  /** The own position that a quorum shows on chain; 0 without one. */
+  coveredSeq(): JournalSeq {
+    return this.chain.lease().covered_seq
+  }
+
   isDirty(): boolean {
     return this.oldest() !== undefined
   }
@@ -67,7 +72,7 @@ export class Anchoring {
 
   /** Drops the covered marks. */
   private oldest(): { seq: JournalSeq; at_ms: number } | undefined {
-    const { covered_seq } = this.chain.lease()
+    const covered_seq = this.coveredSeq()
     while (this.marks[0] !== undefined && this.marks[0].seq <= covered_seq) this.marks.shift()
     return this.marks[0]
   }

@@ -8,6 +8,7 @@ import type { Journal } from '../journal/contract'
 import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
 import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
+import type { Anchoring } from '../sequencer/anchoring'
 import type { Sequencer } from '../sequencer/sequencer'
 import { StoreDamaged } from '../stores/part_file'
 import type { Stores } from '../stores/stores'
@@ -36,10 +37,7 @@ type Parts = {
   clock: ClockPort
   maker: SnapshotMaker
   sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
-  /** The own journal position that a quorum shows on chain. */
-  coveredSeq: () => JournalSeq
-  /** Has the record anchored soon. */
-  cover: (seq: JournalSeq) => void
+  anchoring: Pick<Anchoring, 'coveredSeq' | 'dirty'>
   /** Called when the replay disagrees or the stores are damaged: commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
@@ -133,9 +131,9 @@ export class Snapshotting {
     this.newest_ms = clock.monotonicMs()
     // The next start judges the tail from the final position, which is no older than the one confirmed a round ago.
     const before = Math.min(retire_before, this.covered_seq + 1)
-    this.covered_seq = this.parts.coveredSeq()
+    this.covered_seq = this.parts.anchoring.coveredSeq()
     // Nothing else anchors a paused venue, whose slots would fill the disk.
-    if (retire_before > this.covered_seq + 1) this.parts.cover(seq)
+    if (retire_before > this.covered_seq + 1) this.parts.anchoring.dirty(seq)
     if (before > journal.firstSeq()) await journal.retire(before)
   }
 }
@@ -153,7 +151,7 @@ export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
   { journal, history, facts, stores, snapshot }: Loaded,
-  more: Pick<Parts, 'coveredSeq' | 'cover' | 'fatal'> & { sequencer: Sequencer },
+  more: Pick<Parts, 'anchoring' | 'fatal'> & { sequencer: Sequencer },
 ): Snapshotting {
   const maker = openSnapshotMaker({
     journal_dir: join(data_dir, 'journal'),

@@ -52,8 +52,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       },
       submit: async () => ({}) as Awaited<ReturnType<Sequencer['submit']>>,
     },
-    coveredSeq: () => now.covered,
-    cover: (seq: number) => void covered.push(seq),
+    anchoring: { coveredSeq: () => now.covered, dirty: (seq: number) => void covered.push(seq) },
     fatal: (error: Error) => void fatal.push(error),
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
