@@ -126,7 +126,9 @@ describe('starts and stops', () => {
     await trader.client.cancel(order_id, prepareCancel(trader.wallet, trader.venue, order_id, 0))
     await followed.promise
     stream.close()
-    expect(seqs).toEqual([seq, seq + 1])
+    // More than two where the kill met a closed batch: it is decided first, and the cancel may wait for the next one.
+    expect(seqs.length).toBeGreaterThanOrEqual(2)
+    expect(seqs).toEqual(seqs.map((_, at) => seq + at))
   })
 
   test('a later second SIGTERM ends it at once, and the next start still serves the same book', async () => {
