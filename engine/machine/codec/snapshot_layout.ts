@@ -136,6 +136,7 @@ export const account_row = struct({
   version: uint,
   state: word(ACCOUNT_STATES),
   limits: account_limits,
+  orders_held: struct({ max: uint, until_slot: uint }),
   credential_version: uint,
   credentials: list(
     struct({
@@ -247,6 +248,7 @@ export function writeOrder(to: ByteWriter, order: Order, tables: Tables): void {
   to.uint(order.lots)
   to.uint(order.ticks)
   to.uint(order.min_lots)
+  to.uint(order.fee_bps)
   to.uint(order.expiry_slot)
   to.uint(order.arrival_slot)
   to.uint(order.arrival_batch)
@@ -305,6 +307,7 @@ export function readOrder(from: ByteReader, known: OrderDecoding): OrderFacts {
     lots: from.uint(),
     ticks: from.uint(),
     min_lots: from.uint(),
+    fee_bps: from.uint(),
     expiry_slot: from.uint(),
     arrival_slot: from.uint(),
     arrival_batch: from.uint(),

@@ -6,7 +6,7 @@ import { LIMITS } from '../../limits'
 import { type Account, keyOf, newAccount, type TradingKey } from '../state/account'
 import { isMember } from '../state/closed'
 import { type Answer, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
-import type { State } from '../state/state'
+import { type State, settingsOf } from '../state/state'
 import { accountOf, bindKey, checkNonce } from './checks'
 import { endOrder } from './order_life'
 
@@ -26,7 +26,7 @@ function change(fx: Effects, account: Account, data: AccountChange): number {
 /**
  * Refuses `record_stale` unless the version is above the known one, `record_invalid` for a closed account and beyond the
  * bound on accounts, and `order_limit` when the accounts could have more live orders than the venue: then the refusal of
- * one account would reveal the orders of others.
+ * one account would reveal the orders of others. So would this one, if it counted live orders.
  */
 export function decideAccountRecord(
   state: State,
@@ -38,11 +38,16 @@ export function decideAccountRecord(
   if (known?.state === 'closed') return refuse('record_invalid', { field: 'state' })
   if (known === undefined && state.accounts.size >= LIMITS.accounts_max)
     return refuse('record_invalid', { field: 'account_key' })
-  let orders = Math.max(limits.orders_live_max, known?.live ?? 0)
-  for (const one of state.accounts.values()) {
-    if (one !== known) orders += Math.max(one.limits.orders_live_max, one.live)
-  }
+  let orders = known === undefined ? limits.orders_live_max : ordersOf(state, { ...known, limits })
+  for (const one of state.accounts.values()) if (one !== known) orders += ordersOf(state, one)
   return orders > LIMITS.orders_live_max ? refuse('order_limit') : { ok: true }
+}
+
+/** The most live orders that an account can have, those accepted before its bound was lowered included. */
+function ordersOf({ slot }: State, { limits, orders_held }: Pick<Account, 'limits' | 'orders_held'>): number {
+  return slot > orders_held.until_slot
+    ? limits.orders_live_max
+    : Math.max(limits.orders_live_max, orders_held.max)
 }
 
 export function applyAccountRecord(state: State, fx: Effects, command: CommandOf<'account_record'>): Answer {
@@ -50,6 +55,9 @@ export function applyAccountRecord(state: State, fx: Effects, command: CommandOf
   const account = state.accounts.get(account_id) ?? newAccount(account_id, account_key)
   account.version = version
   account.state = command.state
+  const max = ordersOf(state, account)
+  if (limits.orders_live_max < max)
+    account.orders_held = { max, until_slot: state.slot + settingsOf(state).order_life_slots_max }
   account.limits = limits
   state.accounts.set(account_id, account)
   change(fx, account, { change: 'admission', state: command.state, version })

@@ -38,6 +38,7 @@ export function openOrder(
     lots: plan.lots,
     ticks: plan.ticks,
     min_lots: plan.min_lots,
+    fee_bps: instrument.terms.fee_bps,
     expiry_slot: body.expiry_slot,
     arrival_slot: state.slot,
     arrival_batch: extra.arrival_batch ?? instrument.next_batch,

@@ -38,7 +38,7 @@ export function addFill(state: State, batch: SettlementBatch, order: Order, lots
   const traded = order.trading()
   const fill_index = traded.fills.length
   traded.cumulative_quote = plus(traded.cumulative_quote, quote_amount)
-  const fee = minus(feeUpTo(traded.cumulative_quote, terms.fee_bps), traded.cumulative_fee)
+  const fee = minus(feeUpTo(traded.cumulative_quote, order.fee_bps), traded.cumulative_fee)
   traded.cumulative_fee = plus(traded.cumulative_fee, fee)
   moveFees(state, batch, terms.quote, fee)
   takeLots(order, lots)

@@ -18,6 +18,8 @@ export type Account = {
   version: number
   state: wire.AdmissionRequest['state']
   limits: wire.AccountLimits
+  /** The bound on live orders before it was lowered, which counts until the orders accepted under it have expired. */
+  orders_held: { max: number; until_slot: SlotNumber }
   /** Of the newest credential body, a revoking one included. */
   credential_version: number
   credentials: (Credential & { created_slot: SlotNumber })[]
@@ -61,6 +63,7 @@ export function newAccount(account_id: string, account_key: Uint8Array): Account
     version: 0,
     state: 'active',
     limits: { rate_capacity: 1, rate_refill_per_s: 1, orders_live_max: 0, keys_max: 0 },
+    orders_held: { max: 0, until_slot: 0 },
     credential_version: 0,
     credentials: [],
     changes: [],

@@ -155,6 +155,7 @@ export class LiveOrders {
     view.setUint32(at + row.ORIGIN_AT, origin === undefined ? 0 : this.context.origins.take(origin), true)
     view.setUint32(at + row.REPLACES_AT, replaces === undefined ? 0 : this.replaceCell(replaces), true)
     view.setUint16(at + row.INSTRUMENT_AT, facts.instrument.index, true)
+    view.setUint16(at + row.FEE_AT, facts.fee_bps, true)
     bytes[at + row.STATUS_AT] = 1 + row.LIVE_STATUSES.indexOf(facts.status)
     bytes[at + row.TERMS_AT] =
       row.SIDES.indexOf(facts.side) |

@@ -51,6 +51,8 @@ export type OrderFacts = {
   lots: Lots
   ticks: Ticks
   min_lots: Lots
+  /** Of its instrument when it was accepted: the note that backs it covers this fee. */
+  fee_bps: number
   expiry_slot: SlotNumber
   arrival_slot: SlotNumber
   /** Number of the first auction it can take part in. */
@@ -185,6 +187,10 @@ export class Order {
     const { terms } = this
     if ((terms & row.WHOLE_OR_NOTHING) !== 0) return this.lots
     return this.type === 'fok' ? 0 : this.context.pool.minFill(this.handle)
+  }
+
+  get fee_bps(): number {
+    return this.chunk.view.getUint16(this.at(row.FEE_AT), true)
   }
 
   get expiry_slot(): SlotNumber {

@@ -1,5 +1,5 @@
 /**
- * Defines the row of a live order in memory: 118 bytes, little-endian. The row has the handle of the order in the book, and
+ * Defines the row of a live order in memory: 120 bytes, little-endian. The row has the handle of the order in the book, and
  * omits the fields that the book stores: id, price, arrival batch, remaining lots and, except for fok, the minimum fill.
  */
 
@@ -37,7 +37,9 @@ export const STATUS_AT = 112
 export const TERMS_AT = 113
 /** Counts the orders this row has held, so that a stale reference is detected. */
 export const LIFE_AT = 116
-export const ORDER_BYTES = 118
+/** Basis points. */
+export const FEE_AT = 118
+export const ORDER_BYTES = 120
 
 export const SIDES = ['buy', 'sell'] as const
 export const TYPES = ['limit', 'ioc', 'fok'] as const

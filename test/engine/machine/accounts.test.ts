@@ -5,7 +5,15 @@ import { LIMITS } from '../../../engine/limits'
 import { decodeState } from '../../../engine/machine/codec/decode_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import type { AccountChange } from '../../../protocol/wire/trading'
-import { admission, FIXED_HASH_SEED, key, SIGNATURE, seeded, World } from '../../kit/venue/machine_world'
+import {
+  admission,
+  FIXED_HASH_SEED,
+  key,
+  SIGNATURE,
+  seeded,
+  settings,
+  World,
+} from '../../kit/venue/machine_world'
 import { cancelling, idOf, refused } from './prepared'
 
 type Set = CommandOf<'credential'>
@@ -75,15 +83,37 @@ describe('an admission', () => {
     expect(refused(world, admission('carol', { orders_live_max: rest - 99 })).code).toBe('order_limit')
     world.account('carol', { orders_live_max: rest - 100 })
     expect(refused(world, admission('dave', { orders_live_max: 1 })).code).toBe('order_limit')
+    // A lowered bound counts as before until the orders accepted under it have expired, raised in between or not.
+    const life = settings().order_life_slots_max
     world.account('carol', { version: 2, orders_live_max: 7 })
-    world.account('dave', { orders_live_max: 1 })
-    // A live order counts although the bound fell below it.
-    world.must(world.placing('alice', key('a'), {}))
-    world.account('alice', { version: 2, orders_live_max: 0 })
-    const left = LIMITS.orders_live_max - 100 - 7 - 1 - 1
-    expect(refused(world, admission('erin', { orders_live_max: left + 1 })).code).toBe('order_limit')
-    world.account('erin', { orders_live_max: left })
+    world.account('carol', { version: 3, orders_live_max: 9 })
+    for (const slot of [1_001, 1_000 + life]) {
+      world.must({ kind: 'slot', reopens_slot: 0, slot })
+      expect(refused(world, admission('dave', { orders_live_max: 1 })).code).toBe('order_limit')
+    }
+    world.state = decodeState(encodeState(world.state), FIXED_HASH_SEED)
+    expect(refused(world, admission('dave', { orders_live_max: 1 })).code).toBe('order_limit')
+    world.must({ kind: 'slot', reopens_slot: 0, slot: 1_001 + life })
+    const left = LIMITS.orders_live_max - 200 - 9
+    expect(refused(world, admission('dave', { orders_live_max: left + 1 })).code).toBe('order_limit')
+    world.account('dave', { orders_live_max: left })
     world.account('frank', { orders_live_max: 0 })
+  })
+
+  // The operator lowers a trader's bound and admits accounts up to the venue's bound.
+  test.each([0, 1, 3])('is refused or not whatever orders a trader has: %d', (orders) => {
+    const world = venue()
+    for (let order = 0; order < orders; order++) world.must(world.placing('alice', key('a'), {}))
+    world.account('alice', { version: 2, orders_live_max: 0 })
+    const answers = (left: number) => [
+      world.run(admission('mallory', { orders_live_max: left + 1 })).ok,
+      world.run(admission('mallory', { orders_live_max: left })).ok,
+    ]
+    expect(answers(LIMITS.orders_live_max - 200)).toEqual([false, true])
+    world.account('mallory', { version: 2, orders_live_max: 0 })
+    const slot = 1_001 + settings().order_life_slots_max
+    world.must({ kind: 'slot', reopens_slot: 0, slot })
+    expect(world.run(admission('trent', { orders_live_max: LIMITS.orders_live_max - 100 })).ok).toBe(true)
   })
 
   test('beyond the bound on accounts is refused', () => {

@@ -50,6 +50,7 @@ function factsOf({ keys, notes }: ReturnType<typeof venue>, serial: number, pick
     lots: 2 ** 53 - 1 - serial,
     ticks: 2 ** 31 - serial,
     min_lots: pick % 3 === 2 ? [0, 2 ** 53 - 1 - serial][pick % 2]! : pick,
+    fee_bps: serial % 1_001,
     expiry_slot: 2 ** 40 + (pick % 4),
     arrival_slot: 2 ** 40 - serial,
     arrival_batch: serial,
@@ -77,7 +78,7 @@ function take({ pool }: ReturnType<typeof venue>, facts: OrderFacts): number {
 function read(order: Order): OrderFacts {
   const { key, instrument, side, type, lots, ticks, min_lots, expiry_slot, arrival_slot, arrival_batch } =
     order
-  const { nonce, origin, replaces, seq, remaining, status, collateral } = order
+  const { fee_bps, nonce, origin, replaces, seq, remaining, status, collateral } = order
   return {
     order_id: Uint8Array.fromHex(order.order_id),
     ...{
@@ -88,6 +89,7 @@ function read(order: Order): OrderFacts {
       lots,
       ticks,
       min_lots,
+      fee_bps,
       expiry_slot,
       arrival_slot,
       arrival_batch,
