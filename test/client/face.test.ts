@@ -185,7 +185,7 @@ test.skipIf(node === null)(
     expect(placed.receipt.epoch).toBe(verified.info.epoch)
     expect(await client.order(placed.id)).toMatchObject({ status: 'cancelled', reason: 'by_owner' })
   },
-  60_000,
+  120_000,
 )
 
 test('the package names the face and the verifier', async () => {

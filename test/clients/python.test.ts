@@ -103,7 +103,7 @@ test.skipIf(python === '')(
     expect(kept.state).toMatchObject({ requests: [], keys: [{ commands: 2, cancels: 2 }] })
     expect(said.free).toBe(2)
   },
-  90_000,
+  120_000,
 )
 
 test.skipIf(python === '')(
@@ -123,5 +123,5 @@ test.skipIf(python === '')(
     expect(loadWallet(path)!.state.orders.map(({ filled }) => filled)).toEqual(['0'])
     expect(loadWallet(path)!.state.keys).toMatchObject([{ commands: 1, cancels: 1 }])
   },
-  60_000,
+  120_000,
 )

@@ -67,7 +67,7 @@ test.each([2, 3])(
     liar.lies = {}
     await until(() => status().settlement === 'wired')
   },
-  30_000,
+  120_000,
 )
 
 test('the only one shows a freeze: the order is lost, but the truth starts the venue again', async () => {
@@ -182,5 +182,5 @@ test.each([1, 2, 3])(
     // An only provider is the quorum: its invented request is packed, and the program rejects the batch.
     if (providers === 3) expect(status()).toMatchObject({ ready: true })
   },
-  30_000,
+  120_000,
 )

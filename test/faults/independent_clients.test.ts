@@ -95,7 +95,7 @@ test.skipIf(!have['python3'])(
     expect(lived_s).toBeLessThan(expires_in + ENDED_WITHIN_S)
     expect(seen.others).toBe(200)
   },
-  60_000,
+  120_000,
 )
 
 type Answer = { status: number; json: TokenResponse & AccountView & { code?: string } }
@@ -162,5 +162,5 @@ test.skipIf(!have['curl'])(
     expect((await curl('POST', '/auth/token/revoke', json.access_token)).status).toBe(200)
     expect(codeOf(await curl('GET', '/account', json.access_token))).toEqual([401, 'token_revoked'])
   },
-  60_000,
+  120_000,
 )

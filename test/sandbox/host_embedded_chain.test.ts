@@ -111,5 +111,5 @@ test.skipIf(!maps)(
     expect(mapped('sandbox/open_sandbox.ts')).toBe(false)
     expect(mapped('server/join_process.ts')).toBe(false)
   },
-  20_000,
+  120_000,
 )

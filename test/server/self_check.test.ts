@@ -85,7 +85,7 @@ test.each([
       await machine.close()
     }
   },
-  30_000,
+  120_000,
 )
 
 test('a genuine machine opens its epoch and trades', async () => {
@@ -117,7 +117,7 @@ test.each([
       await machine.close()
     }
   },
-  30_000,
+  120_000,
 )
 
 test('the kept collateral is renewed once the service answers, and its end is warned of until then', async () => {

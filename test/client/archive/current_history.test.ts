@@ -309,7 +309,7 @@ test.each(untrue)(
     const again = await counted()
     expect([again.kept, again.read]).toEqual([read - 1, 0])
   },
-  20_000,
+  120_000,
 )
 
 test('a node that lacks the old transactions, and for a moment the newest, takes nothing from the kept history', async () => {

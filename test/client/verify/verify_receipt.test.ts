@@ -119,7 +119,7 @@ test('the longest path is judged at once, whatever its index', async () => {
   const path = Array<string>(32).fill(honest.root)
   for (const index of [0, 0xaaaa_aaaa, 2 ** 32 - 1])
     expect(await reasonOf({ ...honest, index, path })).toBe(NOT_IN_GROUP)
-}, 1_000)
+}, 20_000)
 
 describe('the identity of a venue', () => {
   const attestation = (certificate: string, key = identity.statement_key) =>

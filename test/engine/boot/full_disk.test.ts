@@ -134,7 +134,7 @@ test.skipIf(!isMountable())(
       await again.close()
     })
   },
-  60_000,
+  120_000,
 )
 
 test.skipIf(!isMountable())(
@@ -181,7 +181,7 @@ test.skipIf(!isMountable())(
       await again.close()
     })
   },
-  60_000,
+  120_000,
 )
 
 test.skipIf(!isMountable())(
@@ -205,7 +205,7 @@ test.skipIf(!isMountable())(
       await second.close()
     })
   },
-  60_000,
+  120_000,
 )
 
 test.skipIf(!isMountable())(
@@ -228,7 +228,7 @@ test.skipIf(!isMountable())(
       await second.close()
     })
   },
-  60_000,
+  120_000,
 )
 
 test('a slow disk delays answers and nothing else, and nothing is acknowledged before it is on it', async () => {

@@ -133,7 +133,7 @@ test.each([
     expect(shown.has('internal_error')).toBe(error !== undefined)
     await world.close()
   },
-  20_000,
+  120_000,
 )
 
 test('half of the bound of the engine is reported at most, the rest waits', async () => {

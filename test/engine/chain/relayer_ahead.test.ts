@@ -163,7 +163,7 @@ test.each([false, true])(
     await expectLandedOnce(world, 5)
     await world.close()
   },
-  20_000,
+  120_000,
 )
 
 test('batches behind one whose transaction no provider serves yet are not reported before it', async () => {

@@ -44,12 +44,12 @@ export const farSlot = (): Lies => {
   return { getEpochInfo, getMultipleAccounts: far, getProgramAccounts: far }
 }
 
-/** The first answer about the same accounts, with its slot or as if it were new. */
+/** The last answer about the same accounts from before the lie, else the first one after, with its slot or as if it were new. */
 function first(with_slot: boolean): Lie {
   const answers = new Map<string, Context>()
-  return (result, { params }) => {
+  return (result, { params, before }) => {
     const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
-    const known = answers.get(name)
+    const known = answers.get(name) ?? (before as Context | undefined)
     if (!known) answers.set(name, structuredClone(result) as Context)
     if (!known) return undefined
     return with_slot ? known : { ...known, context: (result as Context).context }

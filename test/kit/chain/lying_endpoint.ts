@@ -4,7 +4,8 @@ import { u64Le } from '../../../protocol/bytes'
 import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import type { Random } from '../../laws/random'
 
-type Call = { method: string; params: unknown[] }
+/** `before`: the last true answer to an equal call from before the lies about its method began. */
+type Call = { method: string; params: unknown[]; before?: unknown }
 /** The changed result; undefined tells the truth. */
 export type Lie = (result: unknown, call: Call) => unknown
 type Accounts = {
@@ -25,6 +26,7 @@ export class LyingEndpoint {
   /** By method and what it was. */
   readonly told = new Map<string, number>()
   #lies: Record<string, Lie> = {}
+  readonly #truths = new Map<string, unknown>()
   /** Calls are refused, as by a node that went down. */
   silent = false
   /** Calls are not answered until it is false again. */
@@ -77,6 +79,9 @@ export class LyingEndpoint {
     const reply = await fetch(this.truth_url, { method: 'POST', headers, body: text }).catch(() => undefined)
     if (reply === undefined || reply.status !== 200) return new Response('', { status: 502 })
     const told = (await reply.json()) as { result?: unknown }
+    const name = `${call.method} ${JSON.stringify(call.params)}`
+    if (lie === undefined) this.#truths.set(name, told.result)
+    else call.before = structuredClone(this.#truths.get(name))
     const changed = told.result === undefined ? undefined : await lie?.(structuredClone(told.result), call)
     if (changed !== undefined) this.lied += 1
     return Response.json(changed === undefined ? told : { ...told, result: changed })
