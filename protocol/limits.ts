@@ -59,3 +59,5 @@ export const BOOT_EVENT_NAME_MAX = 255
 export const BOOT_EVENT_PAYLOAD_MAX = 1_024
 /** PEM text of the three certificates in a quote; Intel's have some 4,000 bytes. */
 export const PCK_CHAIN_BYTES_MAX = 32_768
+/** Levels of the note tree and of the spent log; the vault program has the same. */
+export const TREE_DEPTH = 40

@@ -1,6 +1,8 @@
 /** Recomputes both roots and the payout queue of a vault from its public events alone and compares them with its accounts. */
+
 import { equalBytes, toHex } from '../../protocol/bytes'
-import { MerkleTree, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
+import { TREE_DEPTH } from '../../protocol/limits'
+import { MerkleTree } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
 import type { SpentLog } from '../../protocol/notes/spent_log'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'

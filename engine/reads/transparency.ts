@@ -2,8 +2,7 @@
 
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { PAGE_ITEMS_MAX } from '../../protocol/limits'
-import { TREE_DEPTH } from '../../protocol/notes/merkle_tree'
+import { PAGE_ITEMS_MAX, TREE_DEPTH } from '../../protocol/limits'
 import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import { LIMITS, MS_PER_DAY } from '../limits'

@@ -1,8 +1,7 @@
 /** Keeps append-only trees of depth 40: the note tree (`node = Poseidon(left, right)`, empty leaf 0) and the spent log. */
 import { concatBytes } from '../bytes'
+import { TREE_DEPTH } from '../limits'
 import { ELEMENT_BYTES, poseidonEach, poseidonOf } from './poseidon'
-
-export const TREE_DEPTH = 40
 
 function treeNode(left: Uint8Array, right: Uint8Array): Uint8Array {
   return poseidonOf(left, right)

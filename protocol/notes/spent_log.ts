@@ -1,7 +1,9 @@
 /** Keeps the spent log: an append-only SHA-256 tree of depth 40 with a leaf for each settlement batch. */
+
 import { concatBytes, u64Le, utf8 } from '../bytes'
+import { TREE_DEPTH } from '../limits'
 import { sha256 } from '../sha256'
-import { MerkleTree, NODE_BYTES, TREE_DEPTH, type TreeLevel } from './merkle_tree'
+import { MerkleTree, NODE_BYTES, type TreeLevel } from './merkle_tree'
 
 export const SPENT_LOG_DEPTH = TREE_DEPTH
 

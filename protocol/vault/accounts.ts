@@ -2,6 +2,7 @@
  * Describes and decodes the accounts of the vault program. Every account begins with kind u8, version u8 and its bump
  * u8. A decoder answers undefined for data that is not exactly its layout. Callers check that the program owns the account.
  */
+
 import { equalBytes, isZero } from '../bytes'
 import {
   array,
@@ -20,7 +21,7 @@ import {
   word,
   zeros,
 } from '../codec'
-import { TREE_DEPTH } from '../notes/merkle_tree'
+import { TREE_DEPTH } from '../limits'
 import { ANNOUNCEMENT_FIELDS } from './announcements'
 import { decoded, orZeros } from './instruction'
 import { PLATFORM_FIELDS } from './platforms'

@@ -1,7 +1,6 @@
 /** Builds the instructions of exits without the venue: `request_exit` (6), `refuse_exit` (7), `freeze` (8), `close_exit` (17). */
 import { array, fixed, list, struct, u8, u64, uint, type ValueOf, word } from '../codec'
-import { SETTLE_LIMITS } from '../limits'
-import { TREE_DEPTH } from '../notes/merkle_tree'
+import { SETTLE_LIMITS, TREE_DEPTH } from '../limits'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM, vaultAddresses } from './addresses'
 import { bare, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 

@@ -1,7 +1,8 @@
 /** Builds and decodes `settle` (4), the instruction of one settlement batch. */
+
 import { equalBytes } from '../bytes'
 import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
-import { TREE_DEPTH } from '../notes/merkle_tree'
+import { TREE_DEPTH } from '../limits'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
 import { decoded, type Forms, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
 

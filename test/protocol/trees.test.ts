@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
-import { EMPTY_SUBTREES, MerkleTree, rootFromPath, TREE_DEPTH } from '../../protocol/notes/merkle_tree'
+import { TREE_DEPTH } from '../../protocol/limits'
+import { EMPTY_SUBTREES, MerkleTree, rootFromPath } from '../../protocol/notes/merkle_tree'
 import {
   EMPTY_SPENT_SUBTREES,
   SPENT_LOG_DEPTH,

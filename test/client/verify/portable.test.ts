@@ -8,14 +8,19 @@ import { openSite } from '../../kit/verify/site'
 
 const ENTRY = join(import.meta.dir, '../../../client/verify/index.ts')
 
-async function bundledVerifier(): Promise<string> {
-  const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm' })
+async function bundledVerifier(minify = false): Promise<string> {
+  const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm', minify })
   return built.outputs[0]!.text()
 }
 
 test('the bundle for a browser takes nothing from Bun or Node', async () => {
   const code = await bundledVerifier()
   expect(code).not.toMatch(/node:|\bBun\.|\bBuffer\b|process\./)
+})
+
+test('the verifier alone is at most 60 KB, minified and compressed', async () => {
+  const bytes = Bun.gzipSync(Buffer.from(await bundledVerifier(true)), { level: 9 }).length
+  expect(bytes).toBeLessThanOrEqual(60 * 1_024)
 })
 
 const node = Bun.which('node')

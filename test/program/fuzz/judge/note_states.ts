@@ -1,5 +1,6 @@
 /** The note tree, the spent log and the ring of known states as the judge keeps them. */
-import { EMPTY_SUBTREES, TREE_DEPTH } from '../../../../protocol/notes/merkle_tree'
+import { TREE_DEPTH } from '../../../../protocol/limits'
+import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
 import { poseidonEach } from '../../../../protocol/notes/poseidon'
 import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, spentLogLeaf } from '../../../../protocol/notes/spent_log'
 import { sha256 } from '../../../../protocol/sha256'
