@@ -7,11 +7,11 @@
 
 import { parseArgs } from 'node:util'
 import { Book } from '../engine/machine/book/book'
-import { cross, crossUnordered } from '../engine/machine/book/cross'
+import { cross } from '../engine/machine/book/cross'
 import { BUY, LIMIT, OrderPool, SELL } from '../engine/machine/book/order_pool'
 import { verifySignature } from '../protocol/ed25519'
 import { publicKeyOf, sign } from '../protocol/sign'
-import { type Auction, bookStream, prefilled, replay } from './kit/book_stream'
+import { bookStream, prefilled, replay } from './kit/book_stream'
 import { openCompared, playCompared } from './kit/compared_book'
 import { median, printTable, random } from './kit/figures'
 
@@ -37,46 +37,37 @@ function figure(name: string, size: number, values: number[], unit: string): voi
   rows.push([name, size, Number(middle.toPrecision(3)), Number(best.toPrecision(3)), unit])
 }
 
-const AUCTIONS: [string, Auction][] = [
-  ['fills of one price unordered', crossUnordered],
-  ['fills in serving order', cross],
-]
-
 for (const resting of [1_000, 10_000, 100_000]) {
-  for (const [name, auction] of AUCTIONS) {
-    const stream = bookStream(resting, OPERATIONS, CENTER, auction)
-    const times: number[] = []
-    const crosses: number[] = []
-    for (let round = 0; round <= ROUNDS; round++) {
-      const book = prefilled(stream, CENTER)
-      const started = Bun.nanoseconds()
-      const taken = replay(book, stream, CENTER, auction)
-      if (round === 0) continue
-      times.push((Bun.nanoseconds() - started) / OPERATIONS)
-      crosses.push(...taken.map((ns) => ns / 1000))
-    }
-    figure(`stream, ${name}`, resting, times, 'ns/op')
-    if (compared !== undefined && auction === cross) {
-      const theirs = Array.from({ length: 3 }, () => playCompared(compared, stream, COMPARED_OPERATIONS))
-      figure('the same stream in nodejs-order-book', resting, theirs, 'ns/op')
-    }
-    figure(`stream, ${name}: one auction and its fills`, resting, crosses, 'us')
+  const stream = bookStream(resting, OPERATIONS, CENTER)
+  const times: number[] = []
+  const crosses: number[] = []
+  for (let round = 0; round <= ROUNDS; round++) {
+    const book = prefilled(stream, CENTER)
+    const started = Bun.nanoseconds()
+    const taken = replay(book, stream, CENTER)
+    if (round === 0) continue
+    times.push((Bun.nanoseconds() - started) / OPERATIONS)
+    crosses.push(...taken.map((ns) => ns / 1000))
   }
+  figure('stream', resting, times, 'ns/op')
+  if (compared !== undefined) {
+    const theirs = Array.from({ length: 3 }, () => playCompared(compared, stream, COMPARED_OPERATIONS))
+    figure('the same stream in nodejs-order-book', resting, theirs, 'ns/op')
+  }
+  figure('stream: one auction and its fills', resting, crosses, 'us')
 }
 
 for (const orders of [1_000, 100_000, 1_000_000]) {
   const book = fullBook(orders)
-  for (const [name, auction] of AUCTIONS) {
-    const times: number[] = []
-    const repeats = orders === 1_000 ? 2_000 : 3 * ROUNDS
-    for (let round = 0; round < repeats; round++) {
-      const started = Bun.nanoseconds()
-      const { volume } = auction(book, FULL_TERMS)
-      times.push((Bun.nanoseconds() - started) / 1000)
-      if (volume === 0) throw new Error('the measured book did not cross')
-    }
-    figure(`full cross, ${name}`, orders, times, 'us')
+  const times: number[] = []
+  const repeats = orders === 1_000 ? 2_000 : 3 * ROUNDS
+  for (let round = 0; round < repeats; round++) {
+    const started = Bun.nanoseconds()
+    const { volume } = cross(book, FULL_TERMS)
+    times.push((Bun.nanoseconds() - started) / 1000)
+    if (volume === 0) throw new Error('the measured book did not cross')
   }
+  figure('full cross', orders, times, 'us')
 }
 
 for (const orders of [300, 20_000]) {

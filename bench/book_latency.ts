@@ -26,7 +26,7 @@ type Times = { operations: Float64Array; auctions: number[] }
 
 /** Plays the stream once to compile it, then timed. */
 function measure(resting: number): Times {
-  const stream = bookStream(resting, OPERATIONS, CENTER, cross)
+  const stream = bookStream(resting, OPERATIONS, CENTER)
   const operations = new Float64Array(OPERATIONS)
   let auctions: number[] = []
   for (let round = 0; round < 2; round++) {

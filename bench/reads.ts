@@ -1,7 +1,7 @@
 /**
  * Compares read endpoints with bare Bun.serve answering as many bytes: `bun bench/reads.ts [--requests N] [--lanes N]`.
  * Over TLS, with the load from a separate process; processor time per request is the steadiest figure on a shared machine.
- * Lists are read repeatedly, like by a polling client; `bun bench/history.ts` measures the first read of a page.
+ * Lists are read repeatedly, like by a polling client.
  */
 
 import { runBench, startChild } from './kit/child_process'

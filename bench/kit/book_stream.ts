@@ -1,11 +1,10 @@
 /** Records and replays the stream of book operations of the book benchmark. */
 import { Book } from '../../engine/machine/book/book'
-import type { Cross, CrossTerms } from '../../engine/machine/book/cross'
+import { type Cross, cross } from '../../engine/machine/book/cross'
 import { type BookOrder, BUY, LIMIT, OrderPool, SELL, type Side } from '../../engine/machine/book/order_pool'
 import { random } from './figures'
 
 export const OPERATIONS_PER_BATCH = 1_000
-export type Auction = (book: Book, terms: CrossTerms) => Cross
 /** Ticks each side spreads over: about fifty orders at a price. */
 const depthOf = (resting: number) => Math.max(50, resting / 100)
 
@@ -25,15 +24,9 @@ export type BookStream = {
 }
 
 /**
- * Records a stream by playing it once with the auction it is replayed with: the pool is deterministic, so the handles are
- * the same in every replay.
+ * Records a stream by playing it once: the pool is deterministic, so the handles are the same in every replay.
  */
-export function bookStream(
-  resting: number,
-  operations: number,
-  center: number,
-  auction: Auction,
-): BookStream {
+export function bookStream(resting: number, operations: number, center: number): BookStream {
   const length = resting + operations
   const stream: BookStream = {
     operations,
@@ -63,7 +56,7 @@ export function bookStream(
       book.remove(handle)
     }
     if ((at - resting + 1) % OPERATIONS_PER_BATCH === 0) {
-      const result = auction(book, termsAround(center))
+      const result = cross(book, termsAround(center))
       applyFills(book, result, (handle) => live.remove(handle))
       order.arrival_batch++
     }
@@ -79,7 +72,7 @@ export function prefilled(stream: BookStream, center: number): Book {
 }
 
 /** Plays the operations after the prefill; returns the nanoseconds each auction with its fills took. */
-export function replay(book: Book, stream: BookStream, center: number, auction: Auction): number[] {
+export function replay(book: Book, stream: BookStream, center: number): number[] {
   const order = blankOrder()
   const crosses: number[] = []
   const { handle, operations, prefill } = stream
@@ -88,7 +81,7 @@ export function replay(book: Book, stream: BookStream, center: number, auction: 
     else book.remove(handle[at]!)
     if ((at - prefill + 1) % OPERATIONS_PER_BATCH === 0) {
       const started = Bun.nanoseconds()
-      applyFills(book, auction(book, termsAround(center)), undefined)
+      applyFills(book, cross(book, termsAround(center)), undefined)
       crosses.push(Bun.nanoseconds() - started)
       order.arrival_batch++
     }

@@ -29,10 +29,6 @@ export function threadTimes(): ThreadTimes | undefined {
   }
 }
 
-export function mainThreadMs(): number | undefined {
-  return threadTimes()?.main_ms
-}
-
 function kindOf(id: string): keyof ThreadTimes {
   if (Number(id) === process.pid) return 'main_ms'
   const name = readFileSync(`${TASKS}/${id}/comm`, 'latin1')

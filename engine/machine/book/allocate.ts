@@ -13,17 +13,8 @@ const orders = new LevelOrders()
 let served = new Int32Array(256)
 let served_lots = new Float64Array(256)
 
-/**
- * Fills one side; all fills but the last are whole. With `ordered` all fills are in serving order; otherwise only the levels
- * and the orders of the last level are. The lots per order are the same.
- */
-export function allocateSide(
-  ladder: Ladder,
-  pool: OrderPool,
-  volume: Lots,
-  priority: Priority,
-  ordered: boolean,
-): SideFills {
+/** Fills one side in serving order; all fills but the last are whole. */
+export function allocateSide(ladder: Ladder, pool: OrderPool, volume: Lots, priority: Priority): SideFills {
   let level = 0
   let count = 0
   let left = volume
@@ -32,7 +23,7 @@ export function allocateSide(
     if (levels === 0) break
     ladder.readLevels(level, levels, orders)
     for (let place = 0; place < levels; place++) {
-      if (ordered) priority.sort(orders.list, orders.start(place), orders.end(place))
+      priority.sort(orders.list, orders.start(place), orders.end(place))
       count = serveWhole(place, pool, count)
       left -= ladder.lots[level++]!
     }

@@ -45,15 +45,6 @@ const level_orders = new LevelOrders()
  * on the set of orders alone, not on the order in which they were added.
  */
 export function cross(book: Book, terms: CrossTerms): Cross {
-  return hold(book, terms, true)
-}
-
-/** `cross` without sorting the whole-filled levels: the fills of one price follow the book's lists. */
-export function crossUnordered(book: Book, terms: CrossTerms): Cross {
-  return hold(book, terms, false)
-}
-
-function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   const { collar_bps, reference } = terms
   const collar = reference === null || collar_bps === null ? null : collarAround(reference, collar_bps)
   openCrossing(book)
@@ -62,7 +53,7 @@ function hold(book: Book, terms: CrossTerms, ordered: boolean): Cross {
   for (;;) {
     const clearing = clearingPrice(buys, sells, collar, terms)
     const short = shortFill(book, clearing, priority)
-    if (short === undefined) return settle(book, clearing, collar, dropped, priority, ordered)
+    if (short === undefined) return settle(book, clearing, collar, dropped, priority)
     drop(book, short, dropped)
     if (dropped.length === DROP_ROUNDS_MAX) dropAllConditional(book, dropped)
   }
@@ -121,11 +112,10 @@ function settle(
   collar: Collar | null,
   dropped: number[],
   priority: Priority,
-  ordered: boolean,
 ): Cross {
   const executes = clearing.price !== null
-  const bought = executes ? allocateSide(buys, book.pool, clearing.volume, priority, ordered) : NO_FILLS
-  const sold = executes ? allocateSide(sells, book.pool, clearing.volume, priority, ordered) : NO_FILLS
+  const bought = executes ? allocateSide(buys, book.pool, clearing.volume, priority) : NO_FILLS
+  const sold = executes ? allocateSide(sells, book.pool, clearing.volume, priority) : NO_FILLS
   const remainders = immediateRemainders(book, [bought, sold])
   return { ...clearing, collar, buys: bought, sells: sold, dropped, remainders }
 }
