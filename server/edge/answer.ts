@@ -5,6 +5,7 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
+import { exact } from '../../protocol/wire/values'
 import { parseBody, readBounded, readQuery } from './body'
 import { csvOf } from './csv'
 import { declaredRefusals } from './declared'
@@ -148,11 +149,13 @@ export function socketToken(request: Request): string | undefined {
   return given[0]
 }
 
-type Parts = { [K in 'params' | 'query' | 'body']: ((value: unknown) => unknown) | undefined }
-function partsOf({ params, query, body }: Contract): Parts {
+type Parse = (value: unknown) => unknown
+type Parts = { query: Parse; params: Parse | undefined; body: Parse | undefined }
+const NO_QUERY = exact({})
+function partsOf({ params, query = NO_QUERY, body }: Contract): Parts {
   return {
     params: params && parserOf(params, 'path'),
-    query: query && parserOf(query, 'query'),
+    query: parserOf(query, 'query'),
     body: body && parserOf(body, 'body'),
   }
 }
@@ -180,7 +183,7 @@ function callsOf(services: Services, parts: Parts) {
     session,
     account_id: session?.account_id,
     params: parts.params?.(params),
-    query: parts.query?.(readQuery(request.url)),
+    query: parts.query(readQuery(request.url)),
     body: parts.body?.(body),
   })
 }

@@ -37,11 +37,12 @@ export function declaredRefusals(route: Endpoint | Stream): RefusalCode[] {
 
 function ofEndpoint(contract: Contract): RefusalCode[] {
   const { bearer, cost, params, query, body, refuses } = contract
-  const codes: RefusalCode[] = [...(refuses ?? [])]
+  // An endpoint without a query rejects every name in one.
+  const codes: RefusalCode[] = [...(refuses ?? []), 'key_duplicate', 'field_unknown']
   if (bearer === true) codes.push('token_missing', ...TOKEN)
   if (cost !== undefined) codes.push('rate_limited')
   if (body !== undefined) codes.push(...BODY)
-  if (query !== undefined) codes.push('key_duplicate', 'field_unknown', 'field_missing')
+  if (query !== undefined) codes.push('field_missing')
   for (const schema of [params, query, body]) if (schema !== undefined) codes.push(...hintsIn(schema))
   return codes
 }
