@@ -59,6 +59,7 @@ export async function loadState(
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const stores_at = { dir: join(data_dir, 'stores'), key }
+  Stores.judgeAside(stores_at)
   const snapshot = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
   const stores =
     snapshot === undefined

@@ -1,7 +1,9 @@
 /** Names the calls by which journal and snapshots reach the disk: a test puts a simulated disk in their place. */
 
+import { dlopen } from 'bun:ffi'
 import * as fs from 'node:fs'
 import { open, rename, rm, statfs } from 'node:fs/promises'
+import { LIMITS } from '../limits'
 
 /** What the callers use of an open file. */
 export type DiskFile = {
@@ -17,6 +19,8 @@ export type Disk = {
   openSync(path: string, flags: 'r' | 'r+'): number
   closeSync(fd: number): void
   read(fd: number, into: Uint8Array, from: number, length: number, at: number): number
+  /** Drops the cached pages of a file, as far as they are on the medium: the next read of them is of the medium. */
+  uncache(fd: number): void
   write(fd: number, bytes: Uint8Array, from: number, length: number, at: number): number
   sync(fd: number): void
   datasync(fd: number): void
@@ -31,6 +35,11 @@ export type Disk = {
   freeBytes(dir: string): Promise<number>
 }
 
+const DONTNEED = 4
+const { posix_fadvise: fadvise } = dlopen('libc.so.6', {
+  posix_fadvise: { args: ['i32', 'i64', 'i64', 'i32'], returns: 'i32' },
+}).symbols
+
 export const disk: Disk = {
   list: (dir) => fs.readdirSync(dir),
   exists: (path) => fs.existsSync(path),
@@ -38,6 +47,7 @@ export const disk: Disk = {
   openSync: fs.openSync,
   closeSync: fs.closeSync,
   read: fs.readSync,
+  uncache: (fd) => void fadvise(fd, 0, 0, DONTNEED),
   write: fs.writeSync,
   sync: fs.fsyncSync,
   datasync: fs.fdatasyncSync,
@@ -62,6 +72,22 @@ export function readWhole(fd: number, into: Uint8Array, at: number): number {
   }
 }
 
+/**
+ * What `read` makes of a file. Where it throws, it is repeated with what the medium holds: an error of the disk may pass, and
+ * a cached page may be wrong where the medium is not. Files are judged by the last attempt alone.
+ */
+export function readSurely<T>(fd: number, read: () => T): T {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return read()
+    } catch (error) {
+      if (attempt === LIMITS.disk_read_attempts) throw error
+      Bun.sleepSync(LIMITS.disk_reread_ms)
+      disk.uncache(fd)
+    }
+  }
+}
+
 /** Writes the first `length` bytes. @throws Error when the disk takes none */
 export function writeWhole(fd: number, bytes: Uint8Array, length: number, at: number): void {
   for (let done = 0; done < length; ) {
@@ -83,6 +109,11 @@ export async function writeFileWhole(
     if (bytesWritten <= 0) throw new Error('the disk took no byte of a write')
     done += bytesWritten
   }
+}
+
+/** Whether the disk failed a call, as opposed to bytes that are not what was written. */
+export function isOfDisk(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^E[A-Z0-9]+$/.test(String(error.code))
 }
 
 /** Whether a call failed for lack of space, which may come back. */

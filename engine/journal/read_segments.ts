@@ -5,7 +5,7 @@ import type { ChainPoint } from '../../protocol/units'
 import { releaseBytes } from '../memory/release_bytes'
 import { type Chunk, JournalDamaged } from './contract'
 import { disk, writeWhole } from './disk'
-import { listSegments, loadSegment, syncFolder } from './segment_files'
+import { judged, listSegments, loadSegment, segmentName, syncFolder, uncache } from './segment_files'
 import type { SegmentHeader } from './segment_header'
 import { checkSegmentEnd, type LoadedSegment, type Position, readFrame, segmentStart } from './walk_segment'
 
@@ -62,8 +62,7 @@ export function readSegments(
     }
     segment ??= loadSegment(where.dir, segments[index] as SegmentHeader, where.key)
     if (successor === undefined || at.frames < successor.previous_frames) {
-      const frame = readFrame(segment, at, anchor.see)
-      if (frame === undefined) throw lost(segment, at)
+      const frame = writtenFrame(where.dir, segment, at, anchor.see)
       at = frame.next
       anchor.passed(at.seq)
       return frame.plain
@@ -127,8 +126,18 @@ function anchorCheck(expected: readonly ChainPoint[]) {
   }
 }
 
-function lost(segment: LoadedSegment, at: Position): JournalDamaged {
-  return new JournalDamaged(at.seq + 1, segment.name, at.offset, 'groups that were written are missing')
+/** The frame at `at`, which the segment once held. @throws JournalDamaged */
+function writtenFrame(
+  dir: string,
+  segment: LoadedSegment,
+  at: Position,
+  group_ends?: (point: ChainPoint) => void,
+) {
+  return judged(dir, segment, () => {
+    const frame = readFrame(segment, at, group_ends)
+    if (frame !== undefined) return frame
+    throw new JournalDamaged(at.seq + 1, segment.name, at.offset, 'groups that were written are missing')
+  })
 }
 
 function concat(parts: Uint8Array[], bytes: number): Uint8Array {
@@ -191,7 +200,8 @@ function walkTail(
     const starts: Start[] = []
     let before = segmentStart(last)
     let end = before
-    for (let step = readFrame(segment, end); step !== undefined; step = readFrame(segment, end)) {
+    const frame = () => judged(dir, segment, () => readFrame(segment, end))
+    for (let step = frame(); step !== undefined; step = frame()) {
       before = end
       end = step.next
       const passed = end.offset - (starts.at(-1)?.at.offset ?? 0)
@@ -209,15 +219,13 @@ function walkTail(
  * @throws JournalDamaged
  */
 export function checkSegment({ dir, key }: { dir: string; key: Uint8Array }, number: number): void {
+  // What the medium has is what a start will read.
+  uncache(dir, segmentName(number))
   const [header, successor] = listSegments(dir, key, (one) => one === number || one === number + 1)
   const segment = loadSegment(dir, header!, key)
   try {
     let at = segmentStart(header!)
-    while (at.frames < successor!.previous_frames) {
-      const step = readFrame(segment, at)
-      if (step === undefined) throw lost(segment, at)
-      at = step.next
-    }
+    while (at.frames < successor!.previous_frames) at = writtenFrame(dir, segment, at).next
     checkSegmentEnd(segment, at, successor!)
   } finally {
     releaseBytes(segment.bytes)

@@ -3,8 +3,9 @@
 import { Database } from 'bun:sqlite'
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { releaseBytes } from '../memory/release_bytes'
 import { JournalDamaged, JournalLocked } from './contract'
-import { disk, readWhole } from './disk'
+import { disk, readSurely, readWhole } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'
 import type { LoadedSegment } from './walk_segment'
 
@@ -38,12 +39,13 @@ export function listSegments(
   const headers: SegmentHeader[] = []
   for (const number of numbers) {
     const before = headers.at(-1)
-    const header = readRange(dir, segmentName(number), 0, SECTOR_BYTES)
-    const opened = decodeSegmentHeader(header, number, key)
     const seq = (before?.seq ?? 0) + 1
     const damaged = (reason: string) => new JournalDamaged(seq, segmentName(number), 0, reason)
-    if (opened === undefined)
+    const opened = readOpened(dir, segmentName(number), 0, SECTOR_BYTES, (header) => {
+      const found = decodeSegmentHeader(header, number, key)
+      if (found !== undefined) return found
       throw damaged('the header of a segment does not authenticate (damage, or another key)')
+    })
     if (before !== undefined && number !== before.number + 1)
       throw damaged('a segment is missing before this one')
     if (before !== undefined && opened.header.seq < before.seq) throw damaged('a segment is out of place')
@@ -55,24 +57,62 @@ export function listSegments(
 /** Reads a whole segment into memory. */
 export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array): LoadedSegment {
   const name = segmentName(header.number)
-  const bytes = readRange(dir, name, 0, Number.MAX_SAFE_INTEGER)
-  const opened = decodeSegmentHeader(bytes, header.number, key)
-  if (opened === undefined)
-    throw new JournalDamaged(header.seq + 1, name, 0, 'the header of a segment changed')
-  return { name, header: opened.header, keys: opened.keys, bytes }
+  return readOpened(dir, name, 0, Number.MAX_SAFE_INTEGER, (bytes) => {
+    const opened = decodeSegmentHeader(bytes, header.number, key)
+    if (opened === undefined)
+      throw new JournalDamaged(header.seq + 1, name, 0, 'the header of a segment changed')
+    return { name, header: opened.header, keys: opened.keys, bytes }
+  })
 }
 
 /** Reads up to `bytes_max` bytes, fewer at the end of the file. */
 export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
+  return readOpened(dir, name, from, bytes_max, (bytes) => bytes)
+}
+
+/** The same, opened by `open`: where that throws, the bytes are read again from the medium. */
+export function readOpened<T>(
+  dir: string,
+  name: string,
+  from: number,
+  bytes_max: number,
+  open: (bytes: Uint8Array) => T,
+): T {
   const path = join(dir, name)
   const fd = disk.openSync(path, 'r')
   try {
-    const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
-    const filled = readWhole(fd, bytes, from)
-    return filled === bytes.length ? bytes : bytes.subarray(0, filled)
+    return readSurely(fd, () => {
+      const bytes = new Uint8Array(Math.max(0, Math.min(bytes_max, disk.size(path) - from)))
+      const filled = readWhole(fd, bytes, from)
+      return open(filled === bytes.length ? bytes : bytes.subarray(0, filled))
+    })
   } finally {
     disk.closeSync(fd)
   }
+}
+
+/**
+ * `judge` of a segment, again with its bytes as the medium has them before it counts as damaged: a cached page may be wrong
+ * where the medium is not.
+ */
+export function judged<T>(dir: string, segment: LoadedSegment, judge: () => T): T {
+  try {
+    return judge()
+  } catch (error) {
+    if (!(error instanceof JournalDamaged)) throw error
+    uncache(dir, segment.name)
+    const bytes = readRange(dir, segment.name, 0, segment.bytes.length)
+    segment.bytes.set(bytes)
+    releaseBytes(bytes)
+    return judge()
+  }
+}
+
+/** The next reads of a file are of the medium. */
+export function uncache(dir: string, name: string): void {
+  const fd = disk.openSync(join(dir, name), 'r')
+  disk.uncache(fd)
+  disk.closeSync(fd)
 }
 
 /** Makes created, renamed and deleted names durable. */

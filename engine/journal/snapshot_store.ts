@@ -7,9 +7,9 @@ import { utf8 } from '../../protocol/bytes'
 import { constant, fixed, struct, uint, type ValueOf } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import { releaseBytes } from '../memory/release_bytes'
-import { type DiskFile, disk, writeFileWhole } from './disk'
+import { type DiskFile, disk, isOfDisk, writeFileWhole } from './disk'
 import { nonceOf } from './frame'
-import { readRange, syncFolder } from './segment_files'
+import { readOpened, syncFolder, uncache } from './segment_files'
 
 /** At the place in the journal after whose records the state is. */
 export type Snapshot = ChainPoint & {
@@ -101,10 +101,17 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
     },
     async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
-      for (const name of names().filter((one) => seqOf(one) <= seq_max)) {
+      const find = async (name: string) => {
         const header = readHeader(dir, name)
         const state_hash = header && (await hashOf(header))
-        const snapshot = state_hash && openSnapshot(dir, name, key, header, state_hash)
+        return state_hash && openSnapshot(dir, name, key, header, state_hash)
+      }
+      for (const name of names().filter((one) => seqOf(one) <= seq_max)) {
+        let snapshot = await find(name)
+        if (snapshot === undefined) {
+          uncache(dir, name)
+          snapshot = await find(name)
+        }
         if (snapshot !== undefined) return { snapshot, rejected }
         rejected.push(name)
       }
@@ -113,9 +120,18 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
     seqs: () => names().map(seqOf),
     verify(seq) {
       const name = snapshotName(seq)
-      const header = readHeader(dir, name)
-      if (header === undefined) throw new Error('the snapshot has no valid header')
-      for (const _ of readPieces(dir, name, key, header, undefined));
+      const check = () => {
+        // What the medium has is what a start will read.
+        uncache(dir, name)
+        const header = readHeader(dir, name)
+        if (header === undefined) throw new Error('the snapshot has no valid header')
+        for (const _ of readPieces(dir, name, key, header, undefined));
+      }
+      try {
+        check()
+      } catch {
+        check()
+      }
     },
   }
 }
@@ -194,14 +210,16 @@ function* readPieces(
   const hasher = createHash('sha256')
   for (let piece = 0, at = HEADER_BYTES; piece < pieceCount(header.bytes); piece++) {
     const length = Math.min(PIECE_BYTES, header.bytes - piece * PIECE_BYTES)
-    const sealed = readRange(dir, name, at, length + TAG_BYTES)
-    const opener = createDecipheriv('aes-256-gcm', piece_key, nonceOf(piece), { authTagLength: TAG_BYTES })
-    opener.setAAD(associated)
-    opener.setAuthTag(sealed.subarray(length))
-    const plain = opener.update(sealed.subarray(0, length))
-    opener.final()
-    at += sealed.length
-    releaseBytes(sealed)
+    const plain = readOpened(dir, name, at, length + TAG_BYTES, (sealed) => {
+      const opener = createDecipheriv('aes-256-gcm', piece_key, nonceOf(piece), { authTagLength: TAG_BYTES })
+      opener.setAAD(associated)
+      opener.setAuthTag(sealed.subarray(length))
+      const opened = opener.update(sealed.subarray(0, length))
+      opener.final()
+      releaseBytes(sealed)
+      return opened
+    })
+    at += length + TAG_BYTES
     hasher.update(plain)
     const is_last = piece === pieceCount(header.bytes) - 1
     if (is_last && state_hash !== undefined && !hasher.digest().equals(state_hash))
@@ -211,17 +229,21 @@ function* readPieces(
   }
 }
 
-/** Undefined for any error: a snapshot only shortens the replay, so an invalid one is not used. */
+/**
+ * Undefined where bytes are not what was written: a snapshot only shortens the replay, so an invalid one is not used.
+ * @throws the error of a disk that does not give them: nothing is known of the snapshot then
+ */
 function readHeader(dir: string, name: string): Header | undefined {
   try {
-    const header = HEADER.decode(readRange(dir, name, 0, HEADER_BYTES))
+    const header = readOpened(dir, name, 0, HEADER_BYTES, (bytes) => HEADER.decode(bytes))
     return disk.size(join(dir, name)) === fileBytes(header) ? header : undefined
-  } catch {
+  } catch (error) {
+    if (isOfDisk(error)) throw error
     return undefined
   }
 }
 
-/** Undefined for any error, as in `readHeader`. */
+/** Undefined and errors as in `readHeader`. */
 function openSnapshot(
   dir: string,
   name: string,
@@ -233,7 +255,8 @@ function openSnapshot(
   try {
     for (const _ of blocks());
     return { seq: header.seq, head: header.head, state_hash, blocks }
-  } catch {
+  } catch (error) {
+    if (isOfDisk(error)) throw error
     return undefined
   }
 }

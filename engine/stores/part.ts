@@ -36,7 +36,7 @@ type Range = ValueOf<typeof range>
 /** Finds a block by its number, from a cache or from the file. */
 export type BlockOf = (part: Part, block: number) => Uint8Array
 
-const fileName = (name: string): string => `${name}.part`
+export const partFile = (name: string): string => `${name}.part`
 
 export class Part {
   private readonly reader: PartReader
@@ -47,6 +47,7 @@ export class Part {
   constructor(
     dir: string,
     readonly row: PartRow,
+    file = partFile(row.name),
   ) {
     let first_block = 0
     const add = (section: Section) => {
@@ -55,7 +56,7 @@ export class Part {
     }
     for (const [at, kind] of PAST_KINDS.entries()) add({ width: WIDTHS[kind], rows: sizeOf(row.ranges[at]!) })
     add({ width: ENTRY_BYTES, rows: row.entries })
-    this.reader = new PartReader(dir, fileName(row.name), row.key, first_block)
+    this.reader = new PartReader(dir, file, row.key, first_block)
   }
 
   close(): void {
@@ -63,7 +64,7 @@ export class Part {
   }
 
   get file(): string {
-    return fileName(this.row.name)
+    return partFile(this.row.name)
   }
 
   get blocks(): number {
@@ -187,7 +188,7 @@ export function createPart(dir: string, { level, ranges, rowsOf, entries }: NewP
   const name = randomBytes(8).toString('hex')
   const key = new Uint8Array(randomBytes(32))
   const sections = PAST_KINDS.map((kind) => ({ width: WIDTHS[kind], rows: rowsOf(kind) }))
-  const counts = writePart(dir, { name: fileName(name), key }, [
+  const counts = writePart(dir, { name: partFile(name), key }, [
     ...sections,
     { width: ENTRY_BYTES, rows: entries },
   ])

@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { readWhole } from '../journal/disk'
+import { readSurely, readWhole } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
 
 const TAG_BYTES = 16
@@ -32,11 +32,13 @@ export class StoreDamaged extends Error {
     super(message)
   }
 
-  /** Renames the file, so that the next boot rebuilds it: its length alone would pass. */
+  /** Renames the file, so that the next boot reads all of it, and rebuilds it if need be: its length alone would pass. */
   setAside(): void {
-    if (this.path !== undefined && existsSync(this.path)) renameSync(this.path, `${this.path}.damaged`)
+    if (this.path !== undefined && existsSync(this.path)) renameSync(this.path, asideName(this.path))
   }
 }
+
+export const asideName = (path: string): string => `${path}.damaged`
 
 /** Rows of one width; a section begins with a block. */
 export type Section = { readonly width: number; readonly rows: number }
@@ -113,10 +115,10 @@ export class PartReader {
     closeSync(this.fd)
   }
 
-  /** The plaintext of a block. @throws StoreDamaged when it cannot be read or opened */
+  /** The plaintext of a block. @throws StoreDamaged when the medium does not give it */
   block(number: number): Uint8Array {
     try {
-      return this.openBlock(number)
+      return readSurely(this.fd, () => this.openBlock(number))
     } catch {
       const what = `block ${number} of ${this.path} is not what was written: start again to rebuild it`
       throw new StoreDamaged(what, this.path)

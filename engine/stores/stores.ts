@@ -5,11 +5,11 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomInt } from 'node:crypto'
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -19,14 +19,15 @@ import { equalBytes } from '../../protocol/bytes'
 import { fixed, list, struct, uint } from '../../protocol/codec'
 import { sha256 } from '../../protocol/sha256'
 import type { Covered } from '../commands'
+import { isOfDisk } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
-import { syncFolder } from '../journal/segment_files'
+import { readOpened, syncFolder, uncache } from '../journal/segment_files'
 import { LIMITS } from '../limits'
 import { isOutlived } from '../machine/state/final_orders'
 import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
 import type { State } from '../machine/state/state'
-import { createPart, Entries, HASH_BYTES, mergeParts, Part, type PartRow, part_row } from './part'
-import { StoreDamaged } from './part_file'
+import { createPart, Entries, HASH_BYTES, mergeParts, Part, type PartRow, part_row, partFile } from './part'
+import { asideName, StoreDamaged } from './part_file'
 
 /** Folder, and the journal's key. */
 export type StoresAt = { dir: string; key: Uint8Array }
@@ -92,25 +93,42 @@ export class Stores implements Past {
     const seqs = readdirSync(dir).flatMap((file) => KEPT_NAME.exec(file)?.[1] ?? [])
     const rows = new Map<string, PartRow>()
     const catalogues = seqs.map((seq) => {
-      const catalogue = catalogueAt(where, Number(seq))
-      for (const row of catalogue?.parts ?? []) rows.set(row.name, row)
+      let whole = false
+      try {
+        const catalogue = catalogueAt(where, Number(seq))
+        for (const row of catalogue?.parts ?? []) rows.set(row.name, row)
+        whole = catalogue !== undefined
+      } catch {
+        // Of the disk: this catalogue alone cannot be verified.
+      }
       const verify = () => {
-        if (catalogue === undefined) throw new StoreDamaged('a catalogue is not what was written')
+        if (!whole) throw new StoreDamaged('a catalogue is not what was written')
       }
       return { name: `${seq}.catalogue`, verify }
     })
     const parts = [...rows].map(([name, row]) => ({
       name: `${name}.part`,
       verify() {
-        const part = new Part(dir, row)
-        try {
-          for (let block = 0; block < part.blocks; block++) part.readBlock(block)
-        } finally {
-          part.close()
-        }
+        // What the medium has is what a lookup may have to read.
+        uncache(dir, partFile(name))
+        readPart(dir, row)
       },
     }))
     return [...catalogues, ...parts].map((one) => ({ ...one, path: join(dir, one.name) }))
+  }
+
+  /** Gives each part that is set aside its name back if, read as a whole, it is what was written: the failure of the disk passed. */
+  static judgeAside(where: StoresAt): void {
+    const { dir } = where
+    const files = existsSync(dir) ? readdirSync(dir) : []
+    for (const file of files) {
+      const [, seq] = KEPT_NAME.exec(file) ?? []
+      for (const row of (seq === undefined ? undefined : catalogueAt(where, Number(seq)))?.parts ?? []) {
+        const name = partFile(row.name)
+        if (!existsSync(join(dir, asideName(name))) || existsSync(join(dir, name))) continue
+        if (isWhole(dir, row, asideName(name))) renameSync(join(dir, asideName(name)), join(dir, name))
+      }
+    }
   }
 
   get covered(): Covered {
@@ -301,6 +319,26 @@ function outlivedBefore(parts: readonly Part[], state: State): number {
   return parts.at(-1)!.range('finals').end
 }
 
+/** Reads every block of a part. @throws StoreDamaged */
+function readPart(dir: string, row: PartRow, file?: string): void {
+  const part = new Part(dir, row, file)
+  try {
+    for (let block = 0; block < part.blocks; block++) part.readBlock(block)
+  } finally {
+    part.close()
+  }
+}
+
+function isWhole(dir: string, row: PartRow, file: string): boolean {
+  try {
+    readPart(dir, row, file)
+    return true
+  } catch (error) {
+    if (error instanceof StoreDamaged) return false
+    throw error
+  }
+}
+
 function openParts(dir: string, rows: readonly Part['row'][]): Part[] {
   const parts: Part[] = []
   try {
@@ -323,17 +361,21 @@ function readCatalogue(where: StoresAt, seq: number, catalogue_hash: Uint8Array)
   return catalogue
 }
 
-/** Undefined for any error: a catalogue that does not open does not count. */
+/** Undefined when there is none or it does not open. @throws the error of a disk that does not give it */
 function catalogueAt({ dir, key }: StoresAt, seq: number) {
+  const name = catalogueName(seq)
+  if (!existsSync(join(dir, name))) return undefined
   try {
-    const sealed = new Uint8Array(readFileSync(join(dir, catalogueName(seq))))
-    const salt = sealed.subarray(0, SALT_BYTES)
-    const opener = createDecipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
-    opener.setAuthTag(sealed.subarray(-TAG_BYTES))
-    const plain = opener.update(sealed.subarray(SALT_BYTES, -TAG_BYTES))
-    opener.final()
-    return CATALOGUE.decode(new Uint8Array(plain))
-  } catch {
+    return readOpened(dir, name, 0, Number.MAX_SAFE_INTEGER, (sealed) => {
+      const salt = sealed.subarray(0, SALT_BYTES)
+      const opener = createDecipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
+      opener.setAuthTag(sealed.subarray(-TAG_BYTES))
+      const plain = opener.update(sealed.subarray(SALT_BYTES, -TAG_BYTES))
+      opener.final()
+      return CATALOGUE.decode(new Uint8Array(plain))
+    })
+  } catch (error) {
+    if (isOfDisk(error)) throw error
     return undefined
   }
 }

@@ -213,6 +213,7 @@ export class SimulatedDisk {
       into.set(part, from)
       return part.length
     },
+    uncache: () => undefined,
     write: (fd, bytes, from, length, at) =>
       this.writeTo(this.file(fd), bytes.subarray(from, from + length), at),
     sync: (fd) => {

@@ -332,6 +332,46 @@ test('swapped, older and changed blocks are refused when they are read, and the 
   Stores.open(at(), seq, hash).close()
 })
 
+test('a read that the disk fails once sets no file aside, and one that it fails longer only until a start', () => {
+  const { stores, ever, hash, seq } = played(6)
+  stores.prune([seq])
+  stores.close()
+  const files = readdirSync(dir)
+  const { read } = disk
+  let left = 0
+  disk.read = (...call) => {
+    if (left-- > 0) throw Object.assign(new Error('EIO'), { code: 'EIO' })
+    return read(...call)
+  }
+  try {
+    const opened = Stores.open(at(), seq, hash)
+    left = 1
+    expect(opened.at('leaves', 0)).toEqual(ever.leaves[0]!)
+    expect(readdirSync(dir)).toEqual(files)
+    left = 1_000
+    expect(() => opened.at('nullifiers', 0)).toThrow(StoreDamaged)
+    opened.close()
+    // Nothing is deleted while the disk does not say what is needed.
+    const empty = Stores.empty(at())
+    expect(() => empty.prune([seq])).toThrow('EIO')
+    expect(() => Stores.judgeAside(at())).toThrow('EIO')
+    expect(readdirSync(dir)).toHaveLength(files.length)
+    left = 0
+    expect(Stores.areWhole(at(), { seq, catalogue_hash: hash })).toBe(false)
+    Stores.judgeAside(at())
+    expect(readdirSync(dir)).toEqual(files)
+    expectAll(Stores.open(at(), seq, hash), ever)
+    const aside = join(dir, files.find((name) => name.endsWith('.part'))!)
+    const bytes = readFileSync(aside)
+    writeFileSync(`${aside}.damaged`, bytes.fill(0, bytes.length - 1))
+    rmSync(aside)
+    Stores.judgeAside(at())
+    expect(existsSync(aside)).toBe(false)
+  } finally {
+    disk.read = read
+  }
+})
+
 test('stores that follow another catalogue hold open the files of that one alone', () => {
   const { stores, hash, seq } = played(6)
   const parts = readdirSync(dir).filter((name) => name.endsWith('.part'))

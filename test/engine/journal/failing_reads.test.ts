@@ -1,0 +1,86 @@
+/** A read that the disk fails once, or bytes that a cache has wrong, judge no file: it is read again from the medium. */
+import { afterEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { JournalDamaged } from '../../../engine/journal/contract'
+import { disk } from '../../../engine/journal/disk'
+import { checkSegment, recover } from '../../../engine/journal/read_segments'
+import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { KEY, records, segmentFiles, withFolder, write } from './folder'
+
+const real = { ...disk }
+afterEach(() => void Object.assign(disk, real))
+
+/** The reads from number `first` on fail, or give wrong bytes, until the cached pages were dropped `times` times. */
+function trouble(kind: 'EIO' | 'wrong', first: number, times: number): { reads: number } {
+  const seen = { reads: 0 }
+  let dropped = 0
+  disk.uncache = (fd) => {
+    if (seen.reads >= first) dropped++
+    real.uncache(fd)
+  }
+  disk.read = (...call) => {
+    const is_bad = ++seen.reads >= first && dropped < times
+    if (is_bad && kind === 'EIO') throw Object.assign(new Error('EIO'), { code: 'EIO' })
+    const got = real.read(...call)
+    const [, into, from] = call
+    if (is_bad && got > 0) into[from + (got >> 1)]! ^= 1
+    return got
+  }
+  return seen
+}
+
+/** Every read of `use` in turn is bad once. */
+function eachRead(use: () => void): void {
+  const sound = trouble('EIO', Number.POSITIVE_INFINITY, 0)
+  use()
+  expect(sound.reads).toBeGreaterThan(0)
+  for (const kind of ['EIO', 'wrong'] as const)
+    for (let first = 1; first <= sound.reads; first++) {
+      trouble(kind, first, 1)
+      use()
+    }
+}
+
+const groups = Array.from({ length: 40 }, (_, i) => records(i, 3, 300))
+
+test('a journal is recovered and an old segment verified past any one bad read', async () => {
+  await withFolder(async (dir) => {
+    await write(dir, groups, 8_192)
+    const { end } = recover(dir, KEY)
+    expect(end!.seq).toBe(120)
+    eachRead(() => expect(recover(dir, KEY).end).toEqual(end))
+    eachRead(() => checkSegment({ dir, key: KEY }, 1))
+  })
+})
+
+test('damage that the medium has is damage', async () => {
+  await withFolder(async (dir) => {
+    await write(dir, groups, 8_192)
+    const [path] = segmentFiles(dir)
+    const bytes = new Uint8Array(await Bun.file(path!).arrayBuffer())
+    bytes[5_000]! ^= 1
+    await Bun.write(path!, bytes)
+    expect(() => checkSegment({ dir, key: KEY }, 1)).toThrow(JournalDamaged)
+  })
+})
+
+test('a snapshot counts past any one bad read; a disk that gives none of it is no reason to pass it over', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key: KEY })
+    const point = { seq: 7, head: new Uint8Array(32).fill(7) }
+    const state_hash = await store.writeSnapshot(point, () => [new Uint8Array(2_500_000).fill(3)], undefined)
+    eachRead(() => store.verify(7))
+    const newest = () => store.newestValid(async () => state_hash)
+    trouble('wrong', 2, 1)
+    expect((await newest()).snapshot?.seq).toBe(7)
+    trouble('EIO', 2, 100)
+    expect(
+      await newest().then(
+        () => 'passed over',
+        ({ code }) => code,
+      ),
+    ).toBe('EIO')
+    trouble('wrong', 2, 100)
+    expect((await newest()).rejected).toHaveLength(1)
+  })
+})
