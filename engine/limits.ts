@@ -113,7 +113,7 @@ export const LIMITS = {
   journal_pending_groups_max: 65_536,
   /** Interval at which a write that found the disk full is tried again. */
   disk_retry_ms: 500,
-  /** Attempts to read what does not come as it was written, and the wait before each repetition, which may hold the main thread. */
+  /** Attempts to read what does not come as it was written, and the wait between two, which may hold the main thread. */
   disk_read_attempts: 3,
   disk_reread_ms: 20,
   /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */

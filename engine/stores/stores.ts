@@ -117,7 +117,7 @@ export class Stores implements Past {
     return [...catalogues, ...parts].map((one) => ({ ...one, path: join(dir, one.name) }))
   }
 
-  /** Gives each part that is set aside its name back if, read as a whole, it is what was written: the failure of the disk passed. */
+  /** Gives each part that is set aside its name back if all of it is what was written: the failure of the disk passed. */
   static judgeAside(where: StoresAt): void {
     const { dir } = where
     const files = existsSync(dir) ? readdirSync(dir) : []
