@@ -66,7 +66,7 @@ export function loadSegment(dir: string, header: SegmentHeader, key: Uint8Array)
 }
 
 /** Reads up to `bytes_max` bytes, fewer at the end of the file. */
-export function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
+function readRange(dir: string, name: string, from: number, bytes_max: number): Uint8Array {
   return readOpened(dir, name, from, bytes_max, (bytes) => bytes)
 }
 
