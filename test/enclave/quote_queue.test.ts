@@ -94,9 +94,9 @@ afterEach(() => machine?.close())
 
 test('an agent slower than the time limit is a refusal', async () => {
   machine = await openMachine()
-  const enclave = await openOn(machine.agent, { limits: { quote_call_ms: 50 } })
+  const enclave = await openOn(machine.agent, { limits: { quote_call_ms: 1_500 } })
   await enclave.bind({ venue: VENUE, epoch: 1, slot: () => 0 })
-  machine.agent.knobs.quote_delay_ms = 1_000
+  machine.agent.knobs.quote_delay_ms = 10_000
   await expect(enclave.attestation('ab'.repeat(32))).rejects.toMatchObject({ code: 'enclave_unavailable' })
   await enclave.close()
 })
