@@ -4,8 +4,8 @@
  */
 import { utf8 } from '../bytes'
 import { fixed, mapped, struct, uint, word, zeros } from '../codec'
-import { findAddress, SYSTEM_PROGRAM, vaultAddresses } from './addresses'
-import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { findAddress } from './addresses'
+import { builderOf, type Forms, numberOf, type VaultInstruction } from './instruction'
 
 /**
  * Lists in the order of their numbers from 1, with the bytes of the id and of the value. The first three are lists of members
@@ -88,14 +88,19 @@ export const ANNOUNCED = struct({
   effective_at_s: uint,
 })
 
-const ANNOUNCE_ACCOUNTS = {
-  admin: 's',
-  payer: 'sw',
-  config: '',
-  announcement: 'w',
-  system_program: '',
-  program: '',
-} as const
+export const ANNOUNCE_FORMS = {
+  announce: {
+    data: ANNOUNCE,
+    accounts: {
+      admin: 's',
+      payer: 'sw',
+      config: '',
+      announcement: 'w',
+      system_program: '',
+      program: '',
+    },
+  },
+} satisfies Forms
 
 /** `id`: none for a single value. */
 export type AnnouncedTopic = { list: AnnouncedList; id?: Uint8Array }
@@ -129,13 +134,6 @@ export function announceInstruction(fields: AnnounceFields): VaultInstruction {
   const valued = fields.action === 'announce' || fields.action === 'raise'
   if (id.length !== widths.id || value.length !== (valued ? widths.value : 0))
     throw new RangeError(`an id or value of ${list} has another width`)
-  const accounts = listAccounts(ANNOUNCE_ACCOUNTS, {
-    ...fields,
-    config: vaultAddresses(program).config,
-    announcement: announcementAddress(program, { list, id }),
-    system_program: SYSTEM_PROGRAM,
-  })
-  return { program, accounts, data: ANNOUNCE.encode({ action: fields.action, list, id, value }) }
+  const announcement = announcementAddress(program, { list, id })
+  return builderOf(ANNOUNCE_FORMS.announce)({ ...fields, id, value, announcement })
 }
-
-export const ANNOUNCE_FORMS = { announce: { data: ANNOUNCE, accounts: ANNOUNCE_ACCOUNTS } } satisfies Forms

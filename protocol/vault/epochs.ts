@@ -1,7 +1,6 @@
 /** Builds and decodes the instructions of a running instance: `open_epoch` (3) and `anchor` (5). */
 import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
-import { vaultAddresses } from './addresses'
-import { decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { builderOf, decoded, type Forms, numberOf } from './instruction'
 
 /** What every opening states of venue and journal, 217 bytes. */
 export const OPENING_FIELDS = {
@@ -40,19 +39,6 @@ const OPEN_EPOCH = struct({
 })
 export type OpenEpochFields = ValueOf<typeof OPEN_EPOCH>
 
-const OPEN_EPOCH_ACCOUNTS = { settlement_signer: 's', config: 'w', tree: '', ring: '', program: '' } as const
-
-type Signed<T> = T & { program: Uint8Array; settlement_signer: Uint8Array }
-
-export function openEpochInstruction(fields: Signed<OpenEpochFields>): VaultInstruction {
-  const { program, settlement_signer } = fields
-  const accounts = listAccounts(OPEN_EPOCH_ACCOUNTS, { ...vaultAddresses(program), settlement_signer })
-  return { program, accounts, data: OPEN_EPOCH.encode(fields) }
-}
-
-/** Undefined when the data is not exactly an `open_epoch`. */
-export const decodeOpenEpoch = (data: Uint8Array): OpenEpochFields | undefined => decoded(OPEN_EPOCH, data)
-
 /** `anchor` stores a newer journal position and ignores an older one. 65 bytes. */
 const ANCHOR = struct({
   instruction: numberOf('anchor'),
@@ -68,19 +54,18 @@ const ANCHOR = struct({
 })
 export type AnchorFields = ValueOf<typeof ANCHOR>
 
-const ANCHOR_ACCOUNTS = { settlement_signer: 's', config: 'w' } as const
+export const EPOCH_FORMS = {
+  open_epoch: {
+    data: OPEN_EPOCH,
+    accounts: { settlement_signer: 's', config: 'w', tree: '', ring: '', program: '' },
+  },
+  anchor: { data: ANCHOR, accounts: { settlement_signer: 's', config: 'w' } },
+} satisfies Forms
 
-export function anchorInstruction(fields: Signed<AnchorFields>): VaultInstruction {
-  const { program, settlement_signer } = fields
-  const { config } = vaultAddresses(program)
-  const accounts = listAccounts(ANCHOR_ACCOUNTS, { settlement_signer, config })
-  return { program, accounts, data: ANCHOR.encode(fields) }
-}
+export const openEpochInstruction = builderOf(EPOCH_FORMS.open_epoch)
+export const anchorInstruction = builderOf(EPOCH_FORMS.anchor)
 
+/** Undefined when the data is not exactly an `open_epoch`. */
+export const decodeOpenEpoch = (data: Uint8Array): OpenEpochFields | undefined => decoded(OPEN_EPOCH, data)
 /** Undefined when the data is not exactly an `anchor`. */
 export const decodeAnchor = (data: Uint8Array): AnchorFields | undefined => decoded(ANCHOR, data)
-
-export const EPOCH_FORMS = {
-  open_epoch: { data: OPEN_EPOCH, accounts: OPEN_EPOCH_ACCOUNTS },
-  anchor: { data: ANCHOR, accounts: ANCHOR_ACCOUNTS },
-} satisfies Forms

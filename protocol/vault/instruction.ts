@@ -1,6 +1,18 @@
 /** Defines the shape of every vault instruction: first byte, account list, encoded data. */
 import { CodecError } from '../byte_stream'
-import { type AnyCodec, type Codec, codec, constant, mapped, struct, u8 } from '../codec'
+import { type AnyCodec, type Codec, codec, constant, mapped, struct, u8, type ValueOf } from '../codec'
+import {
+  CONFIG_SEEDS,
+  escapeClaimAddress,
+  exitRequestAddress,
+  findAddress,
+  mintRecordAddress,
+  QUEUE_SEEDS,
+  RING_SEEDS,
+  SYSTEM_PROGRAM,
+  TREE_SEEDS,
+  vaultTokenAddress,
+} from './addresses'
 
 /** The first byte of every vault instruction. Numbers are never reused or reordered; 9 was `escape` of version 1. */
 export const INSTRUCTION = {
@@ -99,7 +111,10 @@ type Roles = Readonly<Record<string, '' | 's' | 'w' | 'sw'>>
 
 /** What an instruction is made of: its data, its accounts in order, and those that each value of a list adds behind them. */
 export type InstructionForm = {
-  readonly data: AnyCodec & { readonly decode: (bytes: Uint8Array) => unknown }
+  readonly data: AnyCodec & {
+    readonly encode: (value: never) => Uint8Array
+    readonly decode: (bytes: Uint8Array) => unknown
+  }
   readonly accounts: Roles
   readonly more?: Readonly<Record<string, Roles>>
 }
@@ -116,4 +131,47 @@ export function listAccounts<const R extends Roles>(
     if (address?.length !== 32) throw new RangeError(`account ${name} is not 32 bytes`)
     return { address, signer: role.startsWith('s'), writable: role.endsWith('w') }
   })
+}
+
+/** Fields from which accounts follow. */
+type Subject = { readonly program: Uint8Array; readonly mint?: Uint8Array; readonly nullifier?: Uint8Array }
+/** Accounts that follow from the program and the fields of their instruction, by their names in every form. */
+const DERIVED = {
+  program: ({ program }: Subject) => program,
+  config: ({ program }: Subject) => findAddress(CONFIG_SEEDS, program).address,
+  tree: ({ program }: Subject) => findAddress(TREE_SEEDS, program).address,
+  ring: ({ program }: Subject) => findAddress(RING_SEEDS, program).address,
+  queue: ({ program }: Subject) => findAddress(QUEUE_SEEDS, program).address,
+  system_program: () => SYSTEM_PROGRAM,
+  mint_record: ({ program, mint }: Subject) => mintRecordAddress(program, mint!),
+  vault_token: ({ program, mint }: Subject) => vaultTokenAddress(program, mint!),
+  exit_request: ({ program, nullifier }: Subject) => exitRequestAddress(program, nullifier!),
+  claim: ({ program, nullifier }: Subject) => escapeClaimAddress(program, nullifier!),
+}
+
+type Needs<Name, Of, Field extends string> = Name & Of extends never
+  ? unknown
+  : { readonly [_ in Field]: Uint8Array }
+/** The data of an instruction, its program, and the accounts that do not follow from these. */
+export type FieldsOf<F extends InstructionForm> = ValueOf<F['data']> & { readonly program: Uint8Array } & {
+  readonly [K in Exclude<keyof F['accounts'], keyof typeof DERIVED>]: Uint8Array
+} & Needs<keyof F['accounts'], 'mint_record' | 'vault_token', 'mint'> &
+  Needs<keyof F['accounts'], 'exit_request' | 'claim', 'nullifier'>
+
+/** Builds the instruction of a form. */
+export function builderOf<F extends InstructionForm>(form: F): (fields: FieldsOf<F>) => VaultInstruction {
+  return (fields) => {
+    const { program } = fields
+    return { program, accounts: listFor(form.accounts, fields), data: form.data.encode(fields as never) }
+  }
+}
+
+/** Lists an instruction's accounts in the order of their roles: derived, or as a field has them. */
+export function listFor(roles: Roles, fields: Subject): InstructionAccount[] {
+  const given = fields as unknown as Record<string, Uint8Array>
+  const addresses = Object.keys(roles).map((name) => [
+    name,
+    Object.hasOwn(DERIVED, name) ? DERIVED[name as keyof typeof DERIVED](fields) : given[name]!,
+  ])
+  return listAccounts(roles, Object.fromEntries(addresses))
 }

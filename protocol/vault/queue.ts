@@ -2,14 +2,8 @@
 import { equalBytes } from '../bytes'
 import { bool, list, struct, u8, u16, uint, type ValueOf } from '../codec'
 import { PAY_ENTRIES_MAX } from '../limits'
-import {
-  COMPUTE_BUDGET_PROGRAM,
-  mintRecordAddress,
-  SYSTEM_PROGRAM,
-  vaultAddresses,
-  vaultTokenAddress,
-} from './addresses'
-import { bare, decoded, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { COMPUTE_BUDGET_PROGRAM } from './addresses'
+import { bare, builderOf, decoded, type Forms, listFor, numberOf, type VaultInstruction } from './instruction'
 import { appendUnits } from './settle'
 
 /** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
@@ -46,13 +40,9 @@ export function payInstruction(fields: {
   entries: readonly PayEntry[]
 }): VaultInstruction {
   const { program, refund, entries } = fields
-  const accounts = listAccounts(PAY_ACCOUNTS, vaultAddresses(program))
+  const accounts = listFor(PAY_ACCOUNTS, { program })
   for (const entry of entries) {
-    const own = listAccounts(ENTRY_ACCOUNTS, {
-      ...entry,
-      mint_record: mintRecordAddress(program, entry.mint),
-      vault_token: vaultTokenAddress(program, entry.mint),
-    })
+    const own = listFor(ENTRY_ACCOUNTS, { ...entry, program })
     // An invoked program may not be writable: an entry for one is refunded, so it is read only.
     const invoked = [program, COMPUTE_BUDGET_PROGRAM].some((one) => equalBytes(one, entry.destination))
     if (invoked) own.at(-1)!.writable = false
@@ -70,20 +60,14 @@ export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + a
 /** Undefined when the data is not exactly a `pay`. */
 export const decodePay = (data: Uint8Array): ValueOf<typeof PAY> | undefined => decoded(PAY, data)
 
-const GROW_QUEUE = bare('grow_queue')
-const GROW_QUEUE_ACCOUNTS = { payer: 'sw', config: '', queue: 'w', system_program: '' } as const
-
-/** Adds 60 entries, up to 1,020; `payer` pays the rent. */
-export function growQueueInstruction(program: Uint8Array, payer: Uint8Array): VaultInstruction {
-  const accounts = listAccounts(GROW_QUEUE_ACCOUNTS, {
-    ...vaultAddresses(program),
-    payer,
-    system_program: SYSTEM_PROGRAM,
-  })
-  return { program, accounts, data: GROW_QUEUE.encode({}) }
-}
-
 export const QUEUE_FORMS = {
   pay: { data: PAY, accounts: PAY_ACCOUNTS, more: { entry: ENTRY_ACCOUNTS } },
-  grow_queue: { data: GROW_QUEUE, accounts: GROW_QUEUE_ACCOUNTS },
+  grow_queue: {
+    data: bare('grow_queue'),
+    accounts: { payer: 'sw', config: '', queue: 'w', system_program: '' },
+  },
 } satisfies Forms
+
+/** Adds 60 entries, up to 1,020; `payer` pays the rent. */
+export const growQueueInstruction = (program: Uint8Array, payer: Uint8Array): VaultInstruction =>
+  builderOf(QUEUE_FORMS.grow_queue)({ program, payer })

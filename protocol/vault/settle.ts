@@ -4,7 +4,7 @@ import { equalBytes } from '../bytes'
 import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
 import { TREE_DEPTH } from '../limits'
 import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
-import { decoded, type Forms, listAccounts, lists, numberOf, type VaultInstruction } from './instruction'
+import { decoded, type Forms, listFor, lists, numberOf, type VaultInstruction } from './instruction'
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 
@@ -127,9 +127,8 @@ const indexOf = (values: readonly Uint8Array[], value: Uint8Array): number =>
 
 /** @throws RangeError for an exit whose nullifier the batch does not spend. */
 export function settleInstruction(fields: SettleFields): VaultInstruction {
-  const { program, settlement_signer, nullifiers } = fields
-  const vault = vaultAddresses(program)
-  const accounts = listAccounts(SETTLE_ACCOUNTS, { ...vault, settlement_signer })
+  const { program, nullifiers } = fields
+  const accounts = listFor(SETTLE_ACCOUNTS, fields)
   const writable = (address: Uint8Array) => ({ address, signer: false, writable: true })
   const mints: Uint8Array[] = []
   for (const { mint } of fields.payouts) if (indexOf(mints, mint) === -1) mints.push(mint)
@@ -140,7 +139,7 @@ export function settleInstruction(fields: SettleFields): VaultInstruction {
     if (place === -1) throw new RangeError('an exit spends its nullifier in its own batch')
     return { ...payout, kind: 'exit', mint, nullifier: place }
   })
-  if (payouts.length > 0) accounts.push(writable(vault.queue))
+  if (payouts.length > 0) accounts.push(writable(vaultAddresses(program).queue))
   for (const mint of mints) accounts.push(writable(mintRecordAddress(program, mint)))
   for (const { nullifier } of fields.payouts)
     if (nullifier !== undefined) accounts.push(writable(exitRequestAddress(program, nullifier)))

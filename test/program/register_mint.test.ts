@@ -3,14 +3,14 @@
 import { describe, expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
-import { type RegisterMintFields, registerMintInstruction } from '../../protocol/vault/admin'
+import { registerMintInstruction } from '../../protocol/vault/admin'
 import { bytes32, errorOf, landed, MIN_DEPOSIT, MIN_EXIT, OpenVault } from '../kit/vault/open_vault'
 import { DECIMALS, mintBytes } from '../kit/vault/tokens'
 import { testKey } from '../kit/vault/vault_chain'
 
 const mint = bytes32('second mint')
 
-function fieldsOf(vault: OpenVault): RegisterMintFields {
+function fieldsOf(vault: OpenVault): Parameters<typeof registerMintInstruction>[0] {
   const { program, admin, chain } = vault
   return {
     program,
@@ -59,7 +59,7 @@ test('a mint is registered once and by the admin alone', () => {
 test('both minimums are at least one unit', () => {
   const vault = new OpenVault()
   vault.chain.setAccount(mint, mintBytes(), TOKEN_PROGRAM)
-  const send = (fields: Partial<RegisterMintFields>): string =>
+  const send = (fields: Partial<Parameters<typeof registerMintInstruction>[0]>): string =>
     errorOf(vault.chain.send(registerMintInstruction({ ...fieldsOf(vault), ...fields })))
   expect(send({ min_deposit: 0n })).toBe('invalid_data')
   expect(send({ min_exit: 0n })).toBe('invalid_data')

@@ -5,7 +5,7 @@ import {
   nullifierOf,
   settlementCommitment,
 } from '../../../protocol/notes/notes'
-import type { NoteOpening, RefuseExitFields, RequestExitFields } from '../../../protocol/vault/exits'
+import type { NoteOpening, RequestExitFields, refuseExitInstruction } from '../../../protocol/vault/exits'
 import type { PayoutFields } from '../../../protocol/vault/settle'
 import { bytes32, element, elements, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey } from './vault_chain'
@@ -64,7 +64,10 @@ export class ExitNote {
   }
 
   /** The proof that `batch`, the last by default, spent the note. */
-  refusalOf(refuser: Uint8Array, batch = this.vault.batches.length): RefuseExitFields {
+  refusalOf(
+    refuser: Uint8Array,
+    batch = this.vault.batches.length,
+  ): Parameters<typeof refuseExitInstruction>[0] {
     const { vault, nullifier } = this
     return {
       program: vault.program,

@@ -8,8 +8,6 @@ import {
 import { decodeEscapeClaim, type EscapeClaim } from '../../../protocol/vault/accounts'
 import { escapeClaimAddress } from '../../../protocol/vault/addresses'
 import {
-  type ChallengeEscapeFields,
-  type ClaimEscapeFields,
   challengeEscapeInstruction,
   claimEscapeInstruction,
   payEscapeInstruction,
@@ -113,7 +111,13 @@ export class WindDown {
     this.chain.setTime(3_000 + 18 * delays, this.frozen_at_s + delays * EXIT_DELAY_S + seconds)
   }
 
-  claimOf({ owner, mint, opening, nullifier, destination }: OwnedNote): ClaimEscapeFields {
+  claimOf({
+    owner,
+    mint,
+    opening,
+    nullifier,
+    destination,
+  }: OwnedNote): Parameters<typeof claimEscapeInstruction>[0] {
     const { leaf_count, root } = this.chain.tree()
     return {
       program: this.vault.program,
@@ -130,7 +134,10 @@ export class WindDown {
   }
 
   /** The proof that `batch` spent the note; by default the first that lists it, else the last. */
-  challengeOf({ mint, nullifier }: OwnedNote, batch?: number): ChallengeEscapeFields {
+  challengeOf(
+    { mint, nullifier }: OwnedNote,
+    batch?: number,
+  ): Parameters<typeof challengeEscapeInstruction>[0] {
     const { batches, spent, program } = this.vault
     const found = batches.findIndex((one) => one.some((other) => Buffer.compare(other, nullifier) === 0))
     const at = batch ?? (found < 0 ? batches.length : found + 1)

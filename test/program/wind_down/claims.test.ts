@@ -3,12 +3,7 @@ import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import { TOKEN_2022_PROGRAM } from '../../../protocol/vault/addresses'
 import { pauseInstruction } from '../../../protocol/vault/admin'
-import {
-  type ChallengeEscapeFields,
-  type ClaimEscapeFields,
-  challengeEscapeInstruction,
-  claimEscapeInstruction,
-} from '../../../protocol/vault/claims'
+import { challengeEscapeInstruction, claimEscapeInstruction } from '../../../protocol/vault/claims'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed } from '../../kit/vault/open_vault'
 import { tokenBytes } from '../../kit/vault/tokens'
@@ -64,7 +59,7 @@ test('a claim needs a frozen vault, the owner’s signature, the true opening an
   expect(errorOf(early.claiming(early.deposit(5_000n)))).toBe('vault_not_frozen')
   const { down, note } = frozen()
   const good = down.claimOf(note)
-  const send = (fields: Partial<ClaimEscapeFields>): string =>
+  const send = (fields: Partial<Parameters<typeof claimEscapeInstruction>[0]>): string =>
     down.chain.outcome(claimEscapeInstruction({ ...good, ...fields }))
   expect(down.chain.outcome(without(claimEscapeInstruction(good), 0))).toBe('missing_signature')
   expect(send({ owner: down.challenger.key })).toBe('invalid_inclusion')
@@ -136,12 +131,12 @@ test('anyone cancels the claim of a spent note before it is paid and takes the b
 test('the claim of an unspent note is cancelled by no other proof', () => {
   const { down, note, spent } = frozen()
   for (const one of [note, spent]) landed(down.claiming(one))
-  const send = (fields: Partial<ChallengeEscapeFields>): string =>
+  const send = (fields: Partial<Parameters<typeof challengeEscapeInstruction>[0]>): string =>
     down.chain.outcome(challengeEscapeInstruction({ ...down.challengeOf(note, 2), ...fields }))
   expect(send({})).toBe('invalid_spent_proof')
   expect(send({ nullifiers: [note.nullifier] })).toBe('invalid_spent_proof')
   const good = down.challengeOf(spent)
-  const bad = (fields: Partial<ChallengeEscapeFields>): string =>
+  const bad = (fields: Partial<Parameters<typeof challengeEscapeInstruction>[0]>): string =>
     down.chain.outcome(challengeEscapeInstruction({ ...good, ...fields }))
   expect(bad({ batch: 1 })).toBe('invalid_spent_proof')
   expect(bad({ batch: 0 })).toBe('invalid_spent_proof')
