@@ -83,7 +83,7 @@ export const ADMIN_FORMS = {
   /** Stops `deposit` and `settle` at once; exits and payouts continue. */
   pause: { data: bare('pause'), accounts: ADMIN_ACCOUNTS },
   unpause: { data: bare('unpause'), accounts: ADMIN_ACCOUNTS },
-  /** Extends the deadline of each exit request that is open and not past it; the next waits 90 days, and until these are over. 9 bytes. */
+  /** 9 bytes. Extends the deadline of each open exit request; the next waits 90 days, and until these are over. */
   declare_outage: {
     data: struct({
       instruction: numberOf('declare_outage'),
