@@ -36,7 +36,7 @@ export class Closing {
   private draining = false
   private stopped = false
   private readonly pending = new Map<number, Pending>()
-  /** Of the batch decided last. */
+  /** The effects of the batch decided last; its answers in `pending` are as old. */
   private effects: ReadonlyMap<number, Answer | RefusedOutcome> = new Map()
   private waiting: (() => void)[] = []
 
@@ -75,15 +75,21 @@ export class Closing {
   }
 
   decidedDurable({ seq, outcome }: Pick<Entry, 'seq' | 'outcome'>): void {
-    this.effects = outcome.effects
     this.parts.chain.matched(seq)
+    this.actedDurable(outcome)
+  }
+
+  /** What waited for the batch has acted: at its decision, or at a freeze, which voids it. */
+  actedDurable({ effects }: Pick<Entry['outcome'], 'effects'>): void {
+    // A resend may still wait for the group of this record.
+    for (const number of this.effects.keys()) this.pending.delete(number)
+    this.effects = effects
     this.wake()
-    this.pending.clear()
   }
 
   /** Keeps the answer of a deferred command; call it when the command is durable. */
   defer(number: number, pending: Pending): void {
-    if (!this.effects.has(number)) this.pending.set(number, pending)
+    this.pending.set(number, pending)
   }
 
   /**

@@ -180,3 +180,41 @@ test('whatever is refused is a rejection, counted once: by a rule, by its signat
     codes.map((code) => [code, 1]).sort(),
   )
 })
+
+/** Alice's order takes part in a closed batch that the chain does not decide. */
+async function undecided() {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  const later = trader.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
+  await open.venue.place('alice', request)
+  site.ledger.withheld = true
+  open.chain.tick(5)
+  while (open.engine.state.closed === undefined) await Bun.sleep(1)
+  await open.engine.sequencer.durable()
+  const cancel = trader.cancel(request.order_id)
+  const cancelling = () => open.venue.cancel('alice', request.order_id, cancel)
+  return { open, sequencer: open.engine.sequencer, later: trader.place(later), cancelling }
+}
+
+test('an identical resend gets the answer of a waiting cancel although the decision comes with it', async () => {
+  const { open, sequencer, later, cancelling } = await undecided()
+  const first = cancelling()
+  await sequencer.durable()
+  // One group: a command that makes the resend wait for the disk, and the decision behind it.
+  const placing = open.venue.place('alice', later)
+  const again = cancelling()
+  const { closed, slot, epoch } = open.engine.state
+  const { seq } = closed!
+  const decision = { kind: 'decided', seq, outcome: 'void', slot, epoch, commit_seq: 0 } as const
+  await Promise.all([placing, sequencer.submit(decision)])
+  expect(await again).toEqual(await first)
+  expect(await first).toMatchObject({ status: 'cancelled', receipt: { epoch: 1 } })
+})
+
+test('a waiting cancel is answered by the freeze that voids its batch', async () => {
+  const { sequencer, cancelling } = await undecided()
+  const first = cancelling()
+  await sequencer.submit({ kind: 'halted', reason: 'vault_frozen' })
+  expect(await first).toMatchObject({ status: 'cancelled', receipt: { epoch: 1 } })
+})
