@@ -356,9 +356,9 @@ export type ExitEvent = Static<typeof ExitEvent>
  * Data of `order.cancel_refused` and `order.replace_refused` for an order that has ended; else the order with these fields.
  * `replacement` is the order that was refused.
  */
-const OrderRefused = exact({ order_id: OrderId, code: t.String(), replacement: t.Optional(OrderId) })
+export const OrderRefused = exact({ order_id: OrderId, code: t.String(), replacement: t.Optional(OrderId) })
 /** Data of `batch.voided`: the batch holds no auction, and the account's orders in it rest. */
-const BatchVoided = exact({ symbol: SymbolName, batch: Count, close_slot: Slot })
+export const BatchVoided = exact({ symbol: SymbolName, batch: Count, close_slot: Slot })
 export const EventKind = oneOf([
   'order.accepted',
   'order.partially_filled',

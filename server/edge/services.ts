@@ -27,7 +27,15 @@ export type Services = {
 }
 
 /** The reference document and its page, as they are sent. */
-export type Documents = { json: string; html: string; css: string; streams: string; index: string }
+export type Documents = {
+  json: string
+  html: string
+  css: string
+  streams: string
+  index: string
+  /** Pages of `docs/` and their Markdown, by name. */
+  files: ReadonlyMap<string, { content_type: string; body: string }>
+}
 
 /** The open sockets of the process. */
 export interface Sockets {

@@ -5,6 +5,7 @@ import { EventKind } from '../../protocol/wire/trading'
 import { exact, type TSchema, t } from '../../protocol/wire/values'
 import type { MountedRoute, StreamContract } from '../edge/endpoint'
 import { StreamQuery } from '../sockets/upgrade'
+import { EVENT_KINDS, EVENT_SHAPES } from './event_kinds'
 import { withMeanings } from './fields'
 import type { Json } from './openapi'
 
@@ -32,6 +33,15 @@ const SNAPSHOT: [TSchema, string] = [
 const KINDS = EventKind.anyOf.map((kind) => kind.const as EventKind)
 
 const EVENT_KIND = { type: 'string', description: 'What happened; it names the shape of `data`.' }
+
+/** For each shape of `data` the kinds that have it, of those that a socket sends. */
+function kindsWithData(own: readonly EventKind[]): Json[] {
+  return Object.entries(EVENT_SHAPES).flatMap(([name, shape]) => {
+    const kinds = own.filter((kind) => EVENT_KINDS[kind][0] === name)
+    const data = withMeanings(plain(shape), 'frame')
+    return kinds.length === 0 ? [] : [{ properties: { kind: { ...EVENT_KIND, enum: kinds }, data } }]
+  })
+}
 
 type Messages = Record<string, Json>
 
@@ -87,7 +97,12 @@ function sentBy({ kinds, snapshot }: StreamContract): Messages {
     Object.entries(all).map(([name, [schema, summary]]) => {
       const payload = withMeanings(plain(schema), 'frame') as Json & { properties: Json }
       const own = KINDS.filter((kind) => kinds(kind))
-      if (name === 'event') payload.properties = { ...payload.properties, kind: { ...EVENT_KIND, enum: own } }
+      if (name === 'event') {
+        const { data: _, ...rest } = payload.properties
+        const data = { description: 'The object after the event; each kind has one shape.' }
+        payload.properties = { ...rest, kind: { ...EVENT_KIND, enum: own }, data }
+        payload['oneOf'] = kindsWithData(own)
+      }
       return [name, { summary, payload }]
     }),
   )

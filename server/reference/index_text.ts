@@ -1,5 +1,6 @@
 /** Writes the index that programs read first (llmstxt.org): what the venue is, and a line for every operation. */
 import type { OpenApi } from './openapi'
+import { PAGES } from './pages'
 
 export function indexOf({ info, tags, paths }: OpenApi): string {
   const sections = tags.map(({ name }) => {
@@ -14,6 +15,7 @@ export function indexOf({ info, tags, paths }: OpenApi): string {
     return `## ${name}\n\n${lines.join('\n')}`
   })
   const documents = [
+    ...PAGES.map(({ name, title, summary }) => `- [${title.replaceAll('`', '')}](/docs/${name}.md): ${summary}`),
     '- [OpenAPI](/swagger/json): every operation with its fields, answers and refusals',
     '- [AsyncAPI](/swagger/streams): every frame of the sockets',
     '- [Reference](/swagger): the same as a page, with the refusal codes',

@@ -9,6 +9,7 @@ import { MANIFEST } from '../manifest'
 import { asyncApiOf } from './asyncapi'
 import { indexOf } from './index_text'
 import { fixSchema, type Json, type Media, type OpenApi, type Operation, openApiOf } from './openapi'
+import { DOCUMENT_FILES } from './pages'
 import { REMEDIES } from './remedies'
 
 export async function openDocuments(version: string): Promise<Documents> {
@@ -19,6 +20,7 @@ export async function openDocuments(version: string): Promise<Documents> {
     css: REFERENCE_STYLE,
     streams: JSON.stringify(asyncApiOf(MANIFEST, version)),
     index: indexOf(document),
+    files: DOCUMENT_FILES,
   }
 }
 
@@ -37,7 +39,7 @@ function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): st
 <header>
 <h1>${title} <small>${version}</small></h1>
 ${join(description.split('\n').map((line) => html`<p>${prose(line)}</p>`))}
-<p><a href="/swagger/json">OpenAPI document</a>, <a href="/swagger/streams">AsyncAPI document of the sockets</a></p>
+<p><a href="/docs/quickstart">Documents</a>, <a href="/swagger/json">OpenAPI document</a>, <a href="/swagger/streams">AsyncAPI document of the sockets</a></p>
 <nav>
 ${join(document.tags.map(({ name }) => html`<a href="#tag-${name}">${name}</a> `))}
 <a href="#frames">frames</a> <a href="#refusals">refusals</a>
@@ -118,7 +120,7 @@ function mediaBlock({ schema, example }: Media): Html {
 function refusalsSection(): Html {
   const rows = REFUSALS.map(
     ({ code, status, message }) =>
-      html`<tr id="${code}"><td><code>${code}</code></td><td>${String(status)}</td><td>${message}</td><td>${prose(REMEDIES[code])}</td></tr>`,
+      html`<tr id="${code}"><td><a href="/docs/errors#${code}"><code>${code}</code></a></td><td>${String(status)}</td><td>${message}</td><td>${prose(REMEDIES[code][1])}</td></tr>`,
   )
   return html`<section id="refusals"><h2>refusals</h2>
 <p>In the order the checks run; the first that fails answers. Codes are never renamed or reused.</p>
@@ -155,7 +157,7 @@ answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
 A bad frame gets one error and the socket stays.</p>
 ${rows('From the venue, by type', SERVER_FRAMES)}
 ${rows('Close codes', CLOSES)}
-<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}</p>
+<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}: <a href="/docs/streams#events">what each says, and its data</a>.</p>
 ${join(manifest.map(operations))}
 </section>`
 }
@@ -279,6 +281,8 @@ td:first-child code { overflow-wrap: normal; font-weight: 600; }
 dt { font-weight: bold; }
 dd { margin: 0 0 .5rem 1rem; }
 nav a { margin-right: .8rem; }
+.document h2, .document h3 { text-transform: none; }
+.document main { max-width: 48rem; }
 pre { overflow-x: auto; max-height: 24rem; background: var(--soft); padding: .5rem; }
 summary { cursor: pointer; }
 @media (max-width: 40rem) {

@@ -36,7 +36,7 @@ function open(venue: Partial<Venue>, drain: () => void = () => undefined): strin
     venue: only<Venue>('venue', venue),
     log: openLog((line) => lines.push(line), clock.unixMs),
     clock,
-    documents: { json: '{}', html: '<p>', css: 'p {}', streams: '{}', index: '' },
+    documents: { json: '{}', html: '<p>', css: 'p {}', streams: '{}', index: '', files: new Map() },
     check: openOperatorCheck({ operator_key: encodeBase58(publicKeyOf(SEED)), venue: VENUE, clock }),
     app: { meters },
     ends: () => ({ certificate_ms: 90 * 86_400_000, collateral_ms: 30 * 86_400_000 }),

@@ -118,7 +118,7 @@ beforeAll(async () => {
     venue: venue.parsed,
     log,
     clock,
-    documents: { json: '', html: '', css: '', streams: '', index: '' },
+    documents: { json: '', html: '', css: '', streams: '', index: '', files: new Map() },
     check: openOperatorCheck({
       operator_key: encodeBase58(publicKeyOf(OPERATOR_SEED)),
       venue: venue_id,

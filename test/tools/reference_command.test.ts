@@ -30,7 +30,7 @@ beforeAll(async () => {
     venue: venue.parsed,
     log: openLog((line) => lines.push(line), clock.unixMs),
     clock,
-    documents: { json: '{}', html: '', css: '', streams: '', index: '' },
+    documents: { json: '{}', html: '', css: '', streams: '', index: '', files: new Map() },
     check: openOperatorCheck({ operator_key, venue: site.venue_id, clock }),
     app: { meters: openMeters() },
     ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),

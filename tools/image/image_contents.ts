@@ -31,6 +31,9 @@ const SOURCES = [
   // The venue judges its own machine by it.
   'client/verify',
   'client/limits.ts',
+  // The venue serves them as pages.
+  'docs',
+  'SECURITY.md',
   'package.json',
   'bun.lock',
   'bunfig.toml',

@@ -37,7 +37,7 @@ beforeAll(async () => {
     venue: open.venue.parsed,
     log: openLog(() => undefined, clock.unixMs),
     clock,
-    documents: { json: '', html: '', css: '', streams: '', index: '' },
+    documents: { json: '', html: '', css: '', streams: '', index: '', files: new Map() },
     check: openOperatorCheck({ operator_key, venue, clock }),
     app: { meters: openMeters() },
     ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),

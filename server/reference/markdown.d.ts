@@ -1,0 +1,5 @@
+/** A document imported as its text. */
+declare module '*.md' {
+  const text: string
+  export default text
+}
