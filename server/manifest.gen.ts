@@ -29,6 +29,7 @@ export { default as 'put /orders/{order_id}' } from '../routes/orders/[order_id]
 export { default as 'post /orders/{order_id}/cancel' } from '../routes/orders/[order_id]/cancel.post'
 export { default as 'get /settlement/status' } from '../routes/settlement/status.get'
 export { default as 'get /swagger' } from '../routes/swagger.get'
+export { default as 'get /swagger/docs/{page}' } from '../routes/swagger/docs/[page].get'
 export { default as 'get /swagger/json' } from '../routes/swagger/json.get'
 export { default as 'get /swagger/llms.txt' } from '../routes/swagger/llms.txt.get'
 export { default as 'get /swagger/streams' } from '../routes/swagger/streams.get'

@@ -37,6 +37,9 @@ for (const name of readdirSync(SERVER).filter((file) => file.endsWith('.js'))) {
 }
 // Compiled code is loaded from the folder of the bundle.
 for (const library of LIBRARIES) cpSync(join(ROOT, 'native', library), join(SERVER, library))
+// So are the documents that the venue serves.
+for (const path of ['docs', 'SECURITY.md'])
+  cpSync(join(ROOT, path), join(SERVER, 'documents', path), { recursive: true })
 await buildPage(join(OUT, 'page'))
 
 const built = [...new Glob('**/*').scanSync({ cwd: OUT })].sort()

@@ -38,7 +38,7 @@ const EVENT_KIND = { type: 'string', description: 'What happened; it names the s
 function kindsWithData(own: readonly EventKind[]): Json[] {
   return Object.entries(EVENT_SHAPES).flatMap(([name, shape]) => {
     const kinds = own.filter((kind) => EVENT_KINDS[kind][0] === name)
-    const data = withMeanings(plain(shape), 'frame')
+    const data = { ...withMeanings(plain(shape), 'data'), description: `${name}, after the event.` }
     return kinds.length === 0 ? [] : [{ properties: { kind: { ...EVENT_KIND, enum: kinds }, data } }]
   })
 }

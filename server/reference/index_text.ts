@@ -15,7 +15,9 @@ export function indexOf({ info, tags, paths }: OpenApi): string {
     return `## ${name}\n\n${lines.join('\n')}`
   })
   const documents = [
-    ...PAGES.map(({ name, title, summary }) => `- [${title.replaceAll('`', '')}](/docs/${name}.md): ${summary}`),
+    ...PAGES.map(
+      ({ name, title, summary }) => `- [${title.replaceAll('`', '')}](/swagger/docs/${name}.md): ${summary}`,
+    ),
     '- [OpenAPI](/swagger/json): every operation with its fields, answers and refusals',
     '- [AsyncAPI](/swagger/streams): every frame of the sockets',
     '- [Reference](/swagger): the same as a page, with the refusal codes',

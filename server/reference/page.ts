@@ -39,7 +39,7 @@ function referencePage(document: OpenApi, manifest: readonly MountedRoute[]): st
 <header>
 <h1>${title} <small>${version}</small></h1>
 ${join(description.split('\n').map((line) => html`<p>${prose(line)}</p>`))}
-<p><a href="/docs/quickstart">Documents</a>, <a href="/swagger/json">OpenAPI document</a>, <a href="/swagger/streams">AsyncAPI document of the sockets</a></p>
+<p><a href="/swagger/docs/quickstart">Documents</a>, <a href="/swagger/json">OpenAPI document</a>, <a href="/swagger/streams">AsyncAPI document of the sockets</a></p>
 <nav>
 ${join(document.tags.map(({ name }) => html`<a href="#tag-${name}">${name}</a> `))}
 <a href="#frames">frames</a> <a href="#refusals">refusals</a>
@@ -120,14 +120,14 @@ function mediaBlock({ schema, example }: Media): Html {
 function refusalsSection(): Html {
   const rows = REFUSALS.map(
     ({ code, status, message }) =>
-      html`<tr id="${code}"><td><a href="/docs/errors#${code}"><code>${code}</code></a></td><td>${String(status)}</td><td>${message}</td><td>${prose(REMEDIES[code][1])}</td></tr>`,
+      html`<tr id="${code}"><td><a href="/swagger/docs/errors#${code}"><code>${code}</code></a></td><td>${String(status)}</td><td>${message}</td><td>${prose(REMEDIES[code][1])}</td></tr>`,
   )
   return html`<section id="refusals"><h2>refusals</h2>
 <p>In the order the checks run; the first that fails answers. Codes are never renamed or reused.</p>
 <table><thead><tr><th>code</th><th>status</th><th>meaning</th><th>what to do</th></tr></thead><tbody>${join(rows)}</tbody></table></section>`
 }
 
-const SERVER_FRAMES: readonly (readonly [string, string])[] = [
+export const SERVER_FRAMES: readonly (readonly [string, string])[] = [
   ['hello', 'First frame: stream, account_id, seq_first, seq_last, heartbeat_ms, slot, unix_ms.'],
   ['snapshot', 'Live orders, true at seq. Sent to a reader that does not resume, and after a gap.'],
   ['gap', 'Events seq_from to seq_to are no longer kept.'],
@@ -139,7 +139,7 @@ const SERVER_FRAMES: readonly (readonly [string, string])[] = [
   ['warning', 'The token expires within 60 seconds; send auth.refresh.'],
   ['bye', 'The venue restarts or lost its epoch: reason and retry_after_ms; then close 1012.'],
 ]
-const CLOSES: readonly (readonly [string, string])[] = [
+export const CLOSES: readonly (readonly [string, string])[] = [
   ['1009', `A frame beyond ${FRAME_BYTES_MAX} bytes.`],
   ['1012', 'Restart or loss of the epoch, after bye.'],
   ['4401', 'The token or its credential ended.'],
@@ -157,7 +157,7 @@ answer. <code>auth.refresh</code> carries <code>token</code> instead of params.
 A bad frame gets one error and the socket stays.</p>
 ${rows('From the venue, by type', SERVER_FRAMES)}
 ${rows('Close codes', CLOSES)}
-<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}: <a href="/docs/streams#events">what each says, and its data</a>.</p>
+<h3>Event kinds</h3><p>${join(kinds.map((kind) => html`<code>${kind}</code> `))}: <a href="/swagger/docs/streams#events">what each says, and its data</a>.</p>
 ${join(manifest.map(operations))}
 </section>`
 }

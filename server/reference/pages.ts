@@ -1,21 +1,19 @@
 /** Renders the documents of `docs/` as pages without script; each is served beside its Markdown text. */
-import security from '../../SECURITY.md' with { type: 'text' }
-import archive from '../../docs/archive.md' with { type: 'text' }
-import batches from '../../docs/batches.md' with { type: 'text' }
-import bodies from '../../docs/bodies.md' with { type: 'text' }
-import errors from '../../docs/errors.md' with { type: 'text' }
-import exits from '../../docs/exits.md' with { type: 'text' }
-import notes from '../../docs/notes.md' with { type: 'text' }
-import operations from '../../docs/operations.md' with { type: 'text' }
-import quickstart from '../../docs/quickstart.md' with { type: 'text' }
-import receipts from '../../docs/receipts.md' with { type: 'text' }
-import stages from '../../docs/stages.md' with { type: 'text' }
-import streams from '../../docs/streams.md' with { type: 'text' }
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 
 /** In reading order. */
-const TEXTS = {
-  ...{ quickstart, notes, batches, stages, receipts, exits },
-  ...{ bodies, errors, streams, archive, operations, security },
+const NAMES = [
+  ...['quickstart', 'notes', 'batches', 'stages', 'receipts', 'exits'],
+  ...['bodies', 'errors', 'streams', 'archive', 'operations', 'security'],
+]
+/** The build copies the documents beside its bundle. */
+const COPIED = join(import.meta.dir, 'documents')
+const FOLDER = existsSync(COPIED) ? COPIED : join(import.meta.dir, '../..')
+
+function readText(name: string): string {
+  return readFileSync(join(FOLDER, name === 'security' ? 'SECURITY.md' : `docs/${name}.md`), 'utf8')
 }
 
 type Page = {
@@ -27,7 +25,8 @@ type Page = {
   html: string
 }
 
-export const PAGES: readonly Page[] = Object.entries(TEXTS).map(([name, text]) => {
+export const PAGES: readonly Page[] = NAMES.map((name) => {
+  const text = readText(name)
   const title = /^# (.+)$/m.exec(text)![1]!
   const [, summary = ''] = /^# .+\n+(?:#+ .+\n+)?([^\n]+(?:\n[^\n#|`-][^\n]*)*)/m.exec(text) ?? []
   const [sentence = ''] = /^.*?[.:](?=\s|$)/s.exec(summary) ?? []
@@ -43,8 +42,10 @@ export const DOCUMENT_FILES: ReadonlyMap<string, { content_type: string; body: s
 )
 
 function pageOf(name: string, title: string, text: string): string {
-  const links = Object.keys(TEXTS).map((one) =>
-    one === name ? `<a href="/docs/${one}" aria-current="page">${one}</a>` : `<a href="/docs/${one}">${one}</a>`,
+  const links = NAMES.map((one) =>
+    one === name
+      ? `<a href="/swagger/docs/${one}" aria-current="page">${one}</a>`
+      : `<a href="/swagger/docs/${one}">${one}</a>`,
   )
   return `<!doctype html>
 <html lang="en">
@@ -59,7 +60,7 @@ function pageOf(name: string, title: string, text: string): string {
 <nav aria-label="Documents">${links.join(' ')} <a href="/swagger">reference</a></nav>
 <main>
 ${withAnchors(Bun.markdown.html(withServedLinks(text)))}</main>
-<footer><p><a href="/docs/${name}.md">This page as Markdown</a>, <a href="/swagger/llms.txt">index of all documents</a></p></footer>
+<footer><p><a href="/swagger/docs/${name}.md">This page as Markdown</a>, <a href="/swagger/llms.txt">index of all documents</a></p></footer>
 </body>
 </html>
 `
@@ -69,7 +70,7 @@ ${withAnchors(Bun.markdown.html(withServedLinks(text)))}</main>
 function withServedLinks(text: string): string {
   return text.replace(/\[([^\]\n]+)\]\((?!https?:|#)([^)\s]+)\)/g, (_, label: string, target: string) => {
     const [, name = '', anchor = ''] = /^(?:\.\.\/)?(?:docs\/)?([A-Za-z]+)\.md(#.+)?$/.exec(target) ?? []
-    if (name.toLowerCase() in TEXTS) return `[${label}](/docs/${name.toLowerCase()}${anchor})`
+    if (NAMES.includes(name.toLowerCase())) return `[${label}](/swagger/docs/${name.toLowerCase()}${anchor})`
     if (target.startsWith('/')) return `[${label}](${target})`
     return `${label} (\`${target.replace(/^(\.\.?\/)+/, '')}\`)`
   })

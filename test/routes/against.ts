@@ -16,7 +16,7 @@ export const ELSEWHERE = [
   'get /swagger/style.css',
   'get /swagger/streams',
   'get /swagger/llms.txt',
-  'get /docs/{page}',
+  'get /swagger/docs/{page}',
 ]
 /** Refusals that routes or the edge decide before the venue is asked. */
 export const EDGE = new Set<RefusalCode>([

@@ -4,7 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import schema from '@asyncapi/specs/schemas/3.0.0.json'
+import Ajv from 'ajv'
 import { REFUSAL_BY_CODE, REFUSALS } from '../../protocol/refusals'
+import { EventKind } from '../../protocol/wire/trading'
 import { declaredRefusals } from '../../server/edge/declared'
 import { COST } from '../../server/edge/rate'
 import type { Documents } from '../../server/edge/services'
@@ -81,7 +84,8 @@ describe('the OpenAPI document', () => {
   test('tells the meaning of every field of requests, answers and frames', () => {
     const silent = new Set<string>()
     const visit = (schema: Json, path: string): void => {
-      for (const member of (schema['anyOf'] as Json[] | undefined) ?? []) visit(member, path)
+      for (const list of [schema['anyOf'], schema['oneOf']])
+        for (const member of (list as Json[] | undefined) ?? []) visit(member, path)
       if (schema['items'] !== undefined) visit(schema['items'] as Json, path)
       for (const [name, field] of Object.entries(
         (schema['properties'] as Record<string, Json> | undefined) ?? {},
@@ -149,6 +153,7 @@ describe('the reference page', () => {
       '/swagger/style.css',
       '/swagger/streams',
       '/swagger/llms.txt',
+      '/swagger/docs/quickstart',
     ]) {
       const { status, json } = await bare.call('GET', path, { token: null })
       expect([status, json.code]).toEqual([404, 'route_unknown'])
@@ -195,6 +200,25 @@ describe('the AsyncAPI document', () => {
       expect(at).toBeDefined()
     }
     expect(documents.streams).not.toContain('x-integer')
+  })
+
+  test('has the form that the schema of AsyncAPI 3.0.0 asks for, which rejects a document with a broken part', () => {
+    const ajv = new Ajv({ strict: false, meta: false, validateSchema: false, validateFormats: false })
+    // The schema holds draft 7 of JSON Schema as a part.
+    const validate = ajv.compile(schema)
+    validate(streams)
+    expect(validate.errors).toBeNull()
+    expect(validate({ ...streams, asyncapi: '4' })).toBe(false)
+    const send = { ...streams.operations['trading.send']!, action: 'shout' }
+    expect(validate({ ...streams, operations: { 'trading.send': send } })).toBe(false)
+  })
+
+  test('has one shape of data for each kind of event', () => {
+    const { payload } = streams.components.messages['trading.event'] as unknown as {
+      payload: { oneOf: { properties: { kind: { enum: string[] } } }[] }
+    }
+    const kinds = payload.oneOf.flatMap(({ properties }) => properties.kind.enum)
+    expect(kinds.toSorted()).toEqual(EventKind.anyOf.map((kind) => String(kind.const)).toSorted())
   })
 
   test('tells for each socket which kinds of events it sends', () => {

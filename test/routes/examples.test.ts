@@ -11,8 +11,10 @@ import { ownAccount } from '../../client/chain/token_account'
 import { prepareRebind } from '../../client/wallet/account'
 import * as prepare from '../../client/wallet/prepare'
 import type { WalletNote } from '../../client/wallet/wallet'
+import { parserOf } from '../../protocol/wire/parse'
 import type { CancelRequest, Order, PlaceRequest } from '../../protocol/wire/trading'
 import { MANIFEST } from '../../server/manifest'
+import { EVENT_KINDS, EVENT_SHAPES } from '../../server/reference/event_kinds'
 import type { OpenApi } from '../../server/reference/openapi'
 import { openDocuments } from '../../server/reference/page'
 import type { LoadTrader } from '../faults/kit/load_trader'
@@ -235,3 +237,27 @@ test('each operation has an example, and each example the fields and types of wh
   for (const [operation, example] of Object.entries(stored))
     expect([operation, ...placesOf(example)]).toEqual([operation, ...placesOf(shown[operation])])
 }, 300_000)
+
+test('the data of every event has the shape that the documents of the streams give for its kind', async () => {
+  const kinds = new Set<string>()
+  const { login } = testCredential('maker', maker.venue, { version: 2 })
+  for (const client of [new VenueClient(venueTransport(venue), login), taker.client])
+    for (let after: number | null = 0; after !== null; ) {
+      const page = await client.events({ after, limit: 100 })
+      for (const { kind, data } of page.items) {
+        const [shape] = EVENT_KINDS[kind]
+        expect(() => parserOf(EVENT_SHAPES[shape])(data)).not.toThrow()
+        kinds.add(kind)
+      }
+      after = page.next_after
+    }
+  for (const kind of [
+    'order.accepted',
+    'fill.finalized',
+    'withdrawal.accepted',
+    'reshape.accepted',
+    'note.created',
+  ])
+    expect([...kinds]).toContain(kind)
+  expect(() => parserOf(EVENT_SHAPES.Batch)({ symbol: 'SOL-USDC' })).toThrow()
+}, 120_000)

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, normalize } from 'node:path'
 import { Glob } from 'bun'
 import lock from '../../bun.lock'
+import { PAGES } from '../../server/reference/pages'
 import { collectPackages, collectSources, committedDockerfile } from '../../tools/image/image_contents'
 import { tarOf } from '../../tools/image/tar'
 
@@ -84,6 +85,9 @@ describe('the sources of the image', () => {
       )
       expect(missing).toEqual([])
       expect(held.has('compose.yaml')).toBe(false)
+      // Read as text by the pages that the venue serves.
+      for (const { name } of PAGES.slice(0, -1)) expect(held.has(`docs/${name}.md`)).toBe(true)
+      expect(held.has('SECURITY.md')).toBe(true)
       // Of the client, the verifier alone: the venue judges its own machine by it.
       const foreign = /^(test|client\/(?!verify\/|limits\.ts)|bench|tools|sandbox|program)\//
       expect([...held].filter((file) => foreign.test(file))).toEqual([])

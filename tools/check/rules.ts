@@ -69,10 +69,7 @@ export const CELLS: readonly Cell[] = [
     folder: 'server',
     owns: 'HTTP, sockets, settings and the process',
     // The venue judges its own machine by the verifier that clients run: one set of rules.
-    values: [
-      ...[...ENGINE_FACE, ...ENCLAVE_FACE, ...VERIFIER, 'protocol', 'package.json', 'server/manifest.gen'],
-      ...['docs', 'SECURITY.md'],
-    ],
+    values: [...ENGINE_FACE, ...ENCLAVE_FACE, ...VERIFIER, 'protocol', 'package.json', 'server/manifest.gen'],
     types: ['engine/config'],
     later: ['sandbox'],
   },

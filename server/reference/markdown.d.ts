@@ -1,5 +1,0 @@
-/** A document imported as its text. */
-declare module '*.md' {
-  const text: string
-  export default text
-}
