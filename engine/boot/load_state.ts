@@ -69,6 +69,8 @@ export async function loadState(
   const seed = randomHashSeed()
   const state =
     snapshot === undefined ? createState(seed, orders) : decodeState(snapshot.blocks(), seed, orders)
+  // Read models that the host put back, or lost, in a venue whose journal reaches back no further than its snapshots.
+  if (snapshot !== undefined && facts.watermark() < snapshot.seq) facts.lose(state.unix_ms)
   // A chain that contradicts the journal here has other heads.
   const passing = verdict.fault === undefined ? [positionOf(vault)] : []
   if (is_replayed) await replay({ journal, history, facts, state, stores }, snapshot, passing)

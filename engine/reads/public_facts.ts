@@ -10,7 +10,7 @@ import { LIMITS } from '../limits'
 import type { AccountEventOut } from '../machine/state/outcome'
 import type { BatchStage } from '../ports'
 import { SealedRows } from './sealed_rows'
-import { isTraded, Statistics } from './statistics'
+import { type Counting, isTraded, Statistics } from './statistics'
 
 type Build = Transparency['builds'][number]
 
@@ -65,14 +65,22 @@ const FACT_COMMANDS: readonly Command['kind'][] = [
   'closed',
   'decided',
 ]
-const START = { seq: 0, head: '00'.repeat(32) }
-const NO_BATCHES: Transparency['batches'] = { closed: 0, matched: 0, void: 0, since_slot: 0 }
+/** The journal up to which facts are stored, and in the same row what each record counts on: none of them rolls back alone. */
+type Stored = { seq: number; head: string; batches: Transparency['batches']; counting: Counting }
+const START: Stored = {
+  seq: 0,
+  head: '00'.repeat(32),
+  batches: { closed: 0, matched: 0, void: 0, since_slot: 0 },
+  counting: { open: {}, lost: -1 },
+}
 
 export class PublicFacts {
   readonly landed: LandedBatches
   readonly builds: Builds
   readonly statistics: Statistics
   private readonly rows: SealedRows
+  /** In memory: the disk is read at the opening only. */
+  private stored: Stored
   /** Facts of the group whose end is not known yet, and before them those that a full disk did not take. */
   private unsealed: (() => void)[] = []
 
@@ -83,25 +91,36 @@ export class PublicFacts {
   constructor(dir: string, key: Uint8Array) {
     this.rows = new SealedRows(dir, key)
     // Whoever removed the point would otherwise have every fact counted twice.
-    if (this.rows.get('point') === undefined) this.rows.clear()
+    const stored = this.rows.get<Stored>('point')
+    if (stored === undefined) this.rows.clear()
+    this.stored = stored ?? START
     this.landed = new LandedBatches(this.rows)
     this.builds = new Builds(this.rows)
-    this.statistics = new Statistics(this.rows)
+    this.statistics = new Statistics(this.rows, {
+      read: () => this.stored.counting,
+      write: (counting) => this.change({ counting }),
+    })
   }
 
   /** Closes and their outcomes since the first opening that was recorded. */
   batches(): Transparency['batches'] {
-    return this.rows.get('batches') ?? NO_BATCHES
+    return this.stored.batches
   }
 
   /** The point of the journal up to which facts are stored; a journal without it is not the one of these facts. */
   point(): ChainPoint {
-    const { seq, head } = this.rows.get<{ seq: number; head: string }>('point') ?? START
+    const { seq, head } = this.stored
     return { seq, head: Uint8Array.fromHex(head) }
   }
 
   /** Journal seq up to which facts are stored; 0 = rebuild from the start. */
-  watermark = (): JournalSeq => this.rows.get<{ seq: number }>('point')?.seq ?? 0
+  watermark = (): JournalSeq => this.stored.seq
+
+  /** The boot begins at a later record, of this time: what lies between is not counted. */
+  lose(unix_ms: number): void {
+    this.statistics.lose(unix_ms)
+    this.rows.set('point', this.stored)
+  }
 
   /** Whether record() needs the events of such commands: only hashing emits fill.matched. */
   static wantsEvents(kind: Command['kind']): boolean {
@@ -160,21 +179,31 @@ export class PublicFacts {
   }
 
   private store({ seq, head }: ChainPoint): void {
-    this.rows.together(() => {
-      for (const write of this.unsealed) write()
-      // Facts behind a point of the past are stored already: counted from there, they would count twice.
-      if (seq > this.watermark()) this.rows.set('point', { seq, head: toHex(head) })
-    })
+    const before = this.stored
+    try {
+      this.rows.together(() => {
+        for (const write of this.unsealed) write()
+        // Facts behind a point of the past are stored already: counted from there, they would count twice.
+        if (seq > this.watermark()) this.change({ seq, head: toHex(head) })
+        this.rows.set('point', this.stored)
+      })
+    } catch (error) {
+      this.stored = before
+      throw error
+    }
     this.unsealed = []
     this.stalled = false
+  }
+
+  private change(change: Partial<Stored>): void {
+    this.stored = { ...this.stored, ...change }
   }
 
   isStalled = (): boolean => this.stalled
 
   private countBatch(command: Command): void {
-    const batches = this.batches()
-    const set = (change: Partial<Transparency['batches']>) =>
-      this.rows.set('batches', { ...batches, ...change })
+    const { batches } = this.stored
+    const set = (more: Partial<Transparency['batches']>) => this.change({ batches: { ...batches, ...more } })
     if (command.kind === 'closed') set({ closed: batches.closed + 1 })
     else if (command.kind === 'decided' && command.outcome === 'void') set({ void: batches.void + 1 })
     else if (command.kind === 'decided') set({ matched: batches.matched + 1 })

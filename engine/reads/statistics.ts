@@ -28,6 +28,18 @@ type Hour = {
   batch: number
   accounts: string[]
 }
+/** The hour of an instrument that later records may still change, and the reference price around its last collar. */
+type OpenHour = { number: number; hour?: Hour; reference?: string }
+/**
+ * What changes from record to record. Its owner stores it in one row with the point of the journal up to which it is counted,
+ * so no host can put an earlier count in the place of a later one, and publish both. All other rows have one version.
+ */
+export type Counting = {
+  open: Record<string, OpenHour>
+  /** Newest hour of which fills may not have been counted; -1 without one. */
+  lost: number
+}
+type CountingRow = { read(): Counting; write(counting: Counting): void }
 type Kept = StatisticsRow & { fills: number | null }
 /** The last reference of a published hour. */
 type Reference = { ticks: string; until_unix_s: number }
@@ -38,29 +50,61 @@ export const isTraded = (events: readonly AccountEventOut[]): boolean =>
   events.some(({ event }) => event.kind === 'fill.matched')
 
 export class Statistics {
-  constructor(private readonly rows: SealedRows) {}
+  constructor(
+    private readonly rows: SealedRows,
+    private readonly counting: CountingRow,
+  ) {}
+
+  /** The records up to this time are not there to be counted: hours that are not published yet are withheld. */
+  lose(unix_ms: number): void {
+    this.counting.write({ open: {}, lost: Math.floor(unix_ms / MS_PER_HOUR) })
+  }
 
   /** Counts fills in the hour of their event: stamps never go back, so no published hour changes. */
   record(events: readonly AccountEventOut[]): void {
-    const hours = new Map<string, Hour | undefined>()
+    const { open, lost } = this.counting.read()
+    const now = { ...open }
     const fills = events.flatMap(({ account_id, event }) =>
       event.kind === 'fill.matched' ? [{ account_id, event, fill: event.data as Fill }] : [],
     )
     // An account's fills stand together, auctions do not.
     for (const { account_id, event, fill } of fills.sort((a, b) => a.fill.batch - b.fill.batch)) {
-      const name = hourName(fill.symbol, Math.floor(event.unix_ms / MS_PER_HOUR))
-      const hour = hours.has(name) ? hours.get(name) : this.rows.get<Hour>(name)
-      hours.set(name, addFill(hour, account_id, fill))
+      const own = this.openAt(now[fill.symbol], fill.symbol, event.unix_ms)
+      now[fill.symbol] = { ...own, hour: addFill(own.hour, account_id, fill) }
     }
-    for (const [name, hour] of hours) this.rows.set(name, hour)
+    this.counting.write({ open: now, lost })
   }
 
   /** Keeps the reference price around which the collar of a batch lies; the first one begins the instrument's rows. */
   refer(symbol: string, ticks: Ticks, unix_ms: number): void {
+    const { open, lost } = this.counting.read()
+    const own = this.openAt(open[symbol], symbol, unix_ms)
+    if (this.rows.get(`since/${symbol}`) === undefined) this.rows.set(`since/${symbol}`, own.number)
+    if (own.reference === String(ticks)) return
+    this.counting.write({ open: { ...open, [symbol]: { ...own, reference: String(ticks) } }, lost })
+  }
+
+  /** The open hour of this time; the one before it is over, and gets its rows. */
+  private openAt(known: OpenHour | undefined, symbol: string, unix_ms: number): OpenHour {
     const number = Math.floor(unix_ms / MS_PER_HOUR)
-    if (this.rows.get(`since/${symbol}`) === undefined) this.rows.set(`since/${symbol}`, number)
-    const name = `reference/${symbol}/${number}`
-    if (this.rows.get(name) !== String(ticks)) this.rows.set(name, String(ticks))
+    if (known?.number === number) return known
+    // What a published day was counted from is not kept.
+    const day = known && rowName(symbol, 'day', Math.floor(known.number / HOURS_OF_DAY))
+    if (day !== undefined && this.rows.get(day) === undefined) {
+      const { hour, reference, number: before } = known!
+      if (hour !== undefined) this.rows.set(hourName(symbol, before), hour)
+      if (reference !== undefined) this.rows.set(referenceName(symbol, before), reference)
+    }
+    return { number }
+  }
+
+  private openHour(symbol: string, number: number): OpenHour | undefined {
+    const open = this.counting.read().open[symbol]
+    return open?.number === number ? open : undefined
+  }
+
+  private hourAt(symbol: string, number: number): Hour | undefined {
+    return this.openHour(symbol, number)?.hour ?? this.rows.get<Hour>(hourName(symbol, number))
   }
 
   /** Published rows that start after `after_unix_s`, oldest first. */
@@ -144,7 +188,8 @@ export class Statistics {
   }
 
   private publishReference(symbol: string, number: number): void {
-    const ticks = this.rows.get<string>(`reference/${symbol}/${number}`)
+    const ticks =
+      this.openHour(symbol, number)?.reference ?? this.rows.get<string>(referenceName(symbol, number))
     if (ticks === undefined) return
     const reference: Reference = { ticks, until_unix_s: (number + 1) * PERIOD_S.hour }
     this.rows.set(`reference/${symbol}`, reference)
@@ -155,7 +200,7 @@ export class Statistics {
     for (let at = 0; at < HOURS_OF_DAY; at++) {
       const number = day * HOURS_OF_DAY + at
       this.rows.delete(hourName(symbol, number))
-      this.rows.delete(`reference/${symbol}/${number}`)
+      this.rows.delete(referenceName(symbol, number))
     }
   }
 
@@ -166,20 +211,25 @@ export class Statistics {
   }
 
   private hour(symbol: string, number: number): Figures {
-    const hour = this.rows.get<Hour>(hourName(symbol, number))
+    const hour = this.isLost(number) ? undefined : this.hourAt(symbol, number)
     return hour !== undefined && isShown(hour) ? figuresOf(hour) : WITHHELD
   }
 
   /** A day less its published hours would tell of the withheld ones, so these need as many accounts together. */
   private day(symbol: string, number: number): Figures {
+    if (this.isLost(number * HOURS_OF_DAY)) return WITHHELD
     const hours = Array.from({ length: HOURS_OF_DAY }, (_, at) =>
-      this.rows.get<Hour>(hourName(symbol, number * HOURS_OF_DAY + at)),
+      this.hourAt(symbol, number * HOURS_OF_DAY + at),
     ).filter((hour) => hour !== undefined)
     const hidden = hours.filter((hour) => !isShown(hour))
     const [accounts, hidden_accounts] = [accountsOf(hours), accountsOf(hidden)]
     const few = LIMITS.statistics_accounts_min
     if (accounts < few || (hidden.length > 0 && hidden_accounts < few)) return WITHHELD
     return figuresOf(hours.reduce(join))
+  }
+
+  private isLost(hour: number): boolean {
+    return hour <= this.counting.read().lost
   }
 }
 
@@ -192,6 +242,7 @@ const WITHHELD: Figures = {
   ...{ volume: null, auctions: null, fills: null },
 }
 
+const referenceName = (symbol: string, number: number) => `reference/${symbol}/${number}`
 const hourName = (symbol: string, number: number) => `hour/${symbol}/${number}`
 const rowName = (symbol: string, period: StatisticsPeriod, number: number) =>
   `row/${symbol}/${period}/${number}`

@@ -1,7 +1,8 @@
 /** Market statistics: counted from fills, late, withheld from too few accounts, chained, and verified by the shipped client. */
 
+import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { StatisticsRefused, verifyStatistics } from '../../../client/verify/verify_statistics'
@@ -29,6 +30,7 @@ afterEach(() => {
 })
 
 function open(): {
+  folder: string
   facts: PublicFacts
   trade: (at_ms: number, batch: number, ...fills: Traded[]) => void
   refer: (at_ms: number, ticks: bigint) => void
@@ -43,6 +45,7 @@ function open(): {
     facts.seal(pointAt(seq))
   }
   return {
+    folder,
     facts,
     trade(unix_ms, batch, ...fills) {
       write(
@@ -252,4 +255,75 @@ test('a page with any figure, hash, order or signature changed is refused', asyn
   }
   const stranger = { ...IDENTITY, venue: KEY }
   expect(verifyStatistics(page, asked, stranger)).rejects.toThrow('not the one of its hash')
+})
+
+/** The rows of the store as the disk has them, by name. */
+function rowsOn(folder: string): Map<string, Uint8Array> {
+  const db = new Database(join(folder, 'facts.sqlite'), { readonly: true })
+  const rows = db.query<{ name: Uint8Array; value: Uint8Array }, []>('SELECT name, value FROM facts').all()
+  db.close()
+  return new Map(rows.map(({ name, value }) => [Buffer.from(name).toString('hex'), value]))
+}
+
+test('a host that puts back rows of an earlier disk learns no difference between two counts of one hour', () => {
+  const { facts, folder, trade, refer } = open()
+  const second = START + HOUR
+  const takeRows = () => {
+    facts.mark(facts.point())
+    return rowsOn(folder)
+  }
+  refer(START, 100n)
+  trade(START + 1, 1, sold('200', '100'), ...crowd(0, 20, '100'))
+  const early = takeRows()
+  refer(START + 2, 101n)
+  trade(START + 3, 2, sold('10', '105'), ...crowd(20, 21, '105'))
+  const late = takeRows()
+  refer(second, 105n)
+  const after = takeRows()
+  const unpublished = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+  folders.push(unpublished)
+  cpSync(folder, unpublished, { recursive: true })
+  const { seq } = facts.point()
+  const published = (of: PublicFacts) => {
+    const row = rowsOf(of, 'hour', START + HOUR + DELAY).items[0]
+    return [row, of.statistics.reference(VENUE, SYMBOL, START + HOUR + DELAY)]
+  }
+  let tried = 0
+  for (const [name, value] of [...early, ...late]) {
+    const now = after.get(name)
+    if (now !== undefined && Buffer.compare(now, value) === 0) continue
+    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+    folders.push(spliced)
+    cpSync(unpublished, spliced, { recursive: true })
+    const db = new Database(join(spliced, 'facts.sqlite'))
+    db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(Buffer.from(name, 'hex'), value)
+    db.close()
+    const forged = new PublicFacts(spliced, KEY)
+    opened.push(forged)
+    tried += 1
+    // The boot counts again from there, or withholds the hour where the journal does not reach back.
+    if (forged.point().seq < seq) forged.lose(second)
+    const [row, reference] = published(forged)
+    expect([row, reference]).toEqual(
+      forged.point().seq < seq ? [expect.objectContaining({ volume: null }), undefined] : published(facts),
+    )
+  }
+  expect(tried).toBeGreaterThan(0)
+  expect(published(facts)[0]).toMatchObject({ volume: '210', high: '105', auctions: 2 })
+})
+
+test('hours and days whose records were not all counted are withheld, later ones are not', () => {
+  const { facts, trade, refer } = open()
+  refer(START, 100n)
+  trade(START + 1, 1, sold('250', '100'), ...crowd(0, 25, '100'))
+  facts.lose(START + 2)
+  trade(START + 3, 2, sold('250', '100'), ...crowd(0, 25, '100'))
+  trade(START + HOUR, 3, sold('250', '100'), ...crowd(0, 25, '100'))
+  trade(START + DAY, 4, sold('250', '100'), ...crowd(0, 25, '100'))
+  const volumes = (period: StatisticsPeriod) =>
+    rowsOf(facts, period, START + 3 * DAY)
+      .items.slice(0, 2)
+      .map(({ volume }) => volume)
+  expect(volumes('hour')).toEqual([null, '250'])
+  expect(volumes('day')).toEqual([null, '250'])
 })
