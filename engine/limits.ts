@@ -116,6 +116,13 @@ export const LIMITS = {
   /** Attempts to read what does not come as it was written, and the wait between two, which may hold the main thread. */
   disk_read_attempts: 3,
   disk_reread_ms: 20,
+  /** After it a request to the replicated log counts as unanswered, and goes to the next member after the pause. */
+  log_request_ms: 1_000,
+  log_retry_ms: 50,
+  /** A larger sealed entry is written in parts: etcd takes requests of 1.5 MiB, in base64 two thirds of it. */
+  log_part_bytes: 640 * 1024,
+  /** Parts of one read: the largest group has fewer. */
+  log_read_parts: 16,
   /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */
   disk_reserve_bytes: 256 * 1024 * 1024,
   /** Interval at which free space is measured. */

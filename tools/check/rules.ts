@@ -165,6 +165,11 @@ export const CELLS: readonly Cell[] = [
     types: ['engine/machine/codec', 'engine/ports'],
   },
   {
+    folder: 'engine/cluster',
+    owns: 'the replicated log',
+    values: ['protocol', 'engine/limits', 'engine/journal'],
+  },
+  {
     folder: 'engine/stores',
     owns: 'rows on disk that have left the state',
     values: ['protocol', 'engine/limits', 'engine/journal', 'engine/machine'],

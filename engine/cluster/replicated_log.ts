@@ -1,0 +1,212 @@
+/** Keeps the tail of the journal in etcd: terms, conditional appends, reads and removal (cluster.md "Log"). */
+
+import { randomBytes } from 'node:crypto'
+import { equalBytes, toHex } from '../../protocol/bytes'
+import { fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
+import type { ChainPoint } from '../../protocol/units'
+import { LIMITS } from '../limits'
+import { type Compare, type Etcd, type KeyValue, NoReply, type Operation, type TxnResult } from './etcd'
+import { type EntryKey, type LogEntry, openEntry, sealEntry } from './log_entry'
+
+/** The present leadership; `nonce` is of one boot, so that no two terms are equal. */
+export type Term = { number: number; node: number; nonce: Uint8Array }
+
+/** Another node leads: this one acknowledges nothing more. */
+export class Deposed extends Error {
+  override readonly name = 'Deposed'
+}
+/** The log lacks, or contradicts, what this node has on its disk: nobody may lead until it is repaired. */
+export class LogRolledBack extends Error {
+  override readonly name = 'LogRolledBack'
+}
+/** The entries behind this node's journal were removed: a peer has them. */
+export class LogGap extends Error {
+  override readonly name = 'LogGap'
+}
+
+const TERM = struct({ number: uint, node: u32, nonce: fixed(16) })
+const POINT = struct({ seq: uint, head: fixed(32) })
+/** Before each part of an entry: its number and the number of all. */
+const PART = struct({ part: u32, parts: u32 })
+const PART_HEADER_BYTES = PART.size!
+const EMPTY: ChainPoint = { seq: 0, head: new Uint8Array(32) }
+
+/** What one transaction found. */
+type Found = { head: ChainPoint; term: Term | undefined; term_bytes: Uint8Array | undefined }
+
+export class ReplicatedLog {
+  private readonly prefix: string
+  private readonly head_key: string
+  private readonly term_key: string
+
+  constructor(
+    private readonly etcd: Etcd,
+    private readonly sealing: EntryKey,
+  ) {
+    this.prefix = `tacit/${toHex(sealing.venue)}/`
+    this.head_key = `${this.prefix}head`
+    this.term_key = `${this.prefix}term`
+  }
+
+  /** End of the log and present term, from one transaction. */
+  async look(): Promise<Pick<Found, 'head' | 'term'>> {
+    return decodeFound(await this.decided([], this.lookups()))
+  }
+
+  /**
+   * Takes the term after the present one; `own` is the end of this node's journal, which the log must extend.
+   * @throws LogRolledBack, or Deposed when another node took a term meanwhile
+   */
+  async takeTerm(node: number, own: ChainPoint): Promise<Term> {
+    const seen = decodeFound(await this.decided([], this.lookups()))
+    checkExtends(seen.head, own)
+    const term = { number: (seen.term?.number ?? 0) + 1, node, nonce: new Uint8Array(randomBytes(16)) }
+    const value = TERM.encode(term)
+    const result = await this.decided(
+      [{ key: this.term_key, value: seen.term_bytes }],
+      [{ put: this.term_key, value }],
+      this.lookups(),
+    )
+    if (result.succeeded) return term
+    // A repetition finds the term that the first request took.
+    const { term_bytes } = decodeFound(result)
+    if (term_bytes !== undefined && equalBytes(term_bytes, value)) return term
+    throw new Deposed('another node took the term')
+  }
+
+  /**
+   * Appends one entry behind `entry.from`, which is on a quorum's disks when this resolves. Call again only then. After a
+   * lost reply the same bytes with the same comparisons are sent until a transaction gives the verdict: a plain read may say
+   * "not there" of an append that lands afterwards.
+   * @throws Deposed; LogRolledBack when the log ends elsewhere although the term is this one
+   */
+  async append(term: Term, entry: LogEntry): Promise<void> {
+    const { from, to } = entry
+    const mine: Compare[] = [
+      { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
+      { key: this.term_key, value: TERM.encode(term) },
+    ]
+    const parts = partsOf(sealEntry(this.sealing, entry))
+    for (const [part, value] of parts.entries()) {
+      const last = part === parts.length - 1
+      const then: Operation[] = [{ put: this.partKey(from.seq + 1, part), value }]
+      if (last) then.push({ put: this.head_key, value: POINT.encode(to) })
+      const result = await this.decided(mine, then, this.lookups())
+      if (!result.succeeded) checkLanded(decodeFound(result), term, last ? to : undefined)
+    }
+  }
+
+  /**
+   * Entries behind `from` in order, as many as `LIMITS.log_read_parts` allows; none at the end of the log.
+   * @throws LogRolledBack when the log does not extend `from`; LogGap when what follows was removed
+   */
+  async read(from: ChainPoint): Promise<LogEntry[]> {
+    const first = this.partKey(from.seq + 1, 0)
+    const most = LIMITS.log_read_parts
+    const range: Operation = { range: first, to: this.logEnd(), most }
+    const result = await this.decided([], [...this.lookups(), range])
+    const { head } = decodeFound(result)
+    checkExtends(head, from)
+    if (head.seq === from.seq) return []
+    const pairs = result.found[2]!
+    const entries: LogEntry[] = []
+    let point = from
+    for (let at = 0; at < pairs.length && point.seq < head.seq; ) {
+      const parts = partCount(pairs[at]!)
+      // Behind the last part may follow parts that a deposed leader wrote at this place.
+      const named = pairs.slice(at, at + parts).filter(({ key }, i) => key === this.partKey(point.seq + 1, i))
+      // The read ends within an entry, or what follows was removed.
+      if (named.length === 0 || named.length !== parts) break
+      const entry = openEntry(this.sealing, joined(named), point)
+      if (entry === undefined) throw new LogRolledBack(`the entry behind seq ${point.seq} is not the venue's`)
+      entries.push(entry)
+      point = entry.to
+      at += parts
+      while (at < pairs.length && pairs[at]!.key < this.partKey(point.seq + 1, 0)) at++
+    }
+    if (entries.length === 0) throw new LogGap(`the log no longer has the record ${from.seq + 1}`)
+    return entries
+  }
+
+  /** Removes the entries that begin before `seq`, which every live node has on its disk; returns the bytes of the database. */
+  async removeBefore(term: Term, seq: number): Promise<number> {
+    const result = await this.decided(
+      [{ key: this.term_key, value: TERM.encode(term) }],
+      [{ remove: this.partKey(0, 0), to: this.partKey(seq, 0) }],
+    )
+    if (!result.succeeded) throw new Deposed('another node leads')
+    return this.etcd.compact()
+  }
+
+  /** Repeats one transaction until a member gives its verdict. */
+  private async decided(
+    compare: readonly Compare[],
+    then: readonly Operation[],
+    otherwise: readonly Operation[] = [],
+  ): Promise<TxnResult> {
+    for (;;) {
+      try {
+        return await this.etcd.txn(compare, then, otherwise)
+      } catch (error) {
+        if (!(error instanceof NoReply)) throw error
+        await Bun.sleep(LIMITS.log_retry_ms)
+      }
+    }
+  }
+
+  private lookups(): Operation[] {
+    return [{ get: this.head_key }, { get: this.term_key }]
+  }
+
+  private partKey(seq: number, part: number): string {
+    return `${this.prefix}log/${String(seq).padStart(16, '0')}/${String(part).padStart(4, '0')}`
+  }
+  private logEnd(): string {
+    return `${this.prefix}log0`
+  }
+}
+
+/** @throws LogRolledBack */
+function checkExtends(head: ChainPoint, own: ChainPoint): void {
+  if (head.seq < own.seq)
+    throw new LogRolledBack(`the log ends at seq ${head.seq}, this journal at ${own.seq}`)
+  if (head.seq === own.seq && !equalBytes(head.head, own.head))
+    throw new LogRolledBack(`log and journal differ at seq ${own.seq}`)
+}
+
+/** The verdict on an append whose comparison failed: it landed before, or it never will. */
+function checkLanded({ head, term, term_bytes }: Found, mine: Term, to: ChainPoint | undefined): void {
+  const is_mine = term_bytes !== undefined && equalBytes(term_bytes, TERM.encode(mine))
+  if (to !== undefined && head.seq === to.seq && equalBytes(head.head, to.head)) return
+  if (is_mine) throw new LogRolledBack(`the log ends at seq ${head.seq}, which this leader did not write`)
+  throw new Deposed(`node ${term?.node ?? '?'} leads`)
+}
+
+function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
+  const [head_bytes, term_bytes] = [head[0]?.value, term[0]?.value]
+  return {
+    head: head_bytes === undefined ? EMPTY : POINT.decode(head_bytes),
+    term: term_bytes && TERM.decode(term_bytes),
+    term_bytes,
+  }
+}
+
+/** An entry that is larger than a request may be is written in parts; its head moves with the last. */
+function partsOf(sealed: Uint8Array): Uint8Array[] {
+  const parts = Math.max(1, Math.ceil(sealed.length / LIMITS.log_part_bytes))
+  return Array.from({ length: parts }, (_, part) => {
+    const bytes = sealed.subarray(part * LIMITS.log_part_bytes, (part + 1) * LIMITS.log_part_bytes)
+    const value = new Uint8Array(PART_HEADER_BYTES + bytes.length)
+    value.set(PART.encode({ part, parts }))
+    value.set(bytes, PART_HEADER_BYTES)
+    return value
+  })
+}
+
+/** 0 for bytes that are no part. */
+const partCount = ({ value }: KeyValue): number =>
+  tryDecode(() => PART.decode(value.subarray(0, PART_HEADER_BYTES)))?.parts ?? 0
+
+function joined(parts: readonly KeyValue[]): Uint8Array {
+  return new Uint8Array(Buffer.concat(parts.map(({ value }) => value.subarray(PART_HEADER_BYTES))))
+}

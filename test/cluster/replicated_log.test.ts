@@ -1,0 +1,273 @@
+/** The replicated log on a real cluster of three members: comparisons, lost replies, kills, rollback, ciphertext. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Etcd, NoReply } from '../../engine/cluster/etcd'
+import type { LogEntry } from '../../engine/cluster/log_entry'
+import { Deposed, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import type { ChainPoint } from '../../protocol/units'
+import { failure } from '../engine/journal/folder'
+import { ETCD } from '../kit/etcd/etcd_binary'
+import { etcdCertificates } from '../kit/etcd/etcd_certificates'
+import { EtcdCluster } from '../kit/etcd/etcd_cluster'
+import { entryOf, SEALING, START, textsOf } from '../kit/etcd/log_entries'
+
+const LIMIT_MS = 120_000
+let cluster: EtcdCluster
+let venues = 0
+
+/** A log of a venue that no other test has, as one node reaches it; `first` is the member that it asks first. */
+function logsOf(nodes = 1): ReplicatedLog[] {
+  const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+  return Array.from({ length: nodes }, (_, first) => new ReplicatedLog(etcd(first), sealing))
+}
+function etcd(first = 0): Etcd {
+  const endpoints = [...cluster.endpoints.slice(first), ...cluster.endpoints.slice(0, first)]
+  return new Etcd({ endpoints, tls: cluster.tls })
+}
+
+async function all(log: ReplicatedLog, from: ChainPoint = START): Promise<LogEntry[]> {
+  const found: LogEntry[] = []
+  for (;;) {
+    const more = await log.read(found.at(-1)?.to ?? from)
+    if (more.length === 0) return found
+    found.push(...more)
+  }
+}
+
+describe.skipIf(ETCD === undefined)('on three members', () => {
+  beforeAll(async () => {
+    cluster = await EtcdCluster.start()
+  }, LIMIT_MS)
+  afterAll(() => cluster?.stop(), LIMIT_MS)
+
+  test(
+    'a client without a certificate of the authority is rejected',
+    async () => {
+      const { ca } = cluster.tls
+      for (const own of [{ cert: '', key: '' }, etcdCertificates()]) {
+        const foreign = new Etcd({ endpoints: cluster.endpoints, tls: { ...own, ca } })
+        expect(await failure(foreign.txn([], [{ get: 'a' }]))).toBeInstanceOf(NoReply)
+      }
+      expect((await etcd().txn([], [{ get: 'a' }])).succeeded).toBe(true)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'entries come back as they were appended, large ones in parts',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      const large = entryOf(START, 'x'.repeat(2_000_000), 'behind it')
+      const small = entryOf(large.to, 'a', 'b')
+      await log!.append(term, large)
+      await log!.append(term, small)
+      expect(await all(other!)).toEqual([large, small])
+      expect(await all(other!, large.to)).toEqual([small])
+      expect(await other!.look()).toEqual({ head: small.to, term })
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a stale head and an old term are rejected, and change nothing',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      const first = entryOf(START, 'first')
+      await log!.append(term, first)
+      expect(await failure(log!.append(term, entryOf(START, 'stale')))).toBeInstanceOf(LogRolledBack)
+      const next = await other!.takeTerm(2, first.to)
+      expect(next.number).toBe(term.number + 1)
+      expect(await failure(log!.append(term, entryOf(first.to, 'deposed')))).toBeInstanceOf(Deposed)
+      expect(await failure(log!.removeBefore(term, 2))).toBeInstanceOf(Deposed)
+      await other!.append(next, entryOf(first.to, 'second'))
+      expect(textsOf(await all(log!))).toEqual(['first', 'second'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'parts that a deposed leader left are no part of the entry at their place',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      // The leader is deposed between two parts.
+      const cut = new (class extends Etcd {
+        override async txn(...call: Parameters<Etcd['txn']>) {
+          const done = await super.txn(...call)
+          const put = call[1].find((one) => 'put' in one)
+          if (put !== undefined && 'put' in put && put.put.endsWith('/0001')) await other!.takeTerm(2, START)
+          return done
+        }
+      })({ endpoints: cluster.endpoints, tls: cluster.tls })
+      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(venues) }
+      const left = new ReplicatedLog(cut, sealing).append(term, entryOf(START, 'x'.repeat(2_000_000)))
+      expect(await failure(left)).toBeInstanceOf(Deposed)
+      expect(await all(other!)).toEqual([])
+      const newer = await other!.takeTerm(2, START)
+      const entry = entryOf(START, 'small')
+      await other!.append(newer, entry)
+      await other!.append(newer, entryOf(entry.to, 'after'))
+      expect(textsOf(await all(log!))).toEqual(['small', 'after'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'of two nodes that take a term at once one has it',
+    async () => {
+      const logs = logsOf(3)
+      const taken = await Promise.all(logs.map((log, node) => log.takeTerm(node, START).catch((e) => e)))
+      const terms = taken.filter((one) => !(one instanceof Error))
+      expect(terms.length).toBeGreaterThan(0)
+      const { term } = await logs[0]!.look()
+      const results = await Promise.all(
+        taken.map((one, node) =>
+          one instanceof Error ? one : logs[node]!.append(one, entryOf(START, `of ${node}`)).catch((e) => e),
+        ),
+      )
+      expect(textsOf(await all(logs[0]!))).toEqual([`of ${term!.node}`])
+      for (const [node, result] of results.entries())
+        if (node !== term!.node) expect(result).toBeInstanceOf(Deposed)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'an append goes on over kill -9 of the leading member',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      let point = START
+      const acknowledged: string[] = []
+      const append = async (text: string) => {
+        const entry = entryOf(point, text)
+        await log!.append(term, entry)
+        point = entry.to
+        acknowledged.push(text)
+      }
+      for (let i = 0; i < 5; i++) await append(`before ${i}`)
+      const leader = await cluster.leader()
+      const kill = cluster.kill(leader)
+      for (let i = 0; i < 5; i++) await append(`after ${i}`)
+      await kill
+      cluster.restart(leader)
+      await cluster.untilWritable()
+      expect(textsOf(await all(log!))).toEqual(acknowledged)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'after a reply that is lost in a paused member the entry is there once',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const first = entryOf(START, 'first')
+      cluster.pause(0)
+      const appended = log!.append(term, first)
+      await appended
+      const second = entryOf(first.to, 'second')
+      await log!.append(term, second)
+      cluster.resume(0)
+      await cluster.untilWritable()
+      await log!.append(term, entryOf(second.to, 'third'))
+      expect(textsOf(await all(log!))).toEqual(['first', 'second', 'third'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'removal needs the term, and a reader behind it finds a gap',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = [entryOf(START, 'one')]
+      for (const text of ['two', 'three']) entries.push(entryOf(entries.at(-1)!.to, text))
+      for (const entry of entries) await log!.append(term, entry)
+      expect(await log!.removeBefore(term, 3)).toBeGreaterThan(0)
+      expect(await failure(log!.read(START))).toBeInstanceOf(LogGap)
+      expect(textsOf(await all(log!, entries[1]!.to))).toEqual(['three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a log that is older than a journal, or another one, gets no leader and no reader',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      const entries = [entryOf(START, 'one')]
+      entries.push(entryOf(entries[0]!.to, 'two'))
+      for (const entry of entries) await log!.append(term, entry)
+      const [{ to: kept }, { to: ahead }] = entries as [LogEntry, LogEntry]
+      const contradicting = entryOf(kept, 'otherwise').to
+      const further = entryOf(ahead, 'three').to
+      for (const own of [contradicting, further]) {
+        expect(await failure(other!.takeTerm(2, own))).toBeInstanceOf(LogRolledBack)
+        expect(await failure(other!.read(own))).toBeInstanceOf(LogRolledBack)
+      }
+      // A backup of etcd from before the second entry, as far as this venue's keys go.
+      const before = `tacit/${Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')}/`
+      const { found } = await etcd().txn([], [{ range: before, to: `${before}~`, most: 9 }])
+      const old = found[0]!.find(({ key }) => key.endsWith('/head'))!
+      const value = Uint8Array.from(old.value)
+      value.set([1, 0, 0, 0, 0, 0, 0, 0])
+      value.set(kept.head, 8)
+      await etcd().txn([], [{ put: old.key, value }])
+      expect(await failure(log!.append(term, entryOf(ahead, 'three')))).toBeInstanceOf(LogRolledBack)
+      expect(await failure(other!.takeTerm(2, ahead))).toBeInstanceOf(LogRolledBack)
+      // And from a contradicting node: it does not read entries of another history.
+      await etcd().txn([], [{ put: old.key, value: old.value }])
+      const forked = entryOf(START, 'forked').to
+      expect(await failure(other!.read(forked))).toBeInstanceOf(LogRolledBack)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a changed, moved or foreign entry is noticed',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = [entryOf(START, 'one')]
+      entries.push(entryOf(entries[0]!.to, 'two'))
+      for (const entry of entries) await log!.append(term, entry)
+      const prefix = `tacit/${Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')}/log/`
+      const { found } = await etcd().txn([], [{ range: prefix, to: `${prefix}~`, most: 9 }])
+      const [one, two] = found[0]!
+      const flipped = Uint8Array.from(two!.value)
+      flipped[flipped.length - 40]! ^= 1
+      for (const value of [flipped, one!.value, two!.value.slice(0, 60)]) {
+        await etcd().txn([], [{ put: two!.key, value }])
+        expect(await failure(log!.read(entries[0]!.to))).toBeInstanceOf(LogRolledBack)
+      }
+      await etcd().txn([], [{ put: two!.key, value: two!.value }])
+      expect(textsOf(await all(log!))).toEqual(['one', 'two'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'no member has a record in clear on its disk',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const marked = 'a marked order that is searched for'
+      await log!.append(term, entryOf(START, marked))
+      const files = [0, 1, 2].flatMap((member) =>
+        readdirSync(cluster.dataDir(member), { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isFile())
+          .map((entry) => readFileSync(join(entry.parentPath, entry.name))),
+      )
+      const venue = Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')
+      expect(files.some((bytes) => bytes.includes(venue))).toBe(true)
+      for (const text of [marked, 'marked order'])
+        expect(files.some((bytes) => bytes.includes(text))).toBe(false)
+    },
+    LIMIT_MS,
+  )
+})

@@ -1,0 +1,149 @@
+/** Runs a real etcd cluster of three members on loopback, with client certificates; kills, pauses and restarts members. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ETCD } from './etcd_binary'
+import { etcdCertificates, type TlsFiles } from './etcd_certificates'
+
+type Member = { client: string; peer: string; child: Bun.Subprocess | undefined }
+
+const MEMBERS = 3
+const START_MS = 60_000
+
+export class EtcdCluster {
+  private constructor(
+    readonly dir: string,
+    readonly tls: TlsFiles,
+    private readonly members: Member[],
+  ) {}
+
+  /** Resolves once the cluster takes writes. */
+  static async start(): Promise<EtcdCluster> {
+    const dir = mkdtempSync(join(tmpdir(), 'tacit-etcd-'))
+    const tls = etcdCertificates()
+    for (const [name, text] of Object.entries(tls))
+      writeFileSync(join(dir, `${name}.pem`), text, { mode: 0o600 })
+    const urls = await freeUrls(2 * MEMBERS)
+    const members = Array.from({ length: MEMBERS }, (_, i) => ({
+      client: urls[2 * i]!,
+      peer: urls[2 * i + 1]!,
+      child: undefined,
+    }))
+    const cluster = new EtcdCluster(dir, tls, members)
+    try {
+      for (let i = 0; i < MEMBERS; i++) cluster.restart(i)
+      await cluster.untilWritable()
+      return cluster
+    } catch (error) {
+      await cluster.stop()
+      throw error
+    }
+  }
+
+  get endpoints(): string[] {
+    return this.members.map(({ client }) => client)
+  }
+
+  /** Starts a member that is not running, on its old data. */
+  restart(index: number): void {
+    const member = this.members[index]!
+    const file = (name: string) => join(this.dir, `${name}.pem`)
+    const secured = (prefix: string) => [
+      `--${prefix}cert-file=${file('cert')}`,
+      `--${prefix}key-file=${file('key')}`,
+      `--${prefix}trusted-ca-file=${file('ca')}`,
+      `--${prefix}client-cert-auth`,
+    ]
+    member.child = Bun.spawn(
+      [
+        ETCD!,
+        `--name=m${index}`,
+        `--data-dir=${this.dataDir(index)}`,
+        `--listen-client-urls=${member.client}`,
+        `--advertise-client-urls=${member.client}`,
+        `--listen-peer-urls=${member.peer}`,
+        `--initial-advertise-peer-urls=${member.peer}`,
+        `--initial-cluster=${this.members.map(({ peer }, i) => `m${i}=${peer}`).join(',')}`,
+        '--heartbeat-interval=100',
+        '--election-timeout=1000',
+        '--log-level=error',
+        ...secured(''),
+        ...secured('peer-'),
+      ],
+      { stdout: 'ignore', stderr: Bun.file(join(this.dir, `m${index}.log`)) },
+    )
+  }
+
+  dataDir(index: number): string {
+    return join(this.dir, `m${index}`)
+  }
+
+  /** Ends a member by kill -9. */
+  async kill(index: number): Promise<void> {
+    const { child } = this.members[index]!
+    child?.kill('SIGKILL')
+    await child?.exited
+  }
+
+  pause(index: number): void {
+    this.members[index]!.child?.kill('SIGSTOP')
+  }
+  resume(index: number): void {
+    this.members[index]!.child?.kill('SIGCONT')
+  }
+
+  /** Index of the member that leads; a paused one may believe it, too, and is not asked. */
+  async leader(): Promise<number> {
+    const end_ms = Date.now() + START_MS
+    for (;;) {
+      for (const [index, { client }] of this.members.entries()) {
+        const status = await this.ask(client, 'maintenance/status', {}).catch(() => undefined)
+        const { leader, header } = (status ?? {}) as { leader?: string; header?: { member_id: string } }
+        if (leader !== undefined && leader === header?.member_id) return index
+      }
+      if (Date.now() > end_ms) throw new Error('no etcd member leads')
+      await Bun.sleep(50)
+    }
+  }
+
+  async untilWritable(): Promise<void> {
+    const end_ms = Date.now() + START_MS
+    const put = { key: btoa('kit/started'), value: btoa('yes') }
+    for (const { client } of this.members) {
+      for (;;) {
+        const done = await this.ask(client, 'kv/put', put).catch(() => undefined)
+        if (done !== undefined) break
+        if (Date.now() > end_ms) throw new Error('the etcd cluster takes no write')
+        await Bun.sleep(50)
+      }
+    }
+  }
+
+  /** Ends every member; the folder stays with `keep`. */
+  async stop(keep = false): Promise<void> {
+    await Promise.all(this.members.map((_, i) => this.kill(i)))
+    if (!keep) rmSync(this.dir, { recursive: true, force: true })
+  }
+
+  private async ask(url: string, call: string, body: object): Promise<unknown> {
+    const response = await fetch(`${url}/v3/${call}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      tls: this.tls,
+      signal: AbortSignal.timeout(2_000),
+    })
+    if (!response.ok) throw new Error(`etcd answered ${response.status}`)
+    return response.json()
+  }
+}
+
+/** Ports that the kernel chose; all are held until the last is known, so that no two are equal. */
+async function freeUrls(count: number): Promise<string[]> {
+  const held = Array.from({ length: count }, () =>
+    Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() }),
+  )
+  const urls = held.map(({ port }) => `https://127.0.0.1:${port}`)
+  await Promise.all(held.map((server) => server.stop(true)))
+  return urls
+}

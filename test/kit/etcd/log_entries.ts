@@ -1,0 +1,33 @@
+/** Makes signed entries for the replicated log, of records whose bodies are texts. */
+
+import type { LogEntry } from '../../../engine/cluster/log_entry'
+import type { GroupAuthor, JournalRecord } from '../../../engine/journal/contract'
+import { encodeGroup, readRecords, signGroup } from '../../../engine/journal/frame'
+import { concatBytes, utf8 } from '../../../protocol/bytes'
+import type { ChainPoint } from '../../../protocol/units'
+
+export const SEALING = { key: new Uint8Array(32).fill(7), venue: new Uint8Array(32).fill(9) }
+export const START: ChainPoint = { seq: 0, head: new Uint8Array(32) }
+const AUTHOR: GroupAuthor = {
+  epoch: 3,
+  statement_key: new Uint8Array(32).fill(4),
+  certificate: new Uint8Array(64).fill(5),
+}
+
+/** One group per text, behind `from`. */
+export function entryOf(from: ChainPoint, ...texts: string[]): LogEntry {
+  let to = from
+  const groups = texts.map((text) => {
+    const record = { type: 1, unix_ms: 1_760_000_000_000, body: utf8(text) }
+    const group = encodeGroup([record], to.seq + 1, new Uint8Array(32))
+    to = signGroup(group, to, () => new Uint8Array(64).fill(6)).point
+    return group
+  })
+  return { author: AUTHOR, groups: concatBytes(...groups), group_count: groups.length, from, to }
+}
+
+export function textsOf(entries: readonly LogEntry[]): string[] {
+  const records: JournalRecord[] = []
+  for (const { groups, from } of entries) readRecords(groups, from.seq + 1, records)
+  return records.map(({ body }) => new TextDecoder().decode(body))
+}
