@@ -50,7 +50,8 @@ export class ReplicatedLog {
 
   /** End of the log and present term, from one transaction. */
   async look(): Promise<Pick<Found, 'head' | 'term'>> {
-    return decodeFound(await this.decided([], this.lookups()))
+    const { head, term } = decodeFound(await this.decided([], this.lookups()))
+    return { head, term }
   }
 
   /**
