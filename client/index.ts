@@ -126,6 +126,7 @@ export {
   openChainAccess,
   openChainReader,
   reopenChain,
+  toInstruction,
 } from './chain/chain_access'
 export {
   NotAVault,
@@ -134,7 +135,7 @@ export {
   readVaultState,
   type VaultState,
 } from './chain/read_vault'
-export { sendInstructions, TransactionFailed, toInstruction } from './chain/send_instructions'
+export { sendInstructions, TransactionFailed } from './chain/send_instructions'
 export { createAssociatedAccount, ownAccount, tokenBalance } from './chain/token_account'
 
 // Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.

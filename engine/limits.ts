@@ -1,5 +1,5 @@
 /** Sets every bound of the engine: sizes, queues, waits and rates. */
-import { ANCHORS_MAX, PAGE_ITEMS_MAX } from '../protocol/limits'
+import { ANCHORS_MAX } from '../protocol/limits'
 
 export const LIMITS = {
   // Settings: defaults, and the ranges that an operator may choose from
@@ -182,8 +182,6 @@ export const LIMITS = {
 
   // Reads and streams
 
-  /** Events that one read returns. */
-  page_items_max: PAGE_ITEMS_MAX,
   /** Tokens of one unit that a read takes: an event opened; other rows count by `READ_UNITS`. */
   read_unit_tokens: 0.004,
   /** Events or orders of one slice of a resuming stream or a snapshot, and the rest after it, as a multiple of its time. */

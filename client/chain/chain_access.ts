@@ -1,10 +1,14 @@
 /** Opens the client's own view of Solana, retries its reads and explains its failures. */
 
 import {
+  type AccountMeta,
+  AccountRole,
+  type AccountSignerMeta,
   type Address,
   createKeyPairSignerFromPrivateKeyBytes,
   createSolanaRpc,
   getBase64Encoder,
+  type Instruction,
   isSolanaError,
   type KeyPairSigner,
   type Rpc,
@@ -12,6 +16,7 @@ import {
   type SolanaRpcApi,
 } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 import { printable } from '../verify/transcript'
 
@@ -99,4 +104,18 @@ export function payerKey({ payer }: ChainAccess): Uint8Array {
 /** Account data as JSON-RPC carries it. */
 export function bytesOfBase64(text: string): Uint8Array {
   return new Uint8Array(getBase64Encoder().encode(text))
+}
+
+/** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
+export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
+  const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
+    const address = addressOf(account.address)
+    if (!account.signer)
+      return { address, role: account.writable ? AccountRole.WRITABLE : AccountRole.READONLY }
+    const signer = signers.find((one) => one.address === address)
+    if (!signer) throw new RangeError(`no signer for ${address}`)
+    const role = account.writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER
+    return { address, signer, role }
+  })
+  return { programAddress: addressOf(vault.program), accounts, data: vault.data }
 }

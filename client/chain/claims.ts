@@ -26,10 +26,11 @@ import {
   nodesOf,
   patientRead,
   payerKey,
+  toInstruction,
 } from './chain_access'
 import { ownerOf } from './exit_note'
 import { programBytes, readAccounts, readMintRecord } from './read_vault'
-import { requireLamports, sendInstructions, toInstruction } from './send_instructions'
+import { requireLamports, sendInstructions } from './send_instructions'
 
 const BOND_LAMPORTS = 50_000_000n
 

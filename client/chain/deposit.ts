@@ -6,16 +6,10 @@ import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf } from '../../protocol/vault/events'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import { type ChainAccess, payerKey } from './chain_access'
+import { type ChainAccess, payerKey, toInstruction } from './chain_access'
 import { eventsOf, readEventData } from './read_history'
 import { readMintRecord } from './read_vault'
-import {
-  requireLamports,
-  requireTokens,
-  sendInstructions,
-  TransactionFailed,
-  toInstruction,
-} from './send_instructions'
+import { requireLamports, requireTokens, sendInstructions, TransactionFailed } from './send_instructions'
 import { ownAccount } from './token_account'
 
 export type DepositTerms = {

@@ -8,10 +8,10 @@ import { payInstruction } from '../../protocol/vault/queue'
 import { prepareExitRequest } from '../exit/prepare_exit'
 import { VaultProofs } from '../exit/vault_proofs'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import { type ChainAccess, type ChainReader, payerKey } from './chain_access'
+import { type ChainAccess, type ChainReader, payerKey, toInstruction } from './chain_access'
 import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
-import { requireLamports, sendInstructions, TransactionFailed, toInstruction } from './send_instructions'
+import { requireLamports, sendInstructions, TransactionFailed } from './send_instructions'
 
 const BOND_LAMPORTS = 20_000_000n
 

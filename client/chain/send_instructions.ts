@@ -1,16 +1,12 @@
 /** Checks funds, signs vault instructions, sends them until they land and explains failures. */
 
 import {
-  type AccountMeta,
-  AccountRole,
-  type AccountSignerMeta,
   appendTransactionMessageInstructions,
   createTransactionMessage,
   getBase64EncodedWireTransaction,
   getSignatureFromTransaction,
   type Instruction,
   isSolanaError,
-  type KeyPairSigner,
   pipe,
   type Signature,
   SOLANA_ERROR__INSTRUCTION_ERROR__CUSTOM,
@@ -23,33 +19,10 @@ import {
 } from '@solana/kit'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { SEND_COMPUTE_UNITS_MAX, SEND_DISAGREE_POLLS, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
 import { printable } from '../verify/transcript'
-import {
-  addressOf,
-  type ChainAccess,
-  type ChainNode,
-  isPassing,
-  nodesOf,
-  patientRead,
-  sleep,
-} from './chain_access'
+import { type ChainAccess, type ChainNode, isPassing, nodesOf, patientRead, sleep } from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
-
-/** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
-export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
-  const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
-    const address = addressOf(account.address)
-    if (!account.signer)
-      return { address, role: account.writable ? AccountRole.WRITABLE : AccountRole.READONLY }
-    const signer = signers.find((one) => one.address === address)
-    if (!signer) throw new RangeError(`no signer for ${address}`)
-    const role = account.writable ? AccountRole.WRITABLE_SIGNER : AccountRole.READONLY_SIGNER
-    return { address, signer, role }
-  })
-  return { programAddress: addressOf(vault.program), accounts, data: vault.data }
-}
 
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 

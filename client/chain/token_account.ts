@@ -1,8 +1,9 @@
 /** Derives, creates and reads associated token accounts (SPL). */
 
-import { AccountRole, type AccountSignerMeta, type Instruction } from '@solana/kit'
+import type { Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { associatedAccount } from '../../protocol/vault/addresses'
+import { createAssociatedInstruction } from '../../protocol/vault/instruction'
 import {
   addressOf,
   bytesOfBase64,
@@ -10,49 +11,20 @@ import {
   type ChainReader,
   patientRead,
   payerKey,
+  toInstruction,
 } from './chain_access'
-
-const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
-/** `CreateIdempotent`: an account that exists is left as it is. */
-const CREATE_IDEMPOTENT = Uint8Array.of(1)
 
 /** Without extensions. */
 export const TOKEN_ACCOUNT_BYTES = 165
 const STATE_AT = 108
 
-/** @param token_program the mint's: SPL Token or Token-2022 */
-function associatedAccount(
-  owner: Uint8Array,
-  mint: Uint8Array,
-  token_program: Uint8Array = TOKEN_PROGRAM,
-): Uint8Array {
-  return findAddress([owner, token_program, mint], ASSOCIATED_TOKEN_PROGRAM).address
-}
-
-export function createAssociatedAccount(
+export const createAssociatedAccount = (
   chain: ChainAccess,
   owner: Uint8Array,
   mint: Uint8Array,
-  token_program: Uint8Array = TOKEN_PROGRAM,
-): Instruction {
-  const readonly = (address: Uint8Array) => ({ address: addressOf(address), role: AccountRole.READONLY })
-  return {
-    programAddress: addressOf(ASSOCIATED_TOKEN_PROGRAM),
-    accounts: [
-      {
-        address: chain.payer.address,
-        role: AccountRole.WRITABLE_SIGNER,
-        signer: chain.payer,
-      } as AccountSignerMeta,
-      { address: addressOf(associatedAccount(owner, mint, token_program)), role: AccountRole.WRITABLE },
-      readonly(owner),
-      readonly(mint),
-      readonly(SYSTEM_PROGRAM),
-      readonly(token_program),
-    ],
-    data: CREATE_IDEMPOTENT,
-  }
-}
+  token_program?: Uint8Array,
+): Instruction =>
+  toInstruction(createAssociatedInstruction(payerKey(chain), owner, mint, token_program), [chain.payer])
 
 /** At `confirmed`. */
 export async function accountExists({ rpc }: ChainReader, account: Uint8Array): Promise<boolean> {

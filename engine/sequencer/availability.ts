@@ -74,9 +74,6 @@ export class Availability {
   isStopped(): boolean {
     return this.stopped !== undefined
   }
-  isDraining(): boolean {
-    return this.draining
-  }
 
   /** Why nothing durable may be released and nothing matched now; a boot, which serves nobody, is not barred. */
   barred(): Barred | undefined {

@@ -66,8 +66,3 @@ export function poseidonOf(...inputs: readonly (Uint8Array | number | bigint)[])
   })
   return poseidonEach(inputs.length, elements)
 }
-
-/** Hashes 1 to 5 field elements. @throws RangeError for another count. */
-export function poseidon(inputs: bigint[]): bigint {
-  return fieldFromBytes(poseidonOf(...inputs))
-}

@@ -3,7 +3,7 @@
  * u8. A decoder answers undefined for data that is not exactly its layout. Callers check that the program owns the account.
  */
 
-import { equalBytes, isZero } from '../bytes'
+import { isZero } from '../bytes'
 import {
   array,
   bool,
@@ -316,15 +316,4 @@ export function decodeQueue(data: Uint8Array): QueueAccount | undefined {
   if (queue?.header.capacity !== capacity) return undefined
   const places = queue.entries.map((entry, place) => ({ ...entry, place }))
   return { next_number: queue.header.next_number, capacity, entries: places.filter(({ open }) => open) }
-}
-
-/** True when `(leaf_count, root)` is the note tree's state now or one the ring still holds. */
-export function isKnownState(
-  state: { leaf_count: number; root: Uint8Array },
-  tree: TreeAccount,
-  ring: RingAccount,
-): boolean {
-  const same = (other: { leaf_count: number; root: Uint8Array }): boolean =>
-    other.leaf_count === state.leaf_count && equalBytes(other.root, state.root)
-  return same(tree) || ring.states.some(same)
 }

@@ -44,6 +44,7 @@ export const SYSTEM_PROGRAM = address('11111111111111111111111111111111')
 export const TOKEN_PROGRAM = address('TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA')
 export const TOKEN_2022_PROGRAM = address('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb')
 export const UPGRADEABLE_LOADER = address('BPFLoaderUpgradeab1e11111111111111111111111')
+export const ASSOCIATED_TOKEN_PROGRAM = address('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL')
 export const COMPUTE_BUDGET_PROGRAM = address('ComputeBudget111111111111111111111111111111')
 
 const MARKER = utf8('ProgramDerivedAddress')
@@ -119,3 +120,10 @@ export const exitRequestAddress = (program_id: Uint8Array, nullifier: Uint8Array
 
 export const escapeClaimAddress = (program_id: Uint8Array, nullifier: Uint8Array): Uint8Array =>
   findAddress(escapeClaimSeeds(nullifier), program_id).address
+
+/** The associated token account of an owner (SPL). @param token_program the mint's: SPL Token or Token-2022 */
+export const associatedAccount = (
+  owner: Uint8Array,
+  mint: Uint8Array,
+  token_program = TOKEN_PROGRAM,
+): Uint8Array => findAddress([owner, token_program, mint], ASSOCIATED_TOKEN_PROGRAM).address

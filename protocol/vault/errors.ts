@@ -166,10 +166,3 @@ const BY_CODE = new Map<number, VaultError>(
 
 /** The vault's error with this custom code; undefined for codes of other programs. */
 export const vaultError = (code: number): VaultError | undefined => BY_CODE.get(code)
-
-/** Custom code of a named error. */
-export function vaultErrorCode(name: VaultErrorName): number {
-  const row = VAULT_ERRORS.find(([, other]) => other === name)
-  if (row === undefined) throw new Error(`no vault error is called ${name}`)
-  return row[0]
-}

@@ -1,7 +1,18 @@
 /** Defines the shape of every vault instruction: first byte, account list, encoded data. */
-import { CodecError } from '../byte_stream'
-import { type AnyCodec, type Codec, codec, constant, mapped, struct, u8, type ValueOf } from '../codec'
 import {
+  type AnyCodec,
+  type Codec,
+  codec,
+  constant,
+  mapped,
+  struct,
+  tryDecode,
+  u8,
+  type ValueOf,
+} from '../codec'
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  associatedAccount,
   CONFIG_SEEDS,
   escapeClaimAddress,
   exitRequestAddress,
@@ -10,6 +21,7 @@ import {
   QUEUE_SEEDS,
   RING_SEEDS,
   SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
   TREE_SEEDS,
   vaultTokenAddress,
 } from './addresses'
@@ -63,12 +75,7 @@ export const bare = (name: InstructionName) => struct({ instruction: numberOf(na
 
 /** The value of untrusted bytes; undefined when they are not exactly its encoding. */
 export function decoded<T>(layout: Codec<T>, bytes: Uint8Array): T | undefined {
-  try {
-    return layout.decode(bytes)
-  } catch (error) {
-    if (error instanceof CodecError) return undefined
-    throw error
-  }
+  return tryDecode(() => layout.decode(bytes))
 }
 
 /** A value, or undefined as zeros. */
@@ -174,4 +181,18 @@ export function listFor(roles: Roles, fields: Subject): InstructionAccount[] {
     Object.hasOwn(DERIVED, name) ? DERIVED[name as keyof typeof DERIVED](fields) : given[name]!,
   ])
   return listAccounts(roles, Object.fromEntries(addresses))
+}
+
+/** Creates the associated token account of `owner`; one that exists is left as it is (`CreateIdempotent`). */
+export function createAssociatedInstruction(
+  payer: Uint8Array,
+  owner: Uint8Array,
+  mint: Uint8Array,
+  token_program = TOKEN_PROGRAM,
+): VaultInstruction {
+  const roles = { payer: 'sw', account: 'w', owner: '', mint: '', system: '', token_program: '' } as const
+  const addresses = { payer, owner, mint, token_program, system: SYSTEM_PROGRAM }
+  const account = associatedAccount(owner, mint, token_program)
+  const accounts = listAccounts(roles, { ...addresses, account })
+  return { program: ASSOCIATED_TOKEN_PROGRAM, accounts, data: Uint8Array.of(1) }
 }

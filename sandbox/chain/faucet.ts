@@ -14,17 +14,11 @@ import {
 } from '../../engine/chain/client/build_transaction'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { utf8 } from '../../protocol/bytes'
-import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { createAssociatedInstruction, type VaultInstruction } from '../../protocol/vault/instruction'
 import type { Machine } from './machine'
 import { decimalsOf } from './methods'
 import { addressAt, configAt, invalidParams, type Method } from './rpc'
-import {
-  associatedTokenAddress,
-  createAssociatedToken,
-  mintToChecked,
-  transferLamports,
-  wrapLamports,
-} from './token_instructions'
+import { associatedTokenAddress, mintToChecked, transferLamports, wrapLamports } from './token_instructions'
 import { decodeTransaction } from './transaction_meta'
 
 export const NATIVE_MINT = 'So11111111111111111111111111111111111111112'
@@ -74,7 +68,7 @@ export class Faucet {
     const decimals = decimalsOf(this.machine.bank.newest(mint))
     if (decimals === undefined) throw new RangeError('mint is not on this chain')
     const account = bytesOf(associatedTokenAddress(owner, mint))
-    const create = createAssociatedToken(this.#key, account, bytesOf(owner), bytesOf(mint))
+    const create = createAssociatedInstruction(this.#key, bytesOf(owner), bytesOf(mint))
     const paid =
       mint === NATIVE_MINT
         ? wrapLamports(this.#key, account, amount)

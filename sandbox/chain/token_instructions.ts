@@ -1,7 +1,7 @@
 /** Builds the System and SPL Token instructions that fund wallets of a test cluster. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { concatBytes, u64Le } from '../../protocol/bytes'
-import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { associatedAccount, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 
 type Account = VaultInstruction['accounts'][number]
@@ -9,28 +9,9 @@ const read = (address: Uint8Array): Account => ({ address, writable: false, sign
 const write = (address: Uint8Array): Account => ({ address, writable: true, signer: false })
 const signs = (account: Account): Account => ({ ...account, signer: true })
 
-const ASSOCIATED_TOKEN_PROGRAM = decodeBase58('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 32)!
-
-/** Address of the associated token account of `owner` (seeds owner, token program, mint); all base58. */
-export function associatedTokenAddress(owner: string, mint: string): string {
-  const seeds = [decodeBase58(owner, 32)!, TOKEN_PROGRAM, decodeBase58(mint, 32)!]
-  return encodeBase58(findAddress(seeds, ASSOCIATED_TOKEN_PROGRAM).address)
-}
-
-/** Creates the associated token account of `owner` where it is absent. */
-export function createAssociatedToken(
-  payer: Uint8Array,
-  account: Uint8Array,
-  owner: Uint8Array,
-  mint: Uint8Array,
-): VaultInstruction {
-  const programs = [read(SYSTEM_PROGRAM), read(TOKEN_PROGRAM)]
-  return {
-    program: ASSOCIATED_TOKEN_PROGRAM,
-    accounts: [signs(write(payer)), write(account), read(owner), read(mint), ...programs],
-    data: Uint8Array.of(1),
-  }
-}
+/** Address of the associated token account of `owner`; all base58. */
+export const associatedTokenAddress = (owner: string, mint: string): string =>
+  encodeBase58(associatedAccount(decodeBase58(owner, 32)!, decodeBase58(mint, 32)!))
 
 /** Size of an SPL Token mint account. */
 export const MINT_BYTES = 82

@@ -1,11 +1,11 @@
 /** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey, toInstruction } from '../../client/chain/chain_access'
 import { deposit } from '../../client/chain/deposit'
 import { readVaultEvents } from '../../client/chain/read_history'
 import { programBytes, readVaultState } from '../../client/chain/read_vault'
-import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
+import { sendInstructions } from '../../client/chain/send_instructions'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'

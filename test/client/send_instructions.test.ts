@@ -1,7 +1,13 @@
 /** A transaction counts as expired only when its lifetime is over and, asked after that, no node knows it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type ChainAccess, chainFailure, openChainAccess, payerKey } from '../../client/chain/chain_access'
-import { sendInstructions, TransactionFailed, toInstruction } from '../../client/chain/send_instructions'
+import {
+  type ChainAccess,
+  chainFailure,
+  openChainAccess,
+  payerKey,
+  toInstruction,
+} from '../../client/chain/chain_access'
+import { sendInstructions, TransactionFailed } from '../../client/chain/send_instructions'
 import { transferLamports } from '../../sandbox/chain/token_instructions'
 import { CliSite, USDC } from './cli_site'
 import { LyingNode } from './lying_node'

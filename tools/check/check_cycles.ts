@@ -3,15 +3,15 @@ import type { Finding } from './finding'
 import { type Cycle, cyclesOf, folderOf, type Graph } from './module_graph'
 
 /** Imports that run when their file is loaded. */
-export function valueCycles(graph: Graph): Cycle[] {
+function valueCycles(graph: Graph): Cycle[] {
   return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || at_load === true)
 }
 
-export function typeCycles(graph: Graph): Cycle[] {
+function typeCycles(graph: Graph): Cycle[] {
   return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || kind === 'type' || at_load === true)
 }
 
-export function leavesFolder({ files }: Cycle): boolean {
+function leavesFolder({ files }: Cycle): boolean {
   return new Set(files.map(folderOf)).size > 1
 }
 

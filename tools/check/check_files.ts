@@ -152,7 +152,7 @@ function longFunctions({ sources }: Graph): Finding[] {
 }
 
 /** Files and folders directly in each folder, generated files excepted. */
-export function entriesOf(files: Iterable<string>): Map<string, number> {
+function entriesOf(files: Iterable<string>): Map<string, number> {
   const entries = new Map<string, Set<string>>()
   for (const file of files) {
     if (generated(file)) continue

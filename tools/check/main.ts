@@ -1,21 +1,17 @@
 #!/usr/bin/env bun
-/** Checks the boundaries of the house (`tools/check/rules.ts`); `--report` prints its figures instead. Exit 1 on a violation. */
+/** Checks the boundaries of the house (`tools/check/rules.ts`). Exit 1 on a violation. */
 import { parseArgs } from 'node:util'
 import { checkTree } from './check_tree'
 import { findingText } from './finding'
-import { openGraph } from './module_graph'
 import { readTree } from './read_tree'
-import { reportText } from './report'
 
-const USAGE = `bun tools/check/main.ts [--root FOLDER] [--report] [--skip RULE[,RULE...]]
+const USAGE = `bun tools/check/main.ts [--root FOLDER] [--skip RULE[,RULE...]]
   --root    the checkout to check; default: this one
-  --report  print sizes, folders, cycles and long functions; check nothing
   --skip    leave out rules by name`
 
 const { values: options } = parseArgs({
   options: {
     root: { type: 'string', default: new URL('../..', import.meta.url).pathname },
-    report: { type: 'boolean', default: false },
     skip: { type: 'string', default: '' },
     help: { type: 'boolean', default: false },
   },
@@ -24,16 +20,13 @@ if (options.help) {
   console.log(USAGE)
 } else {
   const tree = readTree(options.root)
-  if (options.report) console.log(reportText(openGraph(tree)))
-  else {
-    const skipped = options.skip.split(',')
-    const findings = checkTree(tree).filter(({ rule }) => !skipped.includes(rule))
-    for (const finding of findings) console.error(findingText(finding))
-    console.error(
-      findings.length === 0
-        ? `Checked ${tree.size} files: the boundaries hold.`
-        : `${findings.length} violations. The rules are data in tools/check/rules.ts.`,
-    )
-    process.exitCode = findings.length === 0 ? 0 : 1
-  }
+  const skipped = options.skip.split(',')
+  const findings = checkTree(tree).filter(({ rule }) => !skipped.includes(rule))
+  for (const finding of findings) console.error(findingText(finding))
+  console.error(
+    findings.length === 0
+      ? `Checked ${tree.size} files: the boundaries hold.`
+      : `${findings.length} violations. The rules are data in tools/check/rules.ts.`,
+  )
+  process.exitCode = findings.length === 0 ? 0 : 1
 }

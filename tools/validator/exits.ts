@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess, payerKey } from '../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, payerKey, toInstruction } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
 import { readExitRequest } from '../../client/chain/read_vault'
-import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
+import { sendInstructions } from '../../client/chain/send_instructions'
 import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { nullifierOfNote, openNote } from '../../client/exit/prepare_exit'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'

@@ -2,8 +2,8 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
-import { sendInstructions, toInstruction } from '../../client/chain/send_instructions'
+import { type ChainAccess, openChainAccess, toInstruction } from '../../client/chain/chain_access'
+import { sendInstructions } from '../../client/chain/send_instructions'
 import { createAssociatedAccount, ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Archive } from '../../../client/archive/archive'
 import { type ArchivedTransaction, ArchiveRejected } from '../../../client/archive/block'
-import { openChainAccess, openChainReader, payerKey } from '../../../client/chain/chain_access'
+import { openChainAccess, openChainReader, payerKey, toInstruction } from '../../../client/chain/chain_access'
 import {
   type CurrentHistory,
   confirmBatches,
@@ -13,7 +13,7 @@ import {
 } from '../../../client/chain/current_history'
 import { readVaultHistory } from '../../../client/chain/read_history'
 import { programBytes, readVaultState } from '../../../client/chain/read_vault'
-import { sendInstructions, toInstruction } from '../../../client/chain/send_instructions'
+import { sendInstructions } from '../../../client/chain/send_instructions'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { LISTED_AGAIN_SLOTS } from '../../../client/limits'
 import { HistoryIncomplete } from '../../../client/wallet/vault_history'

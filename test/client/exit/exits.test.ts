@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_access'
+import { type ChainAccess, openChainAccess, toInstruction } from '../../../client/chain/chain_access'
 import { airdrop } from '../../../client/chain/embedded_faucet'
 import { closeExit, freezeVault, readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readExitRequest, readMintRecord } from '../../../client/chain/read_vault'
-import { sendInstructions, TransactionFailed, toInstruction } from '../../../client/chain/send_instructions'
+import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
 import { createAssociatedAccount, ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { exitRequestFields, nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { ProofUnavailable, type VaultProofs } from '../../../client/exit/vault_proofs'

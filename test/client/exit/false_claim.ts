@@ -1,9 +1,9 @@
 /** Sends a claim for a spent note, which the client itself would not send, and opens nodes that misstate claims. */
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
-import { type ChainAccess, payerKey } from '../../../client/chain/chain_access'
+import { type ChainAccess, payerKey, toInstruction } from '../../../client/chain/chain_access'
 import { readProofs } from '../../../client/chain/exit_note'
 import { programBytes } from '../../../client/chain/read_vault'
-import { sendInstructions, toInstruction } from '../../../client/chain/send_instructions'
+import { sendInstructions } from '../../../client/chain/send_instructions'
 import { ownAccount } from '../../../client/chain/token_account'
 import { prepareClaim } from '../../../client/exit/prepare_exit'
 import type { VaultProofs } from '../../../client/exit/vault_proofs'

@@ -15,7 +15,6 @@ import {
   decodeTree,
   ESCAPE_CLAIM,
   EXIT_REQUEST,
-  isKnownState,
   MINT_RECORD,
   RING,
   TREE,
@@ -26,6 +25,7 @@ import { decodeEvent } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
 import { decodePay } from '../../../protocol/vault/queue'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
+import { isKnownState } from '../../kit/vault/known_state'
 import vector from '../../vectors/vault.json'
 
 const bytes = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })
