@@ -9,30 +9,20 @@ import { join } from 'node:path'
 import { openChain } from '../engine/chain/open_chain'
 import { openHashing } from '../engine/hashing/open_hashing'
 import { LIMITS } from '../engine/limits'
-import type { ChainPort, ChainSinkPort } from '../engine/ports'
+import type { ChainPort } from '../engine/ports'
 import { encodeBase58 } from '../protocol/base58'
-import { EMPTY_SPENT_SUBTREES } from '../protocol/notes/spent_log'
 import { publicKeyOf } from '../protocol/sign'
 import { makeGenesis } from '../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../sandbox/chain/open_embedded_chain'
 import { type Figure, numbers, report } from './kit/figures'
 import { PROGRAM } from './settling/batch_work'
 import { MemoryOutbox } from './settling/memory_outbox'
+import { startPort } from './settling/settling_venue'
 
 const { closes, late } = numbers({ closes: 20, late: 2 })
 const SLOTS_MS = [400, 200]
 const DELAYS = [1, 2, 4, 8, 12, 16, 20]
 const LAMPORTS_PER_SOL = 1_000_000_000
-
-/** Only commits are measured. */
-const SINK: ChainSinkPort = {
-  slot: () => undefined,
-  leaves: async () => undefined,
-  exitRequested: async () => false,
-  halted: () => undefined,
-  resumed: () => undefined,
-  queueCapacity: async () => undefined,
-}
 
 class CommittingVenue {
   private head = { seq: 0, head: new Uint8Array(32) }
@@ -58,16 +48,9 @@ class CommittingVenue {
       await chain.close()
       rmSync(dir, { recursive: true })
     })
-    const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-    const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
-    const fresh = { epoch: 1, boot_nonce, compose_hash: new Uint8Array(32), restore: false, spentRoot }
-    const passes = async () => true
-    const opening = { ...fresh, ...venue.head, passes }
-    await port.openEpoch(opening, async () => {})
     const outbox = new MemoryOutbox()
     outbox.head = () => venue.head
-    const empty = { leaf_count: 0, last_batch: 0, exits_open: [] }
-    port.start({ sink: SINK, outbox, epoch: 1, own_boot_nonces: [boot_nonce], ...empty })
+    await startPort(port, outbox)
     return venue
   }
 

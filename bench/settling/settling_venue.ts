@@ -2,7 +2,14 @@
 
 import { openChain } from '../../engine/chain/open_chain'
 import { openHashing } from '../../engine/hashing/open_hashing'
-import type { BatchStage, ChainPort, ChainSinkPort, HashPort, SettlementPayload } from '../../engine/ports'
+import type {
+  BatchStage,
+  ChainPort,
+  ChainSinkPort,
+  HashPort,
+  OutboxPort,
+  SettlementPayload,
+} from '../../engine/ports'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
@@ -22,6 +29,17 @@ const SINK: ChainSinkPort = {
   },
   resumed: () => undefined,
   queueCapacity: async () => undefined,
+}
+
+/** Opens the first epoch of an empty vault and starts watchers and relayer. */
+export async function startPort(port: ChainPort, outbox: OutboxPort): Promise<void> {
+  const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
+  const position = { compose_hash: new Uint8Array(32), ...outbox.head(), restore: false }
+  const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
+  const passes = async () => true
+  await port.openEpoch({ epoch: 1, boot_nonce, ...position, passes, spentRoot }, async () => {})
+  const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
+  port.start({ sink: SINK, outbox, ...known })
 }
 
 /** Values that the program cannot check: only their form and order affect the cost of a batch. */
@@ -55,19 +73,8 @@ export class SettlingVenue {
     const { program_id, url } = chain
     const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, fee_seed, hash, slot_ms })
     const venue = new SettlingVenue(chain, hash, port)
-    await venue.#boot()
+    await startPort(port, venue.outbox)
     return venue
-  }
-
-  async #boot(): Promise<void> {
-    const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-    const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
-    const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
-    const passes = async () => true
-    await this.port.openEpoch({ epoch: 1, boot_nonce, ...position, passes, spentRoot }, async () => {})
-    const { outbox } = this
-    const known = { leaf_count: 0, last_batch: 0, epoch: 1, own_boot_nonces: [boot_nonce], exits_open: [] }
-    this.port.start({ sink: SINK, outbox, ...known })
   }
 
   /** Batches without end for `seconds`; counts from the first confirmed to the last. */
