@@ -17,7 +17,6 @@ import {
   parsePolicy,
   prepareCancel,
   preparePlace,
-  prepareWithdrawal,
   sendInstructions,
   tokenBalance,
   transcriptText,
@@ -196,24 +195,18 @@ export async function untilSettled(trader: Trader, order_id: string, count: numb
 
 /** Withdraws part of a note to a token account, in a settlement and a payment; the rest returns as a change note. */
 export async function withdrawTokens(trader: Trader, mint: MintName, amount: bigint): Promise<Withdrawal> {
-  const note = trader.wallet.noteFor(mint.mint, amount * 2n)
-  if (note === undefined) throw new DemoFailed(`${trader.name} has no note to withdraw from`)
   const account = ownAccount(trader.chain, mint.mint)
   const owner = decodeBase58(trader.chain.payer.address, 32)!
   const create = createAssociatedAccount(trader.chain, owner, decodeBase58(mint.mint, 32)!)
   await sendInstructions(trader.chain, [create], 'confirmed')
   const before = await tokenBalance(trader.chain, account.bytes)
-  const { slot } = await trader.client.time()
-  const request = prepareWithdrawal(trader.wallet, trader.venue, note, {
-    destination: account.text,
-    amount,
-    expiry_slot: slot + DEMO_LIFE_SLOTS,
-  })
-  const { withdrawal_id } = await trader.client.withdraw(request)
-  trader.save()
+  const terms = { mint: mint.mint, destination: account.text, amount, life_slots: DEMO_LIFE_SLOTS }
+  const outcome = await trader.session.withdraw(terms, { merge: false })
+  if (outcome.status !== 'accepted')
+    throw new DemoFailed(`${trader.name}: a withdrawal was ${outcome.status}`)
   const done = await trader.until('the payment of the withdrawal', () => {
     const event = trader.events.find(
-      ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === withdrawal_id,
+      ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === outcome.id,
     )
     return event?.data as Withdrawal | undefined
   })
@@ -249,7 +242,7 @@ async function signedOrder(trader: Trader, instrument: Instrument): Promise<Plac
   } as const
   const note = trader.wallet.noteFor(orderCollateral(terms).mint, terms.amount)
   if (note === undefined) throw new DemoFailed(`${trader.name} has no note left for the forced checks`)
-  const request = preparePlace(trader.wallet, trader.venue, terms, note)
+  const request = preparePlace(trader.wallet, trader.session.venue_id, terms, note)
   trader.save()
   return request
 }
@@ -275,7 +268,7 @@ export async function forcedRefusals(owner: Trader, stranger: Trader, sol: Instr
     `${resent.status} ${resent.code}, applied ${resent.applied}`,
   )
 
-  const cancel = prepareCancel(stranger.wallet, stranger.venue, order.order_id, 0)
+  const cancel = prepareCancel(stranger.wallet, stranger.session.venue_id, order.order_id, 0)
   const foreign = await refusal("cancelling another's order", () =>
     stranger.client.cancel(order.order_id, cancel),
   )

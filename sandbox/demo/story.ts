@@ -1,7 +1,7 @@
 /** Plays the story of every demo: two traders deposit, trade, survive a kill, settle, withdraw, and the books balance. */
 
 import { join } from 'node:path'
-import { type Instrument, reopenChain, VenueClient } from '../../client/index'
+import { type Instrument, reopenChain } from '../../client/index'
 import type { SandboxFacts } from '../open_sandbox'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
 import { chapter, check, fact, waiting } from './report'
@@ -42,7 +42,7 @@ async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]):
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
     const credentials = await account(stage.traders_dir, trader, facts, venue.info.venue)
-    await trader.connect(new VenueClient(venue, credentials))
+    await trader.connect(facts, venue, credentials)
   }
   return traders[0]!.client.instrument('SOL-USDC')
 }

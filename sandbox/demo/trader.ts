@@ -1,30 +1,23 @@
-/** Drives one trader of the demo: account, wallet, chain access, and the event stream that keeps the wallet current. */
+/** Drives one trader of the demo: account, wallet, chain access, and the session that trades for it. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type AccountEvent,
-  absorbEvent,
   type ChainAccess,
-  collateralOf,
   deriveAccountKey,
-  dropRefused,
-  type EventStream,
   type Fill,
-  followEvents,
   type Instrument,
   type Login,
   loadWallet,
   newCredential,
   type Order,
-  type OrderType,
   openChainAccess,
-  prepareCancel,
-  preparePlace,
-  type Side,
+  Session,
+  type SessionOrder,
   saveWallet,
   type VenueClient,
-  VenueProblem,
+  type VerifiedVenue,
   Wallet,
 } from '../../client/index'
 import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
@@ -32,16 +25,9 @@ import { fromHex } from '../../protocol/bytes'
 import type { SandboxFacts } from '../open_sandbox'
 import { DemoFailed, fact, short, waiting } from './report'
 
-type Terms = { side: Side; type?: OrderType; amount: bigint; price: bigint; min_fill?: bigint }
-
 export class Trader {
   readonly events: AccountEvent[] = []
-  private readonly waiters = new Set<() => void>()
-  private stream: EventStream | undefined
-  private mismatch: Error | undefined
-  venue = new Uint8Array(32)
-  generation = 0
-  client!: VenueClient
+  session!: Session
 
   constructor(
     readonly name: string,
@@ -51,97 +37,58 @@ export class Trader {
     public chain: ChainAccess,
   ) {}
 
+  get client(): VenueClient {
+    return this.session.client
+  }
+
   /** Follows the account's events after the last one in the wallet. */
-  async connect(client: VenueClient): Promise<void> {
-    this.client = client
-    const info = await client.info()
-    this.venue = new Uint8Array(fromHex(info.venue, 32)!)
-    this.generation = info.generation
-    this.stream?.close()
-    this.stream = followEvents(client, this.wallet.state.seq, {
-      event: (event) => this.absorb(event),
-      gap: () => this.fail(new DemoFailed(`${this.name}: the venue no longer holds the events asked for`)),
+  async connect(facts: SandboxFacts, venue: VerifiedVenue, login: Login): Promise<void> {
+    // The session before a restart belongs to another process.
+    if (this.session !== undefined) this.session.close()
+    this.session = await Session.open({
+      url: facts.url,
+      policy: readFileSync(facts.policy, 'utf8'),
+      login,
+      wallet: { wallet: this.wallet, save: () => this.save() },
+      open_venue: async () => venue,
+      event: (event) => this.note(event),
     })
   }
   close(): void {
-    this.stream?.close()
-    saveWallet(this.wallet_path, this.wallet)
+    this.session.close()
   }
   save(): void {
     saveWallet(this.wallet_path, this.wallet)
   }
-
-  private absorb(event: AccountEvent): void {
-    if (event.seq !== this.wallet.state.seq + 1)
-      this.fail(new DemoFailed(`${this.name}: events are not gapless`))
-    try {
-      absorbEvent(this.wallet, this.generation, event)
-    } catch (error) {
-      this.fail(error as Error)
-    }
+  private note(event: AccountEvent): void {
+    const last = this.events.at(-1)
+    if (last !== undefined && event.seq !== last.seq + 1)
+      throw new DemoFailed(`${this.name}: events are not gapless`)
     this.events.push(event)
-    this.save()
-    for (const wake of this.waiters) wake()
-  }
-  private fail(error: Error): void {
-    this.mismatch ??= error
-    for (const wake of this.waiters) wake()
   }
 
   /** Resolves with the first value of `find`, called again after each event. @throws DemoFailed after a timeout */
   until<T>(goal: string, find: () => T | undefined): Promise<T> {
-    const found = new Promise<T>((resolve, reject) => {
-      const late = setTimeout(
-        () => done(new DemoFailed(`${this.name}: waited in vain for ${goal}`)),
-        DEMO_EVENT_MAX_MS,
-      )
-      const done = (error: Error | undefined, value?: T): void => {
-        clearTimeout(late)
-        this.waiters.delete(look)
-        if (error !== undefined) reject(error)
-        else resolve(value as T)
-      }
-      const look = (): void => {
-        if (this.mismatch !== undefined) {
-          done(this.mismatch)
-          return
-        }
-        const value = find()
-        if (value !== undefined) done(undefined, value)
-      }
-      this.waiters.add(look)
-      look()
+    let late: Timer | undefined
+    const timeout = new Promise<never>((_, reject) => {
+      const failed = new DemoFailed(`${this.name}: waited in vain for ${goal}`)
+      late = setTimeout(() => reject(failed), DEMO_EVENT_MAX_MS)
     })
-    return waiting(goal, found)
+    return waiting(goal, Promise.race([this.session.until(find), timeout])).finally(() => clearTimeout(late))
   }
 
   /** Places an order backed by the smallest note that covers it. */
-  async place(instrument: Instrument, terms: Terms): Promise<string> {
-    const { slot } = await this.client.time()
-    const order = {
-      instrument,
-      side: terms.side,
-      type: terms.type ?? 'limit',
-      amount: terms.amount,
-      price_limit: terms.price,
-      min_fill: terms.min_fill ?? 0n,
-      expiry_slot: slot + DEMO_LIFE_SLOTS,
-    }
-    const needed = collateralOf(order)
-    const note = this.wallet.noteFor(needed.mint, needed.amount)
-    if (note === undefined) throw new DemoFailed(`${this.name} has no note that covers the order`)
-    const request = preparePlace(this.wallet, this.venue, order, note)
-    this.save()
-    try {
-      return (await this.client.place(request)).order_id
-    } catch (error) {
-      if (error instanceof VenueProblem && error.applied === 'no') dropRefused(this.wallet, request.order_id)
-      throw error
-    }
+  async place({ symbol }: Instrument, terms: Omit<SessionOrder, 'symbol'>): Promise<string> {
+    const outcome = await this.session.place(
+      { ...terms, symbol, life_slots: DEMO_LIFE_SLOTS },
+      { merge: false },
+    )
+    if (outcome.status !== 'accepted') throw new DemoFailed(`${this.name}: an order was ${outcome.status}`)
+    return outcome.id
   }
   async cancel(order_id: string): Promise<void> {
-    const key_index = this.wallet.order(order_id)!.key_index
-    await this.client.cancel(order_id, prepareCancel(this.wallet, this.venue, order_id, key_index))
+    const { status } = await this.session.cancel(order_id)
+    if (status !== 'accepted') throw new DemoFailed(`${this.name}: a cancel was ${status}`)
   }
 
   /** The newest state of an order in the events. */
