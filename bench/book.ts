@@ -9,11 +9,10 @@ import { parseArgs } from 'node:util'
 import { Book } from '../engine/machine/book/book'
 import { cross } from '../engine/machine/book/cross'
 import { BUY, LIMIT, OrderPool, SELL } from '../engine/machine/book/order_pool'
-import { verifySignature } from '../protocol/ed25519'
-import { publicKeyOf, sign } from '../protocol/sign'
 import { bookStream, prefilled, replay } from './kit/book_stream'
 import { openCompared, playCompared } from './kit/compared_book'
 import { median, printTable, random } from './kit/figures'
+import { verifyLimit } from './kit/machine_limits'
 
 const { values: flags } = parseArgs({ options: { rounds: { type: 'string' }, compare: { type: 'string' } } })
 const ROUNDS = Number(flags.rounds ?? 5)
@@ -120,19 +119,7 @@ function fullBook(orders: number): Book {
   return book
 }
 
-figure('Ed25519 verification on this machine', 1, verificationTimes(), 'us')
-
-/** One signature check as every order pays it: the yardstick of the other figures. */
-function verificationTimes(): number[] {
-  const seed = new Uint8Array(32).fill(1)
-  const message = new Uint8Array(224)
-  const [signature, public_key] = [sign(seed, message), publicKeyOf(seed)]
-  return Array.from({ length: 1_000 }, () => {
-    const started = Bun.nanoseconds()
-    if (!verifySignature(signature, message, public_key)) throw new Error('the signature did not verify')
-    return (Bun.nanoseconds() - started) / 1000
-  })
-}
+figure('Ed25519 verification on this machine', 1, [verifyLimit().cpu_us], 'us')
 
 printTable(['figure', 'orders', 'median', 'best', 'unit'], rows)
 for (const [name, orders, middle, best, unit] of rows)

@@ -4,25 +4,16 @@
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
 import { emptyTrees, hashBatch, type Trees } from '../engine/hashing/trees'
-import type { HashJob } from '../engine/ports'
 import { loadNativePoseidon } from '../native/load_poseidon'
 import { MerkleTree } from '../protocol/notes/merkle_tree'
 import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/notes/poseidon'
 import { type Figure, median, numbers, random, report } from './kit/figures'
+import { elements, hashJob, ORDERS } from './settling/batch_work'
 
 const { rounds } = numbers({ rounds: 7 })
-/** Contents of one settle transaction. */
-const ORDERS = 28
 const LEAVES = 1_024
 
 const next = random(1)
-/** Below the field's order: its first byte is below that of p. */
-function element(): Uint8Array {
-  const bytes = Uint8Array.from({ length: 32 }, () => next() & 255)
-  bytes[0]! &= 31
-  return bytes
-}
-const elements = (count: number): Uint8Array[] => Array.from({ length: count }, element)
 
 function milliseconds(work: () => void): number {
   const started = process.cpuUsage()
@@ -35,22 +26,6 @@ function hashesPerSecond(arity: number): number {
   const count = 500
   const groups = new Uint8Array(count * arity * 32).map((_, at) => (at % 32 === 0 ? 0 : next() & 255))
   return (count * 1_000) / milliseconds(() => poseidonEach(arity, groups))
-}
-
-function settlementBatch(batch_id: number): HashJob {
-  const owner = element()
-  const output = { order_id: element().slice(0, 16), nonce: 4n, generation: 1, owner, mint: element() }
-  return {
-    batch_id,
-    inputs: elements(ORDERS).map((commitment) => ({ commitment, blinding: element() })),
-    outputs: elements(2 * ORDERS).map((anchor, at) => ({
-      ...output,
-      anchor,
-      index_role: at % 2,
-      amount: BigInt(next()),
-    })),
-    refunds: [],
-  }
 }
 
 const native = loadNativePoseidon()
@@ -70,7 +45,7 @@ installPoseidon(implementations[0]![1])
 const trees = new Map<string, Trees>(implementations.map(([name]) => [name, emptyTrees()]))
 
 for (let round = 1; round <= rounds; round++) {
-  const job = settlementBatch(round)
+  const job = hashJob(round)
   const leaves = elements(LEAVES)
   const roots = new Set<string>()
   for (const [name, hasher] of implementations) {

@@ -44,7 +44,7 @@ async function spent(run: () => unknown): Promise<number> {
   return median(taken)
 }
 
-function hashJob(batch_id: number): HashJob {
+export function hashJob(batch_id: number): HashJob {
   const output = { order_id: randomField().slice(0, 16), nonce: 4n, generation: 1, owner: randomField() }
   const mint = randomField()
   return {

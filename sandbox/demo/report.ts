@@ -1,4 +1,6 @@
 /** Prints the demo's numbered chapters, facts in columns and progress, and ends the story at the first failed check. */
+import { formatAmount } from '../../client/index'
+import type { Amount } from '../../protocol/units'
 
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const
 const PROGRESS_MS = 1_000
@@ -48,12 +50,7 @@ export function check(holds: boolean, what: string, evidence = ''): void {
 }
 
 /** Base units as a decimal text. */
-export function tokens(amount: bigint, decimals: number): string {
-  const digits = amount.toString().padStart(decimals + 1, '0')
-  const whole = digits.slice(0, -decimals)
-  const part = digits.slice(-decimals).replace(/0+$/, '')
-  return part === '' ? whole : `${whole}.${part}`
-}
+export const tokens = (amount: bigint, decimals: number): string => formatAmount(amount as Amount, decimals)
 
 /** First and last eight characters. */
 export function short(text: string): string {
