@@ -13,6 +13,7 @@ const BPS_PER_PERCENT = 100
 const status = byId('status')
 const lags: Point[] = []
 const held: Point[] = []
+const waiting: Point[] = []
 let venue: GatewayVenue | undefined
 
 async function read<T>(path: string): Promise<T> {
@@ -56,6 +57,8 @@ function showState({ state, time, transparency }: Shown): void {
   const { batches } = transparency
   const label = timeOf(time.unix_ms)
   keep(lags, { label, value: BigInt(state.chain.lag_ms), text: `${state.chain.lag_ms} ms` })
+  const { length } = transparency.payout_queue
+  keep(waiting, { label, value: BigInt(length), text: `${length} payouts` })
   keep(held, { label, value: BigInt(batches.matched), text: `${batches.matched} auctions` })
   show(
     'state',
@@ -70,6 +73,7 @@ function showState({ state, time, transparency }: Shown): void {
       'charts',
       lineChart('How far the chain is behind, since this page was opened', lags),
       lineChart('Auctions held, since this page was opened', held),
+      lineChart('Payouts that wait, since this page was opened', waiting),
     ),
   )
 }
@@ -136,14 +140,25 @@ function showSettlement({ transparency }: Shown): void {
     'settlement',
     table(
       'Counted since the venue began',
-      ['Auctions', 'Held', 'Void', 'Last batch', 'Payouts waiting', 'Exits open'],
+      [
+        'Epoch',
+        'Auctions',
+        'Held',
+        'Void',
+        'Last batch',
+        'Payouts waiting',
+        'Oldest since slot',
+        'Exits open',
+      ],
       [
         [
+          String(settlement.epoch),
           String(batches.closed),
           String(batches.matched),
           String(batches.void),
           String(settlement.last_batch),
           String(payout_queue.length),
+          payout_queue.oldest_slot === null ? '–' : String(payout_queue.oldest_slot),
           String(exits.length),
         ],
       ],

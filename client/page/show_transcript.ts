@@ -4,6 +4,7 @@ import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
 import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
+import { HELP } from './check_help'
 import { element } from './element'
 import { expectedOf } from './expected'
 
@@ -145,6 +146,13 @@ function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
   const found_cell = cell('Found', ...found.map(showLine))
   if (check.name === 'tls_key' && check.result === 'skipped')
     found_cell.append(element('div', '', 'Run this, which sees it:'), element('pre', '', command))
+  if (check.result === 'fail') {
+    const [meaning, remedy] = HELP[check.name]
+    found_cell.append(
+      element('p', 'fault', `What it means: ${meaning}`),
+      element('p', 'remedy', `What to do: ${remedy}`),
+    )
+  }
   const name = element('th', '', element('span', 'number', check.number), ` ${check.statement}`)
   name.scope = 'row'
   const row = element(

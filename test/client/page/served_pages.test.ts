@@ -80,7 +80,8 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(await shown(page, '#instruments table')).toContain('SOL-USDC')
     expect(await shown(page, '#reserves table')).toMatch(/SOL So111111…[\s\S]*USDC EPjFWdd5…/)
     expect(await shown(page, '#builds table')).toContain(venue.facts.compose_hash.slice(0, 8))
-    expect(await page.evaluate('document.querySelectorAll("svg[role=img][aria-label]").length')).toBe(5)
+    expect(await page.evaluate('document.querySelectorAll("svg[role=img][aria-label]").length')).toBe(6)
+    expect(await shown(page, '#settlement table')).toMatch(/Epoch[\s\S]*Oldest since slot/)
     expect(page.faults).toEqual([])
   })
 
@@ -96,6 +97,11 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     }`)
     await page.evaluate('document.getElementById("verify").click()')
     expect(await shown(page, '.verdict.failed')).toContain('Send this venue nothing')
+    // The failed check, and no other, says what it means and what to do.
+    expect(await shown(page, 'tr[data-check=compose_hash] .remedy')).toContain('reproduce the image')
+    const helped =
+      'document.querySelectorAll(".remedy").length === document.querySelectorAll("tr.fail").length'
+    expect(await page.evaluate(helped)).toBe(true)
     expect(page.faults).toEqual([])
   })
 
