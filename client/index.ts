@@ -43,6 +43,7 @@ export {
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 
 export { InUse } from './wallet/file_lock'
+export { type KeptReceipt, ReceiptFile } from './wallet/receipt_file'
 export { NotSeedWords, seedOfWords, wordsOfSeed } from './wallet/seed_words'
 export {
   Wallet,

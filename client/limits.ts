@@ -16,6 +16,8 @@ export const SETTLE_PATIENCE_MS = 30_000
 export const ORDER_LIFE_SLOTS = 3_000
 /** Longest delay of absorbed events on their way into the wallet's file. */
 export const SESSION_SAVE_MS = 50
+/** Receipts kept beside a wallet: at least so many, at most twice as many, each some two kilobytes. */
+export const RECEIPTS_KEPT_MAX = 4_096
 /** Longest wait for the merge of notes that an order needs. */
 export const MERGE_MAX_MS = 300_000
 

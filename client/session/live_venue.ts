@@ -1,11 +1,19 @@
 /** The venue of a session: its pinned transport, verified again whenever the venue may be another process. */
+import { toHex } from '../../protocol/bytes'
 import type { Info, Receipt } from '../../protocol/wire/trading'
 import { MustStop } from '../api/must_stop'
 import type { Transport } from '../api/venue_client'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { parsePolicy, type VerificationPolicy } from '../verify/policy'
-import { identityOf, type VenueIdentity, verifyReceipt } from '../verify/verify_receipt'
+import {
+  certificateOf,
+  certifiedBy,
+  identityOf,
+  type VenueIdentity,
+  verifyReceipt,
+} from '../verify/verify_receipt'
+import type { ReceiptFile } from '../wallet/receipt_file'
 
 /**
  * A policy file's text, or what `parsePolicy` made. A function is asked before each verification: a policy that names the
@@ -39,12 +47,17 @@ export class LiveVenue implements Transport {
   private constructor(
     private current: SessionVenue,
     private readonly verify: () => Promise<SessionVenue>,
+    private readonly receipts: ReceiptFile | undefined,
   ) {
+    for (const one of receipts?.certificates ?? []) {
+      const identity = certifiedBy(one)
+      if (toHex(identity.venue) === current.info.venue) this.identities.set(identity.epoch, identity)
+    }
     this.keep(current)
   }
   /** @throws what `verify` throws */
-  static async open(verify: () => Promise<SessionVenue>): Promise<LiveVenue> {
-    return new LiveVenue(await verify(), verify)
+  static async open(verify: () => Promise<SessionVenue>, receipts?: ReceiptFile): Promise<LiveVenue> {
+    return new LiveVenue(await verify(), verify, receipts)
   }
 
   get base_url(): string {
@@ -73,7 +86,7 @@ export class LiveVenue implements Transport {
   }
 
   /**
-   * Whether a receipt could be verified: one of an epoch before the session began cannot.
+   * Whether a receipt could be verified: one of an epoch that no session of this wallet saw cannot.
    * @throws ReceiptRefused for a false one, MustStop when the venue's new epoch fails verification
    */
   async hasVerified(receipt: Receipt, command: Uint8Array, after_seq: number): Promise<boolean> {
@@ -117,6 +130,7 @@ export class LiveVenue implements Transport {
   private keep(venue: SessionVenue): void {
     const identity = identityOf(venue)
     this.identities.set(identity.epoch, identity)
+    this.receipts?.keepCertificate(certificateOf(venue))
   }
 }
 

@@ -3,6 +3,7 @@
  * it is sent, and stays there until its outcome is.
  */
 import { accountIdOf } from '../../protocol/bodies/account'
+import { toHex } from '../../protocol/bytes'
 import { deriveAccountKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
 import type {
@@ -150,7 +151,7 @@ export class Session {
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
     const verify =
       options.open_venue ?? (async () => connect(options.url, policyOf(options.policy), options.connect))
-    const venue = await LiveVenue.open(verify)
+    const venue = await LiveVenue.open(verify, store.receipts)
     const session = new Session(wallet, store, venue, options)
     await session.takeOver()
     session.follow()
@@ -356,6 +357,7 @@ export class Session {
     const command = commandBytes(this.venue_id, sent)
     if (!(await this.venue.hasVerified(receipt, command, sent.after_seq))) return undefined
     this.receipt_seq = Math.max(this.receipt_seq, receipt.seq)
+    this.store.receipts?.keep({ id: sent.id, command: toHex(command), receipt })
     return receipt
   }
 

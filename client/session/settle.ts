@@ -85,9 +85,12 @@ export async function settleRequest(
   }
 }
 
-/** Looks once, and sends nothing: undefined unless the venue shows the command. */
+/** Undefined unless the venue shows the command; one that it shows is sent once more, because the answer has its receipt. */
 export async function findAccepted(client: VenueClient, sent: WalletRequest): Promise<Outcome | undefined> {
-  return (await shows(client, sent)) ? { status: 'accepted', id: sent.id } : undefined
+  if (!(await shows(client, sent))) return undefined
+  const once = { patience_ms: 0, sent_before: true, isOver: () => true }
+  const again = await settleRequest(client, sent, once)
+  return again.status === 'accepted' ? again : { status: 'accepted', id: sent.id }
 }
 
 const accepted = ({ id }: WalletRequest, result: unknown): Outcome => ({ status: 'accepted', id, result })

@@ -40,5 +40,14 @@ export {
 
 // Receipts: the venue's signed statement that a command is in its journal.
 
-export { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from './verify_receipt'
+export {
+  certificateOf,
+  identityOf,
+  type ReceiptProof,
+  ReceiptRefused,
+  type StatementCertificate,
+  type VenueIdentity,
+  verifyReceipt,
+  verifyReceiptProof,
+} from './verify_receipt'
 export { StatisticsRefused, verifyStatistics } from './verify_statistics'

@@ -15,6 +15,19 @@ export class ReceiptRefused extends Refused {
   override readonly name = 'ReceiptRefused'
 }
 
+/** What certifies a statement key: the settlement key's signature. Hex; `tee_pubkey` base58. */
+export type StatementCertificate = Pick<Attestation['binding'], 'certificate' | 'certificate_signature'> &
+  Pick<Attestation, 'tee_pubkey'>
+
+/** All that proves a receipt to anyone who accepts the settlement key. */
+export type ReceiptProof = StatementCertificate & {
+  format: typeof PROOF_FORMAT
+  /** What was sent, as `commandBytes` encodes it, hex. */
+  command: string
+  receipt: Receipt
+}
+export const PROOF_FORMAT = 'tacit/receipt/v1'
+
 /** The signer of a venue's receipts for one epoch: 32-byte venue id, 32-byte Ed25519 statement key, epoch. */
 export type VenueIdentity = StatementBody
 
@@ -31,6 +44,34 @@ export function identityOf(of: { attestation: Attestation }): VenueIdentity {
   if (bytes === undefined || key === undefined) throw new Refused('the statement certificate is malformed')
   const identity = decodeStatement(bytes)
   requireThat(equalBytes(identity.statement_key, key), 'another statement key is certified')
+  return identity
+}
+
+/** The certificate that `identityOf` reads, with the signature that a third party needs. */
+export function certificateOf({ attestation }: { attestation: Attestation }): StatementCertificate {
+  const { certificate, certificate_signature } = attestation.binding
+  return { certificate, certificate_signature, tee_pubkey: attestation.tee_pubkey }
+}
+
+/** @throws CodecError for a certificate of another form */
+export const certifiedBy = ({ certificate }: StatementCertificate): VenueIdentity =>
+  decodeStatement(hex('certificate', certificate, STATEMENT_BYTES))
+
+/**
+ * Verifies a receipt with its certificate, as evidence for someone who was not there. Which venue the settlement key belongs
+ * to is the caller's to compare: with a verified venue, or with accepted evidence of that time.
+ * @throws ReceiptRefused
+ */
+export async function verifyReceiptProof(proof: ReceiptProof): Promise<VenueIdentity> {
+  const { format, command, certificate, certificate_signature, tee_pubkey, receipt } = Object(proof)
+  if (format !== PROOF_FORMAT) throw new ReceiptRefused(`this is no receipt of the form ${PROOF_FORMAT}`)
+  const signed = hex('certificate', certificate, STATEMENT_BYTES)
+  const signer = decodeBase58(String(tee_pubkey), 32)
+  if (signer === undefined) throw malformed('tee_pubkey')
+  if (!(await isSignedByEd25519(hex('signature', certificate_signature, 64), signed, signer)))
+    throw new ReceiptRefused('the statement key is not certified by the settlement key')
+  const identity = decodeStatement(signed)
+  await verifyReceipt(receipt, identity, hex('command', command, Math.floor(String(command).length / 2)))
   return identity
 }
 

@@ -1,6 +1,6 @@
 /** A trader's session against a real venue process, over a network that loses answers. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type VenueClient, WrongAccount } from '../../../client/api/venue_client'
@@ -11,7 +11,9 @@ import { InexactValue } from '../../../client/session/units'
 import { FaultyTransport } from '../../../client/testing/faulty_transport'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { ReceiptRefused, verifyReceiptProof } from '../../../client/verify/verify_receipt'
 import { InUse } from '../../../client/wallet/file_lock'
+import { ReceiptFile } from '../../../client/wallet/receipt_file'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
@@ -275,5 +277,43 @@ test('a venue that was killed is verified anew, and the session goes on in its n
   if (placed.status !== 'accepted') throw new Error(placed.status)
   expect(placed.receipt?.epoch).toBe(epoch + 1)
   await session.cancel(placed.id)
+  await untilFree()
+}, 180_000)
+
+test('receipts are kept with all that proves them, also one of an epoch before the session', async () => {
+  const { epoch } = await asked.info()
+  session.close()
+  const impatient = await Session.open({ ...options, patience_ms: 100 })
+  faults.next.push('after', 'before', 'before', 'before', 'before', 'before')
+  const lost = await impatient.place(ORDER)
+  expect(lost.status).toBe('unknown')
+  impatient.close()
+  faults.next.length = 0
+  session = await Session.open(options)
+  expect(session.open_requests).toEqual([])
+  await venue.kill()
+  await venue.start()
+  expect((await asked.info()).epoch).toBe(epoch + 1)
+  const { seed } = session.wallet
+  const kept = new ReceiptFile(path, seed)
+  const found = kept.find(lost.id)!
+  expect(found.receipt.epoch).toBe(epoch)
+  const proof = kept.proofOf(found)!
+  expect((await verifyReceiptProof(proof)).epoch).toBe(BigInt(epoch))
+  for (const wrong of [
+    { command: proof.command.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')) },
+    { certificate_signature: '00'.repeat(64) },
+    { receipt: { ...proof.receipt, seq: proof.receipt.seq + 1 } },
+  ])
+    expect(await failureOf(verifyReceiptProof({ ...proof, ...wrong }))).toBeInstanceOf(ReceiptRefused)
+  // The orders in it are sealed, and a torn or foreign line harms no other.
+  const text = readFileSync(`${path}.receipts`, 'utf8')
+  expect(text).not.toContain(lost.id)
+  writeFileSync(`${path}.receipts`, `${text.slice(0, -50)}\nr00\nnoise`)
+  expect(kept.find(lost.id)).toBeUndefined()
+  kept.keep(found)
+  expect(new ReceiptFile(path, seed).find(lost.id)).toEqual(found)
+  expect(new ReceiptFile(path, new Uint8Array(32)).find(lost.id)).toBeUndefined()
+  await session.cancel(lost.id)
   await untilFree()
 }, 180_000)
