@@ -21,10 +21,6 @@ export const RECEIPTS_KEPT_MAX = 4_096
 /** Longest wait for the merge of notes that an order needs. */
 export const MERGE_MAX_MS = 300_000
 
-/** Cost of the password of a wallet's file, half a second and 128 MiB; and the highest that a file may ask for. */
-export const SCRYPT_COST = 131_072
-export const SCRYPT_COST_MAX = 1_048_576
-
 /** Longest TLS handshake with a venue. */
 export const HANDSHAKE_MS = 10_000
 /** Longest wait for one answer while evidence is collected. */

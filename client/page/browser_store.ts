@@ -1,19 +1,24 @@
 /**
- * Keeps a wallet in the browser's storage, sealed under a passphrase: argon2id makes the key, XChaCha20-Poly1305 seals. A
- * save is whole or throws. One page at a time holds it, since two would use a blinding twice.
+ * Keeps a wallet in the browser's storage, sealed under a passphrase. A save is whole or throws. One page at a time holds it,
+ * since two would use a blinding twice.
  */
-import { xchacha20poly1305 } from '@noble/ciphers/chacha.js'
-import { argon2idAsync } from '@noble/hashes/argon2.js'
-import { PASSPHRASE_COST } from '../../protocol/bodies/account'
-import { fromHex, toHex, utf8 } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import type { Login } from '../api/venue_client'
+import {
+  isSealedText,
+  type PasswordKey,
+  passwordKeyAsync,
+  type SealedText,
+  seal,
+  unseal,
+} from '../wallet/sealed_text'
 import { Wallet, type WalletState } from '../wallet/wallet'
 import type { WalletStore } from '../wallet/wallet_store'
 
-const VERSION = 1
-const [SALT_BYTES, NONCE_BYTES, SEED_BYTES] = [16, 24, 32]
+/** Of an encrypted wallet, in a file as here; version 1 had the parts of `sealed` beside it. */
+const [VERSION, VERSION_1] = [3, 1]
+const SEED_BYTES = 32
 
-type Sealed = { version: number; salt: string; nonce: string; sealed: string }
 type Content = { seed: string; payer_seed: string; state: WalletState; login?: Login; is_admitted?: boolean }
 
 /** The text is no sealed wallet, or the passphrase is another. */
@@ -28,8 +33,7 @@ class WalletInUse extends Error {
 export class BrowserStore implements WalletStore {
   private constructor(
     private readonly name: string,
-    private readonly key: Uint8Array,
-    private readonly salt: Uint8Array,
+    private readonly key: PasswordKey,
     readonly wallet: Wallet,
     /** Of the key that pays fees on chain and owns the token accounts. */
     readonly payer_seed: Uint8Array,
@@ -47,10 +51,9 @@ export class BrowserStore implements WalletStore {
   static async create(name: string, passphrase: string): Promise<BrowserStore> {
     await hold(name)
     if (BrowserStore.has(name)) throw new RangeError('this browser has a wallet for this venue')
-    const salt = random(SALT_BYTES)
-    const key = await keyOf(passphrase, salt)
+    const key = await passwordKeyAsync(passphrase)
     const wallet = new Wallet(random(SEED_BYTES))
-    const made = new BrowserStore(name, key, salt, wallet, random(SEED_BYTES), undefined, false)
+    const made = new BrowserStore(name, key, wallet, random(SEED_BYTES), undefined, false)
     made.save()
     return made
   }
@@ -58,12 +61,12 @@ export class BrowserStore implements WalletStore {
   /** @throws NotOpened, WalletInUse */
   static async open(name: string, passphrase: string): Promise<BrowserStore> {
     await hold(name)
-    const { salt, nonce, sealed } = readSealed(localStorage.getItem(name) ?? '')
-    const key = await keyOf(passphrase, salt)
-    const content = openSealed(key, nonce, sealed)
+    const sealed = readSealed(localStorage.getItem(name) ?? '')
+    const key = await passwordKeyAsync(passphrase, sealed.salt)
+    const content = openSealed(sealed, key)
     const [seed, payer] = [fromHex(content.seed, SEED_BYTES)!, fromHex(content.payer_seed, SEED_BYTES)!]
     const wallet = new Wallet(seed, content.state)
-    return new BrowserStore(name, key, salt, wallet, payer, content.login, content.is_admitted === true)
+    return new BrowserStore(name, key, wallet, payer, content.login, content.is_admitted === true)
   }
 
   /** @throws DOMException where the browser's storage is full; what was kept before stays */
@@ -76,10 +79,8 @@ export class BrowserStore implements WalletStore {
       is_admitted,
       ...(login === undefined ? {} : { login }),
     }
-    const nonce = random(NONCE_BYTES)
-    const sealed = toHex(xchacha20poly1305(this.key, nonce).encrypt(utf8(JSON.stringify(content))))
-    const text: Sealed = { version: VERSION, salt: toHex(this.salt), nonce: toHex(nonce), sealed }
-    localStorage.setItem(this.name, JSON.stringify(text))
+    const sealed = seal(JSON.stringify(content), this.key)
+    localStorage.setItem(this.name, JSON.stringify({ version: VERSION, sealed }))
   }
 
   /** The sealed wallet as it is kept: a backup. */
@@ -96,29 +97,24 @@ export function restoreBackup(name: string, text: string): void {
 }
 
 const random = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count))
-const keyOf = (passphrase: string, salt: Uint8Array): Promise<Uint8Array> =>
-  argon2idAsync(passphrase, salt, PASSPHRASE_COST)
 
-function readSealed(text: string): { salt: Uint8Array; nonce: Uint8Array; sealed: Uint8Array } {
-  const { version, salt, nonce, sealed } = parsed(text)
-  const bytes = [fromHex(String(salt), SALT_BYTES), fromHex(String(nonce), NONCE_BYTES)] as const
-  const body = typeof sealed === 'string' ? fromHex(sealed, sealed.length / 2) : undefined
-  if (version !== VERSION || bytes[0] === undefined || bytes[1] === undefined || body === undefined)
+function readSealed(text: string): SealedText {
+  const { version, sealed, ...beside } = parsed(text)
+  const found = version === VERSION_1 ? { ...beside, box: sealed } : sealed
+  if ((version !== VERSION && version !== VERSION_1) || !isSealedText(found))
     throw new NotOpened('this is no sealed wallet')
-  return { salt: bytes[0], nonce: bytes[1], sealed: body }
+  return found
 }
 
-function openSealed(key: Uint8Array, nonce: Uint8Array, sealed: Uint8Array): Content {
-  try {
-    return JSON.parse(new TextDecoder().decode(xchacha20poly1305(key, nonce).decrypt(sealed))) as Content
-  } catch {
-    throw new NotOpened('the passphrase is another, or the wallet is damaged')
-  }
+function openSealed(sealed: SealedText, key: PasswordKey): Content {
+  const text = unseal(sealed, key)
+  if (text === undefined) throw new NotOpened('the passphrase is another, or the wallet is damaged')
+  return JSON.parse(text) as Content
 }
 
-function parsed(text: string): Partial<Sealed> {
+function parsed(text: string): { version?: unknown; sealed?: unknown } {
   try {
-    return Object(JSON.parse(text)) as Partial<Sealed>
+    return Object(JSON.parse(text)) as { version?: unknown; sealed?: unknown }
   } catch {
     return {}
   }

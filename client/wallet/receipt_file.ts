@@ -1,6 +1,5 @@
-/** Keeps verified receipts beside the wallet, sealed under a key of its seed, and the certificates they are verified by. Bun and Node. */
-import { xchacha20poly1305 } from '@noble/ciphers/chacha.js'
-import { fromHex, toHex, utf8 } from '../../protocol/bytes'
+/** Keeps verified receipts and their certificates beside the wallet, sealed under a key of its seed. Bun and Node. */
+import { toHex, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { RECEIPTS_KEPT_MAX } from '../limits'
 import {
@@ -10,13 +9,13 @@ import {
   type StatementCertificate,
 } from '../verify/verify_receipt'
 import { writeWhole } from '../whole_file'
+import { hexBytes, sealBytes, unsealBytes } from './sealed_text'
 
 /** A receipt that was verified when it came. `id` is that of the request's outcome. */
 export type KeptReceipt = Pick<ReceiptProof, 'command' | 'receipt'> & { id: string }
 
 /** Asked for when it is used: a browser's bundle has no such module. */
 const disk = (): typeof import('node:fs') => process.getBuiltinModule('node:fs')
-const NONCE_BYTES = 24
 /** The first character of a line. */
 type Kind = 'c' | 'r'
 
@@ -117,19 +116,11 @@ export class ReceiptFile {
       .filter((line) => line !== '')
   }
   private sealed(kind: Kind, value: object): string {
-    const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES))
-    const box = xchacha20poly1305(this.key, nonce, utf8(kind)).encrypt(utf8(JSON.stringify(value)))
-    return `${kind}${toHex(nonce)}${toHex(box)}`
+    return `${kind}${toHex(sealBytes(JSON.stringify(value), this.key, kind))}`
   }
   /** Undefined for a torn or changed line. */
   private opened<T>(line: string): T | undefined {
-    const bytes = fromHex(line.slice(1), Math.floor((line.length - 1) / 2))
-    if (bytes === undefined) return undefined
-    try {
-      const cipher = xchacha20poly1305(this.key, bytes.subarray(0, NONCE_BYTES), utf8(line.slice(0, 1)))
-      return JSON.parse(new TextDecoder().decode(cipher.decrypt(bytes.subarray(NONCE_BYTES)))) as T
-    } catch {
-      return undefined
-    }
+    const text = unsealBytes(hexBytes(line.slice(1)) ?? new Uint8Array(), this.key, line.slice(0, 1))
+    return text === undefined ? undefined : (JSON.parse(text) as T)
   }
 }

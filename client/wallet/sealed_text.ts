@@ -1,65 +1,75 @@
-/** Encrypts a text under a password: scrypt, then AES-256-GCM with the header as associated data. Bun and Node. */
-import { SCRYPT_COST, SCRYPT_COST_MAX } from '../limits'
+/** Seals texts: XChaCha20-Poly1305 under a key of argon2id from a password, the form of every wallet, or under a key of its own. */
+import { xchacha20poly1305 } from '@noble/ciphers/chacha.js'
+import { argon2id, argon2idAsync } from '@noble/hashes/argon2.js'
+import { PASSPHRASE_COST } from '../../protocol/bodies/account'
+import { concatBytes, fromHex, toHex, utf8 } from '../../protocol/bytes'
 
-/** Asked for when it is used: a browser's bundle has no such module. */
-const platform = (): typeof import('node:crypto') => process.getBuiltinModule('node:crypto')
+const [SALT_BYTES, NONCE_BYTES] = [16, 24]
 
-/** Twice what the highest accepted cost takes. */
-const MEMORY_MAX = 256 * SCRYPT_COST_MAX * 8
-const HEX = (bytes: number) => new RegExp(`^[0-9a-f]{${2 * bytes}}$`)
+/** A key and the salt it was derived under; 64 MiB and a second or more, a tenth of that where the platform has argon2id. */
+export type PasswordKey = { readonly salt: string; readonly key: Uint8Array }
+/** As it is in a file or a browser's storage; `box` is the ciphertext with its tag. Hex. */
+export type SealedText = { salt: string; nonce: string; box: string }
 
-/** A key and the facts it was derived from; deriving it takes half a second and 128 MiB. */
-export type PasswordKey = { readonly scrypt_cost: number; readonly salt: string; readonly key: Uint8Array }
-/** As it stands in a file; `box` is the ciphertext with its tag, base64. */
-export type SealedText = { scrypt_cost: number; salt: string; nonce: string; box: string }
+type Native = (kind: 'argon2id', parameters: object) => Uint8Array
+/** Of Bun and Node from 24.7. */
+const native = (): Native | undefined =>
+  typeof process === 'undefined'
+    ? undefined
+    : (process.getBuiltinModule?.('node:crypto') as { argon2Sync?: Native } | undefined)?.argon2Sync
 
-export function newPasswordKey(password: string): PasswordKey {
-  return derive(password, SCRYPT_COST, platform().randomBytes(16).toString('hex'))
+/** @param salt of a sealed text; a new one when absent */
+export function passwordKey(password: string, salt = newSalt()): PasswordKey {
+  const [message, nonce] = [utf8(password.normalize('NFKC')), fromHex(salt, SALT_BYTES)!]
+  const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST
+  const derive = native()
+  const key =
+    derive === undefined
+      ? argon2id(message, nonce, PASSPHRASE_COST)
+      : derive('argon2id', { message, nonce, memory, passes, parallelism, tagLength })
+  return { salt, key: new Uint8Array(key) }
 }
 
-/** The key that opens `sealed`, if the password is the right one. @throws RangeError for another form */
-export function passwordKeyOf(password: string, sealed: SealedText): PasswordKey {
-  return derive(password, sealed.scrypt_cost, sealed.salt)
+/** The same key, without stopping a page meanwhile. */
+export async function passwordKeyAsync(password: string, salt = newSalt()): Promise<PasswordKey> {
+  const message = utf8(password.normalize('NFKC'))
+  return { salt, key: await argon2idAsync(message, fromHex(salt, SALT_BYTES)!, PASSPHRASE_COST) }
 }
 
-function derive(password: string, scrypt_cost: number, salt: string): PasswordKey {
-  const cost = { N: scrypt_cost, r: 8, p: 1, maxmem: MEMORY_MAX }
-  const key = platform().scryptSync(password.normalize('NFKC'), Buffer.from(salt, 'hex'), 32, cost)
-  return { scrypt_cost, salt, key: new Uint8Array(key) }
-}
+const newSalt = (): string => toHex(crypto.getRandomValues(new Uint8Array(SALT_BYTES)))
 
-export function seal(text: string, { scrypt_cost, salt, key }: PasswordKey): SealedText {
-  const { createCipheriv, randomBytes } = platform()
-  const nonce = randomBytes(12)
-  const cipher = createCipheriv('aes-256-gcm', key, nonce)
-  const head = { scrypt_cost, salt, nonce: nonce.toString('hex') }
-  cipher.setAAD(Buffer.from(JSON.stringify(head)))
-  const box = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
-  return { ...head, box: box.toString('base64') }
+export function seal(text: string, { salt, key }: PasswordKey): SealedText {
+  const bytes = sealBytes(text, key)
+  return { salt, nonce: toHex(bytes.subarray(0, NONCE_BYTES)), box: toHex(bytes.subarray(NONCE_BYTES)) }
 }
 
 /** Undefined for another key or changed bytes. */
-export function unseal(
-  { scrypt_cost, salt, nonce, box }: SealedText,
-  { key }: PasswordKey,
-): string | undefined {
-  const { createDecipheriv } = platform()
-  const bytes = Buffer.from(box, 'base64')
-  const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(nonce, 'hex'), { authTagLength: 16 })
-  decipher.setAAD(Buffer.from(JSON.stringify({ scrypt_cost, salt, nonce })))
+export const unseal = ({ nonce, box }: SealedText, { key }: PasswordKey): string | undefined =>
+  unsealBytes(hexBytes(`${nonce}${box}`) ?? new Uint8Array(), key)
+
+/** A new nonce, then the ciphertext with its tag. @param use authenticated and not stored */
+export function sealBytes(text: string, key: Uint8Array, use = ''): Uint8Array {
+  const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES))
+  const box = xchacha20poly1305(key, nonce, utf8(use)).encrypt(utf8(text))
+  return concatBytes(nonce, box)
+}
+
+/** Undefined for another key, use or changed bytes. */
+export function unsealBytes(bytes: Uint8Array, key: Uint8Array, use = ''): string | undefined {
   try {
-    decipher.setAuthTag(bytes.subarray(-16))
-    return Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString('utf8')
+    const cipher = xchacha20poly1305(key, bytes.subarray(0, NONCE_BYTES), utf8(use))
+    return new TextDecoder().decode(cipher.decrypt(bytes.subarray(NONCE_BYTES)))
   } catch {
     return undefined
   }
 }
 
-/** Whether a parsed value has the form; a file may not ask for more work or memory than the highest cost takes. */
+export const hexBytes = (text: string): Uint8Array | undefined => fromHex(text, Math.floor(text.length / 2))
+
+/** Whether a parsed value has the form. */
 export function isSealedText(value: unknown): value is SealedText {
-  const { scrypt_cost, salt, nonce, box } = Object(value) as Partial<Record<keyof SealedText, unknown>>
-  const is = (text: unknown, form: RegExp) => typeof text === 'string' && form.test(text)
-  const cost = typeof scrypt_cost === 'number' ? scrypt_cost : 0
-  const is_cost = Number.isInteger(Math.log2(cost)) && cost >= 2 ** 14 && cost <= SCRYPT_COST_MAX
-  return is_cost && is(salt, HEX(16)) && is(nonce, HEX(12)) && is(box, /^[A-Za-z0-9+/]{22,}={0,2}$/)
+  const { salt, nonce, box } = Object(value) as Partial<Record<keyof SealedText, unknown>>
+  const is = (text: unknown, width?: number) =>
+    typeof text === 'string' && (width === undefined ? hexBytes(text) : fromHex(text, width)) !== undefined
+  return is(salt, SALT_BYTES) && is(nonce, NONCE_BYTES) && is(box) && box !== ''
 }

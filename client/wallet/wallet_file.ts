@@ -5,7 +5,7 @@ import { fromHex, toHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
 import { writeWhole } from '../whole_file'
 import { isLocked, lockFile, placeOf } from './file_lock'
-import { isSealedText, newPasswordKey, type PasswordKey, passwordKeyOf, seal, unseal } from './sealed_text'
+import { isSealedText, type PasswordKey, passwordKey, seal, unseal } from './sealed_text'
 import {
   Wallet,
   type WalletNote,
@@ -15,8 +15,8 @@ import {
   type WalletState,
 } from './wallet'
 
-/** Versions of the file: in clear, which a file without a version is; and encrypted under a password. */
-const [CLEAR, SEALED] = [1, 2]
+/** Versions of the file: in clear, which a file without a version is; encrypted; and encrypted by scrypt, which is not read any more. */
+const [CLEAR, SEALED, SCRYPT] = [1, 3, 2]
 type Content = { version?: unknown; seed?: unknown; state?: unknown; sealed?: unknown }
 
 /** The file exists and is not a wallet; the message names the next step. */
@@ -65,7 +65,7 @@ export function saveWallet(
   { password, replace = false }: SaveOptions = {},
 ): void {
   const known = kept.get(wallet)
-  const key = password === undefined ? known?.key : newPasswordKey(password)
+  const key = password === undefined ? known?.key : passwordKey(password)
   const inner = { seed: toHex(wallet.seed), state: wallet.state }
   const content: Content =
     key === undefined
@@ -101,6 +101,11 @@ export function loadWallet(path: string, password?: string): Wallet | undefined 
   if (stamp === undefined) return undefined
   requireOwn(path)
   const { version = CLEAR, sealed, ...clear } = parse(path, readFileSync(path, 'utf8'))
+  if (version === SCRYPT)
+    throw new NotAWallet(
+      path,
+      'was encrypted by an older version: recover it from its seed into another file',
+    )
   if (version !== CLEAR && version !== SEALED)
     throw new NotAWallet(
       path,
@@ -131,7 +136,7 @@ function opened(path: string, sealed: unknown, password: string | undefined) {
   if (!isSealedText(sealed))
     throw new NotAWallet(path, 'is damaged: restore its backup, or recover it from its seed')
   if (password === undefined) throw new WalletLocked(path, 'is encrypted: give its password')
-  const key = passwordKeyOf(password, sealed)
+  const key = passwordKey(password, sealed.salt)
   const text = unseal(sealed, key)
   if (text === undefined)
     throw new WalletLocked(path, 'does not open: the password is another one, or the file is damaged')

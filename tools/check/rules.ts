@@ -296,7 +296,7 @@ export const TEST_FOLDER = 'test'
 /** Packages that only these folders import: a framework that leaks everywhere cannot be replaced. */
 export const PACKAGE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   'age-encryption': ['protocol'],
-  '@noble/ciphers': ['client/page'],
+  '@noble/ciphers': ['client/wallet'],
   elysia: ['server', 'test', 'bench'],
   '@elysiajs/swagger': ['server'],
   '@solana/kit': ['engine/chain', 'client/chain', 'sandbox', 'test', 'bench', 'tools'],

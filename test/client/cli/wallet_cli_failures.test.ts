@@ -112,9 +112,9 @@ test('another seed has no notes, and is told to look at itself', async () => {
 test('a file of a later version, or of another kind, is not touched', async () => {
   const content = JSON.parse(readFileSync(path('wallet.json'), 'utf8')) as { version: number }
   expect(content.version).toBe(1)
-  const later = JSON.stringify({ ...content, version: 3 })
+  const later = JSON.stringify({ ...content, version: 4 })
   writeFileSync(path('later.json'), later, { mode: 0o600 })
-  expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 3')
+  expectRefusal(await wallet('notes', '--wallet', path('later.json')), 64, 'has version 4')
   expect(readFileSync(path('later.json'), 'utf8')).toBe(later)
   expectRefusal(await wallet('notes', '--wallet', path('seed')), 64, 'recover it from its seed')
 }, 120_000)
