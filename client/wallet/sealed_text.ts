@@ -1,4 +1,4 @@
-/** Seals texts: XChaCha20-Poly1305 under a key of argon2id from a password, the form of every wallet, or under a key of its own. */
+/** Seals texts by XChaCha20-Poly1305, under a key that argon2id makes of a password (the form of every wallet) or a given key. */
 import { xchacha20poly1305 } from '@noble/ciphers/chacha.js'
 import { argon2id, argon2idAsync } from '@noble/hashes/argon2.js'
 import { PASSPHRASE_COST } from '../../protocol/bodies/account'

@@ -15,7 +15,7 @@ import {
   type WalletState,
 } from './wallet'
 
-/** Versions of the file: in clear, which a file without a version is; encrypted; and encrypted by scrypt, which is not read any more. */
+/** Versions of the file: in clear, as one without a version; encrypted; and encrypted by scrypt, which is not read any more. */
 const [CLEAR, SEALED, SCRYPT] = [1, 3, 2]
 type Content = { version?: unknown; seed?: unknown; state?: unknown; sealed?: unknown }
 
