@@ -24,6 +24,8 @@ const IMAGE = [
   'native',
   'client/verify',
   'client/limits.ts',
+  'docs',
+  'SECURITY.md',
   'package.json',
   'tsconfig.json',
 ]

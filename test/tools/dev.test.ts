@@ -16,7 +16,7 @@ import { scripts } from '../../package.json'
 
 const ROOT = join(import.meta.dir, '../..')
 /** Not needed to run a venue; and `dev` must not write into this copy's packages. */
-const LEFT_OUT = ['node_modules', '.git', 'dist', 'data', 'docs', 'test', 'bench', 'program/target']
+const LEFT_OUT = ['node_modules', '.git', 'dist', 'data', 'test', 'bench', 'program/target']
 const STEP_MS = 90_000
 
 const scratch = mkdtempSync(join(tmpdir(), 'tacit-dev-'))

@@ -30,7 +30,7 @@ test('a provider that takes requests and never answers holds up no question to t
   const honest = [1, 2].map(() => serve(() => Response.json({ jsonrpc: '2.0', id: '0', result: 7 })))
   const pool = new RpcPool(
     [silent, ...honest].map(({ port }) => `http://127.0.0.1:${port}`),
-    120_000,
+    60_000,
   )
   // The runtime has 256 requests under way at most, to all hosts together.
   for (let time = 0; time < 300; time++) {

@@ -66,7 +66,7 @@ test('while settlements carry the head nothing is anchored besides; what they le
     open.chain,
     () => ({ seq, head }),
     () => now_ms,
-    120_000,
+    30_000,
   )
   const { length } = ledger.anchors
   const settled = (journal_seq: number) => {
