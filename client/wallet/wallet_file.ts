@@ -77,7 +77,13 @@ export function saveWallet(
   try {
     const expected = known?.path === place ? known.stamp : undefined
     if (!replace && stampOf(place) !== expected) throw new WalletChanged(path)
-    writeWhole(path, text, 0o600)
+    try {
+      writeWhole(path, text, 0o600)
+    } catch (error) {
+      // A write that failed may have renamed the file and put it back.
+      if (expected !== undefined) kept.set(wallet, { ...known!, stamp: stampOf(place) })
+      throw error
+    }
     kept.set(wallet, { path: place, stamp: stampOf(place), key })
   } finally {
     release?.()
