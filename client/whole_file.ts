@@ -52,8 +52,12 @@ function keep(path: string, last: string): void {
 
 /** A new name that is not on disk would show content that is reported as not written. */
 function putBack(path: string, last: string): void {
-  if (existsSync(last)) renameSync(last, path)
-  else rmSync(path, { force: true })
+  try {
+    if (existsSync(last)) renameSync(last, path)
+    else rmSync(path, { force: true })
+  } catch {
+    // The disk takes nothing any more: the next save decides.
+  }
 }
 
 function synced(path: string, flags: 'r' | 'wx', mode?: number, use?: (file: number) => void): void {

@@ -42,7 +42,7 @@ import {
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
 import { LiveVenue, type PolicySource, policyOf, type SessionVenue } from './live_venue'
-import { drop, mergeable, total } from './notes'
+import { drop, mergeable, total, undecidableBefore } from './notes'
 import { findAccepted, type Outcome, settleRequest } from './settle'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
@@ -323,10 +323,20 @@ export class Session {
   }
 
   private async run(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
+    for (const before of undecidableBefore(sent, this.open_requests)) {
+      const outcome = await this.outcomeOf(before, true)
+      // A later nonce would leave it open for ever.
+      if (outcome.status === 'unknown') return { ...outcome, id: sent.id }
+    }
+    return this.outcomeOf(sent, sent_before)
+  }
+
+  private async outcomeOf(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
     if (this.over !== undefined) return { status: 'unknown', id: sent.id, cause: this.ended() }
     const { patience_ms = SETTLE_PATIENCE_MS } = this.options
     const isOver = () => this.over !== undefined
-    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver })
+    const isAwaited = (order_id: string) => this.open_requests.some(({ id }) => id === order_id)
+    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver, isAwaited })
     return this.conclude(sent, outcome)
   }
 
@@ -339,11 +349,15 @@ export class Session {
       this.saveSoon()
       return receipt === undefined ? outcome : { ...outcome, receipt }
     }
-    this.saved(() => {
-      this.forget(sent)
-      drop(this.wallet, sent)
-    })
-    return outcome
+    try {
+      this.saved(() => {
+        this.forget(sent)
+        drop(this.wallet, sent)
+      })
+      return outcome
+    } catch (cause) {
+      return { status: 'unknown', id: sent.id, cause }
+    }
   }
 
   private forget(sent: WalletRequest): void {

@@ -8,12 +8,14 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { hashFast } from '../../../client/wallet/hash_fast'
 import { LedgerFacts, Maker } from '../../kit/client/campaign_check'
 import { faultyFiles } from '../../kit/client/faulty_files'
 import { Schedule, type Tally } from '../../kit/client/schedule'
 import { SimulatedTime } from '../../kit/client/simulated_time'
 import { SimulatedVenue } from '../../kit/client/simulated_venue'
 
+hashFast()
 const COUNT = Number(process.env['TACIT_SCHEDULES'] ?? 60)
 const SEED = Number(process.env['TACIT_SEED'] ?? Date.now() % 1_000_000)
 const OF_ONE_VENUE = 50
@@ -29,7 +31,11 @@ afterAll(() => {
 })
 
 /** Schedules of one venue. @returns their traces, up to the first that breaks a law */
-async function play(seed: number, count: number, tally: Tally): Promise<{ traces: string[][]; broken: string[] }> {
+async function play(
+  seed: number,
+  count: number,
+  tally: Tally,
+): Promise<{ traces: string[][]; broken: string[] }> {
   time.clear()
   const venue = new SimulatedVenue(time)
   const traces: string[][] = []

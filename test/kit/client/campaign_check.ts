@@ -54,7 +54,9 @@ export function differences(
   const owed = owedTo(wallet, venue)
   for (const mint of [BASE, QUOTE])
     if (wallet.balance(mint) !== owed.balances.get(mint))
-      found.push(`${mint === BASE ? 'base' : 'quote'} ${wallet.balance(mint)}, owed ${owed.balances.get(mint)}`)
+      found.push(
+        `${mint === BASE ? 'base' : 'quote'} ${wallet.balance(mint)}, owed ${owed.balances.get(mint)}`,
+      )
   for (const [mint, fee] of owed.fees) {
     const paid = wallet.state.fees.find((one) => one.mint === mint)?.amount ?? '0'
     if (BigInt(paid) !== fee) found.push(`fees ${paid}, charged ${fee}`)
@@ -63,7 +65,9 @@ export function differences(
     const own = wallet.order(order.order_id)
     if (own === undefined) found.push(`order ${order.order_id} is not in the wallet`)
     else if (own.open || own.filled !== order.filled_amount)
-      found.push(`order ${order.order_id} is open ${own.open}, filled ${own.filled}, not ${order.filled_amount}`)
+      found.push(
+        `order ${order.order_id} is open ${own.open}, filled ${own.filled}, not ${order.filled_amount}`,
+      )
   }
   return found
 }

@@ -71,7 +71,8 @@ export class Schedule implements Weather {
   /** @returns the laws that did not hold, none if all did */
   async run(): Promise<string[]> {
     await this.prepare()
-    for (let at = 0; at < 8; at++) this.time.at(this.random.integer(TRADING_MS), () => this.begin(this.pick()))
+    for (let at = 0; at < 8; at++)
+      this.time.at(this.random.integer(TRADING_MS), () => this.begin(this.pick()))
     for (let at = 0; at < 3; at++) this.time.at(this.random.integer(TRADING_MS), () => this.mishap())
     this.time.at(0, () => this.reopen())
     this.time.at(SLOT_MS, () => this.slot())
@@ -109,7 +110,12 @@ export class Schedule implements Weather {
   private async prepare(): Promise<void> {
     const { path, seed } = this.given
     const { open } = this.venue
-    await open.venue.provision({ account_id: this.account, version: 1, orders_live_max: 1_000, keys_max: 100 })
+    await open.venue.provision({
+      account_id: this.account,
+      version: 1,
+      orders_live_max: 1_000,
+      keys_max: 100,
+    })
     const wallet = new Wallet(sha256(utf8(`seed ${seed}`)))
     const from = open.ledger.notes.leaf_count
     const deposit = (side: 'base' | 'quote', key_index: number, ...amounts: bigint[]) => {
@@ -166,8 +172,9 @@ export class Schedule implements Weather {
   }
   left({ doing }: Context, kind: string, body: string): void {
     for (const name of namesOf(kind, JSON.parse(body))) {
-      doing.sent.add(`${kind} ${name}`)
       const before = this.bytes.get(name)
+      // What was sent before is sent again for another call where that must wait for it.
+      if (before === undefined) doing.sent.add(`${kind} ${name}`)
       if (before !== undefined && before !== body) this.breaks(`two requests of one nonce: ${kind} ${name}`)
       this.bytes.set(name, body)
     }
@@ -175,7 +182,15 @@ export class Schedule implements Weather {
     if (own.length > 1) this.breaks(`one call became ${own.join(' and ')}`)
   }
   private mishap(): void {
-    const what = this.random.pick(['kill', 'full', 'failing', 'ends in save', 'tls', 'token', 'close'] as const)
+    const what = this.random.pick([
+      'kill',
+      'full',
+      'failing',
+      'ends in save',
+      'tls',
+      'token',
+      'close',
+    ] as const)
     const kinds = [...this.under_way].map(({ kind }) => kind)
     for (const kind of kinds.length > 0 ? kinds : ['nothing']) this.count(what, kind)
     if (what === 'kill') this.kill()
@@ -318,7 +333,7 @@ export class Schedule implements Weather {
       )
   }
   private tells(kind: string, { id, status, ...of }: Outcome): void {
-    const why = 'problem' in of ? ` ${of.problem.code}` : ''
+    const why = 'problem' in of ? ` ${of.problem.code}` : 'cause' in of ? ` ${named(of.cause)}` : ''
     this.say(`${kind} is ${status}${why}`)
     const before = this.told.get(id)
     if (before !== undefined && before !== 'unknown' && before !== status)
@@ -427,7 +442,8 @@ export class Schedule implements Weather {
     for (const one of differences(wallet, facts, { orders, events, deposited: this.deposited }))
       this.breaks(one)
     const placed = new Set(orders.map(({ order_id }) => order_id))
-    for (const id of placed) if (this.told.get(id) === 'refused') this.breaks('an order that was refused lives')
+    for (const id of placed)
+      if (this.told.get(id) === 'refused') this.breaks('an order that was refused lives')
     for (const [name, body] of this.bytes)
       if (this.told.get(name) === 'accepted' && /"order_id"/.test(body) && !placed.has(name))
         this.breaks('an order that was accepted does not exist')
@@ -445,7 +461,11 @@ export function namesOf(kind: string, body: unknown): string[] {
 }
 
 const named = (error: unknown): string =>
-  error instanceof VenueProblem ? `VenueProblem ${error.code}` : error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  error instanceof VenueProblem
+    ? `VenueProblem ${error.code}`
+    : error instanceof Error
+      ? `${error.name}: ${error.message}`
+      : String(error)
 
 /** What a trader expects of a session on a bad network and disk. */
 function isExpected(error: unknown): boolean {

@@ -12,7 +12,13 @@ export class Life {
 export type Doing = { readonly kind: string; readonly sent: Set<string> }
 export type Context = { readonly life: Life; readonly doing: Doing }
 
-type Due = { at_ms: number; order: number; run: () => unknown; context: Context | undefined; cancelled: boolean }
+type Due = {
+  at_ms: number
+  order: number
+  run: () => unknown
+  context: Context | undefined
+  cancelled: boolean
+}
 
 export class SimulatedTime {
   now_ms = 0
@@ -86,7 +92,10 @@ export class SimulatedTime {
     for (const undo of this.undo.splice(0)) undo()
   }
 
-  private async counted<A extends unknown[], R>(call: (...args: A) => Promise<R>, args: unknown[]): Promise<R> {
+  private async counted<A extends unknown[], R>(
+    call: (...args: A) => Promise<R>,
+    args: unknown[],
+  ): Promise<R> {
     this.working++
     try {
       return await call(...(args as A))
@@ -97,6 +106,8 @@ export class SimulatedTime {
   private replace(of: object, name: string, by: unknown): void {
     const original = Reflect.get(of, name)
     Object.defineProperty(of, name, { value: by, configurable: true, writable: true })
-    this.undo.push(() => Object.defineProperty(of, name, { value: original, configurable: true, writable: true }))
+    this.undo.push(() =>
+      Object.defineProperty(of, name, { value: original, configurable: true, writable: true }),
+    )
   }
 }

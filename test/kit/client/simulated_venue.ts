@@ -125,7 +125,8 @@ export class SimulatedVenue {
       if (this.withheld_slots === 0) await this.decide(random.integer(4) > 0)
     }
     const { sent } = chain
-    ledger.withheld = ledger.withheld || (!calm && random.integer(6) === 0)
+    const [withholds, settles] = [random.integer(6) === 0, random.integer(2) === 0]
+    ledger.withheld = ledger.withheld || (!calm && withholds)
     await chain.tick()
     if (ledger.withheld && this.withheld_slots === 0) {
       await this.open.engine.sequencer.durable()
@@ -133,7 +134,17 @@ export class SimulatedVenue {
       if (chain.sent === sent) ledger.withheld = false
       else this.withheld_slots = 1 + random.integer(4)
     }
-    if (!ledger.withheld && !this.isSettled && random.integer(2) === 0) await chain.settleNext()
+    if (!ledger.withheld && !this.isSettled && settles) await chain.settleNext()
+    await this.rest()
+  }
+  /** Nothing is left that the venue does by itself: journal, hashing and streams. */
+  private async rest(): Promise<void> {
+    const { sequencer, state } = this.open.engine
+    do {
+      await sequencer.durable()
+      for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+    } while (state.settlement.last_hashed !== state.settlement.last_batch)
+    await sequencer.durable()
   }
   private async decide(lands: boolean): Promise<void> {
     const { chain, ledger } = this.open
@@ -263,18 +274,20 @@ export class SimulatedVenue {
   }
   /** An answer that waits for the decision of a batch comes later. */
   private async answered(given: Promise<void>): Promise<void> {
-    const { sequencer } = this.open.engine
     const stalled = async () => {
-      await sequencer.durable()
-      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
-      await sequencer.durable()
+      await this.rest()
       if (!this.open.ledger.withheld) await given
     }
     await Promise.race([given, stalled()])
+    await this.rest()
   }
 
   private webSocket(tls: number, path: string): SimulatedSocket {
-    const socket = new SimulatedSocket(this.time, () => this.latency(), () => this.weather.frame())
+    const socket = new SimulatedSocket(
+      this.time,
+      () => this.latency(),
+      () => this.weather.frame(),
+    )
     socket.killed = (context) => this.weather.killed(context)
     this.sockets.add(socket)
     socket.over = () => this.sockets.delete(socket)
