@@ -23,7 +23,7 @@ import { FAULTS, type Fault, type FrameFault, type SimulatedVenue, type Weather 
 const SLOT_MS = 400
 const TRADING_MS = 6_000
 /** Longer than any packet is under way. */
-const CALM_MS = 4_500
+const CALM_MS = 2_000
 const LATEST_MS = 600_000
 const LOT = 1_000_000n
 const TICK = 10_000n
@@ -47,6 +47,8 @@ export class Schedule implements Weather {
   /** What callers were told of requests, and the bytes of every request that left. */
   private readonly told = new Map<string, string>()
   private readonly bytes = new Map<string, string>()
+  /** Ids of requests that were open when a later call began. */
+  private readonly earlier = new Set<string>()
   /** What happened, in words without random values. */
   readonly trace: string[] = []
   readonly broken: string[] = []
@@ -159,7 +161,7 @@ export class Schedule implements Weather {
     if (this.calm || this.random.integer(4) > 0) return undefined
     let fault = this.random.pick(FAULTS)
     // A restart costs more than everything else of a schedule.
-    if (fault.startsWith('restart') && this.random.integer(4) > 0) fault = 'before'
+    if (fault.startsWith('restart') && this.random.integer(12) > 0) fault = 'before'
     if (kind === 'login' && (fault === 'draining' || fault === 'rate_limited')) fault = 'before'
     this.count(fault, kind)
     return fault
@@ -173,8 +175,8 @@ export class Schedule implements Weather {
   left({ doing }: Context, kind: string, body: string): void {
     for (const name of namesOf(kind, JSON.parse(body))) {
       const before = this.bytes.get(name)
-      // What was sent before is sent again for another call where that must wait for it.
-      if (before === undefined) doing.sent.add(`${kind} ${name}`)
+      // A call may first have to settle what an earlier one left open.
+      if (!this.earlier.has(name)) doing.sent.add(`${kind} ${name}`)
       if (before !== undefined && before !== body) this.breaks(`two requests of one nonce: ${kind} ${name}`)
       this.bytes.set(name, body)
     }
@@ -320,6 +322,7 @@ export class Schedule implements Weather {
     if (session === undefined || call === undefined) return
     const doing: Doing = { kind: call.kind, sent: new Set() }
     this.under_way.add(doing)
+    for (const { id } of session.open_requests) this.earlier.add(id)
     const over = (then: () => void) => {
       if (life !== this.life || !life.alive) return
       this.under_way.delete(doing)

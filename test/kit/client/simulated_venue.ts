@@ -233,7 +233,7 @@ export class SimulatedVenue {
       if (fault === 'ends before') return this.weather.killed(context)
       if (fault === 'before' || fault === 'ghost') lose()
       if (fault === 'before') return
-      const delay_ms = fault === 'ghost' ? 50 + this.random.integer(3_000) : this.latency()
+      const delay_ms = fault === 'ghost' ? 50 + this.random.integer(1_500) : this.latency()
       this.time.at(delay_ms, () => this.arrive(call, fault, answer, lose))
     })
   }
@@ -350,11 +350,12 @@ class SimulatedSocket {
     return true
   }
   private send(text: string): void {
-    if (!this.context.life.alive) return this.cut()
+    if (!this.context.life.alive) this.cut()
+    if (this.closed) return
     const is_event = text.startsWith('{"type":"event"')
     const fault = is_event ? this.fault() : undefined
-    if (fault === 'cut') return this.cut()
-    if (fault === 'lost') return
+    if (fault === 'cut') this.cut()
+    if (fault === 'cut' || fault === 'lost') return
     const { seq } = is_event ? JSON.parse(text) : { seq: 0 }
     const gap = JSON.stringify({ type: 'gap', seq_from: seq, seq_to: seq })
     const shown = fault === 'gap' ? gap : fault === 'garbage' ? text.slice(1) : text
