@@ -51,16 +51,12 @@ function absorbFinal(wallet: Wallet, data: Order): void {
 }
 
 /** A replacement that waited was refused: it never lived, and its note is free unless the old order keeps it. */
-function absorbRefused(
-  wallet: Wallet,
-  { order_id, replacement }: Pick<Order, 'order_id' | 'replacement'>,
-): void {
+function absorbRefused(wallet: Wallet, { replacement }: Pick<Order, 'replacement'>): void {
   const refused = wallet.order(replacement ?? '')
   if (refused === undefined) return
   refused.open = false
   refused.filled_final = '0'
-  const old = wallet.order(order_id)
-  if (!(old?.open && old.collateral === refused.collateral)) wallet.release([refused.collateral])
+  if (!wallet.isBacking(refused.collateral)) wallet.release([refused.collateral])
 }
 
 /**

@@ -14,7 +14,6 @@ import type { SocketData } from '../../../server/sockets/upgrade'
 import type { Random } from '../../faults/kit/random'
 import { only } from '../server/harness'
 import { TestSite, type TestVenue } from '../venue/open_test_venue'
-import { namesOf } from './schedule'
 import type { Context, SimulatedTime } from './simulated_time'
 
 /**
@@ -51,6 +50,15 @@ const KINDS: readonly [RegExp, string][] = [
 ]
 export const kindOf = (method: string, path: string): string =>
   KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
+
+/** What a request may do once: the ids and nonces in it. */
+export function namesOf(kind: string, body: unknown): string[] {
+  const of = Object(Array.isArray(body) ? body[0] : body) as Record<string, string>
+  if (kind === 'place') return [of['order_id']!]
+  if (kind === 'modify') return [(of['replacement'] as never as Record<string, string>)['order_id']!]
+  if (kind === 'withdraw' || kind === 'reshape') return [`${of['trading_key']}#${of['nonce']}`]
+  return [`${of['trading_key']}/${of['cancel_nonce']}`]
+}
 
 type Call = { path: string; init: RequestInit; kind: string; tls: number; context: Context }
 
