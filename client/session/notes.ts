@@ -20,10 +20,11 @@ export function undecidableBefore(sent: WalletRequest, open: readonly WalletRequ
     0,
     open.findIndex(({ id }) => id === sent.id),
   )
-  return before.filter(
-    ({ kind, key_index }) => key_index === sent.key_index && (kind === 'cancel_all' || kind === 'dead_man'),
-  )
+  return before.filter((one) => one.key_index === sent.key_index && isUndecidable(one))
 }
+/** Once a later nonce of its key is used. */
+export const isUndecidable = ({ kind }: WalletRequest): boolean =>
+  kind === 'cancel_all' || kind === 'dead_man'
 
 /** The largest notes of one key, as few as reach `amount` and four at most; undefined where a key's notes do not. */
 export function mergeable(notes: readonly WalletNote[], amount: bigint): WalletNote[] | undefined {

@@ -39,7 +39,7 @@ import {
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
 import { LiveVenue, policyOf } from './live_venue'
-import { drop, mergeable, total, undecidableBefore } from './notes'
+import { drop, isUndecidable, mergeable, total, undecidableBefore } from './notes'
 import {
   NoNote,
   SessionEnded,
@@ -298,21 +298,23 @@ export class Session {
     return this.conclude(sent, outcome)
   }
 
-  /** A refusal is told only once it is saved: else the request could be taken up again after a crash. */
+  /** What nothing shows later is told only once it is saved: else the request could be taken up again after a crash. */
   private async conclude(sent: WalletRequest, outcome: Outcome): Promise<Outcome> {
     if (outcome.status === 'unknown') return outcome
-    if (outcome.status === 'accepted') {
-      const receipt = await this.receiptOf(sent, outcome.result)
+    const accepted = outcome.status === 'accepted'
+    const receipt = accepted ? await this.receiptOf(sent, outcome.result) : undefined
+    const told = receipt === undefined ? outcome : { ...outcome, receipt }
+    if (accepted && !isUndecidable(sent)) {
       this.forget(sent)
       this.saveSoon()
-      return receipt === undefined ? outcome : { ...outcome, receipt }
+      return told
     }
     try {
       this.saved(() => {
         this.forget(sent)
-        drop(this.wallet, sent)
+        if (!accepted) drop(this.wallet, sent)
       })
-      return outcome
+      return told
     } catch (cause) {
       return { status: 'unknown', id: sent.id, cause }
     }

@@ -48,7 +48,7 @@ const KINDS: readonly [RegExp, string][] = [
   [/^POST \/notes\/reshape/, 'reshape'],
   [/^POST \/auth\/token/, 'login'],
 ]
-export const kindOf = (method: string, path: string): string =>
+const kindOf = (method: string, path: string): string =>
   KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
 
 /** What a request may do once: the ids and nonces in it. */
