@@ -22,14 +22,14 @@ export { type Login, type Transport, VenueClient, VenueProblem, WrongAccount } f
 
 export { MustStop } from './api/must_stop'
 export { OtherVenue, type SessionVenue } from './session/live_venue'
+export { Session } from './session/session'
 export {
   NoNote,
-  Session,
   SessionEnded,
   type SessionOptions,
   type SessionOrder,
   type SessionWithdrawal,
-} from './session/session'
+} from './session/session_options'
 export type { Outcome } from './session/settle'
 export {
   formatAmount,

@@ -1,5 +1,15 @@
 /** Replaces a file so that a reader sees the old content or the new, never a part, whenever the process ends. Bun and Node. */
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 
 /** The disk is full or the place is not writable; the file is as it was before. */
 export class NotWritten extends Error {
@@ -11,17 +21,42 @@ export class NotWritten extends Error {
 
 /** Content and name are on disk before it returns. @param mode permissions of a new file. @throws NotWritten */
 export function writeWhole(path: string, content: string | Uint8Array, mode: number): void {
-  const next = `${path}.new`
+  const [next, last] = [`${path}.new`, `${path}.last`]
+  let renamed = false
   try {
     // What an interrupted write left behind keeps its mode, and a link there leads elsewhere.
-    rmSync(next, { force: true })
+    for (const left of [next, last]) rmSync(left, { force: true })
     // Writes all of it or throws; writeSync may write a part.
     synced(next, 'wx', mode, (file) => writeFileSync(file, content))
+    if (existsSync(path)) keep(path, last)
     renameSync(next, path)
+    renamed = true
     synced(path.includes('/') ? path.replace(/[^/]*$/, '') : '.', 'r')
   } catch (cause) {
+    if (renamed) putBack(path, last)
     rmSync(next, { force: true })
     throw new NotWritten(path, cause)
+  } finally {
+    rmSync(last, { force: true })
+  }
+}
+
+function keep(path: string, last: string): void {
+  try {
+    linkSync(path, last)
+  } catch {
+    // Not every file system has links.
+    copyFileSync(path, last)
+  }
+}
+
+/** A new name that is not on disk would show content that is reported as not written. */
+function putBack(path: string, last: string): void {
+  try {
+    if (existsSync(last)) renameSync(last, path)
+    else rmSync(path, { force: true })
+  } catch {
+    // The disk takes nothing any more: the next save decides.
   }
 }
 

@@ -8,7 +8,8 @@ type Frame =
   | ({ type: 'event' } & AccountEvent)
   | { type: 'gap'; seq_from: number; seq_to: number }
   | { type: 'hello'; heartbeat_ms: number }
-  | { type: 'snapshot' | 'heartbeat' | 'status' | 'bye' | 'reply' | 'error' | 'warning' }
+  | { type: 'heartbeat'; seq: number }
+  | { type: 'snapshot' | 'status' | 'bye' | 'reply' | 'error' | 'warning' }
 
 /** `seq` is that of the last event whose handler succeeded; `close` ends the stream. */
 export type EventStream = { readonly seq: number; close(): void }
@@ -110,6 +111,8 @@ class Follower implements EventStream {
     let opened = false
     let heartbeat_ms = STREAM_HEARTBEAT_MS
     let silent: ReturnType<typeof setTimeout> | undefined
+    // A heartbeat names the newest event: one that has not come by the next, while none came, is lost.
+    let [received, received_before, promised] = [this.seq, -1, 0]
     const over = (): void => {
       clearTimeout(silent)
       if (this.socket !== socket) return
@@ -138,7 +141,12 @@ class Follower implements EventStream {
       if (frame === undefined) return socket.close()
       heard()
       if (frame.type === 'hello') heartbeat_ms = frame.heartbeat_ms
-      else this.handled = this.handled.then(() => this.receive(frame)).catch((error) => this.end(error))
+      if (frame.type === 'event') received = frame.seq
+      if (frame.type === 'gap') received = frame.seq_to
+      if (frame.type === 'heartbeat') {
+        if (received < promised && received === received_before) return socket.close()
+        ;[received_before, promised] = [received, frame.seq]
+      } else this.handled = this.handled.then(() => this.receive(frame)).catch((error) => this.end(error))
     }
     socket.onclose = over
   }

@@ -1,4 +1,4 @@
-/** Chooses the notes of a session's requests, and forgets what the venue refused. */
+/** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue refused. */
 import { dropRefused, dropRefusedPayment } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 
@@ -7,6 +7,24 @@ export function drop(wallet: Wallet, sent: WalletRequest): void {
   if (sent.kind === 'place' || sent.kind === 'modify') dropRefused(wallet, sent.id)
   if (sent.kind === 'withdraw' || sent.kind === 'reshape') dropRefusedPayment(wallet, sent.request)
 }
+
+const WITH_CANCEL_NONCE: readonly WalletRequest['kind'][] = ['cancel', 'cancel_all', 'dead_man', 'modify']
+
+/**
+ * Open requests that a later cancel nonce of their key would leave without an outcome: no order and no answer shows whether
+ * they were applied.
+ */
+export function undecidableBefore(sent: WalletRequest, open: readonly WalletRequest[]): WalletRequest[] {
+  if (!WITH_CANCEL_NONCE.includes(sent.kind)) return []
+  const before = open.slice(
+    0,
+    open.findIndex(({ id }) => id === sent.id),
+  )
+  return before.filter((one) => one.key_index === sent.key_index && isUndecidable(one))
+}
+/** Once a later nonce of its key is used. */
+export const isUndecidable = ({ kind }: WalletRequest): boolean =>
+  kind === 'cancel_all' || kind === 'dead_man'
 
 /** The largest notes of one key, as few as reach `amount` and four at most; undefined where a key's notes do not. */
 export function mergeable(notes: readonly WalletNote[], amount: bigint): WalletNote[] | undefined {

@@ -13,18 +13,15 @@ import type {
   DeadManResult,
   Instrument,
   ModifyResult,
-  OrderType,
   PlaceResult,
   Receipt,
   Reshape,
-  Side,
   Withdrawal,
 } from '../../protocol/wire/trading'
 import { type EventStream, EventsMissing, followEvents } from '../api/event_stream'
-import { type Login, VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
+import { VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
 import { connect } from '../connect'
 import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
-import type { ConnectOptions } from '../verified_venue'
 import { absorbEvent } from '../wallet/absorb'
 import { alignCounters } from '../wallet/absorb_recovered'
 import { commandBytes, type SentCommand } from '../wallet/command_bytes'
@@ -41,79 +38,28 @@ import {
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
-import { LiveVenue, type PolicySource, policyOf, type SessionVenue } from './live_venue'
-import { drop, mergeable, total } from './notes'
+import { LiveVenue, policyOf } from './live_venue'
+import { drop, isUndecidable, mergeable, total, undecidableBefore } from './notes'
+import {
+  NoNote,
+  SessionEnded,
+  type SessionOptions,
+  type SessionOrder,
+  type SessionWithdrawal,
+} from './session_options'
 import { findAccepted, type Outcome, settleRequest } from './settle'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
-export type SessionOptions = {
-  /** HTTPS origin of the venue. */
-  url: string
-  /** What is accepted as this venue. */
-  policy: PolicySource
-  /** As `tacit account request` wrote it. */
-  login: Login
-  /** Path of the wallet's file, which no other session may have open, or a wallet with another place to keep it. */
-  wallet: string | WalletStore
-  /** Of an encrypted file. */
-  password?: string
-  /** Of another seed's account that the wallet's trading keys were moved to; by default the one of the wallet's seed. */
-  account_id?: string
-  connect?: ConnectOptions
-  /** Verifies and connects by other means than `connect`. */
-  open_venue?: () => Promise<SessionVenue>
-  /** Longest wait for an outcome. */
-  patience_ms?: number
-  /** Runs after the wallet took the event; one that throws ends the session. */
-  event?(event: AccountEvent): void | Promise<void>
-  /** The session has ended by itself: nothing is sent any more. */
-  ended?(reason: unknown): void
-}
-
-/** An order as a person writes it: texts are whole tokens, bigints base units and quote units per whole base token. */
-export type SessionOrder = {
-  symbol: string
-  side: Side
-  /** Default `limit`. */
-  type?: OrderType
-  amount: string | bigint
-  /** Quote tokens per base token. */
-  price: string | bigint
-  min_fill?: string | bigint
-  /** Slots in which it may trade; 3,000 when absent. */
-  life_slots?: number
-}
-export type SessionWithdrawal = {
-  mint: string
-  /** Token account, base58. */
-  destination: string
-  amount: string | bigint
-  life_slots?: number
-}
 type Options = { merge?: boolean }
 type Prepared = SentCommand & { id: string; key_index: number }
-
-/** No free notes of one key cover the amount; `needed` in base units of the mint. */
-export class NoNote extends Error {
-  override readonly name = 'NoNote'
-  constructor(
-    readonly mint: string,
-    readonly needed: bigint,
-  ) {
-    super('no free notes of one key cover the amount')
-  }
-}
-
-/** The session was closed, or ended for the reason given as its cause. */
-export class SessionEnded extends Error {
-  override readonly name = 'SessionEnded'
-}
 
 export class Session {
   readonly client: VenueClient
   private readonly instruments = new Map<string, Instrument>()
   /** Requests of one key are sent one after the other: a later nonce would void an earlier one. */
   private readonly lanes = new Map<number, Promise<unknown>>()
+  /** Requests under way, by id: one that is sent is not sent for a second caller. */
+  private readonly under_way = new Map<string, Promise<Outcome>>()
   private readonly waiters = new Set<() => void>()
   private stream: EventStream | undefined
   private unsaved: ReturnType<typeof setTimeout> | undefined
@@ -153,7 +99,12 @@ export class Session {
       options.open_venue ?? (async () => connect(options.url, policyOf(options.policy), options.connect))
     const venue = await LiveVenue.open(verify, store.receipts)
     const session = new Session(wallet, store, venue, options)
-    await session.takeOver()
+    try {
+      await session.takeOver()
+    } catch (error) {
+      session.end(undefined)
+      throw error
+    }
     session.follow()
     return session
   }
@@ -269,7 +220,7 @@ export class Session {
    */
   async settle(id: string): Promise<Outcome> {
     const sent = this.open_requests.find((one) => one.id === id)
-    if (sent === undefined) throw new RangeError('no such request is open')
+    if (sent === undefined) throw notOpen()
     return this.inLane(sent, true)
   }
 
@@ -313,8 +264,13 @@ export class Session {
   }
 
   private inLane(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
+    const known = this.under_way.get(sent.id)
+    if (known !== undefined) return known
     const before = this.lanes.get(sent.key_index) ?? Promise.resolve()
-    const outcome = before.then(() => this.run(sent, sent_before))
+    const outcome = before
+      .then(() => this.run(sent, sent_before))
+      .finally(() => this.under_way.delete(sent.id))
+    this.under_way.set(sent.id, outcome)
     this.lanes.set(
       sent.key_index,
       outcome.catch(() => undefined),
@@ -323,27 +279,45 @@ export class Session {
   }
 
   private async run(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
+    for (const before of undecidableBefore(sent, this.open_requests)) {
+      const outcome = await this.outcomeOf(before, true)
+      // A later nonce would leave it open for ever.
+      if (outcome.status === 'unknown') return { ...outcome, id: sent.id }
+    }
+    return this.outcomeOf(sent, sent_before)
+  }
+
+  private async outcomeOf(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
     if (this.over !== undefined) return { status: 'unknown', id: sent.id, cause: this.ended() }
+    // Settled for the request before this one.
+    if (!this.open_requests.some(({ id }) => id === sent.id)) throw notOpen()
     const { patience_ms = SETTLE_PATIENCE_MS } = this.options
     const isOver = () => this.over !== undefined
-    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver })
+    const isAwaited = (order_id: string) => this.open_requests.some(({ id }) => id === order_id)
+    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver, isAwaited })
     return this.conclude(sent, outcome)
   }
 
-  /** A refusal is told only once it is saved: else the request could be taken up again after a crash. */
+  /** What nothing shows later is told only once it is saved: else the request could be taken up again after a crash. */
   private async conclude(sent: WalletRequest, outcome: Outcome): Promise<Outcome> {
     if (outcome.status === 'unknown') return outcome
-    if (outcome.status === 'accepted') {
-      const receipt = await this.receiptOf(sent, outcome.result)
+    const accepted = outcome.status === 'accepted'
+    const receipt = accepted ? await this.receiptOf(sent, outcome.result) : undefined
+    const told = receipt === undefined ? outcome : { ...outcome, receipt }
+    if (accepted && !isUndecidable(sent)) {
       this.forget(sent)
       this.saveSoon()
-      return receipt === undefined ? outcome : { ...outcome, receipt }
+      return told
     }
-    this.saved(() => {
-      this.forget(sent)
-      drop(this.wallet, sent)
-    })
-    return outcome
+    try {
+      this.saved(() => {
+        this.forget(sent)
+        if (!accepted) drop(this.wallet, sent)
+      })
+      return told
+    } catch (cause) {
+      return { status: 'unknown', id: sent.id, cause }
+    }
   }
 
   private forget(sent: WalletRequest): void {
@@ -363,6 +337,7 @@ export class Session {
 
   /** Changes the wallet and saves it, both or neither. @throws NotWritten, or what `change` throws */
   private saved<Value>(change: () => Value): Value {
+    if (this.over !== undefined) throw this.ended()
     const before = structuredClone(this.wallet.state)
     try {
       const value = change()
@@ -377,6 +352,8 @@ export class Session {
   }
 
   private saveSoon(): void {
+    // The file may be another session's by now.
+    if (this.over !== undefined) return
     this.unsaved ??= setTimeout(() => {
       this.unsaved = undefined
       try {
@@ -472,7 +449,8 @@ export class Session {
   /** A wallet that waits for nothing misses nothing. @throws EventsMissing */
   private passOver(seq_from: number, seq_to: number): void {
     const { notes, orders } = this.wallet.state
-    const waits = this.open_requests.length > 0 || orders.some(({ open }) => open)
+    const asked = this.open_requests.length > 0 || this.waiters.size > 0
+    const waits = asked || orders.some(({ open }) => open)
     if (waits || notes.some(({ state }) => state === 'pending')) throw new EventsMissing(seq_from, seq_to)
     this.wallet.state.seq = seq_to
     this.saveSoon()
@@ -494,5 +472,6 @@ export class Session {
   }
 }
 
+const notOpen = (): RangeError => new RangeError('no such request is open')
 const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
   `${of.trading_key}/${of.cancel_nonce}`

@@ -42,7 +42,10 @@ function send(client: VenueClient, sent: WalletRequest): Promise<unknown> {
 }
 
 /** Codes by which the venue, after it has looked for an earlier copy of the command, says that it can never apply. */
-const NEVER: ReadonlySet<string> = new Set(['nonce_stale', 'expiry_too_soon', 'order_final', 'order_unknown'])
+const NEVER: ReadonlySet<string> = new Set([
+  ...['nonce_stale', 'expiry_too_soon', 'order_final', 'order_unknown', 'order_id_taken'],
+  ...['note_spent', 'note_wrong_mint', 'collateral_insufficient', 'withdraw_below_minimum'],
+])
 /** The first answers of a command that wait for the chain's decision on a closed batch end by an event, not by an answer. */
 const MISSING: ReadonlySet<string> = new Set(['order_unknown', 'withdrawal_unknown', 'reshape_unknown'])
 
@@ -53,6 +56,8 @@ export type Patience = {
   sent_before: boolean
   /** Ends the waiting early. */
   isOver(): boolean
+  /** Whether an open request may still create this order: the venue not knowing it is then no last word. */
+  isAwaited(order_id: string): boolean
 }
 
 /**
@@ -61,7 +66,7 @@ export type Patience = {
 export async function settleRequest(
   client: VenueClient,
   sent: WalletRequest,
-  { patience_ms, sent_before, isOver }: Patience,
+  { patience_ms, sent_before, isOver, isAwaited }: Patience,
 ): Promise<Outcome> {
   const deadline = performance.now() + patience_ms
   let wait_ms = SETTLE_RETRY_FIRST_MS
@@ -72,7 +77,7 @@ export async function settleRequest(
       return accepted(sent, await send(client, sent))
     } catch (error) {
       if (endsTrading(error)) throw error
-      const known = await judge(client, sent, error, perhaps_sent)
+      const known = await judge(client, sent, error, { perhaps_sent, isAwaited })
       if (known !== undefined) return known
       cause = error
     }
@@ -100,7 +105,7 @@ async function judge(
   client: VenueClient,
   sent: WalletRequest,
   error: unknown,
-  perhaps_sent: boolean,
+  { perhaps_sent, isAwaited }: { perhaps_sent: boolean } & Pick<Patience, 'isAwaited'>,
 ): Promise<Outcome | undefined> {
   if (!(error instanceof VenueProblem)) return undefined
   const { problem, code } = error
@@ -108,6 +113,7 @@ async function judge(
   if (error.applied !== 'no') return undefined
   if (!perhaps_sent) return { status: 'refused', id: sent.id, problem }
   if (!NEVER.has(code)) return undefined
+  if (code === 'order_unknown' && 'order_id' in sent && isAwaited(sent.order_id)) return undefined
   const shown = await shows(client, sent, problem).catch((failure: unknown) => {
     if (endsTrading(failure)) throw failure
     return undefined
@@ -131,14 +137,18 @@ async function shows(
       return exists(client.reshapeOf(sent.id))
     case 'modify': {
       // The old order first: while the change waits for its batch, neither order tells.
-      const old = await client.order(sent.order_id)
-      if (old.pending !== undefined) return undefined
+      const old = await found(client.order(sent.order_id))
+      if (old?.pending !== undefined) return undefined
       return exists(client.order(sent.id))
     }
     case 'cancel': {
-      const { status, pending } = await client.order(sent.order_id)
+      const order = await found(client.order(sent.order_id))
+      if (order === undefined) return problem === undefined ? undefined : false
+      const { status, pending } = order
       if (pending !== undefined || (status !== 'accepted' && status !== 'partially_filled')) return true
-      return usedNonce(sent.request.cancel_nonce, problem)
+      // Had it applied before a later nonce, the order would have ended.
+      if (problem?.code === 'nonce_stale') return problem.nonce_last === sent.request.cancel_nonce
+      return undefined
     }
     case 'cancel_all':
       return usedNonce([sent.request].flat().at(-1)!.cancel_nonce, problem)
@@ -154,11 +164,15 @@ function usedNonce(cancel_nonce: string, problem: Problem | undefined): boolean 
 }
 
 async function exists(answer: Promise<unknown>): Promise<boolean> {
+  return (await found(answer)) !== undefined
+}
+
+/** Undefined for what the venue does not know. @throws what the call rejects with otherwise */
+async function found<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
-    await answer
-    return true
+    return await answer
   } catch (error) {
-    if (error instanceof VenueProblem && MISSING.has(error.code)) return false
+    if (error instanceof VenueProblem && MISSING.has(error.code)) return undefined
     throw error
   }
 }

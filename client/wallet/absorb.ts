@@ -3,7 +3,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
 import { type BlindingParts, openingCommitment, outputBlinding } from '../../protocol/notes/notes'
-import { type Amount, feeUpTo } from '../../protocol/units'
+import { type Amount, feeUpTo, parseU64 } from '../../protocol/units'
 import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
 import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
 
@@ -43,6 +43,8 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
 function absorbFinal(wallet: Wallet, data: Order): void {
   const order = wallet.order(data.order_id)
   if (order === undefined) return
+  if (typeof data.filled_amount !== 'string' || parseU64(data.filled_amount) === undefined)
+    throw new WalletMismatch('the filled amount of an order')
   order.open = false
   order.filled_final = data.filled_amount
   const heir = data.replaced_by === undefined ? undefined : wallet.order(data.replaced_by)
@@ -51,16 +53,12 @@ function absorbFinal(wallet: Wallet, data: Order): void {
 }
 
 /** A replacement that waited was refused: it never lived, and its note is free unless the old order keeps it. */
-function absorbRefused(
-  wallet: Wallet,
-  { order_id, replacement }: Pick<Order, 'order_id' | 'replacement'>,
-): void {
+function absorbRefused(wallet: Wallet, { replacement }: Pick<Order, 'replacement'>): void {
   const refused = wallet.order(replacement ?? '')
   if (refused === undefined) return
   refused.open = false
   refused.filled_final = '0'
-  const old = wallet.order(order_id)
-  if (!(old?.open && old.collateral === refused.collateral)) wallet.release([refused.collateral])
+  if (!wallet.isBacking(refused.collateral)) wallet.release([refused.collateral])
 }
 
 /**
@@ -171,8 +169,9 @@ function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal):
     wallet.payFee(note.mint, BigInt(data.fee))
   }
   if (data.status !== 'refunded') return
-  if (data.refund_commitment === undefined) throw new WalletMismatch('a refund without its note')
-  payment.refund = { commitment: data.refund_commitment, mint: note.mint, generation }
+  if (fromHex(data.refund_commitment ?? '', 32) === undefined)
+    throw new WalletMismatch('a refund without its note')
+  payment.refund = { commitment: data.refund_commitment!, mint: note.mint, generation }
 }
 
 /** @throws WalletMismatch */

@@ -2,10 +2,11 @@
 
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
+import { ANCHORS_PER_COMMAND } from '../../protocol/notes/derive'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
-import type { Amount } from '../../protocol/units'
+import { type Amount, parseU64 } from '../../protocol/units'
 import type { Nonces } from '../../protocol/wire/trading'
-import { ownOutput, paymentSource } from './absorb'
+import { ownOutput, paymentSource, WalletMismatch } from './absorb'
 import type { KeyScan } from './recover'
 import type { VaultHistory } from './vault_history'
 import type { Wallet, WalletNote } from './wallet'
@@ -57,11 +58,19 @@ export async function adoptRefunds(wallet: Wallet, findLeaf: FindLeaf): Promise<
 /**
  * Raises a key's counters to the nonces that the venue has seen: orders that never filled leave no trace on chain.
  * Command n uses nonce n + 1, so the last used nonce is the count of commands. Counters never decrease.
+ * @throws WalletMismatch for a nonce that no wallet can have used
  */
 export function alignCounters(wallet: Wallet, key_index: number, nonces: Nonces): void {
   const counters = wallet.counters(key_index)
-  counters.commands = Math.max(counters.commands, Number(nonces.place_nonce))
-  counters.cancels = Math.max(counters.cancels, Number(nonces.cancel_nonce))
+  counters.commands = Math.max(counters.commands, countOf(nonces.place_nonce, COMMANDS_OF_A_KEY))
+  counters.cancels = Math.max(counters.cancels, countOf(nonces.cancel_nonce, Number.MAX_SAFE_INTEGER))
+}
+const COMMANDS_OF_A_KEY = 2 ** 32 / ANCHORS_PER_COMMAND
+
+function countOf(nonce: string, below: number): number {
+  const count = parseU64(nonce)
+  if (count === undefined || count >= below) throw new WalletMismatch('a nonce of the venue')
+  return Number(count)
 }
 
 export type RecoveredNote = {

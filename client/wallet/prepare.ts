@@ -59,13 +59,18 @@ export function collateralOf(terms: OrderTerms): { mint: string; amount: Amount 
   return { mint: instrument.quote_mint, amount: quote + feeUpTo(quote, instrument.fee_bps) }
 }
 
-/** An order backed by `note` and signed by the note's key. */
+/** An order backed by `note` and signed by the note's key. @throws RangeError when the note is not free */
 export function preparePlace(
   wallet: Wallet,
   venue: Uint8Array,
   terms: OrderTerms,
   note: WalletNote,
 ): PlaceRequest {
+  if (note.state !== 'free') throw new RangeError('the note is not free')
+  return placeOn(wallet, venue, terms, note)
+}
+
+function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: WalletNote): PlaceRequest {
   const { key_index } = note
   const command = wallet.counters(key_index).commands++
   const { instrument, side, type = 'limit', amount, price_limit, min_fill = 0n, expiry_slot } = terms
@@ -135,9 +140,9 @@ export function prepareModify(
 ): ModifyRequest {
   const order = wallet.order(order_id)
   const note = order?.open ? wallet.note(order.collateral) : undefined
-  if (note === undefined) throw new RangeError('the wallet has no such open order')
+  if (note?.state !== 'pending') throw new RangeError('the wallet has no such open order')
   const { cancel_nonce, signature } = prepareCancel(wallet, venue, order_id, note.key_index)
-  const replacement = preparePlace(wallet, venue, terms, note)
+  const replacement = placeOn(wallet, venue, terms, note)
   return { cancel_nonce, cancel_signature: signature, replacement }
 }
 
@@ -230,9 +235,7 @@ export function dropRefused(wallet: Wallet, order_id: string): void {
   const order = wallet.order(order_id)
   if (order === undefined) return
   order.open = false
-  const { collateral } = order
-  if (wallet.state.orders.some((other) => other.open && other.collateral === collateral)) return
-  wallet.release([collateral])
+  if (!wallet.isBacking(order.collateral)) wallet.release([order.collateral])
 }
 
 /** The same for a withdrawal or reshape. */

@@ -130,6 +130,11 @@ export class Wallet {
       if (note?.state === 'pending') note.state = 'free'
     }
   }
+  /** Whether an order may still consume the note: it is open, or fills of it are to be absorbed. */
+  isBacking(commitment: string): boolean {
+    const consumes = ({ open, filled, filled_final = filled }: WalletOrder) => open || filled !== filled_final
+    return this.state.orders.some((order) => order.collateral === commitment && consumes(order))
+  }
   order(order_id: string): WalletOrder | undefined {
     return this.state.orders.find((order) => order.order_id === order_id)
   }

@@ -3,7 +3,7 @@ import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
-import { writeWhole } from '../whole_file'
+import { NotWritten, writeWhole } from '../whole_file'
 import { isLocked, lockFile, placeOf } from './file_lock'
 import { isSealedText, type PasswordKey, passwordKey, seal, unseal } from './sealed_text'
 import {
@@ -57,7 +57,7 @@ export type SaveOptions = {
 /**
  * Synced to disk before it returns; an interrupted save leaves the previous file. The file is written only if it is as this
  * process last read or wrote it, and no other process has it locked.
- * @throws NotWritten, WalletChanged, InUse
+ * @throws NotWritten, also for a state that `loadWallet` would refuse; WalletChanged, InUse
  */
 export function saveWallet(
   path: string,
@@ -65,6 +65,8 @@ export function saveWallet(
   { password, replace = false }: SaveOptions = {},
 ): void {
   const known = kept.get(wallet)
+  const damaged = STATE(wallet.state, 'state')
+  if (damaged !== undefined) throw new NotWritten(path, new Error(`${damaged} would not load again`))
   const key = password === undefined ? known?.key : passwordKey(password)
   const inner = { seed: toHex(wallet.seed), state: wallet.state }
   const content: Content =
@@ -77,7 +79,13 @@ export function saveWallet(
   try {
     const expected = known?.path === place ? known.stamp : undefined
     if (!replace && stampOf(place) !== expected) throw new WalletChanged(path)
-    writeWhole(path, text, 0o600)
+    try {
+      writeWhole(path, text, 0o600)
+    } catch (error) {
+      // A write that failed may have renamed the file and put it back.
+      if (expected !== undefined) kept.set(wallet, { ...known!, stamp: stampOf(place) })
+      throw error
+    }
     kept.set(wallet, { path: place, stamp: stampOf(place), key })
   } finally {
     release?.()

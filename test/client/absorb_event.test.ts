@@ -1,7 +1,7 @@
 /** A wallet follows its account's events by recomputing every note, and believes the venue nothing that it can check. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
-import { prepareCancel } from '../../client/wallet/prepare'
+import { dropRefused, prepareCancel, prepareModify } from '../../client/wallet/prepare'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { Fill, Order } from '../../protocol/wire/trading'
@@ -110,6 +110,28 @@ describe('fills', () => {
 })
 
 describe('the end of an order', () => {
+  test('a modify that is refused gives back no note whose fills are still to come', async () => {
+    const { open, seller, goods, sell } = await crossed()
+    const instrument = open.venue.instrument('SOL-USDC')
+    const terms = { instrument, side: 'sell', amount: ONE, price_limit: PRICE, expiry_slot: 500 } as const
+    const { replacement } = prepareModify(seller.wallet, seller.venue_id, sell, terms)
+    const news = await seller.news()
+    const end = news.find(({ kind }) => kind === 'order.filled')!
+    absorbEvent(seller.wallet, 0, { ...end, seq: 1 })
+    dropRefused(seller.wallet, replacement.order_id)
+    expect(goods.state).toBe('pending')
+    absorbEvent(seller.wallet, 0, { ...news.find(({ kind }) => kind === 'fill.matched')!, seq: 2 })
+    expect(goods.state).toBe('spent')
+  })
+
+  test('an end without a number is a lie', async () => {
+    const { seller, sell } = await crossed()
+    const end = (await seller.news()).find(({ kind }) => kind === 'order.filled')!
+    for (const filled_amount of ['much', '-1', undefined, 5] as never[])
+      refusesLies<Order>(seller, end, [{ filled_amount }])
+    expect(seller.wallet.order(sell)?.open).toBe(true)
+  })
+
   test('a cancel that comes before the fills it raced with frees only what is left after them', async () => {
     const { open, seller, sell } = await crossed({ buy: ONE, sell: 3n * ONE })
     await open.venue.cancel('seller', sell, prepareCancel(seller.wallet, seller.venue_id, sell, 0))
@@ -127,6 +149,8 @@ describe('the end of an order', () => {
     const open = await site.open()
     const { seller, goods } = await twoTraders(open)
     const modify = async (order_id: string, note = goods) => {
+      // On the note of the old order, or on another one.
+      note.state = 'free'
       const replacement = seller.prepare(note, { price_limit: PRICE + 10_000n })
       const { cancel_nonce, signature } = prepareCancel(seller.wallet, seller.venue_id, order_id, 0)
       await open.venue.modify('seller', order_id, { cancel_nonce, cancel_signature: signature, replacement })

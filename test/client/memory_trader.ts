@@ -18,6 +18,30 @@ export function copyOf(wallet: Wallet): Wallet {
   return new Wallet(wallet.seed, JSON.parse(JSON.stringify(wallet.state)) as WalletState)
 }
 
+/** A deposit on a ledger, known to the wallet as `client/chain/deposit.ts` leaves it. */
+export function depositNote(
+  ledger: TestVenue['ledger'],
+  wallet: Wallet,
+  { side, amount, key_index }: { side: 'base' | 'quote'; amount: bigint; key_index: number },
+): WalletNote {
+  const mint = side === 'base' ? BASE_MINT : QUOTE_MINT
+  const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
+  const owner = wallet.tradingKey(key_index)
+  const { commitment, leaf_index } = ledger.deposit({ owner, mint, amount, blinding })
+  const note: WalletNote = {
+    commitment: toHex(commitment),
+    key_index,
+    mint: encodeBase58(mint),
+    amount: String(amount),
+    blinding: toHex(blinding),
+    leaf_index,
+    state: 'free',
+    origin: 'deposit',
+  }
+  wallet.addNote(note)
+  return note
+}
+
 export class MemoryTrader {
   readonly wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
   readonly events: AccountEvent[] = []
@@ -41,23 +65,7 @@ export class MemoryTrader {
 
   /** A deposit note on the ledger, known to the wallet as `client/chain/deposit.ts` leaves it. */
   deposit(side: 'base' | 'quote', amount: bigint, key_index = 0): WalletNote {
-    const { wallet } = this
-    const mint = side === 'base' ? BASE_MINT : QUOTE_MINT
-    const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
-    const owner = wallet.tradingKey(key_index)
-    const { commitment, leaf_index } = this.open.ledger.deposit({ owner, mint, amount, blinding })
-    const note: WalletNote = {
-      commitment: toHex(commitment),
-      key_index,
-      mint: encodeBase58(mint),
-      amount: String(amount),
-      blinding: toHex(blinding),
-      leaf_index,
-      state: 'free',
-      origin: 'deposit',
-    }
-    wallet.addNote(note)
-    return note
+    return depositNote(this.open.ledger, this.wallet, { side, amount, key_index })
   }
 
   /** A buy, or a sell of a base note, of one whole token at the reference unless `change` says otherwise. */

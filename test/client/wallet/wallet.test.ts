@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { WalletMismatch } from '../../../client/wallet/absorb'
 import { alignCounters } from '../../../client/wallet/absorb_recovered'
 import {
   dropRefused,
@@ -11,6 +12,7 @@ import {
   prepareCancel,
   prepareCancelAll,
   prepareDeadMan,
+  prepareModify,
   prepareReshape,
   prepareWithdrawal,
 } from '../../../client/wallet/prepare'
@@ -105,6 +107,33 @@ test('counters move to what the venue has used and never back', () => {
   expect(wallet.counters(1)).toEqual({ commands: 7, deposits: 0, cancels: 9 })
 })
 
+test('nonces that no wallet can have used change no counter', () => {
+  const wallet = new Wallet(bytes(32))
+  for (const wrong of ['abc', '', '-1', '1e3', '9007199254740993', '268435456', '99999999999999999999'])
+    expect(() => alignCounters(wallet, 0, { place_nonce: wrong, cancel_nonce: '0' })).toThrow(WalletMismatch)
+  expect(() => alignCounters(wallet, 0, { place_nonce: '1', cancel_nonce: 'x' })).toThrow(WalletMismatch)
+  alignCounters(wallet, 0, { place_nonce: '268435455', cancel_nonce: '5' })
+  expect(wallet.counters(0)).toEqual({ commands: 268_435_455, deposits: 0, cancels: 5 })
+})
+
+test('an order goes on a free note, and a modify on one that its order has not consumed', async () => {
+  const open = await site.open()
+  const trader = await MemoryTrader.provisioned(open, 'ada')
+  const note = trader.deposit('base', ONE)
+  const { order_id } = trader.prepare(note)
+  expect(() => trader.prepare(note)).toThrow(RangeError)
+  const instrument = open.venue.instrument('SOL-USDC')
+  const terms = { instrument, side: 'sell', amount: ONE, price_limit: 90_000_000n, expiry_slot: 300 } as const
+  const { replacement } = prepareModify(trader.wallet, trader.venue_id, order_id, terms)
+  dropRefused(trader.wallet, replacement.order_id)
+  expect(note.state).toBe('pending')
+  for (const state of ['spent', 'free'] as const) {
+    note.state = state
+    expect(() => prepareModify(trader.wallet, trader.venue_id, order_id, terms)).toThrow(RangeError)
+    expect(note.state).toBe(state)
+  }
+})
+
 test('a recovered wallet trades on once its counters are aligned, and not before', async () => {
   const open = await site.open()
   const trader = await MemoryTrader.provisioned(open, 'ada')
@@ -140,14 +169,16 @@ test('a save that the disk cuts short is an error and leaves the file before it'
     import { saveWallet } from ${JSON.stringify(`${file}/wallet_file.ts`)}
     import { Wallet } from ${JSON.stringify(`${file}/wallet.ts`)}
     const wallet = new Wallet(new Uint8Array(32))
-    for (let n = 0; n < process.argv[2]; n++) wallet.state.notes.push({ commitment: 'c'.repeat(64) })
+    const hash = 'c'.repeat(64)
+    const note = { commitment: hash, key_index: 0, mint: '1'.repeat(32), amount: '1', blinding: hash, state: 'free', origin: 'deposit' }
+    for (let n = 0; n < process.argv[2]; n++) wallet.state.notes.push(note)
     saveWallet(process.argv[1], wallet, { replace: true })`
   const run = (limit: string, notes: string, to = path) => {
     const limited = `trap '' XFSZ; ulimit -f ${limit}; exec "$0" -e "$1" "$2" "$3"`
     const { stderr } = Bun.spawnSync(['bash', '-c', limited, process.execPath, save, to, notes])
     return /NotWritten: .*/.exec(stderr.toString())?.[0]
   }
-  expect(run('unlimited', '40')).toBeUndefined()
+  expect(run('unlimited', '10')).toBeUndefined()
   const before = readFileSync(path, 'utf8')
   expect(before.length).toBeLessThan(5_000)
   // In KiB: this save is longer, and its first write is cut there.

@@ -137,6 +137,16 @@ test('a file that others may read, a link and a folder are no wallet', () => {
     expect(failureOf(() => loadWallet(path))).toBeInstanceOf(NotAWallet)
 })
 
+test('a state that would not load again is not written', () => {
+  const wallet = saved('kept.json')
+  wallet.counters(0).commands = Number.NaN
+  expect(String(failureOf(() => saveWallet(at('kept.json'), wallet)))).toContain('state.keys[0].commands')
+  wallet.counters(0).commands = 1
+  wallet.state.notes.push({ ...noteOf(1), amount: 'much' })
+  expect(failureOf(() => saveWallet(at('kept.json'), wallet))).toBeInstanceOf(NotWritten)
+  expect(loadWallet(at('kept.json'))?.state.keys).toEqual([])
+})
+
 test('a save never undoes what another program saved', async () => {
   saved('shared.json')
   const bot = loadWallet(at('shared.json'))!

@@ -1,0 +1,486 @@
+/** One random schedule: a trader's calls, a market, and everything that fails around them, in simulated time from one seed. */
+import { existsSync, rmSync } from 'node:fs'
+import { EventsMissing } from '../../../client/api/event_stream'
+import { VenueProblem } from '../../../client/api/venue_client'
+import { Session } from '../../../client/session/session'
+import { NoNote, SessionEnded } from '../../../client/session/session_options'
+import type { Outcome } from '../../../client/session/settle'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { openWalletFile, type WalletStore } from '../../../client/wallet/wallet_store'
+import { NotWritten } from '../../../client/whole_file'
+import { encodeBase58 } from '../../../protocol/base58'
+import { toHex, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
+import { depositNote } from '../../client/memory_trader'
+import { type Random, seededRandom } from '../../faults/kit/random'
+import { accountId } from '../venue/test_login'
+import { differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
+import { Ended, type FileCall, type FileTrouble } from './faulty_files'
+import { type Context, type Doing, Life, type SimulatedTime } from './simulated_time'
+import {
+  FAULTS,
+  type Fault,
+  type FrameFault,
+  namesOf,
+  type SimulatedVenue,
+  type Weather,
+} from './simulated_venue'
+
+const SLOT_MS = 400
+const TRADING_MS = 6_000
+/** Longer than any packet is under way. */
+const CALM_MS = 2_000
+const LATEST_MS = 600_000
+const LOT = 1_000_000n
+const TICK = 10_000n
+
+export type Tally = Map<string, number>
+type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
+type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
+
+export class Schedule implements Weather {
+  private readonly random: Random
+  private readonly account: string
+  private readonly deposited = new Map<string, bigint>()
+  private life = new Life()
+  private store: WalletStore | undefined
+  private session: Session | undefined
+  private under_way = new Set<Doing>()
+  private calm = false
+  private disk: 'well' | 'full' | 'failing' = 'well'
+  private ends_in_calls = 0
+  private opening = false
+  /** What callers were told of requests, and the bytes of every request that left. */
+  private readonly told = new Map<string, string>()
+  private readonly bytes = new Map<string, string>()
+  /** Ids of requests that were open when a later call began. */
+  private readonly earlier = new Set<string>()
+  /** What happened, in words without random values. */
+  readonly trace: string[] = []
+  readonly broken: string[] = []
+
+  constructor(
+    private readonly venue: SimulatedVenue,
+    private readonly time: SimulatedTime,
+    private readonly given: {
+      seed: number
+      path: string
+      makers: readonly [buyer: Maker, seller: Maker]
+      facts: LedgerFacts
+      tally: Tally
+    },
+  ) {
+    this.random = seededRandom(given.seed)
+    this.account = toHex(sha256(utf8(`trader ${given.seed}`))).slice(0, 32)
+    venue.random = this.random
+    venue.weather = this
+  }
+
+  /** @returns the laws that did not hold, none if all did */
+  async run(): Promise<string[]> {
+    await this.prepare()
+    for (let at = 0; at < 8; at++)
+      this.time.at(this.random.integer(TRADING_MS), () => this.begin(this.pick()))
+    for (let at = 0; at < 3; at++) this.time.at(this.random.integer(TRADING_MS), () => this.mishap())
+    this.time.at(0, () => this.reopen())
+    this.time.at(SLOT_MS, () => this.slot())
+    this.time.at(1_000, () => this.second())
+    await this.until(() => this.time.now_ms > TRADING_MS)
+    this.calm = true
+    this.disk = 'well'
+    this.ends_in_calls = 0
+    await this.until(() => this.time.now_ms > TRADING_MS + CALM_MS && this.under_way.size === 0)
+    await this.windDown()
+    await this.check()
+    return this.broken
+  }
+
+  private say(line: string): void {
+    this.trace.push(`${this.time.now_ms} ${line}`)
+  }
+  private count(fault: string, kind: string): void {
+    const { tally } = this.given
+    const name = `${fault} | ${kind}`
+    tally.set(name, (tally.get(name) ?? 0) + 1)
+    this.say(name)
+  }
+  private breaks(law: string): void {
+    this.say(`BROKEN ${law}`)
+    this.broken.push(law)
+  }
+  private async until(holds: () => boolean): Promise<void> {
+    while (!holds()) {
+      if (!(await this.time.step())) throw new Error('nothing is left to happen')
+      if (this.time.now_ms > LATEST_MS) throw new Error('the schedule does not end')
+    }
+  }
+
+  private async prepare(): Promise<void> {
+    const { path, seed } = this.given
+    const { open } = this.venue
+    await open.venue.provision({
+      account_id: this.account,
+      version: 1,
+      orders_live_max: 1_000,
+      keys_max: 100,
+    })
+    const wallet = new Wallet(sha256(utf8(`seed ${seed}`)))
+    const from = open.ledger.notes.leaf_count
+    const deposit = (side: 'base' | 'quote', key_index: number, ...amounts: bigint[]) => {
+      for (const amount of amounts) {
+        const { mint } = depositNote(open.ledger, wallet, { side, amount, key_index })
+        this.deposited.set(mint, (this.deposited.get(mint) ?? 0n) + amount)
+      }
+    }
+    deposit('quote', 0, 120_000_000n, 70_000_000n, 60_000_000n)
+    deposit('quote', 1, 110_000_000n)
+    deposit('base', 0, 900_000_000n, 400_000_000n)
+    deposit('base', 1, 1_000_000_000n, 300_000_000n)
+    await open.chain.finalizeLeaves(from)
+    rmSync(path, { force: true })
+    saveWallet(path, wallet)
+  }
+
+  // The market.
+
+  private async slot(): Promise<void> {
+    this.time.at(SLOT_MS, () => this.slot())
+    await this.venue.slot(this.random, this.calm)
+    if (!this.calm && this.random.integer(3) === 0) await this.makerOrder()
+  }
+  private second(): void {
+    this.time.at(1_000, () => this.second())
+    this.venue.tick()
+  }
+  /** On either side, mostly at a price that crosses. */
+  private async makerOrder(): Promise<void> {
+    const [buyer, seller] = this.given.makers
+    const amount = BigInt(100 + this.random.integer(300)) * LOT
+    const better = BigInt(this.random.integer(200)) * TICK
+    if (this.random.integer(2) === 0) await buyer.place(this.venue.open, amount, 100_000_000n + better)
+    else await seller.place(this.venue.open, amount, 100_000_000n - better)
+  }
+
+  // What fails.
+
+  request(kind: string): Fault | undefined {
+    if (this.calm || this.random.integer(4) > 0) return undefined
+    let fault = this.random.pick(FAULTS)
+    // A restart costs more than everything else of a schedule.
+    if (fault.startsWith('restart') && this.random.integer(12) > 0) fault = 'before'
+    if (kind === 'login' && (fault === 'draining' || fault === 'rate_limited')) fault = 'before'
+    this.count(fault, kind)
+    return fault
+  }
+  frame(): FrameFault | undefined {
+    if (this.calm || this.random.integer(12) > 0) return undefined
+    const fault = this.random.pick(['lost', 'twice', 'gap', 'garbage', 'cut', 'ends'] as const)
+    this.count(fault, 'event')
+    return fault
+  }
+  left({ doing }: Context, kind: string, body: string): void {
+    for (const name of namesOf(kind, JSON.parse(body))) {
+      const before = this.bytes.get(name)
+      // A call may first have to settle what an earlier one left open.
+      if (!this.earlier.has(name)) doing.sent.add(`${kind} ${name}`)
+      if (before !== undefined && before !== body) this.breaks(`two requests of one nonce: ${kind} ${name}`)
+      this.bytes.set(name, body)
+    }
+    const own = [...doing.sent].filter((sent) => sent.startsWith(`${doing.kind} `))
+    if (own.length > 1) this.breaks(`one call became ${own.join(' and ')}`)
+  }
+  private mishap(): void {
+    const what = this.random.pick([
+      'kill',
+      'full',
+      'failing',
+      'ends in save',
+      'tls',
+      'token',
+      'close',
+    ] as const)
+    const kinds = [...this.under_way].map(({ kind }) => kind)
+    for (const kind of kinds.length > 0 ? kinds : ['nothing']) this.count(what, kind)
+    if (what === 'kill') this.kill()
+    if (what === 'full' || what === 'failing') {
+      this.disk = what
+      this.time.at(300 + this.random.integer(2_000), () => {
+        this.disk = 'well'
+      })
+    }
+    if (what === 'ends in save') this.ends_in_calls = 1 + this.random.integer(8)
+    if (what === 'tls') this.venue.renewTls()
+    if (what === 'token') this.venue.endTokens()
+    if (what === 'close') this.close()
+  }
+  meets(call: FileCall): FileTrouble | undefined {
+    const context = this.time.current
+    if (context === undefined) return undefined
+    if (!context.life.alive) return 'ends before'
+    if (this.ends_in_calls > 0 && --this.ends_in_calls === 0) {
+      this.count(`ends in ${call}`, context.doing.kind)
+      this.killed(context)
+      return this.random.pick(['ends before', 'ends half', 'ends after'] as const)
+    }
+    const trouble = this.trouble(call)
+    if (trouble !== undefined) this.count(`${trouble} ${call}`, context.doing.kind)
+    return trouble
+  }
+  private trouble(call: FileCall): FileTrouble | undefined {
+    if (this.disk === 'well' || call === 'remove') return undefined
+    if (this.disk === 'failing') return this.random.integer(3) === 0 ? 'EIO' : undefined
+    if (call === 'open') return this.random.integer(4) === 0 ? 'ENOSPC' : undefined
+    return call === 'write' ? 'half' : undefined
+  }
+  killed({ life }: Context): void {
+    if (life === this.life) this.kill()
+  }
+  /** SIGKILL: nothing of this process happens any more, and the kernel drops its lock. */
+  private kill(): void {
+    if (!this.life.alive) return
+    this.life.alive = false
+    this.session = undefined
+    this.under_way.clear()
+    this.opening = false
+    const { store } = this
+    this.store = undefined
+    this.time.at(1 + this.random.integer(700), () => {
+      store?.close?.()
+      this.life = new Life()
+      this.loads('a kill')
+      this.reopen()
+    })
+  }
+  private loads(after: string): void {
+    try {
+      if (loadWallet(this.given.path) === undefined) this.breaks(`no wallet after ${after}`)
+    } catch (error) {
+      this.breaks(`the wallet does not load after ${after}: ${error}`)
+    }
+  }
+
+  // The trader.
+
+  private inside<T>(kind: string, run: () => T): T {
+    return this.time.inside({ life: this.life, doing: { kind, sent: new Set() } }, run)
+  }
+  private reopen(): void {
+    if (this.session !== undefined || this.opening || !this.life.alive) return
+    this.opening = true
+    const { life } = this
+    const opened = this.inside('open', async () => {
+      const file = openWalletFile(this.given.path)
+      this.store = file
+      return Session.open({
+        ...{ url: 'https://venue.test', policy: {} as never, wallet: file, patience_ms: 1_500 },
+        login: {
+          ...{ api_key: this.account, api_secret: 'secret', passphrase: 'passphrase' },
+          account_id: accountId(this.account),
+        },
+        account_id: accountId(this.account),
+        open_venue: () => this.venue.connect(),
+        ended: (reason) => this.endedBy(life, reason),
+      })
+    })
+    opened.then(
+      (session) => {
+        if (life !== this.life || !life.alive) return
+        this.opening = false
+        this.session = session
+        this.say(`open, ${session.open_requests.length} requests`)
+      },
+      (error) => {
+        if (life !== this.life || !life.alive) return
+        this.opening = false
+        this.say(`not open: ${named(error)}`)
+        if (!isExpected(error)) this.breaks(`a session does not open: ${named(error)}`)
+        this.time.at(200, () => this.reopen())
+      },
+    )
+  }
+  private endedBy(life: Life, reason: unknown): void {
+    if (life !== this.life || !life.alive) return
+    this.say(`ended: ${named(reason)}`)
+    if (!(reason instanceof EventsMissing)) this.breaks(`the session ended: ${named(reason)}`)
+    this.time.at(1, () => this.close())
+  }
+  /** A clean end of the process. */
+  private close(): void {
+    const { session } = this
+    if (session === undefined) return
+    try {
+      this.inside('close', () => session.close())
+    } catch (error) {
+      if (!(error instanceof Ended || error instanceof NotWritten)) this.breaks(`a close failed: ${error}`)
+    }
+    if (!this.life.alive) return
+    this.life.alive = false
+    this.session = undefined
+    this.under_way.clear()
+    this.store = undefined
+    this.life = new Life()
+    this.loads('a close')
+    this.time.at(1 + this.random.integer(300), () => this.reopen())
+  }
+
+  private begin(call: Call | undefined): void {
+    const { session, life } = this
+    if (session === undefined || call === undefined) return
+    const doing: Doing = { kind: call.kind, sent: new Set() }
+    this.under_way.add(doing)
+    for (const { id } of session.open_requests) this.earlier.add(id)
+    const over = (then: () => void) => {
+      if (life !== this.life || !life.alive) return
+      this.under_way.delete(doing)
+      then()
+    }
+    this.time
+      .inside({ life, doing }, () => call.run(session))
+      .then(
+        (outcome) => over(() => this.tells(call.kind, outcome)),
+        (error) => over(() => this.fails(doing, error)),
+      )
+  }
+  private tells(kind: string, { id, status, ...of }: Outcome): void {
+    const why = 'problem' in of ? ` ${of.problem.code}` : 'cause' in of ? ` ${named(of.cause)}` : ''
+    this.say(`${kind} is ${status}${why}`)
+    const before = this.told.get(id)
+    if (before !== undefined && before !== 'unknown' && status !== 'unknown' && before !== status)
+      this.breaks(`${kind} was ${before} and is ${status}${why}`)
+    if (status !== 'unknown' || before === undefined) this.told.set(id, status)
+    const at_venue = this.venue.applied.has(id)
+    if (status === 'refused' && at_venue) this.breaks(`${kind} is refused${why}, and the venue applied it`)
+  }
+  private fails(doing: Doing, error: unknown): void {
+    this.say(`${doing.kind} fails: ${named(error)}`)
+    if (!isExpected(error)) this.breaks(`${doing.kind} fails: ${named(error)}`)
+    const own = [...doing.sent].filter((sent) => sent.startsWith(`${doing.kind} `))
+    if (error instanceof NotWritten && own.length > 0)
+      this.breaks(`${doing.kind} says that nothing was sent, and ${own} was`)
+  }
+
+  private pick(): Call | undefined {
+    const { session, random } = this
+    if (session === undefined) return undefined
+    const { state } = session.wallet
+    const live = state.orders.filter(({ open }) => open)
+    const free = state.notes.filter((note) => note.state === 'free')
+    const dice = random.integer(20)
+    if (dice < 3 && live.length > 0) {
+      const { order_id } = random.pick(live)
+      return { kind: 'cancel', run: (of) => of.cancel(order_id) }
+    }
+    if (dice === 3) return { kind: 'cancel_all', run: (of) => of.cancelAll(random.integer(2), undefined) }
+    if (dice === 4) return { kind: 'dead_man', run: (of) => of.deadMan(random.pick([0, 3, 50]), 0) }
+    if (dice < 7 && live.length > 0) {
+      const { order_id, side } = random.pick(live)
+      const order = this.order(side)
+      return { kind: 'modify', run: (of) => of.modify(order_id, order) }
+    }
+    if (dice < 9 && free.length > 0) return this.withdrawal(random.pick(free))
+    if (dice < 11 && free.length > 0) return this.reshape(random.pick(free))
+    if (dice < 13 && session.open_requests.length > 0) {
+      const { id } = random.pick(session.open_requests)
+      return { kind: 'settle', run: (of) => of.settle(id) }
+    }
+    const [order, merge] = [this.order(random.pick(['buy', 'sell'])), random.integer(3) > 0]
+    return { kind: 'place', run: (of) => of.place(order, { merge }) }
+  }
+  private order(side: 'buy' | 'sell') {
+    const { random } = this
+    const type = random.pick(['limit', 'limit', 'limit', 'ioc'] as const)
+    const amount = BigInt(random.pick([100, 250, 600, 1_050, 1_250])) * LOT
+    const price = 100_000_000n + BigInt(random.integer(400) - 200) * TICK
+    return { symbol: 'SOL-USDC', side, type, amount, price, life_slots: random.pick([4, 12, 3_000, 3_000]) }
+  }
+  private withdrawal(note: WalletNote): Call {
+    const part = BigInt(this.random.integer(3))
+    const amount = part === 0n ? BigInt(note.amount) - 100n : BigInt(note.amount) / (part + 1n)
+    const destination = encodeBase58(sha256(utf8(`destination ${this.random.integer(1_000_000)}`)))
+    const to = { mint: note.mint, destination, amount, life_slots: this.random.pick([6, 3_000]) }
+    return { kind: 'withdraw', run: (of) => of.withdraw(to, { merge: false }) }
+  }
+  private reshape(note: WalletNote): Call {
+    const half = BigInt(note.amount) / 2n
+    const amounts = [half, BigInt(note.amount) - half]
+    return { kind: 'reshape', run: (of) => of.reshape([note], amounts, this.random.pick([6, 3_000])) }
+  }
+
+  // The end.
+
+  /** Nothing fails any more: everything open is settled, every order is cancelled, and all of it is final. */
+  private async windDown(): Promise<void> {
+    for (const round of [1, 2]) {
+      await this.until(() => this.session !== undefined)
+      for (const { kind, id } of [...this.session!.open_requests]) {
+        await this.one({ kind: 'settle', run: (of) => of.settle(id) })
+        const left = this.session?.open_requests.find((one) => one.id === id)
+        // In the first round an own order may be in the way.
+        if (left !== undefined && round === 2) this.breaks(`a ${kind} stays unknown`)
+      }
+      for (const key_index of [0, 1])
+        await this.one({ kind: 'cancel_all', run: (of) => of.cancelAll(key_index) })
+    }
+    const from_ms = this.time.now_ms
+    const rests = () => {
+      if (this.session === undefined) return false
+      const { orders, notes } = this.session.wallet.state
+      return orders.every(({ open }) => !open) && notes.every(({ state }) => state !== 'pending')
+    }
+    await this.until(() => rests() || this.time.now_ms > from_ms + 60_000)
+    if (!rests()) this.breaks('orders or notes stay pending')
+    await this.until(() => this.venue.isSettled || this.time.now_ms > from_ms + 90_000)
+    const last_ms = this.time.now_ms
+    await this.until(() => this.time.now_ms > last_ms + 500)
+  }
+  private async one(call: Call): Promise<void> {
+    await this.until(() => this.session !== undefined && this.under_way.size === 0)
+    this.begin(call)
+    await this.until(() => this.under_way.size === 0)
+  }
+  private async check(): Promise<void> {
+    const { open } = this.venue
+    const { path, facts } = this.given
+    const { session } = this
+    if (session === undefined) return this.breaks('there is no session in the end')
+    this.inside('close', () => session.close())
+    this.life.alive = false
+    const wallet = loadWallet(path)!
+    if (JSON.stringify(wallet.state) !== JSON.stringify(session.wallet.state))
+      this.breaks('the file is not the wallet')
+    facts.read()
+    const [orders, events] = await Promise.all([
+      everyPage((page) => open.venue.orders(this.account, page)),
+      everyPage((page) => open.venue.events(this.account, page)),
+    ])
+    for (const one of differences(wallet, facts, { orders, events, deposited: this.deposited }))
+      this.breaks(one)
+    const placed = new Set(orders.map(({ order_id }) => order_id))
+    for (const id of placed)
+      if (this.told.get(id) === 'refused') this.breaks('an order that was refused lives')
+    for (const [name, body] of this.bytes)
+      if (this.told.get(name) === 'accepted' && /"order_id"/.test(body) && !placed.has(name))
+        this.breaks('an order that was accepted does not exist')
+    if (existsSync(`${path}.new`)) this.say('a part of a save is left')
+  }
+}
+
+const named = (error: unknown): string =>
+  error instanceof VenueProblem
+    ? `VenueProblem ${error.code}`
+    : error instanceof Error
+      ? `${error.name}: ${error.message}`
+      : String(error)
+
+/** What a trader expects of a session on a bad network and disk. */
+function isExpected(error: unknown): boolean {
+  const expected = [NoNote, NotWritten, SessionEnded, RangeError, EvidenceUnavailable, SyntaxError, Ended]
+  if (expected.some((one) => error instanceof one)) return true
+  if (error instanceof TypeError) return error.message === 'connection lost'
+  return (
+    error instanceof VenueProblem &&
+    ['rate_limited', 'draining', 'internal', 'token_expired'].includes(error.code)
+  )
+}

@@ -1,0 +1,389 @@
+/** A venue in this process, its real routes and engine, on a chain moved by hand, and a network before it that fails. */
+import type { SessionVenue } from '../../../client/session/live_venue'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import type { Enclave } from '../../../enclave/contract'
+import type { Caller, Session, Venue } from '../../../engine/venue'
+import { encodeBase58 } from '../../../protocol/base58'
+import { encodeStatement } from '../../../protocol/bodies/binding'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { Refusal } from '../../../protocol/refusals'
+import type { Attestation, Info } from '../../../protocol/wire/public'
+import { type App, createApp } from '../../../server/edge/app'
+import { openLog } from '../../../server/edge/log'
+import type { SocketData } from '../../../server/sockets/upgrade'
+import type { Random } from '../../faults/kit/random'
+import { only } from '../server/harness'
+import { TestSite, type TestVenue } from '../venue/open_test_venue'
+import type { Context, SimulatedTime } from './simulated_time'
+
+/**
+ * What a request meets. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
+ * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the
+ * edge refuses it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed
+ * when the request leaves, when it has arrived, or when its answer has.
+ */
+export const FAULTS = [
+  ...['before', 'after', 'ghost', 'slow', 'garbled', 'gateway', 'internal'],
+  ...['rate_limited', 'draining', 'token', 'tls', 'restart', 'restart after'],
+  ...['ends before', 'ends between', 'ends after'],
+] as const
+export type Fault = (typeof FAULTS)[number]
+export type FrameFault = 'lost' | 'twice' | 'gap' | 'garbage' | 'cut' | 'ends'
+
+export type Weather = {
+  request(kind: string): Fault | undefined
+  frame(): FrameFault | undefined
+  /** A signed request leaves the client. */
+  left(context: Context, kind: string, body: string): void
+  killed(context: Context): void
+}
+
+const KINDS: readonly [RegExp, string][] = [
+  [/^POST \/orders\/cancel-all/, 'cancel_all'],
+  [/^POST \/orders\/dead-man/, 'dead_man'],
+  [/^POST \/orders$/, 'place'],
+  [/^PUT \/orders/, 'modify'],
+  [/^DELETE \/orders/, 'cancel'],
+  [/^POST \/withdrawals/, 'withdraw'],
+  [/^POST \/notes\/reshape/, 'reshape'],
+  [/^POST \/auth\/token/, 'login'],
+]
+const kindOf = (method: string, path: string): string =>
+  KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
+
+/** What a request may do once: the ids and nonces in it. */
+export function namesOf(kind: string, body: unknown): string[] {
+  const of = Object(Array.isArray(body) ? body[0] : body) as Record<string, string>
+  if (kind === 'place') return [of['order_id']!]
+  if (kind === 'modify') return [(of['replacement'] as never as Record<string, string>)['order_id']!]
+  if (kind === 'withdraw' || kind === 'reshape') return [`${of['trading_key']}#${of['nonce']}`]
+  return [`${of['trading_key']}/${of['cancel_nonce']}`]
+}
+
+type Call = { path: string; init: RequestInit; kind: string; tls: number; context: Context }
+
+export class SimulatedVenue {
+  readonly site = new TestSite()
+  open!: TestVenue
+  weather!: Weather
+  random!: Random
+  /** Number of the TLS key that the venue shows. */
+  tls = 1
+  private up = false
+  private app!: App
+  private refuses: Fault | undefined
+  private tokens = new Map<string, string>()
+  private token = 0
+  private readonly sockets = new Set<SimulatedSocket>()
+  /** Names of the requests that the engine applied, by its own answers. */
+  readonly applied = new Set<string>()
+  /** A closed batch whose commit is withheld, and the slots until it is decided. */
+  private withheld_slots = 0
+  constructor(readonly time: SimulatedTime) {}
+
+  async start(): Promise<void> {
+    this.open = await this.site.open()
+    const clock = { unixMs: () => 1_700_000_000_000 + this.time.now_ms, monotonicMs: () => this.time.now_ms }
+    const log = openLog(() => undefined, clock.unixMs)
+    const enclave = only<Enclave>('enclave', {
+      identity: {
+        ...{ app_id: 'aa'.repeat(20), instance_id: 'bb'.repeat(20), compose_hash: 'cc'.repeat(32) },
+        ...{ app_compose: '', kind: 'development', tee_pubkey: new Uint8Array(32) },
+      },
+    })
+    this.app = createApp({ venue: this.edge(), enclave, options: { version: '1', clock, log } })
+    // Its ticks come in simulated time.
+    this.app.close()
+    this.up = true
+  }
+  /** The engine behind logins that end with it, as real ones do, and limits that refuse what the weather says. */
+  private edge(): Venue {
+    const venue = this.open.venue.parsed
+    const refuse = (): void => {
+      const code = this.refuses
+      this.refuses = undefined
+      if (code === 'rate_limited') throw new Refusal('rate_limited', { retry_after_ms: 40 })
+      if (code === 'draining') throw new Refusal('draining')
+    }
+    return {
+      ...venue,
+      login: async (request) => {
+        refuse()
+        const answer = await venue.login(request)
+        const access_token = `token-${++this.token}`
+        this.tokens.set(access_token, answer.access_token)
+        return { ...answer, access_token }
+      },
+      authenticate: (token): Session => {
+        const known = this.tokens.get(token)
+        if (known === undefined) throw new Refusal('token_expired')
+        return { ...venue.authenticate(known), token_id: token }
+      },
+      takeLimit: (caller: Caller, cost: number) => {
+        refuse()
+        return venue.takeLimit(caller, cost)
+      },
+    }
+  }
+  /** A slot of the chain; now and then the commit of a closed batch waits, and then lands or cannot land any more. */
+  async slot(random: Random, calm: boolean): Promise<void> {
+    const { chain, ledger } = this.open
+    if (this.withheld_slots > 0) {
+      this.withheld_slots = calm ? 0 : this.withheld_slots - 1
+      if (this.withheld_slots === 0) await this.decide(random.integer(4) > 0)
+    }
+    const { sent } = chain
+    const [withholds, settles] = [random.integer(6) === 0, random.integer(2) === 0]
+    ledger.withheld = ledger.withheld || (!calm && withholds)
+    await chain.tick()
+    if (ledger.withheld && this.withheld_slots === 0) {
+      await this.open.engine.sequencer.durable()
+      await new Promise((resolve) => setImmediate(resolve))
+      if (chain.sent === sent) ledger.withheld = false
+      else this.withheld_slots = 1 + random.integer(4)
+    }
+    if (!ledger.withheld && !this.isSettled && settles) await chain.settleNext()
+    await this.rest()
+  }
+  /** Nothing is left that the venue does by itself: journal, hashing and streams. */
+  private async rest(): Promise<void> {
+    const { sequencer, state } = this.open.engine
+    do {
+      await sequencer.durable()
+      for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+    } while (state.settlement.last_hashed !== state.settlement.last_batch)
+    await sequencer.durable()
+  }
+  private async decide(lands: boolean): Promise<void> {
+    const { chain, ledger } = this.open
+    this.withheld_slots = 0
+    if (!ledger.withheld) return
+    if (lands) chain.landCommit()
+    else chain.voidCommit()
+    ledger.withheld = false
+    await chain.decided()
+  }
+  /** Everything that was matched or paid is on the chain. */
+  get isSettled(): boolean {
+    return this.open.engine.state.settlement.last_batch === this.open.ledger.config.last_batch
+  }
+
+  /** A clean stop, and the next epoch. */
+  async restart(): Promise<void> {
+    this.up = false
+    await this.decide(true)
+    this.tokens.clear()
+    for (const socket of [...this.sockets]) socket.cut()
+    await this.open.close()
+    await this.start()
+  }
+  /** Another TLS key: every connection ends, and the pin of the old key opens no other. */
+  renewTls(): void {
+    this.tls++
+    for (const socket of [...this.sockets]) socket.cut()
+  }
+  endTokens(): void {
+    this.tokens.clear()
+    for (const socket of [...this.sockets]) socket.cut()
+  }
+  tick(): void {
+    this.app.sockets.tick()
+  }
+  async remove(): Promise<void> {
+    await this.site.remove()
+  }
+
+  /** Verifies nothing; everything else is as after `connect`. Runs in a client. */
+  async connect(): Promise<SessionVenue> {
+    const { tls } = this
+    const transport = this.transport(tls)
+    try {
+      const info = (await (await transport.fetch('/info')).json()) as Info
+      return { ...transport, base_url: transport.base_url, info, attestation: this.attestation(info) }
+    } catch (cause) {
+      throw new EvidenceUnavailable('the venue did not answer', { cause })
+    }
+  }
+  private attestation({ venue, epoch }: Info): Attestation {
+    const { statement_key } = this.site.keys
+    const body = { venue: fromHex(venue, 32)!, statement_key, epoch: BigInt(epoch) }
+    const binding = { certificate: toHex(encodeStatement(body)), statement_key: encodeBase58(statement_key) }
+    return { binding } as never
+  }
+  private transport(tls: number) {
+    return {
+      base_url: 'https://venue.test',
+      fetch: (path: string, init: RequestInit = {}) => this.fetch(tls, path, init),
+      webSocket: (path: string) => this.webSocket(tls, path) as unknown as WebSocket,
+    }
+  }
+  private latency(): number {
+    return 1 + this.random.integer(30)
+  }
+
+  private fetch(tls: number, path: string, init: RequestInit): Promise<Response> {
+    const context = this.time.current!
+    const kind = kindOf(init.method ?? 'GET', path)
+    if (kind !== 'read' && kind !== 'login') this.weather.left(context, kind, String(init.body))
+    const fault = this.weather.request(kind)
+    return new Promise((resolve, reject) => {
+      const call = { path, init, kind, tls, context }
+      const answer = (delay_ms: number, status: number, text: string) =>
+        this.time.at(
+          delay_ms,
+          () => {
+            if (fault === 'ends after') this.time.at(0, () => this.weather.killed(context))
+            resolve(new Response(text, { status, headers: { 'content-type': 'application/json' } }))
+          },
+          context,
+        )
+      const lose = () => this.time.at(this.latency(), () => reject(new TypeError('connection lost')), context)
+      if (fault === 'ends before') return this.weather.killed(context)
+      if (fault === 'before' || fault === 'ghost') lose()
+      if (fault === 'before') return
+      const delay_ms = fault === 'ghost' ? 50 + this.random.integer(1_500) : this.latency()
+      this.time.at(delay_ms, () => this.arrive(call, fault, answer, lose))
+    })
+  }
+  private async arrive(
+    call: Call,
+    fault: Fault | undefined,
+    answer: (delay_ms: number, status: number, text: string) => void,
+    lose: () => void,
+  ): Promise<void> {
+    if (fault === 'token') this.endTokens()
+    if (fault === 'tls') this.renewTls()
+    if (fault === 'restart') await this.restart()
+    const lost = fault === 'ghost' ? () => undefined : lose
+    if (!this.up || call.tls !== this.tls) return lost()
+    if (fault === 'gateway') return answer(this.latency(), 502, '<html>bad gateway</html>')
+    if (fault === 'rate_limited' || fault === 'draining') this.refuses = fault
+    const headers = call.init.headers as Record<string, string>
+    const { method = 'GET', body } = call.init
+    const request = new Request(`http://venue.test${call.path}`, {
+      ...{ method, headers: { ...headers, host: 'venue.test' } },
+      ...(body === undefined ? {} : { body: body as string }),
+    })
+    const response = Promise.resolve(this.app.fetch(request))
+    this.refuses = undefined
+    const given = response.then(async (of) => {
+      const text = await of.text()
+      if (of.ok && call.kind !== 'read' && call.kind !== 'login')
+        for (const name of namesOf(call.kind, JSON.parse(String(body)))) this.applied.add(name)
+      if (fault === 'after' || fault === 'restart after') return lost()
+      if (fault === 'ghost') return
+      if (fault === 'ends between') return this.weather.killed(call.context)
+      if (fault === 'garbled') return answer(this.latency(), of.status, text.slice(0, text.length / 2))
+      if (fault === 'internal') return answer(this.latency(), 500, BROKEN)
+      answer(fault === 'slow' ? 1_000 + this.random.integer(4_000) : this.latency(), of.status, text)
+    })
+    await this.answered(given)
+    if (fault === 'restart after') await this.restart()
+  }
+  /** An answer that waits for the decision of a batch comes later. */
+  private async answered(given: Promise<void>): Promise<void> {
+    const stalled = async () => {
+      await this.rest()
+      if (!this.open.ledger.withheld) await given
+    }
+    await Promise.race([given, stalled()])
+    await this.rest()
+  }
+
+  private webSocket(tls: number, path: string): SimulatedSocket {
+    const socket = new SimulatedSocket(
+      this.time,
+      () => this.latency(),
+      () => this.weather.frame(),
+    )
+    socket.killed = (context) => this.weather.killed(context)
+    this.sockets.add(socket)
+    socket.over = () => this.sockets.delete(socket)
+    this.time.at(this.latency(), async () => {
+      if (!this.up || tls !== this.tls || socket.closed) return socket.cut()
+      const headers = { upgrade: 'websocket', connection: 'upgrade', host: 'venue.test' }
+      const upgrade = (_: Request, { data }: { data: SocketData }) => socket.opened(data)
+      await this.app.fetch(new Request(`http://venue.test${path}`, { headers }), { upgrade })
+      if (!socket.is_open) socket.cut()
+    })
+    return socket
+  }
+}
+
+const BROKEN = JSON.stringify({
+  ...{ type: 'about:blank', title: 'internal', status: 500, detail: '', message: '', code: 'internal' },
+  ...{ applied: 'unknown', request_id: 'x' },
+})
+
+/** Both ends of a socket; frames keep their order. */
+class SimulatedSocket {
+  onopen: (() => void) | undefined
+  onmessage: ((event: { data: unknown }) => void) | undefined
+  onclose: (() => void) | undefined
+  over: () => void = () => undefined
+  killed: (context: Context) => void = () => undefined
+  is_open = false
+  closed = false
+  private data: SocketData | undefined
+  private last_ms = 0
+  private readonly context: Context
+  constructor(
+    private readonly time: SimulatedTime,
+    private readonly latency: () => number,
+    private readonly fault: () => FrameFault | undefined,
+  ) {
+    this.context = time.current!
+  }
+  private later(run: () => void): void {
+    const { now_ms } = this.time
+    this.last_ms = Math.max(this.last_ms, now_ms + this.latency())
+    this.time.at(this.last_ms - now_ms, run, this.context)
+  }
+
+  /** The venue's side. */
+  opened(data: SocketData): boolean {
+    this.is_open = true
+    this.data = data
+    this.later(() => this.onopen?.())
+    data.opened({
+      send: (text) => {
+        this.send(text)
+        return text.length
+      },
+      getBufferedAmount: () => 0,
+      cork: (send) => send(),
+      close: () => this.cut(),
+      terminate: () => this.cut(),
+    })
+    return true
+  }
+  private send(text: string): void {
+    if (!this.context.life.alive) this.cut()
+    if (this.closed) return
+    const is_event = text.startsWith('{"type":"event"')
+    const fault = is_event ? this.fault() : undefined
+    if (fault === 'cut') this.cut()
+    if (fault === 'cut' || fault === 'lost') return
+    const { seq } = is_event ? JSON.parse(text) : { seq: 0 }
+    const gap = JSON.stringify({ type: 'gap', seq_from: seq, seq_to: seq })
+    const shown = fault === 'gap' ? gap : fault === 'garbage' ? text.slice(1) : text
+    this.later(() => this.onmessage?.({ data: shown }))
+    if (fault === 'twice') this.later(() => this.onmessage?.({ data: shown }))
+    if (fault === 'ends') this.later(() => void this.time.at(0, () => this.killed(this.context)))
+  }
+  /** The network ends it. */
+  cut(): void {
+    if (this.closed) return
+    this.closed = true
+    this.is_open = false
+    this.over()
+    const { data } = this
+    this.data = undefined
+    this.later(() => this.onclose?.())
+    this.time.at(0, () => data?.closed(1006))
+  }
+  /** The client's side. */
+  close(): void {
+    this.cut()
+  }
+}
