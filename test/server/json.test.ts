@@ -53,3 +53,7 @@ test('bytes that are no UTF-8, and a byte order mark, are malformed', () => {
   expect(() => textOf(new Uint8Array([0x22, 0xc3, 0x28, 0x22]))).toThrow(Refusal)
   expect(codeOf(textOf(new Uint8Array([0xef, 0xbb, 0xbf, 0x31])))).toBe('json_malformed')
 })
+
+test('white space behind a body, which hides its length, changes nothing', () => {
+  expect(parseJson(`{"side":"buy"}${' '.repeat(4_000)}`)).toEqual({ side: 'buy' })
+})

@@ -108,6 +108,7 @@ function registerRefund(
     })
   // A known note was opened by its owner after the leaf became final, and may already back a command.
   if (known === undefined) state.notes.register(note)
-  announceNote(state, fx, 'note.created', note)
+  // A packed batch may spend it already, whose nullifier is not known before it is hashed.
+  if (note.status !== 'spent') announceNote(state, fx, 'note.created', note)
   if (exit !== undefined) takeForExit(state, fx, exit, note)
 }

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { CommandBody } from '../../../engine/commands'
+import type { CommandBody, CommandOf } from '../../../engine/commands'
 import { decodeCommand, encodeCommand, KINDS } from '../../../engine/machine/codec/command_codec'
 import { RowQueue } from '../../../engine/memory/row_queue'
 import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
@@ -218,4 +218,15 @@ test('a queue of rows finds the newest place of each and nothing else, also afte
     }),
     { numRuns: 5 },
   )
+})
+
+test('the length of a record says nothing of the terms of its order', () => {
+  const terms = [
+    { side: 'buy', type: 'limit', amount: 1n, price_limit: 1n, min_fill: 0n },
+    { side: 'sell', type: 'fok', amount: 2n ** 64n - 1n, price_limit: 2n ** 63n, min_fill: 2n ** 60n },
+    { side: 'sell', type: 'ioc', amount: 10n ** 9n, price_limit: 10n ** 6n, min_fill: 10n ** 9n },
+  ] as const
+  const place = COMMANDS.find((one) => one.kind === 'place') as CommandOf<'place'>
+  const lengths = terms.map((one) => encodeCommand({ ...place, ...one, unix_ms: 1 }).length)
+  expect(new Set(lengths).size).toBe(1)
 })

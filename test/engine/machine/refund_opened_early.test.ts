@@ -5,6 +5,7 @@ import { payloadOf } from '../../../engine/machine/settlement/payload'
 import { appendSpent } from '../../../engine/machine/state/batch'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import type { RefusalCode } from '../../../protocol/refusals'
+import type { NoteEvent } from '../../../protocol/wire/trading'
 import { BASE, DESTINATION, key, LOT, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
 import { idOf, refused } from './prepared'
 
@@ -137,4 +138,19 @@ test('a refund note that is spent, settled and forgotten before its payout is fi
   finalize()
   expectRefused(world, note, 'note_spent')
   expect(owed(world)).toBe(DEPOSITED)
+})
+
+test('a refund note is announced as collateral unless a packed batch spends it already', () => {
+  const announced = (use: string | undefined) => {
+    const { world, note, finalize } = refundedOnChain()
+    const named = { commitment: note.commitment, opening: note }
+    if (use !== undefined) world.must(USES[use]!(world, 'second', 2n, named))
+    for (let step = 0; step < 30; step++)
+      world.must({ kind: 'slot', slot: world.state.slot + 1, reopens_slot: 0 })
+    finalize()
+    const created = world.events.filter(({ event }) => event.kind === 'note.created')
+    return created.map(({ event }) => (event.data as NoteEvent).commitment === note.commitment.toHex())
+  }
+  expect(announced(undefined)).toEqual([true])
+  expect(announced('a reshape')).toEqual([])
 })
