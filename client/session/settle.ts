@@ -93,7 +93,7 @@ export async function settleRequest(
 /** Undefined unless the venue shows the command; one that it shows is sent once more, because the answer has its receipt. */
 export async function findAccepted(client: VenueClient, sent: WalletRequest): Promise<Outcome | undefined> {
   if (!(await shows(client, sent))) return undefined
-  const once = { patience_ms: 0, sent_before: true, isOver: () => true }
+  const once = { patience_ms: 0, sent_before: true, isOver: () => true, isAwaited: () => true }
   const again = await settleRequest(client, sent, once)
   return again.status === 'accepted' ? again : { status: 'accepted', id: sent.id }
 }

@@ -32,7 +32,9 @@ test('paths are found in https URLs, whatever the host', async () => {
   listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls })
   for (const host of ['localhost', '127.0.0.1']) {
     const get = (path: string) =>
-      fetch(`https://${host}:${listener!.port}${path}`, { tls: { ca: tls.cert_pem } }).then((answer) => answer.json())
+      fetch(`https://${host}:${listener!.port}${path}`, { tls: { ca: tls.cert_pem } }).then((answer) =>
+        answer.json(),
+      )
     expect(await get('/time')).toEqual({ slot: 1, unix_ms: 2, slot_ms: 400 })
     // `/time` has no query, so it rejects one; `/health` is in the query and not the path.
     expect(await get('/time?x=/health')).toMatchObject({ code: 'field_unknown', field: 'x' })
