@@ -45,7 +45,7 @@ export function* durableRecords(
 }
 
 /** Chunks between two garbage collections: each has about 1 MiB and leaves several MiB of garbage. */
-const COLLECT_EVERY = 2
+const COLLECT_EVERY = 16
 
 /**
  * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays what a boot would replay, so each

@@ -108,8 +108,6 @@ export class Snapshotting {
       if (error instanceof SnapshotDisagrees || error instanceof StoreDamaged) fatal(error)
       else this.failures++
     }
-    // What left the state is garbage now, and a thread lets as much gather as lives. Concurrent: intake goes on.
-    Bun.gc(false)
     const ended_ms = clock.monotonicMs()
     this.not_before_ms = ended_ms + REST_FACTOR * (ended_ms - began_ms)
   }
