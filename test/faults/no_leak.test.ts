@@ -11,6 +11,7 @@ import {
   prepareCancel,
   prepareCancelAll,
   prepareDeadMan,
+  prepareModify,
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
@@ -118,13 +119,9 @@ describe('nothing leaks', () => {
     const { signature: _, ...unsigned } = placed
     await exercise('check', unsigned, (body) => client.check(body))
     await exercise('place', placed, (body) => client.place(body))
-    const note = wallet.note(placed.collateral_commitment)!
-    const { cancel_nonce, signature } = prepareCancel(wallet, id, placed.order_id, 0)
-    const replacement = preparePlace(wallet, id, terms(), note)
-    await exercise('modify', { cancel_nonce, cancel_signature: signature, replacement }, (body) =>
-      client.modify(placed.order_id, body),
-    )
-    const { order_id } = replacement
+    const change = prepareModify(wallet, id, placed.order_id, terms())
+    await exercise('modify', change, (body) => client.modify(placed.order_id, body))
+    const { order_id } = change.replacement
     await exercise('cancel', prepareCancel(wallet, id, order_id, 0), (body) => client.cancel(order_id, body))
     await exercise('cancel-all', prepareCancelAll(wallet, id, 0), (body) => client.cancelAll(body))
     await exercise('dead-man', prepareDeadMan(wallet, id, 0, 1_000), (body) => client.deadMan(body))

@@ -4,6 +4,7 @@ import {
   dropRefused,
   dropRefusedPayment,
   prepareCancel,
+  prepareModify,
   preparePlace,
   prepareReshape,
 } from '../../../client/wallet/prepare'
@@ -89,13 +90,13 @@ function modify(
   random: Random,
 ): Command | undefined {
   const note = trader.wallet.note(old.collateral)
-  const terms = note === undefined ? undefined : termsFor(trader, note, random)
-  if (note === undefined || terms === undefined) return undefined
-  const { cancel_nonce, signature } = prepareCancel(trader.wallet, trader.venue, old.order_id, key_index)
-  const replacement = preparePlace(trader.wallet, trader.venue, terms, note)
-  const request = { cancel_nonce, cancel_signature: signature, replacement }
+  // A fill or an end that the wallet knows already leaves nothing to replace.
+  if (note?.state !== 'pending' || !trader.wallet.order(old.order_id)?.open) return undefined
+  const terms = termsFor(trader, note, random)
+  if (terms === undefined) return undefined
+  const request = prepareModify(trader.wallet, trader.venue, old.order_id, terms)
   const send = () => trader.client.modify(old.order_id, request)
-  const { order_id } = replacement
+  const { order_id } = request.replacement
   // The note of a refused replacement still backs the order it was to replace.
   const undo = () => {
     trader.wallet.order(order_id)!.open = false
