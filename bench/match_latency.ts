@@ -15,6 +15,7 @@ import { EMPTY_SPENT_SUBTREES } from '../protocol/notes/spent_log'
 import { publicKeyOf } from '../protocol/sign'
 import { makeGenesis } from '../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../sandbox/chain/open_embedded_chain'
+import { simulatedMachine } from '../sandbox/enclave/simulated_machine'
 import { type Figure, numbers, report } from './kit/figures'
 import { PROGRAM } from './settling/batch_work'
 import { MemoryOutbox } from './settling/memory_outbox'
@@ -47,12 +48,15 @@ class CommittingVenue {
     const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-commit-'))
     const [settlement_seed, fee_seed] = [1, 2].map(() => crypto.getRandomValues(new Uint8Array(32)))
     const chain = await openEmbeddedChain({ data_dir: join(dir, 'chain'), slot_ms })
-    const keys = { settlement_signer: publicKeyOf(settlement_seed!), fee_payer: publicKeyOf(fee_seed!) }
-    const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
+    const compose_hash = new Uint8Array(32).fill(0xab)
+    const { announced, authority_seed, quoteEpoch } = simulatedMachine(compose_hash)
+    const terms = { announced, fee_payer: publicKeyOf(fee_seed!) }
+    const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...terms })
     const hash = await openHashing({ dir: join(dir, 'trees'), key: new Uint8Array(32) })
-    const seeds = { settlement_seed: settlement_seed!, fee_seed: fee_seed! }
-    const port = await openChain({ rpc_urls: [chain.url], program_id, ...seeds, hash, slot_ms })
-    const venue = new CommittingVenue(chain, port, encodeBase58(keys.fee_payer), async () => {
+    const seeds = { settlement_seed: settlement_seed!, fee_seed: fee_seed!, authority_seed }
+    const quoting = { quoteEpoch: quoteEpoch(settlement_seed!) }
+    const port = await openChain({ rpc_urls: [chain.url], program_id, ...seeds, ...quoting, hash, slot_ms })
+    const venue = new CommittingVenue(chain, port, encodeBase58(terms.fee_payer), async () => {
       await port.close()
       await hash.close()
       await chain.close()
@@ -60,7 +64,7 @@ class CommittingVenue {
     })
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
-    const fresh = { epoch: 1, boot_nonce, compose_hash: new Uint8Array(32), restore: false, spentRoot }
+    const fresh = { epoch: 1, boot_nonce, compose_hash, restore: false, spentRoot }
     const passes = async () => true
     const opening = { ...fresh, ...venue.head, passes }
     await port.openEpoch(opening, async () => {})

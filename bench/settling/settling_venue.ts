@@ -6,6 +6,7 @@ import type { BatchStage, ChainPort, ChainSinkPort, HashPort, SettlementPayload 
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
+import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { elements, ORDERS, PROGRAM, randomField } from './batch_work'
 import { MemoryOutbox } from './memory_outbox'
 
@@ -33,6 +34,8 @@ const payloadOf = (batch_id: number): SettlementPayload => ({
   leaf_count_min: 0,
 })
 
+const COMPOSE_HASH = new Uint8Array(32).fill(0xab)
+
 export class SettlingVenue {
   readonly outbox = new MemoryOutbox()
 
@@ -48,12 +51,14 @@ export class SettlingVenue {
     const failed = (error: Error): never => {
       throw error
     }
-    const settlement_signer = publicKeyOf(settlement_seed)
-    const genesis = { program_path: PROGRAM, settlement_signer, fee_payer: publicKeyOf(fee_seed) }
+    const { announced, authority_seed, quoteEpoch } = simulatedMachine(COMPOSE_HASH)
+    const genesis = { program_path: PROGRAM, announced, fee_payer: publicKeyOf(fee_seed) }
     const chain = await hostEmbeddedChain({ data_dir, slot_ms, genesis, failed })
     const hash = await openHashing({ dir: data_dir, key: new Uint8Array(32) })
     const { program_id, url } = chain
-    const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, fee_seed, hash, slot_ms })
+    const seeds = { settlement_seed, fee_seed, authority_seed }
+    const quoting = { quoteEpoch: quoteEpoch(settlement_seed) }
+    const port = await openChain({ rpc_urls: [url], program_id, ...seeds, ...quoting, hash, slot_ms })
     const venue = new SettlingVenue(chain, hash, port)
     await venue.#boot()
     return venue
@@ -61,7 +66,7 @@ export class SettlingVenue {
 
   async #boot(): Promise<void> {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-    const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
+    const position = { compose_hash: COMPOSE_HASH, ...this.outbox.head(), restore: false }
     const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
     const passes = async () => true
     await this.port.openEpoch({ epoch: 1, boot_nonce, ...position, passes, spentRoot }, async () => {})
