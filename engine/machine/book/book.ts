@@ -7,8 +7,6 @@ import { BITMAP_STEP, TickBitmap } from './tick_bitmap'
 export const TICK_MAX = 2 ** 31
 /** Highest sum of lots of one side: beyond it sums would be rounded. */
 export const SIDE_LOTS_MAX = Number.MAX_SAFE_INTEGER
-/** `closed_batch` of a book without a closed batch. */
-const NO_BATCH = Number.MAX_SAFE_INTEGER
 
 /**
  * One side of a book: linked lists of orders per limit price. Ticks inside a window have a dense level each. Orders outside
@@ -26,8 +24,9 @@ export class BookSide {
   above = NO_ORDER
   /** First order that arrived after the close: on no level, so no auction sees it. */
   later = NO_ORDER
-  /** Newest batch whose orders are on the levels. */
-  closed_batch = NO_BATCH
+  /** A batch is closed and undecided: orders of later batches stay off the levels. */
+  private has_closed = false
+  private closed_batch = 0
   /** Sum of the resting lots of the side. */
   total = 0
 
@@ -46,7 +45,8 @@ export class BookSide {
     this.total += lots
     const at = pool.tick[handle]! - this.base
     let first: number
-    if (this.isLater(handle)) {
+    if (this.has_closed && pool.arrival_batch[handle]! > this.closed_batch) {
+      pool.setLater(handle, true)
       first = this.later
       this.later = handle
     } else if (at < 0) {
@@ -68,19 +68,23 @@ export class BookSide {
 
   remove(handle: number): void {
     const { pool } = this
-    this.reduce(handle, pool.remaining[handle]!)
+    const lots = pool.remaining[handle]!
     const before = pool.prev[handle]!
     const after = pool.next[handle]!
-    if (after !== NO_ORDER) pool.prev[after] = before
-    if (before !== NO_ORDER) {
-      pool.next[before] = after
-      return
-    }
     const at = pool.tick[handle]! - this.base
-    if (this.isLater(handle)) this.later = after
-    else if (at < 0) this.below = after
-    else if (at >= this.window) this.above = after
-    else {
+    this.total -= lots
+    pool.remaining[handle] = 0
+    if (after !== NO_ORDER) pool.prev[after] = before
+    if (before !== NO_ORDER) pool.next[before] = after
+    if (pool.isLater(handle)) {
+      if (before === NO_ORDER) this.later = after
+    } else if (at < 0) {
+      if (before === NO_ORDER) this.below = after
+    } else if (at >= this.window) {
+      if (before === NO_ORDER) this.above = after
+    } else {
+      this.level_lots[at]! -= lots
+      if (before !== NO_ORDER) return
       this.head[at] = after
       if (after === NO_ORDER) this.occupied.clear(at)
     }
@@ -91,20 +95,26 @@ export class BookSide {
     this.total -= lots
     this.pool.remaining[handle]! -= lots
     const at = this.pool.tick[handle]! - this.base
-    if (at >= 0 && at < this.window && !this.isLater(handle)) this.level_lots[at]! -= lots
+    if (at >= 0 && at < this.window && !this.pool.isLater(handle)) this.level_lots[at]! -= lots
   }
 
-  /** Whether an order arrived after the close of the undecided batch. */
-  isLater(handle: number): boolean {
-    return this.pool.arrival_batch[handle]! > this.closed_batch
+  close(batch: number): void {
+    this.has_closed = true
+    this.closed_batch = batch
+  }
+
+  /** Whether an order that arrived for batch `arrival_batch` is a member of the closed, undecided batch. */
+  isMember(arrival_batch: number): boolean {
+    return this.has_closed && arrival_batch <= this.closed_batch
   }
 
   /** Puts later orders on their levels and returns them: the closed batch is decided. */
   open(): number[] {
     const later = [...this.handles(this.later)]
-    this.closed_batch = NO_BATCH
+    this.has_closed = false
     this.later = NO_ORDER
     for (const handle of later) {
+      this.pool.setLater(handle, false)
       this.total -= this.pool.remaining[handle]!
       this.add(handle)
     }
@@ -211,13 +221,14 @@ export class Book {
     const handle = pool.take(order)
     side.add(handle)
     if (pool.isConditional(handle)) this.conditional_orders++
-    if (order.kind !== LIMIT && !side.isLater(handle)) this.linkImmediate(handle)
+    if (order.kind !== LIMIT && !pool.isLater(handle)) this.linkImmediate(handle)
     return handle
   }
 
   /** Fixes the membership of batch `batch`: orders that arrive later wait outside the levels until `open`. */
   close(batch: number): void {
-    this.buys.closed_batch = this.sells.closed_batch = batch
+    this.buys.close(batch)
+    this.sells.close(batch)
   }
 
   open(): void {
@@ -228,8 +239,7 @@ export class Book {
 
   /** Whether an order that arrived for batch `arrival_batch` is a member of the closed, undecided batch. */
   isMember(arrival_batch: number): boolean {
-    const { closed_batch } = this.buys
-    return closed_batch !== NO_BATCH && arrival_batch <= closed_batch
+    return this.buys.isMember(arrival_batch)
   }
 
   /** Removes an order (cancel, expiry) and frees its handle. */
@@ -239,7 +249,7 @@ export class Book {
     const side = this.side(pool.side(handle))
     side.remove(handle)
     if (pool.isConditional(handle)) this.conditional_orders--
-    if (pool.kind(handle) !== LIMIT && !side.isLater(handle)) this.unlinkImmediate(handle)
+    if (pool.kind(handle) !== LIMIT && !pool.isLater(handle)) this.unlinkImmediate(handle)
     pool.give(handle)
   }
 

@@ -24,6 +24,8 @@ export const ORDER_BYTES = 57
 const LIVE = 8
 /** `min_fill` of the slot is valid. Without this flag it holds the value of an earlier order. */
 const CONDITIONAL = 16
+/** The order arrived after the close of the undecided batch: on no level. */
+const LATER = 32
 
 /** An order as the book stores it. `order_id` is 16 bytes and is copied. */
 export type BookOrder = {
@@ -123,6 +125,15 @@ export class OrderPool {
 
   isConditional(handle: number): boolean {
     return (this.flags[handle]! & CONDITIONAL) !== 0
+  }
+
+  isLater(handle: number): boolean {
+    return (this.flags[handle]! & LATER) !== 0
+  }
+
+  setLater(handle: number, later: boolean): void {
+    if (later) this.flags[handle]! |= LATER
+    else this.flags[handle]! &= ~LATER
   }
 
   /** The minimum fill, 0 = any; for a fok order its amount. */
