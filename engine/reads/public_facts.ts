@@ -71,7 +71,7 @@ const START: Stored = {
   seq: 0,
   head: '00'.repeat(32),
   batches: { closed: 0, matched: 0, void: 0, since_slot: 0 },
-  counting: { open: {}, lost: -1 },
+  counting: { markets: {}, lost: -1 },
 }
 
 export class PublicFacts {
@@ -99,6 +99,7 @@ export class PublicFacts {
     this.statistics = new Statistics(this.rows, {
       read: () => this.stored.counting,
       write: (counting) => this.change({ counting }),
+      together: (work) => this.together(work),
     })
   }
 
@@ -179,20 +180,27 @@ export class PublicFacts {
   }
 
   private store({ seq, head }: ChainPoint): void {
+    this.together(() => {
+      for (const write of this.unsealed) write()
+      // Facts behind a point of the past are stored already: counted from there, they would count twice.
+      if (seq > this.watermark()) this.change({ seq, head: toHex(head) })
+    })
+    this.unsealed = []
+    this.stalled = false
+  }
+
+  /** Stores what `work` changes, all or nothing. */
+  private together(work: () => void): void {
     const before = this.stored
     try {
       this.rows.together(() => {
-        for (const write of this.unsealed) write()
-        // Facts behind a point of the past are stored already: counted from there, they would count twice.
-        if (seq > this.watermark()) this.change({ seq, head: toHex(head) })
+        work()
         this.rows.set('point', this.stored)
       })
     } catch (error) {
       this.stored = before
       throw error
     }
-    this.unsealed = []
-    this.stalled = false
   }
 
   private change(change: Partial<Stored>): void {

@@ -92,5 +92,5 @@ export class SealedRows {
 }
 
 function derive(key: Uint8Array, purpose: string): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), `tacit/facts/v2/${purpose}`, 32))
+  return new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), `tacit/facts/v3/${purpose}`, 32))
 }

@@ -4,6 +4,8 @@
  */
 
 import { PERIOD_S, sealStatisticsRow } from '../../protocol/bodies/statistics_row'
+import { toHex, utf8 } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
 import type { Ticks } from '../../protocol/units'
 import type { StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
 import type { Fill, Transparency } from '../../protocol/wire/trading'
@@ -30,16 +32,31 @@ type Hour = {
 }
 /** The hour of an instrument that later records may still change, and the reference price around its last collar. */
 type OpenHour = { number: number; hour?: Hour; reference?: string }
+/** What the rows of an instrument are counted on. */
+type Market = {
+  /** Number of the first hour. */
+  since: number
+  open?: OpenHour
+  /** By period, the newest published row. */
+  last: Partial<Record<StatisticsPeriod, Last>>
+  /** By day that is not published, the hash over its kept hours: without each of them the day is withheld. */
+  days: Record<number, string>
+}
 /**
- * What changes from record to record. Its owner stores it in one row with the point of the journal up to which it is counted,
- * so no host can put an earlier count in the place of a later one, and publish both. All other rows have one version.
+ * What has more than one version. Its owner stores it in one row with the point of the journal up to which it is counted, so no
+ * host can put an earlier count in the place of a later one, or leave one out, and publish both.
  */
 export type Counting = {
-  open: Record<string, OpenHour>
+  markets: Record<string, Market>
   /** Newest hour of which fills may not have been counted; -1 without one. */
   lost: number
 }
-type CountingRow = { read(): Counting; write(counting: Counting): void }
+type CountingRow = {
+  read(): Counting
+  write(counting: Counting): void
+  /** Runs `work` and stores what it writes, rows and counting, both or neither. */
+  together(work: () => void): void
+}
 type Kept = StatisticsRow & { fills: number | null }
 /** The last reference of a published hour. */
 type Reference = { ticks: string; until_unix_s: number }
@@ -57,54 +74,80 @@ export class Statistics {
 
   /** The records up to this time are not there to be counted: hours that are not published yet are withheld. */
   lose(unix_ms: number): void {
-    this.counting.write({ open: {}, lost: Math.floor(unix_ms / MS_PER_HOUR) })
+    const markets = Object.entries(this.counting.read().markets).map(
+      ([symbol, { open: _, ...market }]) => [symbol, market] as const,
+    )
+    this.counting.write({ markets: Object.fromEntries(markets), lost: Math.floor(unix_ms / MS_PER_HOUR) })
   }
 
   /** Counts fills in the hour of their event: stamps never go back, so no published hour changes. */
   record(events: readonly AccountEventOut[]): void {
-    const { open, lost } = this.counting.read()
-    const now = { ...open }
     const fills = events.flatMap(({ account_id, event }) =>
       event.kind === 'fill.matched' ? [{ account_id, event, fill: event.data as Fill }] : [],
     )
     // An account's fills stand together, auctions do not.
     for (const { account_id, event, fill } of fills.sort((a, b) => a.fill.batch - b.fill.batch)) {
-      const own = this.openAt(now[fill.symbol], fill.symbol, event.unix_ms)
-      now[fill.symbol] = { ...own, hour: addFill(own.hour, account_id, fill) }
+      this.change(fill.symbol, event.unix_ms, (own) => ({
+        ...own,
+        hour: addFill(own.hour, account_id, fill),
+      }))
     }
-    this.counting.write({ open: now, lost })
   }
 
   /** Keeps the reference price around which the collar of a batch lies; the first one begins the instrument's rows. */
   refer(symbol: string, ticks: Ticks, unix_ms: number): void {
-    const { open, lost } = this.counting.read()
-    const own = this.openAt(open[symbol], symbol, unix_ms)
-    if (this.rows.get(`since/${symbol}`) === undefined) this.rows.set(`since/${symbol}`, own.number)
-    if (own.reference === String(ticks)) return
-    this.counting.write({ open: { ...open, [symbol]: { ...own, reference: String(ticks) } }, lost })
+    const reference = String(ticks)
+    const own = this.openHour(symbol, Math.floor(unix_ms / MS_PER_HOUR))
+    if (own?.reference !== reference) this.change(symbol, unix_ms, (open) => ({ ...open, reference }))
   }
 
-  /** The open hour of this time; the one before it is over, and gets its rows. */
-  private openAt(known: OpenHour | undefined, symbol: string, unix_ms: number): OpenHour {
+  /** Changes the open hour of this time; the one before it is over and kept for its rows. */
+  private change(symbol: string, unix_ms: number, changed: (own: OpenHour) => OpenHour): void {
+    const { markets, lost } = this.counting.read()
     const number = Math.floor(unix_ms / MS_PER_HOUR)
-    if (known?.number === number) return known
+    const known = markets[symbol] ?? { since: number, last: {}, days: {} }
+    const market = known.open === undefined || known.open.number === number ? known : this.keep(symbol, known)
+    const open = changed(market.open ?? { number })
+    this.counting.write({ markets: { ...markets, [symbol]: { ...market, open } }, lost })
+  }
+
+  /** The market without its open hour, which is over: its rows are counted from what is kept of it here. */
+  private keep(symbol: string, { open, ...market }: Market): Market {
+    const { hour, reference, number } = open!
+    const day = Math.floor(number / HOURS_OF_DAY)
     // What a published day was counted from is not kept.
-    const day = known && rowName(symbol, 'day', Math.floor(known.number / HOURS_OF_DAY))
-    if (day !== undefined && this.rows.get(day) === undefined) {
-      const { hour, reference, number: before } = known!
-      if (hour !== undefined) this.rows.set(hourName(symbol, before), hour)
-      if (reference !== undefined) this.rows.set(referenceName(symbol, before), reference)
-    }
-    return { number }
+    if (day <= (market.last.day?.number ?? -1)) return market
+    if (reference !== undefined) this.rows.set(referenceName(symbol, number), reference)
+    if (hour === undefined) return market
+    this.rows.set(hourName(symbol, number), hour)
+    return { ...market, days: { ...market.days, [day]: joinHash(market.days[day], number, hour) } }
+  }
+
+  private market(symbol: string): Market | undefined {
+    return this.counting.read().markets[symbol]
   }
 
   private openHour(symbol: string, number: number): OpenHour | undefined {
-    const open = this.counting.read().open[symbol]
+    const open = this.market(symbol)?.open
     return open?.number === number ? open : undefined
   }
 
   private hourAt(symbol: string, number: number): Hour | undefined {
     return this.openHour(symbol, number)?.hour ?? this.rows.get<Hour>(hourName(symbol, number))
+  }
+
+  /** The hours with fills of a day; undefined if any that was kept is not as it was. */
+  private hoursOf(symbol: string, day: number): Hour[] | undefined {
+    const hours: Hour[] = []
+    let hash: string | undefined
+    for (let at = 0; at < HOURS_OF_DAY; at++) {
+      const number = day * HOURS_OF_DAY + at
+      const hour = this.hourAt(symbol, number)
+      if (hour === undefined) continue
+      hours.push(hour)
+      if (this.openHour(symbol, number) === undefined) hash = joinHash(hash, number, hour)
+    }
+    return hash === this.market(symbol)?.days[day] ? hours : undefined
   }
 
   /** Published rows that start after `after_unix_s`, oldest first. */
@@ -120,8 +163,8 @@ export class Statistics {
     const items: StatisticsRow[] = []
     for (let number = from; number <= last.number && items.length < limit; number++) {
       const kept = this.rows.get<Kept>(rowName(symbol, period, number))
-      // Lost on the disk.
-      if (kept === undefined) break
+      // Lost on the disk: the row behind it names its hash, so a client misses it.
+      if (kept === undefined) continue
       const { fills: _, ...row } = kept
       items.push(row)
     }
@@ -164,27 +207,38 @@ export class Statistics {
     // A day's row takes the hours that it was counted from.
     const hours = period === 'day' ? this.publish({ ...terms, period: 'hour' }, now_unix_ms) : undefined
     const since = this.first(symbol, period)
-    let last = this.rows.get<Last>(`last/${symbol}/${period}`)
+    let last = this.market(symbol)?.last[period]
     if (since === undefined) return last
     const newest = Math.floor((now_unix_ms - LIMITS.statistics_delay_ms) / (PERIOD_S[period] * 1_000)) - 1
     const before = last?.number ?? since - 1
     const whole = period === 'hour' ? newest : Math.floor(((hours?.number ?? -1) + 1) / HOURS_OF_DAY) - 1
     const due = Math.min(newest, whole, before + LIMITS.statistics_rows_max)
     if (before >= due) return last
-    this.rows.together(() => {
+    this.counting.together(() => {
       for (let number = before + 1; number <= due; number++) {
         const { fills, ...figures } = period === 'hour' ? this.hour(symbol, number) : this.day(symbol, number)
         const start_unix_s = number * PERIOD_S[period]
         const previous = last?.hash ?? FIRST
         const row = sealStatisticsRow(venue, symbol, period, { start_unix_s, ...figures, previous })
         this.rows.set(rowName(symbol, period, number), { ...row, fills } satisfies Kept)
-        if (period === 'day') this.forget(symbol, number)
-        else if (fills !== null) this.publishReference(symbol, number)
         last = { number, hash: row.hash }
+        this.published(symbol, period, last)
+        if (period === 'hour' && fills !== null) this.publishReference(symbol, number)
       }
-      this.rows.set(`last/${symbol}/${period}`, last)
     })
     return last
+  }
+
+  private published(symbol: string, period: StatisticsPeriod, last: Last): void {
+    const { markets, lost } = this.counting.read()
+    const market = markets[symbol]!
+    const days = { ...market.days }
+    if (period === 'day') {
+      this.forget(symbol, last.number)
+      delete days[last.number]
+    }
+    const changed = { ...market, last: { ...market.last, [period]: last }, days }
+    this.counting.write({ markets: { ...markets, [symbol]: changed }, lost })
   }
 
   private publishReference(symbol: string, number: number): void {
@@ -206,7 +260,7 @@ export class Statistics {
 
   /** Number of the first hour or day. */
   private first(symbol: string, period: StatisticsPeriod): number | undefined {
-    const since = this.rows.get<number>(`since/${symbol}`)
+    const since = this.market(symbol)?.since
     return since === undefined || period === 'hour' ? since : Math.floor(since / HOURS_OF_DAY)
   }
 
@@ -217,10 +271,8 @@ export class Statistics {
 
   /** A day less its published hours would tell of the withheld ones, so these need as many accounts together. */
   private day(symbol: string, number: number): Figures {
-    if (this.isLost(number * HOURS_OF_DAY)) return WITHHELD
-    const hours = Array.from({ length: HOURS_OF_DAY }, (_, at) =>
-      this.hourAt(symbol, number * HOURS_OF_DAY + at),
-    ).filter((hour) => hour !== undefined)
+    const hours = this.isLost(number * HOURS_OF_DAY) ? undefined : this.hoursOf(symbol, number)
+    if (hours === undefined) return WITHHELD
     const hidden = hours.filter((hour) => !isShown(hour))
     const [accounts, hidden_accounts] = [accountsOf(hours), accountsOf(hidden)]
     const few = LIMITS.statistics_accounts_min
@@ -246,6 +298,10 @@ const referenceName = (symbol: string, number: number) => `reference/${symbol}/$
 const hourName = (symbol: string, number: number) => `hour/${symbol}/${number}`
 const rowName = (symbol: string, period: StatisticsPeriod, number: number) =>
   `row/${symbol}/${period}/${number}`
+
+/** Hash over the hours of a day so far, in their order. */
+const joinHash = (before: string | undefined, number: number, hour: Hour): string =>
+  toHex(sha256(utf8(JSON.stringify([before ?? FIRST, number, hour]))))
 
 const isShown = ({ accounts }: Hour): boolean => accounts.length >= LIMITS.statistics_accounts_min
 const accountsOf = (hours: readonly Hour[]): number => new Set(hours.flatMap(({ accounts }) => accounts)).size

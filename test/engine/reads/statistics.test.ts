@@ -327,3 +327,70 @@ test('hours and days whose records were not all counted are withheld, later ones
   expect(volumes('hour')).toEqual([null, '250'])
   expect(volumes('day')).toEqual([null, '250'])
 })
+
+test('a host that puts back the rows of an unpublished day, without one of them, has no day published a second time with other figures', () => {
+  const { facts, folder, trade, refer } = open()
+  refer(START, 100n)
+  trade(START + 1, 1, sold('200', '100'), ...crowd(0, 20, '100'))
+  // Hidden: two accounts, and others that hide them.
+  trade(START + HOUR, 2, sold('10', '170'), ...crowd(50, 51, '170'))
+  trade(START + 2 * HOUR, 3, ...crowd(0, 12, '110'))
+  trade(START + 3 * HOUR, 4, ...crowd(12, 22, '120'))
+  refer(START + DAY, 120n)
+  facts.mark(facts.point())
+  const unpublished = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+  folders.push(unpublished)
+  cpSync(folder, unpublished, { recursive: true })
+  const now = START + 2 * DAY + DELAY
+  const dayOf = (of: PublicFacts) => {
+    const { hash: _, previous: __, ...figures } = rowsOf(of, 'day', now).items[0]!
+    return figures
+  }
+  const shown = dayOf(facts)
+  expect(shown).toMatchObject({ volume: '430', high: '170', auctions: 4 })
+  const volumes: (string | null)[] = []
+  for (const name of rowsOn(unpublished).keys()) {
+    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+    folders.push(spliced)
+    cpSync(unpublished, spliced, { recursive: true })
+    const db = new Database(join(spliced, 'facts.sqlite'))
+    db.query('DELETE FROM facts WHERE name = ?').run(Buffer.from(name, 'hex'))
+    db.close()
+    const forged = new PublicFacts(spliced, KEY)
+    opened.push(forged)
+    // Without the point the boot counts again.
+    if (forged.point().seq > 0) volumes.push(dayOf(forged).volume)
+  }
+  expect(new Set(volumes)).toEqual(new Set(['430', null]))
+})
+
+test('a published row that the host deletes does not end the list: the client misses it', async () => {
+  const { facts, folder, trade, refer } = open()
+  const now = START + 6 * HOUR
+  refer(START, 100n)
+  trade(START + 5, 1, ...crowd(0, 20, '150'))
+  const page = answered(facts, 'hour', now)
+  expect(await verifyStatistics(page, asked, IDENTITY)).toHaveLength(4)
+  facts.mark(facts.point())
+  let missed = 0
+  for (const name of rowsOn(folder).keys()) {
+    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+    folders.push(spliced)
+    cpSync(folder, spliced, { recursive: true })
+    const db = new Database(join(spliced, 'facts.sqlite'))
+    db.query('DELETE FROM facts WHERE name = ?').run(Buffer.from(name, 'hex'))
+    db.close()
+    const forged = new PublicFacts(spliced, KEY)
+    opened.push(forged)
+    if (forged.point().seq === 0) continue
+    const left = answered(forged, 'hour', now)
+    if (left.items.length === page.items.length) continue
+    missed += 1
+    expect(left.items).toHaveLength(3)
+    // The newest one is missed at the next row.
+    if (left.items.at(-1)!.hash === page.items.at(-2)!.hash) continue
+    const error = await verifyStatistics(left, asked, IDENTITY).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(StatisticsRefused)
+  }
+  expect(missed).toBe(4)
+})
