@@ -123,6 +123,12 @@ export const LIMITS = {
   log_part_bytes: 640 * 1024,
   /** Parts of one read: the largest group has fewer. */
   log_read_parts: 16,
+  /** An answer of etcd: the parts of one read in base64, with room for their keys. */
+  log_answer_bytes_max: 16 * 1024 * 1024,
+  /** Groups of one append, unless a single one is larger. */
+  log_entry_bytes: 512 * 1024,
+  /** Entries are padded to a multiple of it before they are sealed. */
+  log_entry_step_bytes: 1_024,
   /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */
   disk_reserve_bytes: 256 * 1024 * 1024,
   /** Interval at which free space is measured. */

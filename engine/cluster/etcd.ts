@@ -24,17 +24,31 @@ export type TxnResult = { succeeded: boolean; found: KeyValue[][] }
 export class NoReply extends Error {
   override readonly name = 'NoReply'
 }
+/** A majority of the members rejects what it is sent: to repeat it changes nothing. */
+export class EtcdRejects extends Error {
+  override readonly name = 'EtcdRejects'
+}
+
+/**
+ * Codes of gRPC that a repetition does not change: invalid argument, not found, permission denied, resource exhausted (a full
+ * database), failed precondition, out of range (a compacted revision), an unknown method, unauthenticated.
+ */
+const PERMANENT_CODES: readonly unknown[] = [3, 5, 7, 8, 9, 11, 12, 16]
+/** Of these a repetition may change the outcome although their code is permanent. */
+const BUSY = /too many requests|not leader|leader changed|learner|not ready|stopped/i
 
 /** One request; each one that fails goes to the next member when it is repeated. */
 export class Etcd {
   private member = 0
+  /** Members whose newest answer was a rejection. */
+  private readonly rejecting = new Set<number>()
 
   constructor(private readonly access: EtcdAccess) {
     if (access.endpoints.length === 0) throw new RangeError('etcd has at least one endpoint')
   }
 
-  /** Runs `then` if every comparison holds, else `otherwise`. @throws NoReply */
-  async txn(
+  /** Runs `then` if every comparison holds, else `otherwise`. @throws NoReply, EtcdRejects */
+  txn(
     compare: readonly Compare[],
     then: readonly Operation[],
     otherwise: readonly Operation[] = [],
@@ -44,24 +58,30 @@ export class Etcd {
       success: then.map(encodeOperation),
       failure: otherwise.map(encodeOperation),
     }
-    const reply = (await this.post('kv/txn', body)) as { succeeded?: boolean; responses?: GatewayResponse[] }
-    const found = (reply.responses ?? []).map(({ response_range }) =>
-      (response_range?.kvs ?? []).map(decodePair),
-    )
-    return { succeeded: reply.succeeded === true, found }
+    return this.post('kv/txn', body, (reply) => {
+      const { succeeded = false, responses = [] } = reply as GatewayTxn
+      const ran = succeeded ? then : otherwise
+      if (typeof succeeded !== 'boolean' || !Array.isArray(responses) || responses.length !== ran.length)
+        throw new TypeError('the answer is not one of this transaction')
+      const found = responses.map(({ response_range }, i) =>
+        (response_range?.kvs ?? []).map(decodePair).filter(({ key }) => isAsked(ran[i]!, key)),
+      )
+      return { succeeded, found }
+    })
   }
 
-  /** Drops the versions of keys before now, and returns the bytes of the member's database. @throws NoReply */
+  /** Drops the versions of keys before now, and returns the bytes of the member's database. @throws NoReply, EtcdRejects */
   async compact(): Promise<number> {
-    const status = (await this.post('maintenance/status', {})) as {
-      header: { revision: string }
-      dbSize?: string
-    }
-    await this.post('kv/compaction', { revision: status.header.revision })
-    return Number(status.dbSize ?? 0)
+    const { revision, bytes } = await this.post('maintenance/status', {}, (reply) => {
+      const { header, dbSize } = reply as { header: { revision: string }; dbSize?: string }
+      return { revision: String(Number(header.revision)), bytes: Number(dbSize ?? 0) }
+    })
+    await this.post('kv/compaction', { revision }, () => undefined)
+    return bytes
   }
 
-  private async post(call: string, body: object): Promise<unknown> {
+  /** @param decode of the answer; what it throws counts as no reply */
+  private async post<T>(call: string, body: object, decode: (reply: unknown) => T): Promise<T> {
     const { endpoints, tls } = this.access
     const url = endpoints[this.member]!
     try {
@@ -69,20 +89,53 @@ export class Etcd {
         method: 'POST',
         body: JSON.stringify(body),
         tls,
+        // A member that sends a client elsewhere would choose who sees its certificate.
+        redirect: 'error',
         signal: AbortSignal.timeout(LIMITS.log_request_ms),
       })
-      if (response.ok) return await response.json()
-      await response.arrayBuffer()
+      const reply = JSON.parse(await textOf(response))
+      if (response.ok) {
+        const decoded = decode(reply)
+        this.rejecting.clear()
+        return decoded
+      }
+      if (isPermanent(reply)) this.rejecting.add(this.member)
+      else this.rejecting.delete(this.member)
       throw new Error(`etcd answered ${response.status}`)
     } catch (cause) {
       this.member = (this.member + 1) % endpoints.length
-      throw new NoReply('etcd gave no answer', { cause })
+      if (2 * this.rejecting.size <= endpoints.length) throw new NoReply('etcd gave no answer', { cause })
+      throw new EtcdRejects(`etcd rejects ${call}`, { cause })
     }
   }
 }
 
+/** @throws Error when the body is larger than every answer */
+async function textOf(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length
+    // Leaving the loop cancels the rest of the body.
+    if (bytes > LIMITS.log_answer_bytes_max) throw new RangeError('the answer of etcd is too large')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function isPermanent(reply: unknown): boolean {
+  const { code, message, error } = (reply ?? {}) as { code?: unknown; message?: unknown; error?: unknown }
+  return PERMANENT_CODES.includes(code) && !BUSY.test(String(message ?? error))
+}
+
+/** A key that was not asked for is not part of the answer. */
+function isAsked(asked: Operation, key: string): boolean {
+  if ('get' in asked) return key === asked.get
+  return 'range' in asked && key >= asked.range && key < asked.to
+}
+
 type GatewayPair = { key: string; value?: string }
-type GatewayResponse = { response_range?: { kvs?: GatewayPair[] } }
+type GatewayTxn = { succeeded?: unknown; responses?: { response_range?: { kvs?: GatewayPair[] } }[] }
 
 const base64 = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')

@@ -6,6 +6,7 @@ import { blob, constant, fixed, struct, tryDecode, u32, uint } from '../../proto
 import type { ChainPoint } from '../../protocol/units'
 import type { GroupAuthor } from '../journal/contract'
 import { advance } from '../journal/frame'
+import { LIMITS } from '../limits'
 
 /** The groups of one append, as a local journal holds them, and the boot that signed them. */
 export type LogEntry = {
@@ -26,7 +27,19 @@ const BODY = struct({
   group_count: u32,
   to_seq: uint,
   groups: blob,
+  /** Zeros up to a multiple of LIMITS.log_entry_step_bytes: the exact size would show which commands the entry holds. */
+  padding: blob,
 })
+/** Of an entry without groups and padding. */
+const BODY_BYTES = BODY.encode({
+  epoch: 0,
+  statement_key: new Uint8Array(32),
+  certificate: new Uint8Array(64),
+  group_count: 0,
+  to_seq: 0,
+  groups: new Uint8Array(0),
+  padding: new Uint8Array(0),
+}).length
 const TAG_BYTES = 16
 const NONCE = new Uint8Array(12)
 
@@ -35,7 +48,10 @@ export type EntryKey = { key: Uint8Array; venue: Uint8Array }
 export function sealEntry({ key, venue }: EntryKey, entry: LogEntry): Uint8Array {
   const header = HEADER.encode({ salt: new Uint8Array(randomBytes(32)) })
   const { author, groups, group_count, from, to } = entry
-  const body = BODY.encode({ ...author, group_count, to_seq: to.seq, groups })
+  const fields = { ...author, group_count, to_seq: to.seq, groups }
+  const step = LIMITS.log_entry_step_bytes
+  const padding = new Uint8Array(step - 1 - ((BODY_BYTES + groups.length - 1) % step))
+  const body = BODY.encode({ ...fields, padding })
   const cipher = createCipheriv('aes-256-gcm', entryKey(key, header), NONCE)
   cipher.setAAD(placeOf(venue, header, from))
   return concatBytes(header, cipher.update(body), cipher.final(), cipher.getAuthTag())

@@ -183,13 +183,16 @@ function checkLanded({ head, term, term_bytes }: Found, mine: Term, to: ChainPoi
   throw new Deposed(`node ${term?.node ?? '?'} leads`)
 }
 
+/** @throws LogRolledBack when what is there is not what a node writes */
 function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
   const [head_bytes, term_bytes] = [head[0]?.value, term[0]?.value]
-  return {
+  const found = tryDecode(() => ({
     head: head_bytes === undefined ? EMPTY : POINT.decode(head_bytes),
     term: term_bytes && TERM.decode(term_bytes),
     term_bytes,
-  }
+  }))
+  if (found === undefined) throw new LogRolledBack('head or term of the log is not what a node writes')
+  return found
 }
 
 /** An entry that is larger than a request may be is written in parts; its head moves with the last. */

@@ -4,7 +4,7 @@ import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { signingKey } from '../../protocol/ed25519'
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import type { GroupSigner } from './contract'
+import type { GroupAuthor, GroupSigner, SignedFrame } from './contract'
 import { FRAME_HEADER_BYTES, frameBytes, signGroup } from './frame'
 import type { SegmentHeader } from './segment_header'
 import type { SegmentWriter, SpareSegment } from './segment_writer'
@@ -21,10 +21,14 @@ export type CommitQueue = {
   drained(): Promise<void>
 }
 
+/** Makes a signed frame durable elsewhere before it is written here; nothing more is written after a rejection. */
+export type Replicate = (frame: SignedFrame) => Promise<void>
+
 /**
  * @param durable called after each write with head and signature of each written group, PROOF_BYTES each, and the time that
  * the sync took
  * @param failed called once; nothing is written afterwards
+ * @param replicate awaited before each write; frames are smaller then (LIMITS.log_entry_bytes)
  */
 export function commitQueue(
   writer: SegmentWriter,
@@ -32,11 +36,14 @@ export function commitQueue(
   segments: SegmentHeader[],
   durable: (proofs: Uint8Array, sync_ms: number) => void,
   failed: (error: unknown) => void,
+  replicate?: Replicate,
 ): CommitQueue {
+  const bytes_max = replicate === undefined ? LIMITS.journal_write_bytes_max : LIMITS.log_entry_bytes
   let waiting: Uint8Array[] = []
   let dead = false
   let running: Promise<void> | undefined
   let signReceipt: SignReceipt | undefined
+  let author: GroupAuthor | undefined
 
   async function run(): Promise<void> {
     // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
@@ -46,19 +53,13 @@ export function commitQueue(
 
   async function commit(): Promise<void> {
     if (writer.room < (waiting[0] as Uint8Array).length) await nextSegment()
-    const groups = takeFrame(waiting, writer.room)
+    const groups = takeFrame(waiting, Math.min(writer.room, bytes_max))
     waiting = waiting.slice(groups.length)
-    const proofs = new Uint8Array(groups.length * PROOF_BYTES)
-    let point: ChainPoint = writer.position as Position
-    let bytes = 0
-    groups.forEach((group, i) => {
-      const signed = signGroup(group, point, signReceipt as SignReceipt)
-      point = signed.point
-      proofs.set(point.head, i * PROOF_BYTES)
-      proofs.set(signed.signature, i * PROOF_BYTES + 32)
-      bytes += group.length
-    })
-    durable(proofs, writer.writeFrame(groups, bytes, point))
+    const { seq, head } = writer.position as Position
+    const { proofs, to, bytes } = signFrame(groups, { seq, head }, signReceipt as SignReceipt)
+    if (replicate !== undefined)
+      await replicate({ author: author as GroupAuthor, groups, from: { seq, head }, to })
+    durable(proofs, writer.writeFrame(groups, bytes, to))
   }
 
   async function nextSegment(): Promise<void> {
@@ -80,7 +81,8 @@ export function commitQueue(
     signAs(next) {
       signReceipt = receiptSigner(next)
       const { epoch, statement_key, certificate } = next
-      writer.signedBy({ epoch, statement_key, certificate })
+      author = { epoch, statement_key, certificate }
+      writer.signedBy(author)
     },
     push(group) {
       if (dead) return
@@ -102,14 +104,28 @@ function receiptSigner({ venue, epoch, seed }: GroupSigner): SignReceipt {
   }
 }
 
-/** The groups of one frame: as many as fit. */
-function takeFrame(waiting: readonly Uint8Array[], room: number): Uint8Array[] {
-  const bytes_max = Math.min(room, LIMITS.journal_write_bytes_max)
+/** Signs the groups of a frame behind `from`; `proofs` has head and signature of each. */
+function signFrame(groups: readonly Uint8Array[], from: ChainPoint, sign: SignReceipt) {
+  const proofs = new Uint8Array(groups.length * PROOF_BYTES)
+  let to = from
+  let bytes = 0
+  groups.forEach((group, i) => {
+    const signed = signGroup(group, to, sign)
+    to = signed.point
+    proofs.set(to.head, i * PROOF_BYTES)
+    proofs.set(signed.signature, i * PROOF_BYTES + 32)
+    bytes += group.length
+  })
+  return { proofs, to, bytes }
+}
+
+/** The groups of one frame: as many as fit, and at least one, for which there is room. */
+function takeFrame(waiting: readonly Uint8Array[], bytes_max: number): Uint8Array[] {
   let bytes = 0
   let count = 0
   for (const group of waiting) {
     bytes += group.length
-    if (bytes > bytes_max) break
+    if (count > 0 && bytes > bytes_max) break
     count++
   }
   return waiting.slice(0, count)

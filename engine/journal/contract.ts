@@ -15,6 +15,14 @@ export type GroupAuthor = { epoch: number; statement_key: Uint8Array; certificat
 /** `seed` is the statement key's. Secret. */
 export type GroupSigner = GroupAuthor & { venue: Uint8Array; seed: Uint8Array }
 
+/** Signed groups that one write makes durable, and the places before and behind them. */
+export type SignedFrame = {
+  author: GroupAuthor
+  groups: readonly Uint8Array[]
+  from: ChainPoint
+  to: ChainPoint
+}
+
 /** Records of whole groups in order, and the point after the last. */
 export type RecordBatch = { records: JournalRecord[]; end: ChainPoint }
 /** A group as stored; the point is the one after it, and the signature covers it and the root. */
@@ -73,7 +81,7 @@ export type JournalOptions = {
   key: Uint8Array
   /** Size of a segment file, a multiple of 512; default 64 MiB. */
   segment_bytes?: number
-  /** Runs a `JournalServer`; a test starts one whose disk fails. */
+  /** Runs a `JournalServer`: with the replicated log in a cluster; a test starts one whose disk fails. */
   thread?: () => Worker
 }
 

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { type CommitQueue, commitQueue, frameBytesMax } from './commit_queue'
+import { type CommitQueue, commitQueue, frameBytesMax, type Replicate } from './commit_queue'
 import { type Chunk, type OpenRequest, type Reply, type Request, toFailure } from './contract'
 import { disk } from './disk'
 import { openTail, readSegments, type SegmentReader, type Start } from './read_segments'
@@ -24,7 +24,10 @@ export class JournalServer {
   private readonly readers = new Map<number, SegmentReader>()
 
   /** @param reply the bytes of `moved` belong to the receiver afterwards */
-  constructor(private readonly reply: (message: Reply, moved?: Uint8Array[]) => void) {}
+  constructor(
+    private readonly reply: (message: Reply, moved?: Uint8Array[]) => void,
+    private readonly replicate?: Replicate,
+  ) {}
 
   private open(options: OpenRequest): void {
     const { dir, key, segment_bytes } = options
@@ -42,6 +45,7 @@ export class JournalServer {
       segments,
       (proofs, sync_ms) => this.reply({ op: 'durable', proofs, sync_ms }, [proofs]),
       (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
+      this.replicate,
     )
     this.opened = { options, segments, starts, writer, spare, queue }
     const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }

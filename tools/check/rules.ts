@@ -167,7 +167,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/cluster',
     owns: 'the replicated log',
-    values: ['protocol', 'engine/limits', 'engine/journal'],
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/journal'],
   },
   {
     folder: 'engine/stores',
