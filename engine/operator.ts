@@ -111,7 +111,6 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       help: 'Events not yet written to read models.',
       value: loaded.history.backlog(),
     },
-    tacit_orders_live: { help: 'Live orders of the venue.', value: state.orders.size },
     tacit_accounts: { help: 'Accounts with a record.', value: state.accounts.size },
     tacit_streams: { help: 'Open streams.', value: hub.size() },
     tacit_batches_packed: { help: 'Settlement batches packed.', value: state.settlement.last_batch },

@@ -1,7 +1,6 @@
-/** Implements the `Venue` interface over the assembled engine and counts every refusal once. */
+/** Implements the `Venue` interface over the assembled engine. */
 import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
-import { Refusal } from '../protocol/refusals'
 import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
@@ -14,24 +13,22 @@ import type { Venue } from './venue'
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
-  const counted = countRefusals((code) => metrics.refused(code))
   let closing: Promise<void> | undefined
   return {
-    place: counted((account_id, request, origin) => writes.place(account_id, request, origin)),
-    cancel: counted((account_id, request, answers) => writes.cancel(account_id, request, answers)),
-    modify: counted((account_id, request, origin, answers) =>
+    place: async (account_id, request, origin) => writes.place(account_id, request, origin),
+    cancel: async (account_id, request, answers) => writes.cancel(account_id, request, answers),
+    modify: async (account_id, request, origin, answers) =>
       writes.modify(account_id, request, origin, answers),
-    ),
-    cancelAll: counted((account_id, items) => writes.cancelAll(account_id, items)),
-    deadMan: counted((account_id, request) => writes.deadMan(account_id, request)),
-    withdraw: counted((account_id, request) => writes.withdraw(account_id, request)),
-    reshape: counted((account_id, request) => writes.reshape(account_id, request)),
+    cancelAll: async (account_id, items) => writes.cancelAll(account_id, items),
+    deadMan: async (account_id, request) => writes.deadMan(account_id, request),
+    withdraw: async (account_id, request) => writes.withdraw(account_id, request),
+    reshape: async (account_id, request) => writes.reshape(account_id, request),
     check: (_account_id, request) => {
       availability.requireRunning()
       checkOrder(engine.intake, engine.state, availability.unavailable(), request)
     },
-    armDisconnect: counted((account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed)),
-    disconnected: counted((account_id, origin) => writes.disconnected(account_id, origin)),
+    armDisconnect: async (account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed),
+    disconnected: async (account_id, origin) => writes.disconnected(account_id, origin),
 
     nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
@@ -70,10 +67,10 @@ export function venueOf(engine: Engine): Venue {
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
-    postReference: counted((price) => postReference(engine, price)),
-    exportBatch: counted((name) => exportBatch(engine, name)),
-    changeInstrument: counted((change) => changeInstrument(engine, change)),
-    ...accountCalls(engine, counted),
+    postReference: async (price) => postReference(engine, price),
+    exportBatch: async (name) => exportBatch(engine, name),
+    changeInstrument: async (change) => changeInstrument(engine, change),
+    ...accountCalls(engine),
 
     drain: () => drain(engine),
     close: () => (closing ??= close(engine)),
@@ -83,15 +80,15 @@ export function venueOf(engine: Engine): Venue {
 type AccountCalls = 'admit' | 'setCredential' | 'rebind' | 'account' | 'listAccounts' | keyof Sessions
 type Sessions = Pick<Venue, 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit' | 'chargeRead'>
 
-function accountCalls(engine: Engine, counted: ReturnType<typeof countRefusals>): Pick<Venue, AccountCalls> {
+function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
   const { accounts } = engine
   return {
-    admit: counted((request) => admit(engine, request)),
-    setCredential: counted((account_id, request) => setCredential(engine, account_id, request)),
-    rebind: counted((account_id, request) => rebind(engine, account_id, request)),
-    account: counted((account_id) => viewAccount(engine, account_id)),
+    admit: async (request) => admit(engine, request),
+    setCredential: async (account_id, request) => setCredential(engine, account_id, request),
+    rebind: async (account_id, request) => rebind(engine, account_id, request),
+    account: async (account_id) => viewAccount(engine, account_id),
     listAccounts: () => listAccounts(engine),
-    login: counted((request) => accounts.login(request)),
+    login: async (request) => accounts.login(request),
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),
     refresh: (session, token) => accounts.refresh(session, token),
@@ -118,22 +115,4 @@ function identityOf(engine: Engine): ReturnType<Venue['identity']> {
     epoch: state.epoch,
     exit_delay_s: vault.exit_delay_s,
   }
-}
-
-type Method<A extends unknown[], R> = (...args: A) => Promise<R>
-
-/** Counts refusals of a method; a synchronous throw becomes a rejection. */
-function countRefusals(refused: (code: Refusal['code']) => void) {
-  const count = (error: unknown): never => {
-    if (error instanceof Refusal) refused(error.code)
-    throw error
-  }
-  return <A extends unknown[], R>(method: Method<A, R>): Method<A, R> =>
-    (...args) => {
-      try {
-        return method(...args).catch(count)
-      } catch (error) {
-        return Promise.reject(error).catch(count)
-      }
-    }
 }

@@ -23,11 +23,20 @@ export interface Meters {
   read(): Metric[]
 }
 
+/**
+ * The refusals counted by code: of a connection, a login, a rate or a form of transport. A command's says what it was and how it
+ * ended, and a host that holds back other messages could move its count to the next step with commands of an account of its own.
+ */
+const COUNTED_REFUSALS = REFUSALS.filter(({ code, status }) => {
+  const limited = ['rate_limited', 'login_limited', 'login_busy', 'quote_busy', 'export_busy'].includes(code)
+  return limited || code === 'route_unknown' || [401, 405, 413, 415, 426, 500].includes(status)
+})
+
 /** The close codes counted by code. Others share one row, so that clients cannot grow the table. */
 const COUNTED_CLOSES = new Set([1000, 1001, 1006, 1009, 1011, 1012, 4401, 4408, 4429])
 
 export function openMeters(): Meters {
-  const refusals = new Map<RefusalCode, number>()
+  const refusals = new Map<RefusalCode, number>(COUNTED_REFUSALS.map(({ code }) => [code, 0]))
   const closes = new Map<string, number>()
   let answers = 0
   let sockets = 0
@@ -38,7 +47,9 @@ export function openMeters(): Meters {
       answers += 1
     },
     refused(code) {
-      refusals.set(code, (refusals.get(code) ?? 0) + 1)
+      const count = refusals.get(code)
+      if (count === undefined) answers += 1
+      else refusals.set(code, count + 1)
     },
     socketOpened() {
       sockets += 1
@@ -55,9 +66,15 @@ export function openMeters(): Meters {
       frames_out += count
     },
     read: () => [
-      counter('tacit_http_answers_total', 'Requests answered with success.', answers),
-      ...REFUSALS.filter(({ code }) => refusals.has(code)).map(({ code }) =>
-        counter('tacit_http_refusals_total', 'Refusals answered, by code.', refusals.get(code)!, { code }),
+      counter(
+        'tacit_http_answers_total',
+        'Requests and commands answered, by success or by a refusal of the command.',
+        answers,
+      ),
+      ...[...refusals].flatMap(([code, count]) =>
+        count === 0
+          ? []
+          : [counter('tacit_http_refusals_total', 'Refusals of other kinds, by code.', count, { code })],
       ),
       { name: 'tacit_sockets', help: 'Open sockets.', type: 'gauge', value: sockets },
       counter('tacit_socket_frames_received_total', 'Frames received.', frames_in),

@@ -137,7 +137,10 @@ export function openCommands(args: {
     const fill = replies.expect()
     try {
       const { id, op, result } = start(message)
-      const succeed = (value: unknown) => fill(JSON.stringify({ type: 'reply', id, result: value }))
+      const succeed = (value: unknown) => {
+        services.meters.answered()
+        fill(JSON.stringify({ type: 'reply', id, result: value }))
+      }
       if (!(result instanceof Promise)) succeed(result)
       else result.then(succeed, (error) => fill(errorFrame(error, id, `ws/${stream} ${op}`)))
     } catch (error) {

@@ -198,7 +198,7 @@ const ANSWERS: Record<string, TSchema> = {
 
 const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
-  ...all('edge', 'tacit_refusals_total', 'tacit_journal_seq', 'tacit_journal_pending', 'tacit_orders_live'),
+  ...all('edge', 'tacit_journal_seq', 'tacit_journal_pending'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
   ...all(
     'edge',

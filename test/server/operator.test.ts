@@ -5,7 +5,7 @@ import type { Venue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
-import { Refusal } from '../../protocol/refusals'
+import { REFUSALS, Refusal } from '../../protocol/refusals'
 import { publicKeyOf } from '../../protocol/sign'
 import { REFERENCE_POLICY } from '../../server/edge/headers'
 import { openLog } from '../../server/edge/log'
@@ -180,7 +180,7 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
   let live = 33
   const gauge = { help: 'Live.', type: 'gauge' } as const
   const metrics = () => [
-    { name: 'tacit_orders_live', ...gauge, value: live },
+    { name: 'tacit_streams', ...gauge, value: live },
     { name: 'tacit_chain_slot', ...gauge, value: live },
     { name: 'tacit_files_damaged', ...gauge, value: 1 },
     { name: 'tacit_unanchored_ms', ...gauge, value: 10_000 },
@@ -206,7 +206,7 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     expect(first).toContain(`tacit_${row}\n`)
   const heads = first.split('\n').filter((line) => line.startsWith('# TYPE'))
   expect(new Set(heads).size).toBe(heads.length)
-  const shown = (text: string) => /^tacit_orders_live (\d+)$/m.exec(text)![1]
+  const shown = (text: string) => /^tacit_streams (\d+)$/m.exec(text)![1]
   expect([shown(first), first.includes('nonce_stale')]).toEqual(['0', false])
   live = 47
   clock.ms += METRICS_AGE_MS - 1
@@ -226,6 +226,20 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     `# TYPE ${name} histogram\n${name}_bucket{le="0.5"} 32\n${name}_bucket{le="+Inf"} 48\n${name}_count 48\n`,
   )
   expect(last).not.toContain('_sum')
+})
+
+test('a refusal of a command counts as its success does, whatever a host sends beside it to move a count to its next step', () => {
+  const rowsAfter = (count: (meters: ReturnType<typeof openMeters>) => void) => {
+    const meters = openMeters()
+    count(meters)
+    return meters.read()
+  }
+  const succeeded = rowsAfter((meters) => meters.answered())
+  const form = REFUSALS.findIndex(({ code }) => code === 'json_malformed')
+  const of_commands = REFUSALS.slice(form).filter(({ code }) => code !== 'internal')
+  expect(of_commands.length).toBeGreaterThan(40)
+  for (const { code } of of_commands)
+    expect([code, rowsAfter((meters) => meters.refused(code))]).toEqual([code, succeeded])
 })
 
 test('other paths and methods are refused, and the reference is open', async () => {

@@ -170,6 +170,8 @@ test('an armed socket that goes away is reported under the origin of its orders'
   expect(await peer.next()).toEqual({ type: 'reply', id: '1', result: { armed: true } })
   peer.send({ op: 'order.place', id: '2', params: PLACE })
   await peer.next()
+  const answers = harness.app.meters.read().find(({ name }) => name === 'tacit_http_answers_total')
+  expect(answers!.value).toBe(2)
   peer.close()
   const origin = await gone.promise
   expect(origins).toEqual([origin, origin])

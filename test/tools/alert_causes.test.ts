@@ -361,7 +361,7 @@ test.skipIf(!runs)(
     ]
     expect(expressions.length).toBeGreaterThan(15)
     for (let count = 0; count < METRICS_STEP; count++) {
-      meters.refused('nonce_stale')
+      meters.refused('token_invalid')
       // An event, and the commit of the read models that has it.
       await site.issue(`account ${count}`)
       await Bun.sleep(LIMITS.history_batch_delay_ms)

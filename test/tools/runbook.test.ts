@@ -46,8 +46,7 @@ test('the guide lists every metric of the code with its type and meaning, and no
   try {
     const { venue } = await site.open()
     const [commands, meters] = [new Metrics(), openMeters()]
-    commands.refused('nonce_stale')
-    meters.refused('nonce_stale')
+    meters.refused('token_invalid')
     meters.socketClosed(1000)
     const edge = [
       ...meters.read(),
