@@ -1,8 +1,8 @@
 /**
  * Random schedules of lost answers, refusals, gaps, renewals, kills and full disks against a session, in simulated time: no
  * request becomes two orders, no maybe is called a no, the file always loads, and the notes are the venue's.
- * TACIT_SCHEDULES and TACIT_SEED choose others; every fiftieth seed begins with a venue of its own, so a schedule is repeated
- * from the seed of its venue on.
+ * TACIT_SCHEDULES and TACIT_SEED choose others, TACIT_THIN those with mostly rare kinds of calls; every fiftieth seed begins
+ * with a venue of its own, so a schedule is repeated from the seed of its venue on.
  */
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -18,6 +18,7 @@ import { SimulatedVenue } from '../../kit/client/simulated_venue'
 hashFast()
 const COUNT = Number(process.env['TACIT_SCHEDULES'] ?? 60)
 const SEED = Number(process.env['TACIT_SEED'] ?? Date.now() % 1_000_000)
+const is_thin = process.env['TACIT_THIN'] !== undefined
 const OF_ONE_VENUE = 50
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-campaign-'))
@@ -46,7 +47,7 @@ async function play(
     for (const maker of makers) await maker.provision(venue.open)
     for (let at = 0; at < count; at++) {
       time.clear()
-      const given = { seed: seed + at, path: join(folder, `wallet-${seed + at}.json`), makers, facts, tally }
+      const given = { seed: seed + at, path: join(folder, `wallet-${seed + at}.json`), makers, facts, tally, is_thin }
       schedule = new Schedule(venue, time, given)
       const broken = await schedule.run().catch((error: unknown) => [`${error}`])
       traces.push(schedule.trace)

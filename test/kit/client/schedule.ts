@@ -35,6 +35,8 @@ const CALM_MS = 2_000
 const LATEST_MS = 600_000
 const LOT = 1_000_000n
 const TICK = 10_000n
+/** Highest of the numbers that choose the kind. */
+const [MODIFY, SETTLE] = [6, 12]
 
 export type Tally = Map<string, number>
 type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
@@ -70,6 +72,8 @@ export class Schedule implements Weather {
       makers: readonly [buyer: Maker, seller: Maker]
       facts: LedgerFacts
       tally: Tally
+      /** Three of four calls are of the kinds that chance alone seldom gives. */
+      is_thin: boolean
     },
   ) {
     this.random = seededRandom(given.seed)
@@ -367,26 +371,31 @@ export class Schedule implements Weather {
     const { state } = session.wallet
     const live = state.orders.filter(({ open }) => open)
     const free = state.notes.filter((note) => note.state === 'free')
-    const dice = random.integer(20)
+    const dice = this.given.is_thin ? this.thin(live.length > 0) : random.integer(20)
     if (dice < 3 && live.length > 0) {
       const { order_id } = random.pick(live)
       return { kind: 'cancel', run: (of) => of.cancel(order_id) }
     }
     if (dice === 3) return { kind: 'cancel_all', run: (of) => of.cancelAll(random.integer(2), undefined) }
     if (dice === 4) return { kind: 'dead_man', run: (of) => of.deadMan(random.pick([0, 3, 50]), 0) }
-    if (dice < 7 && live.length > 0) {
+    if (dice <= MODIFY && live.length > 0) {
       const { order_id, side } = random.pick(live)
       const order = this.order(side)
       return { kind: 'modify', run: (of) => of.modify(order_id, order) }
     }
     if (dice < 9 && free.length > 0) return this.withdrawal(random.pick(free))
     if (dice < 11 && free.length > 0) return this.reshape(random.pick(free))
-    if (dice < 13 && session.open_requests.length > 0) {
+    if (dice <= SETTLE && session.open_requests.length > 0) {
       const { id } = random.pick(session.open_requests)
       return { kind: 'settle', run: (of) => of.settle(id) }
     }
     const [order, merge] = [this.order(random.pick(['buy', 'sell'])), random.integer(3) > 0]
     return { kind: 'place', run: (of) => of.place(order, { merge }) }
+  }
+  private thin(is_live: boolean): number {
+    const dice = this.random.integer(20)
+    if (dice < 5) return this.random.integer(20)
+    return this.session!.open_requests.length > 0 && dice < 15 ? SETTLE : is_live ? MODIFY : dice
   }
   private order(side: 'buy' | 'sell') {
     const { random } = this
