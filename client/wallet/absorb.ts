@@ -5,6 +5,7 @@ import { deriveAnchor } from '../../protocol/notes/derive'
 import { type BlindingParts, openingCommitment, outputBlinding } from '../../protocol/notes/notes'
 import { type Amount, feeUpTo, parseU64 } from '../../protocol/units'
 import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
+import { EventsMissing } from '../api/event_stream'
 import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
 
 /** The venue's event contradicts the wallet's own derivation: stop trading with it. */
@@ -18,13 +19,16 @@ export class WalletMismatch extends Error {
 const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
 
 /**
- * Absorbs events in seq order. An event already absorbed changes nothing; one that throws leaves the wallet at the event
- * before it.
+ * Absorbs the event after the last one. An event already absorbed changes nothing; one that throws leaves the wallet at the
+ * event before it.
  * @param generation the vault's, as `/info` and the verified chain state it
- * @throws WalletMismatch when a note, amount or change contradicts the wallet's derivation
+ * @throws EventsMissing when events between were left out; WalletMismatch when a note, amount or change contradicts the
+ * wallet's derivation
  */
 export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
-  if (event.seq <= wallet.state.seq) return
+  const { seq } = wallet.state
+  if (event.seq <= seq) return
+  if (event.seq !== seq + 1) throw new EventsMissing(seq + 1, event.seq - 1)
   const { kind, data } = event
   if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
   else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)

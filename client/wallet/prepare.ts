@@ -59,15 +59,22 @@ export function collateralOf(terms: OrderTerms): { mint: string; amount: Amount 
   return { mint: instrument.quote_mint, amount: quote + feeUpTo(quote, instrument.fee_bps) }
 }
 
-/** An order backed by `note` and signed by the note's key. @throws RangeError when the note is not free */
+/** An order backed by `note` and signed by the note's key. @throws RangeError when the note is not free or does not cover it */
 export function preparePlace(
   wallet: Wallet,
   venue: Uint8Array,
   terms: OrderTerms,
   note: WalletNote,
 ): PlaceRequest {
-  if (note.state !== 'free') throw new RangeError('the note is not free')
+  requireFree([note])
+  const { mint, amount } = collateralOf(terms)
+  if (note.mint !== mint || BigInt(note.amount) < amount)
+    throw new RangeError('the note does not cover the order')
   return placeOn(wallet, venue, terms, note)
+}
+
+function requireFree(notes: readonly WalletNote[]): void {
+  if (notes.some(({ state }) => state !== 'free')) throw new RangeError('the note is not free')
 }
 
 function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: WalletNote): PlaceRequest {
@@ -169,13 +176,17 @@ export function prepareDeadMan(
   return { ...unsigned, signature: signBody(wallet, key_index, deadManBody(venue, unsigned)) }
 }
 
-/** Merges up to four notes of one key and mint, or splits one; the amounts sum to those of the notes. */
+/**
+ * Merges up to four notes of one key and mint, or splits one; the amounts sum to those of the notes.
+ * @throws RangeError when a note is not free
+ */
 export function prepareReshape(
   wallet: Wallet,
   venue: Uint8Array,
   notes: WalletNote[],
   to: { amounts: Amount[]; expiry_slot: SlotNumber },
 ): ReshapeRequest {
+  requireFree(notes)
   const { key_index } = notes[0]!
   const command = wallet.counters(key_index).commands++
   const ascending = [...notes].sort((a, b) => (a.commitment < b.commitment ? -1 : 1))
@@ -199,7 +210,7 @@ export function prepareReshape(
 /**
  * Pays part or all of a note to a token account. The note must hold `amount` plus the mint's withdraw fee; the rest
  * comes back as change.
- * @param to `destination` is the token account, base58. @throws RangeError when it is not an address
+ * @param to `destination` is the token account, base58. @throws RangeError when it is not an address or the note is not free
  */
 export function prepareWithdrawal(
   wallet: Wallet,
@@ -209,6 +220,7 @@ export function prepareWithdrawal(
 ): WithdrawalRequest {
   if (decodeBase58(to.destination, 32) === undefined)
     throw new RangeError('the destination is not a token account address')
+  requireFree([note])
   const { key_index, commitment } = note
   const command = wallet.counters(key_index).commands++
   const unsigned = {

@@ -1,5 +1,6 @@
 /** A wallet follows its account's events by recomputing every note, and believes the venue nothing that it can check. */
 import { afterEach, describe, expect, test } from 'bun:test'
+import { EventsMissing } from '../../client/api/event_stream'
 import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
 import { dropRefused, prepareCancel, prepareModify } from '../../client/wallet/prepare'
 import { encodeBase58 } from '../../protocol/base58'
@@ -51,8 +52,25 @@ describe('fills', () => {
     const before = JSON.stringify(buyer.wallet.state)
     for (const event of buyer.events) absorbEvent(buyer.wallet, 0, event)
     for (const event of buyer.events.filter(({ kind }) => kind === 'fill.matched'))
-      absorbEvent(buyer.wallet, 0, { ...event, seq: 1_000 })
+      absorbEvent(buyer.wallet, 0, { ...event, seq: buyer.wallet.state.seq + 1 })
     expect(JSON.stringify({ ...buyer.wallet.state, seq: buyer.events.length })).toBe(before)
+  })
+
+  test('no event is absorbed after one that was refused or left out', async () => {
+    const { buyer } = await crossed()
+    const news = await buyer.news()
+    const at = news.findIndex(({ kind }) => kind === 'fill.matched')
+    for (const event of news.slice(0, at)) absorbEvent(buyer.wallet, 0, event)
+    const [fill, ...later] = news.slice(at)
+    const data = { ...(fill!.data as Fill), proceeds_commitment: toHex(bytes(32)) }
+    expect(() => absorbEvent(buyer.wallet, 0, { ...fill!, data })).toThrow(WalletMismatch)
+    const before = JSON.stringify(buyer.wallet.state)
+    const far = { ...fill!, seq: fill!.seq + 47 }
+    for (const event of [...later, far, { ...fill!, seq: Number.NaN }])
+      expect(() => absorbEvent(buyer.wallet, 0, event)).toThrow(EventsMissing)
+    expect(JSON.stringify(buyer.wallet.state)).toBe(before)
+    for (const event of [fill!, ...later]) absorbEvent(buyer.wallet, 0, event)
+    expect(buyer.wallet.balance(BASE)).toBe(ONE)
   })
 
   test('a venue that lies about a fill is found out, and the wallet stays as it was', async () => {
@@ -170,9 +188,8 @@ describe('the end of an order', () => {
     for (const trader of [buyer, seller]) {
       await trader.sync()
       const fills = trader.events.filter(({ kind }) => kind === 'fill.matched')
-      fills.forEach((event, at) => {
-        absorbEvent(trader.wallet, 0, { ...event, kind: 'fill.voided', seq: 1_000 + at })
-      })
+      for (const event of fills)
+        absorbEvent(trader.wallet, 0, { ...event, kind: 'fill.voided', seq: trader.wallet.state.seq + 1 })
       expect(trader.wallet.state.notes).toHaveLength(1)
       expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '0' }])
     }

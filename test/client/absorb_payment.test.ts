@@ -36,7 +36,7 @@ test('a withdrawal spends the note once it is packed, and its change is recomput
   const { trader, money } = await withdrawn()
   const news = await trader.news()
   const accepted = news.find(({ kind }) => kind === 'withdrawal.accepted')!
-  absorbEvent(trader.wallet, 0, accepted)
+  absorbEvent(trader.wallet, 0, { ...accepted, seq: 1 })
   expect(money.state).toBe('pending')
   const packed = news.find(({ kind }) => kind === 'withdrawal.submitted')!
   refusesLies<Withdrawal>(trader, packed, [
@@ -66,7 +66,8 @@ test('a refund is adopted at the leaf that gives its commitment, and at no other
   const inner = noteInner(trader.wallet.tradingKey(0), blinding)
   const refund = toHex(depositCommitment({ mint: QUOTE_MINT, amount: 5_000n, inner, leaf_index: 7 }))
   const data = { ...(final.data as Withdrawal), status: 'refunded', refund_commitment: refund } as const
-  absorbEvent(trader.wallet, 0, { ...final, seq: 1_000, kind: 'withdrawal.refunded', data })
+  const seq = trader.wallet.state.seq + 1
+  absorbEvent(trader.wallet, 0, { ...final, seq, kind: 'withdrawal.refunded', data })
   expect(await adoptRefunds(trader.wallet, async () => undefined)).toEqual([])
   const lied = await adoptRefunds(trader.wallet, async () => 8).catch((error: unknown) => error)
   expect(lied).toBeInstanceOf(WalletMismatch)
@@ -84,9 +85,9 @@ test('a refund is adopted at the leaf that gives its commitment, and at no other
 test('a command that is voided gives its notes back', async () => {
   const { trader, money } = await withdrawn()
   const accepted = (await trader.news()).find(({ kind }) => kind === 'withdrawal.accepted')!
-  absorbEvent(trader.wallet, 0, accepted)
+  absorbEvent(trader.wallet, 0, { ...accepted, seq: 1 })
   const data = { ...(accepted.data as Withdrawal), status: 'voided' } as const
-  absorbEvent(trader.wallet, 0, { ...accepted, seq: accepted.seq + 1, kind: 'withdrawal.voided', data })
+  absorbEvent(trader.wallet, 0, { ...accepted, seq: 2, kind: 'withdrawal.voided', data })
   expect([money.state, trader.wallet.state.fees]).toEqual(['free', []])
 })
 

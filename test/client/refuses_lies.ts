@@ -12,7 +12,7 @@ export function refusesLies<T extends object>(
 ): void {
   for (const lie of lies) {
     const wallet = copyOf(trader.wallet)
-    const told = { ...event, data: { ...event.data, ...lie } } as AccountEvent
+    const told = { ...event, seq: wallet.state.seq + 1, data: { ...event.data, ...lie } } as AccountEvent
     const tell = () => absorbEvent(wallet, 0, told)
     expect(tell, JSON.stringify(lie)).toThrow(WalletMismatch)
     expect(wallet.state, JSON.stringify(lie)).toEqual(trader.wallet.state)

@@ -47,7 +47,14 @@ async function play(
     for (const maker of makers) await maker.provision(venue.open)
     for (let at = 0; at < count; at++) {
       time.clear()
-      const given = { seed: seed + at, path: join(folder, `wallet-${seed + at}.json`), makers, facts, tally, is_thin }
+      const given = {
+        seed: seed + at,
+        path: join(folder, `wallet-${seed + at}.json`),
+        makers,
+        facts,
+        tally,
+        is_thin,
+      }
       schedule = new Schedule(venue, time, given)
       const broken = await schedule.run().catch((error: unknown) => [`${error}`])
       traces.push(schedule.trace)

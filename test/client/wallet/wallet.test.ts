@@ -74,6 +74,7 @@ test('the venue takes every kind of request, and each takes the next nonce, orde
   expect(withdrawal.nonce).toBe('3')
   expect(withdrawal.change_anchor).toBe(toHex(deriveAnchor(wallet.seed, 0, 32)))
   await open.venue.withdraw('ada', withdrawal)
+  await trader.sync()
   const merge = prepareReshape(wallet, venue, [notes[3]!, notes[1]!], { amounts: [6n * ONE], expiry_slot })
   await open.venue.reshape('ada', merge)
   expect(await open.venue.nonces('ada', wallet.tradingKeyText(0))).toEqual({
@@ -121,7 +122,16 @@ test('an order goes on a free note, and a modify on one that its order has not c
   const trader = await MemoryTrader.provisioned(open, 'ada')
   const note = trader.deposit('base', ONE)
   const { order_id } = trader.prepare(note)
-  expect(() => trader.prepare(note)).toThrow(RangeError)
+  const before = JSON.stringify(trader.wallet.state)
+  const { wallet, venue_id: venue, expiry_slot } = trader
+  const to = { destination: encodeBase58(bytes(32)), amount: 1n, expiry_slot }
+  for (const use of [
+    () => trader.prepare(note),
+    () => prepareWithdrawal(wallet, venue, note, to),
+    () => prepareReshape(wallet, venue, [note], { amounts: [ONE], expiry_slot }),
+  ])
+    expect(use).toThrow('not free')
+  expect(JSON.stringify(wallet.state)).toBe(before)
   const instrument = open.venue.instrument('SOL-USDC')
   const terms = { instrument, side: 'sell', amount: ONE, price_limit: 90_000_000n, expiry_slot: 300 } as const
   const { replacement } = prepareModify(trader.wallet, trader.venue_id, order_id, terms)
@@ -132,6 +142,22 @@ test('an order goes on a free note, and a modify on one that its order has not c
     expect(() => prepareModify(trader.wallet, trader.venue_id, order_id, terms)).toThrow(RangeError)
     expect(note.state).toBe(state)
   }
+})
+
+test('an order goes on no note of another mint or of less than its collateral with the fee', async () => {
+  const trader = await MemoryTrader.provisioned(await site.open(), 'ada')
+  const [base, quote] = [trader.deposit('base', ONE), trader.deposit('quote', 100_099_999n)]
+  const before = JSON.stringify(trader.wallet.state)
+  for (const [note, change] of [
+    [base, { amount: ONE + 1_000_000n }],
+    [base, { side: 'buy', amount: 1_000_000n }],
+    [quote, {}],
+    [quote, { side: 'sell', amount: 1_000_000n }],
+  ] as const)
+    expect(() => trader.prepare(note, change)).toThrow('does not cover')
+  expect(JSON.stringify(trader.wallet.state)).toBe(before)
+  expect(trader.prepare(trader.deposit('quote', 100_100_000n)).side).toBe('buy')
+  expect(trader.prepare(base).side).toBe('sell')
 })
 
 test('a recovered wallet trades on once its counters are aligned, and not before', async () => {

@@ -147,6 +147,67 @@ test('a state that would not load again is not written', () => {
   expect(loadWallet(at('kept.json'))?.state.keys).toEqual([])
 })
 
+test('a state in another form is refused by the place that is wrong, and the file stays', () => {
+  saved('formed.json')
+  const { seed, state } = JSON.parse(readFileSync(at('formed.json'), 'utf8'))
+  const note = noteOf(1)
+  const hash = note.commitment
+  const payment = { id: hash, kind: 'reshape', key_index: 0, command: 0, inputs: [hash], amounts: ['1'] }
+  const order = {
+    ...{
+      order_id: hash.slice(32),
+      key_index: 0,
+      command: 0,
+      nonce: '1',
+      anchor_count: 4,
+      symbol: 'SOL-USDC',
+    },
+    ...{ side: 'buy', base_mint: note.mint, quote_mint: note.mint, base_decimals: 9, fee_bps: 5, open: true },
+    ...{ price_limit: '1', collateral: hash, consumed: [hash], filled: '0', quote: '0', fee: '0' },
+  }
+  const request = { id: hash, key_index: 0, after_seq: 0, kind: 'place', request: {} }
+  const write = (change: object) => {
+    const text = JSON.stringify({ version: 1, seed, state: { ...state, ...change } })
+    writeFileSync(at('formed.json'), text)
+    return text
+  }
+  const whole = {
+    keys: [{ commands: 1, deposits: 0, cancels: 2 }],
+    fees: [{ mint: note.mint, amount: '7' }],
+    seq: 9,
+  }
+  write({ ...whole, notes: [note], orders: [order], payments: [payment], requests: [request] })
+  expect(loadWallet(at('formed.json'))?.state.orders).toHaveLength(1)
+  const negative = { commands: -1, deposits: 0, cancels: 0 }
+  for (const [place, change] of [
+    ['state.keys', { keys: undefined }],
+    ['state.keys[0].commands', { keys: [negative] }],
+    ['state.keys[1].cancels', { keys: [...whole.keys, { ...negative, commands: 1, cancels: 0.5 }] }],
+    ['state.notes[0]', { notes: ['x'] }],
+    ['state.notes[1].blinding', { notes: [note, { ...note, blinding: hash.slice(2) }] }],
+    ['state.notes[0].state', { notes: [{ ...note, state: 'gone' }] }],
+    ['state.notes[0].amount', { notes: [{ ...note, amount: '18446744073709551616' }] }],
+    ['state.notes[0].leaf_index', { notes: [{ ...note, leaf_index: '1' }] }],
+    ['state.orders[0].order_id', { orders: [{ ...order, order_id: hash }] }],
+    ['state.orders[0].open', { orders: [{ ...order, open: 'no' }] }],
+    ['state.orders[0].consumed[0]', { orders: [{ ...order, consumed: [null] }] }],
+    ['state.orders[0].filled', { orders: [{ ...order, filled: '-1' }] }],
+    ['state.payments[0].kind', { payments: [{ ...payment, kind: 'gift' }] }],
+    ['state.payments[0].refund', { payments: [{ ...payment, refund: 'all' }] }],
+    ['state.fees[0].mint', { fees: [{ mint: 'l0l', amount: '1' }] }],
+    ['state.fees', { fees: {} }],
+    ['state.seq', { seq: 'a' }],
+    ['state.requests[0].kind', { requests: [{ ...request, kind: 'steal' }] }],
+    ['state.requests[0].request', { requests: [{ ...request, request: null }] }],
+  ] as const) {
+    const text = write(change)
+    const failure = failureOf(() => loadWallet(at('formed.json')))
+    expect(failure, place).toBeInstanceOf(NotAWallet)
+    expect(String(failure)).toContain(`damaged at ${place}: `)
+    expect(readFileSync(at('formed.json'), 'utf8')).toBe(text)
+  }
+})
+
 test('a save never undoes what another program saved', async () => {
   saved('shared.json')
   const bot = loadWallet(at('shared.json'))!
