@@ -22,6 +22,7 @@ type Due = {
 
 export class SimulatedTime {
   now_ms = 0
+  private before_ms = 0
   private readonly contexts = new AsyncLocalStorage<Context>()
   private readonly due: Due[] = []
   private order = 0
@@ -49,6 +50,10 @@ export class SimulatedTime {
     this.replace(crypto.subtle, 'importKey', (...args: never[]) => this.counted(importKey, args))
   }
 
+  /** Over all schedules: a clock that never goes back. */
+  get passed_ms(): number {
+    return this.before_ms + this.now_ms
+  }
   /** Of the code that runs now; undefined outside of a client. */
   get current(): Context | undefined {
     return this.contexts.getStore()
@@ -85,6 +90,7 @@ export class SimulatedTime {
   /** The queue of the next schedule is empty. */
   clear(): void {
     this.due.length = 0
+    this.before_ms += this.now_ms
     this.now_ms = 0
     this.order = 0
   }

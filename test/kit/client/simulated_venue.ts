@@ -79,7 +79,10 @@ export class SimulatedVenue {
   readonly applied = new Set<string>()
   /** A closed batch whose commit is withheld, and the slots until it is decided. */
   private withheld_slots = 0
-  constructor(readonly time: SimulatedTime) {}
+  constructor(readonly time: SimulatedTime) {
+    // A slow machine stalls no chain.
+    this.site.monotonicMs = () => time.passed_ms
+  }
 
   async start(): Promise<void> {
     this.open = await this.site.open()
