@@ -1,4 +1,4 @@
-/** The event stream against venues that lie, stall and drop: each event is handed out once and in order, or the stream says why not. */
+/** The event stream against venues that lie, stall and drop: each event once and in order, or the stream says why not. */
 import { afterAll, expect, test } from 'bun:test'
 import { type EventStreamHandlers, EventsMissing, followEvents } from '../../../client/api/event_stream'
 import { VenueClient, VenueProblem, WrongAccount } from '../../../client/api/venue_client'
