@@ -105,7 +105,7 @@ async function openReadModels(
  * the start of the journal; if that start is pruned, the newest such snapshot is used.
  * @throws StoreDamaged when there is none either
  */
-async function startOf(
+export async function startOf(
   journal: Journal,
   snapshots: SnapshotStore,
   stores_at: StoresAt,

@@ -1,4 +1,4 @@
-/** Names the calls by which journal and snapshots reach the disk: a test puts a simulated disk in their place. */
+/** Names the calls by which journal, snapshots and stores reach the disk: a test puts a simulated disk in their place. */
 
 import { dlopen } from 'bun:ffi'
 import * as fs from 'node:fs'
@@ -14,9 +14,13 @@ export type DiskFile = {
 }
 export type Disk = {
   list(dir: string): string[]
+  /** Creates a folder, unless it exists, that only the owner enters. */
+  mkdir(dir: string): void
   exists(path: string): boolean
   size(path: string): number
   openSync(path: string, flags: 'r' | 'r+'): number
+  /** Creates or empties a file that only the owner reads; `wx` fails where there is one. */
+  createSync(path: string, flags: 'w' | 'wx'): number
   closeSync(fd: number): void
   read(fd: number, into: Uint8Array, from: number, length: number, at: number): number
   /** Drops the cached pages of a file, as far as they are on the medium: the next read of them is of the medium. */
@@ -27,7 +31,7 @@ export type Disk = {
   truncate(path: string, bytes: number): void
   renameSync(from: string, to: string): void
   rmSync(path: string): void
-  /** Creates or empties a file that only the owner reads. */
+  /** Like `createSync` with `w`, off this thread. */
   create(path: string): Promise<DiskFile>
   rename(from: string, to: string): Promise<void>
   rm(path: string): Promise<void>
@@ -42,9 +46,11 @@ const { posix_fadvise: fadvise } = dlopen('libc.so.6', {
 
 export const disk: Disk = {
   list: (dir) => fs.readdirSync(dir),
+  mkdir: (dir) => void fs.mkdirSync(dir, { recursive: true, mode: 0o700 }),
   exists: (path) => fs.existsSync(path),
   size: (path) => fs.statSync(path).size,
   openSync: fs.openSync,
+  createSync: (path, flags) => fs.openSync(path, flags, 0o600),
   closeSync: fs.closeSync,
   read: fs.readSync,
   uncache: (fd) => void fadvise(fd, 0, 0, DONTNEED),

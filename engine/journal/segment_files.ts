@@ -1,7 +1,6 @@
 /** Names, locks, loads and syncs the journal's files. */
 
 import { Database } from 'bun:sqlite'
-import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { releaseBytes } from '../memory/release_bytes'
 import { JournalDamaged, JournalLocked } from './contract'
@@ -125,6 +124,12 @@ export function syncFolder(dir: string): void {
   }
 }
 
+/** Creates a folder whose name is durable before anything in it is. */
+export function makeFolder(dir: string): void {
+  disk.mkdir(dir)
+  syncFolder(dirname(dir))
+}
+
 /**
  * Locks a folder against other processes and this one, by SQLite's exclusive lock on an empty database: the kernel
  * drops it with the process, even after kill -9. A pid file would need a staleness check, which two processes could
@@ -133,9 +138,7 @@ export function syncFolder(dir: string): void {
  * @throws JournalLocked, or an Error when the disk is full or fails
  */
 export function lockFolder(dir: string): () => void {
-  mkdirSync(dir, { recursive: true, mode: 0o700 })
-  // The folder's own name must be durable before anything in it is.
-  syncFolder(dirname(dir))
+  makeFolder(dir)
   const lock = new Database(join(dir, 'journal.lock'), { create: true })
   try {
     lock.run('PRAGMA busy_timeout = 0')

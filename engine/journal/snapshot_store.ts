@@ -1,15 +1,14 @@
 /** Stores snapshot files: encrypted in pieces, bound to their journal position, published by rename. */
 
 import { createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { utf8 } from '../../protocol/bytes'
 import { constant, fixed, struct, uint, type ValueOf } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import { releaseBytes } from '../memory/release_bytes'
 import { type DiskFile, disk, isOfDisk, writeFileWhole } from './disk'
 import { nonceOf } from './frame'
-import { readOpened, syncFolder, uncache } from './segment_files'
+import { makeFolder, readOpened, syncFolder, uncache } from './segment_files'
 
 /** At the place in the journal after whose records the state is. */
 export type Snapshot = ChainPoint & {
@@ -68,8 +67,7 @@ const TAG_BYTES = 16
  */
 export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }): SnapshotStore {
   if (key.length !== 32) throw new RangeError('the snapshot key has 32 bytes')
-  mkdirSync(dir, { recursive: true, mode: 0o700 })
-  syncFolder(dirname(dir))
+  makeFolder(dir)
   const names = () =>
     disk
       .list(dir)

@@ -3,18 +3,8 @@
  * file's own random key with its number as the nonce, so each block that opens is the one that was written there.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
 import { join } from 'node:path'
-import { readSurely, readWhole } from '../journal/disk'
+import { disk, readSurely, readWhole, writeWhole } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
 
 const TAG_BYTES = 16
@@ -34,7 +24,7 @@ export class StoreDamaged extends Error {
 
   /** Renames the file, so that the next boot reads all of it, and rebuilds it if need be: its length alone would pass. */
   setAside(): void {
-    if (this.path !== undefined && existsSync(this.path)) renameSync(this.path, asideName(this.path))
+    if (this.path !== undefined && disk.exists(this.path)) disk.renameSync(this.path, asideName(this.path))
   }
 }
 
@@ -56,14 +46,16 @@ export function writePart(
   sections: readonly { width: number; rows: Iterable<Uint8Array> }[],
 ): number[] {
   const path = join(dir, name)
-  const fd = openSync(path, 'wx', 0o600)
+  const fd = disk.createSync(path, 'wx')
   let number = 0
   const plain = new Uint8Array(PLAIN_BYTES)
+  const sealed = new Uint8Array(BLOCK_BYTES)
   const flush = () => {
-    const cipher = createCipheriv('aes-256-gcm', key, nonceOf(number++))
-    writeFileSync(fd, cipher.update(plain))
+    const cipher = createCipheriv('aes-256-gcm', key, nonceOf(number))
+    sealed.set(cipher.update(plain))
     cipher.final()
-    writeFileSync(fd, cipher.getAuthTag())
+    sealed.set(cipher.getAuthTag(), PLAIN_BYTES)
+    writeWhole(fd, sealed, BLOCK_BYTES, number++ * BLOCK_BYTES)
     plain.fill(0)
   }
   try {
@@ -77,14 +69,14 @@ export function writePart(
       if (count % block_rows > 0) flush()
       return count
     })
-    fsyncSync(fd)
+    disk.sync(fd)
     return counts
   } catch (error) {
     // It holds space that a full disk lacks.
-    rmSync(path)
+    disk.rmSync(path)
     throw error
   } finally {
-    closeSync(fd)
+    disk.closeSync(fd)
   }
 }
 
@@ -101,18 +93,18 @@ export class PartReader {
   ) {
     this.path = join(dir, name)
     try {
-      this.fd = openSync(this.path, 'r')
+      this.fd = disk.openSync(this.path, 'r')
     } catch (error) {
       if ((error as { code?: string }).code === 'ENOENT') throw new StoreDamaged(`${this.path} is missing`)
       throw error
     }
-    if (fstatSync(this.fd).size === blocks * BLOCK_BYTES) return
+    if (disk.size(this.path) === blocks * BLOCK_BYTES) return
     this.close()
     throw new StoreDamaged(`${this.path} has another length than when it was written`)
   }
 
   close(): void {
-    closeSync(this.fd)
+    disk.closeSync(this.fd)
   }
 
   /** The plaintext of a block. @throws StoreDamaged when the medium does not give it */

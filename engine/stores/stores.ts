@@ -3,25 +3,14 @@
  * in the journal that states the catalogue's hash; everything later is rebuilt by the replay.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomInt } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
 import { join } from 'node:path'
 import { equalBytes } from '../../protocol/bytes'
 import { fixed, list, struct, uint } from '../../protocol/codec'
 import { sha256 } from '../../protocol/sha256'
 import type { Covered } from '../commands'
-import { isOfDisk } from '../journal/disk'
+import { disk, isOfDisk, writeWhole } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
-import { readOpened, syncFolder, uncache } from '../journal/segment_files'
+import { makeFolder, readOpened, syncFolder, uncache } from '../journal/segment_files'
 import { LIMITS } from '../limits'
 import { isOutlived } from '../machine/state/final_orders'
 import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
@@ -57,7 +46,7 @@ export class Stores implements Past {
   ) {}
 
   static empty(where: StoresAt): Stores {
-    mkdirSync(where.dir, { recursive: true, mode: 0o700 })
+    makeFolder(where.dir)
     return new Stores(where, new Uint8Array(randomBytes(32)), [])
   }
 
@@ -90,7 +79,7 @@ export class Stores implements Past {
   /** The catalogues of a folder and the parts that they name, each with what throws unless all of it is what was written. */
   static checks(where: StoresAt): { name: string; path: string; verify(): void }[] {
     const { dir } = where
-    const seqs = readdirSync(dir).flatMap((file) => KEPT_NAME.exec(file)?.[1] ?? [])
+    const seqs = disk.list(dir).flatMap((file) => KEPT_NAME.exec(file)?.[1] ?? [])
     const rows = new Map<string, PartRow>()
     const catalogues = seqs.map((seq) => {
       let whole = false
@@ -120,13 +109,13 @@ export class Stores implements Past {
   /** Gives each part that is set aside its name back if all of it is what was written: the failure of the disk passed. */
   static judgeAside(where: StoresAt): void {
     const { dir } = where
-    const files = existsSync(dir) ? readdirSync(dir) : []
+    const files = disk.exists(dir) ? disk.list(dir) : []
     for (const file of files) {
       const [, seq] = KEPT_NAME.exec(file) ?? []
       for (const row of (seq === undefined ? undefined : catalogueAt(where, Number(seq)))?.parts ?? []) {
         const name = partFile(row.name)
-        if (!existsSync(join(dir, asideName(name))) || existsSync(join(dir, name))) continue
-        if (isWhole(dir, row, asideName(name))) renameSync(join(dir, asideName(name)), join(dir, name))
+        if (!disk.exists(join(dir, asideName(name))) || disk.exists(join(dir, name))) continue
+        if (isWhole(dir, row, asideName(name))) disk.renameSync(join(dir, asideName(name)), join(dir, name))
       }
     }
   }
@@ -209,12 +198,17 @@ export class Stores implements Past {
     const plain = CATALOGUE.encode({ seq, hash_key: this.hash_key, parts: this.parts.map(({ row }) => row) })
     const salt = new Uint8Array(randomBytes(SALT_BYTES))
     const cipher = createCipheriv('aes-256-gcm', catalogueKey(key, salt), nonceOf(0))
-    const sealed = [salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()]
+    const sealed = Buffer.concat([salt, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
     const unfinished = join(dir, UNFINISHED_NAME)
     this.written.add(UNFINISHED_NAME).add(catalogueName(seq))
-    writeFileSync(unfinished, Buffer.concat(sealed), { mode: 0o600 })
-    syncFile(unfinished)
-    renameSync(unfinished, join(dir, catalogueName(seq)))
+    const fd = disk.createSync(unfinished, 'w')
+    try {
+      writeWhole(fd, sealed, sealed.length, 0)
+      disk.sync(fd)
+    } finally {
+      disk.closeSync(fd)
+    }
+    disk.renameSync(unfinished, join(dir, catalogueName(seq)))
     syncFolder(dir)
     return sha256(plain)
   }
@@ -235,17 +229,17 @@ export class Stores implements Past {
     for (const seq of seqs) {
       for (const { name } of catalogueAt(this.where, seq)?.parts ?? []) names.add(name)
     }
-    for (const file of readdirSync(dir)) {
+    for (const file of disk.list(dir)) {
       const [, seq, name] = KEPT_NAME.exec(file) ?? []
-      if (seq === undefined && (name === undefined || !names.has(name))) rmSync(join(dir, file))
-      if (seq !== undefined && !seqs.includes(Number(seq))) rmSync(join(dir, file))
+      if (seq === undefined && (name === undefined || !names.has(name))) disk.rmSync(join(dir, file))
+      if (seq !== undefined && !seqs.includes(Number(seq))) disk.rmSync(join(dir, file))
     }
   }
 
   /** Closes and deletes what was written here: its snapshot failed, so nothing names it, and the next attempt needs the space. */
   discard(): void {
     this.close()
-    for (const name of this.written) rmSync(join(this.where.dir, name), { force: true })
+    for (const name of this.written) disk.rmSync(join(this.where.dir, name))
   }
 
   close(): void {
@@ -364,7 +358,7 @@ function readCatalogue(where: StoresAt, seq: number, catalogue_hash: Uint8Array)
 /** Undefined when there is none or it does not open. @throws the error of a disk that does not give it */
 function catalogueAt({ dir, key }: StoresAt, seq: number) {
   const name = catalogueName(seq)
-  if (!existsSync(join(dir, name))) return undefined
+  if (!disk.exists(join(dir, name))) return undefined
   try {
     return readOpened(dir, name, 0, Number.MAX_SAFE_INTEGER, (sealed) => {
       const salt = sealed.subarray(0, SALT_BYTES)
@@ -378,10 +372,4 @@ function catalogueAt({ dir, key }: StoresAt, seq: number) {
     if (isOfDisk(error)) throw error
     return undefined
   }
-}
-
-function syncFile(path: string): void {
-  const fd = openSync(path, 'r')
-  fsyncSync(fd)
-  closeSync(fd)
 }

@@ -3,6 +3,7 @@
  * keeps them, a power loss keeps any subset of them, writes by sectors of 512 bytes.
  */
 
+import { dirname } from 'node:path'
 import type { Disk } from '../../engine/journal/disk'
 
 const SECTOR = 512
@@ -15,7 +16,7 @@ type Inode = {
   cached: Uint8Array
   versions: Map<number, Uint8Array[]>
 }
-/** Changes of names that are durable together or not at all. */
+/** Changes of names in one folder that are durable together or not at all. */
 type NameChange = [path: string, inode: Inode | undefined][]
 
 /** What happens at a call that changes something; calls are counted from 1. */
@@ -28,6 +29,7 @@ export class SimulatedDisk {
   private durable_names = new Map<string, Inode>()
   private unsynced: NameChange[] = []
   private files = new Map<number, Inode>()
+  private readonly folders = new Map<string, Inode>()
   private next_fd = 1
   private trouble: Trouble | undefined
   private ended = false
@@ -40,6 +42,11 @@ export class SimulatedDisk {
     this.ended = false
     this.trouble = trouble
     this.files.clear()
+  }
+
+  /** Whether the process has ended, or met its trouble and may end for it. */
+  get troubled(): boolean {
+    return this.ended || (this.trouble !== undefined && this.calls >= this.trouble.at)
   }
 
   /** The process ends; what it wrote stays in the cache. */
@@ -59,6 +66,10 @@ export class SimulatedDisk {
     for (const inode of inodes) this.settle(inode, keeps)
     for (const change of this.unsynced) if (keeps()) apply(this.durable_names, change)
     this.unsynced = []
+    // A folder whose name is lost takes its files along.
+    for (const path of this.durable_names.keys())
+      if (this.folders.has(dirname(path)) && !this.durable_names.has(dirname(path)))
+        this.durable_names.delete(path)
     this.names = new Map(this.durable_names)
   }
 
@@ -182,29 +193,51 @@ export class SimulatedDisk {
     if (this.names.has(path)) this.mutate(() => this.change([[path, undefined]]))
   }
 
-  private readonly folder: Inode = {
-    durable: new Uint8Array(),
-    cached: new Uint8Array(),
-    versions: new Map(),
-  }
-
-  private syncFolder(): void {
+  private syncFolder(folder: Inode): void {
     const kind = this.step()
     if (kind === 'ends') this.ended = true
     if (kind === 'ends') throw new Ended()
     if (kind === 'EIO') throw Object.assign(new Error('EIO'), { code: 'EIO' })
-    for (const change of this.unsynced) apply(this.durable_names, change)
-    this.unsynced = []
+    const lies = (change: NameChange) => this.known.get(dirname(change[0]![0])) === folder
+    for (const change of this.unsynced) if (lies(change)) apply(this.durable_names, change)
+    this.unsynced = this.unsynced.filter((change) => !lies(change))
   }
 
-  /** The calls, for `Object.assign(disk, ...)`. All files lie in one folder. */
+  /** Folders that were opened. */
+  private readonly known = new Map<string, Inode>()
+
+  private openFolder(path: string): Inode {
+    const folder = this.names.get(path) ?? this.known.get(path) ?? emptyInode()
+    this.known.set(path, folder)
+    return folder
+  }
+
+  /** The calls, for `Object.assign(disk, ...)`. Folders that `mkdir` did not make exist. */
   readonly disk: Disk = {
-    list: () => [...this.names.keys()].map((path) => path.slice(path.lastIndexOf('/') + 1)),
+    list: (dir) =>
+      [...this.names.keys()]
+        .filter((path) => dirname(path) === dir)
+        .map((path) => path.slice(dir.length + 1)),
+    mkdir: (path) => {
+      if (this.names.has(path)) return
+      const folder = this.openFolder(path)
+      this.folders.set(path, folder)
+      this.mutate(() => this.change([[path, folder]]))
+    },
     exists: (path) => this.names.has(path),
     size: (path) => this.inode(path).cached.length,
     openSync: (path) => {
       const fd = this.next_fd++
-      this.files.set(fd, this.names.get(path) ?? (path.includes('.') ? this.inode(path) : this.folder))
+      const is_file = this.names.has(path) && !this.folders.has(path)
+      this.files.set(fd, is_file || path.includes('.') ? this.inode(path) : this.openFolder(path))
+      return fd
+    },
+    createSync: (path, flags) => {
+      if (flags === 'wx' && this.names.has(path)) throw Object.assign(new Error('EEXIST'), { code: 'EEXIST' })
+      const inode = emptyInode()
+      this.mutate(() => this.change([[path, inode]]))
+      const fd = this.next_fd++
+      this.files.set(fd, inode)
       return fd
     },
     closeSync: (fd) => void this.files.delete(fd),
@@ -218,7 +251,7 @@ export class SimulatedDisk {
       this.writeTo(this.file(fd), bytes.subarray(from, from + length), at),
     sync: (fd) => {
       const inode = this.file(fd)
-      if (inode === this.folder) this.syncFolder()
+      if ([...this.known.values()].includes(inode)) this.syncFolder(inode)
       else this.flush(inode)
     },
     datasync: (fd) => this.flush(this.file(fd)),
@@ -232,7 +265,7 @@ export class SimulatedDisk {
     renameSync: (from, to) => this.rename(from, to),
     rmSync: (path) => this.remove(path),
     create: async (path) => {
-      const inode: Inode = { durable: new Uint8Array(), cached: new Uint8Array(), versions: new Map() }
+      const inode = emptyInode()
       this.mutate(() => this.change([[path, inode]]))
       return {
         write: async (bytes, from, length, at) => ({
@@ -248,6 +281,8 @@ export class SimulatedDisk {
     freeBytes: async () => 2 ** 40,
   }
 }
+
+const emptyInode = (): Inode => ({ durable: new Uint8Array(), cached: new Uint8Array(), versions: new Map() })
 
 function apply(names: Map<string, Inode>, change: NameChange): void {
   for (const [path, inode] of change) {
