@@ -168,6 +168,8 @@ export const LIMITS = {
   /** Events, and characters, of one sealed row: reading one event opens the whole row. */
   history_block_events_max: 32,
   history_block_characters_max: 32_768,
+  /** Of a sealed row for each of its events, which are mostly shorter: its length shows their number and not what they are. */
+  history_event_characters: 640,
   /** Time one sealed row spans: it is deleted when its last event is old. */
   history_block_span_max_ms: 60_000,
   /** Rows one step of pruning deletes, so that writes are not blocked for long. */

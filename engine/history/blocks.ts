@@ -44,8 +44,15 @@ function blockOf(
     seq_first: events[from]!.seq,
     seq_last: last.seq,
     unix_ms: last.unix_ms,
-    text: lines.slice(from, to).join('\n'),
+    text: padded(lines.slice(from, to)),
   }
+}
+
+/** White space behind the lines: the host reads the length of a block, and `buy` is shorter than `sell`. */
+function padded(lines: readonly string[]): string {
+  const text = lines.join('\n')
+  const { history_event_characters: step } = LIMITS
+  return text.padEnd(Math.max(lines.length, Math.ceil(text.length / step)) * step)
 }
 
 /** An account by its id and its number in the database. */
@@ -115,7 +122,7 @@ export class BlockReader {
       .get(rowid)
     if (row === null) throw new Error('a block is missing')
     const text = this.unsealer.unseal(name, row.sealed)
-    const block = { seq_first, texts: text.split('\n') }
+    const block = { seq_first, texts: text.trimEnd().split('\n') }
     if (block.texts.length !== seq_last - seq_first + 1) throw new Error('a block has other events')
     this.opened.set(name, block, text.length)
     return block

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { HistoryBroken } from '../../../engine/history/contract'
 import { HiddenIds, Names } from '../../../engine/history/seal'
+import type * as wire from '../../../protocol/wire/trading'
 import {
   DAY_MS,
   fill,
@@ -43,6 +44,29 @@ async function afterChange(
 
 const [ALICE, BOB] = ['alice', 'bob'].map((name) => new Names(KEY).number(name)) as [number, number]
 const hidden = (n: number) => new HiddenIds(KEY, 'order').hide(id(n))
+
+test('the length of a block shows the number of its events, and neither side nor amount nor kind', async () => {
+  const lengthsOf = async (...events: [wire.EventKind, Partial<wire.Order>][]) => {
+    let lengths: unknown[] = []
+    await withFolder(async (dir) => {
+      await withHistory(dir, async (history) => {
+        const recorder = new Recorder(history)
+        for (const [kind, change] of events)
+          recorder.record('alice', kind, { ...order(1, 'accepted'), ...change })
+      })
+      const db = new Database(join(dir, 'history.sqlite'))
+      lengths = db.query('SELECT seq_first, seq_last, length(sealed) FROM blocks').values()
+      db.close()
+    })
+    return lengths
+  }
+  const shown = await lengthsOf(['order.accepted', { side: 'buy', amount: '1' }], ['order.expired', {}])
+  expect(shown).toHaveLength(1)
+  const others = { side: 'sell', type: 'limit', amount: '9'.repeat(19), price_limit: '9'.repeat(18) } as const
+  expect(
+    await lengthsOf(['order.accepted', others], ['order.cancelled', { ...others, reason: 'by_owner' }]),
+  ).toEqual(shown)
+})
 
 test('a sealed block moved to another account does not open', async () => {
   await afterChange(
