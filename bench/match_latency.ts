@@ -14,10 +14,11 @@ import { encodeBase58 } from '../protocol/base58'
 import { publicKeyOf } from '../protocol/sign'
 import { makeGenesis } from '../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../sandbox/chain/open_embedded_chain'
+import { simulatedMachine } from '../sandbox/enclave/simulated_machine'
 import { type Figure, numbers, report } from './kit/figures'
 import { PROGRAM } from './settling/batch_work'
 import { MemoryOutbox } from './settling/memory_outbox'
-import { startPort } from './settling/settling_venue'
+import { COMPOSE_HASH, startPort } from './settling/settling_venue'
 
 const { closes, late } = numbers({ closes: 20, late: 2 })
 const SLOTS_MS = [400, 200]
@@ -37,12 +38,14 @@ class CommittingVenue {
     const dir = mkdtempSync(join(tmpdir(), 'tacit-bench-commit-'))
     const [settlement_seed, fee_seed] = [1, 2].map(() => crypto.getRandomValues(new Uint8Array(32)))
     const chain = await openEmbeddedChain({ data_dir: join(dir, 'chain'), slot_ms })
-    const keys = { settlement_signer: publicKeyOf(settlement_seed!), fee_payer: publicKeyOf(fee_seed!) }
-    const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
+    const { announced, authority_seed, quoteEpoch } = simulatedMachine(COMPOSE_HASH)
+    const terms = { announced, fee_payer: publicKeyOf(fee_seed!) }
+    const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...terms })
     const hash = await openHashing({ dir: join(dir, 'trees'), key: new Uint8Array(32) })
-    const seeds = { settlement_seed: settlement_seed!, fee_seed: fee_seed! }
-    const port = await openChain({ rpc_urls: [chain.url], program_id, ...seeds, hash, slot_ms })
-    const venue = new CommittingVenue(chain, port, encodeBase58(keys.fee_payer), async () => {
+    const seeds = { settlement_seed: settlement_seed!, fee_seed: fee_seed!, authority_seed }
+    const quoting = { quoteEpoch: quoteEpoch(settlement_seed!) }
+    const port = await openChain({ rpc_urls: [chain.url], program_id, ...seeds, ...quoting, hash, slot_ms })
+    const venue = new CommittingVenue(chain, port, encodeBase58(terms.fee_payer), async () => {
       await port.close()
       await hash.close()
       await chain.close()

@@ -40,8 +40,6 @@ export const RPC_ANSWER_BYTES_MAX = 16_777_216
 export const LOCATION_ANSWER_BYTES_MAX = 16_384
 /** Nesting of a measurement document; its parser recurses. */
 export const CBOR_DEPTH_MAX = 8
-/** Bytes of a DER length; no certificate or list reaches 16 MB. */
-export const DER_LENGTH_BYTES_MAX = 3
 /** Memory ranges of a machine; firmware accepts a handful. */
 export const MEMORY_RANGES_MAX = 64
 

@@ -1,5 +1,7 @@
 /** Declares the enclave's interface: keys, attestation, evidence and TLS. */
 
+import type { Quote } from '../protocol/tdx/quote'
+import type { EpochBound } from '../protocol/vault/attested_epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import type { KeyPath } from './key_paths'
 
@@ -11,11 +13,17 @@ export type EnclaveIdentity = {
   /** Exact text of the manifest, as the guest agent states it. */
   app_compose: string
   kind: 'dstack' | 'development'
-  /** Raw 32-byte Ed25519 public key of the settlement signer; base58 of it is `tee_pubkey`. */
+  /** Raw 32-byte Ed25519 public key of the settlement key of this boot; base58 of it is `tee_pubkey`. */
   tee_pubkey: Uint8Array
 }
 /** The venue, epoch and current slot that `/attestation` binds. */
 export type VenueBinding = { venue: Uint8Array; epoch: number; slot: () => number }
+
+export type EpochQuote = {
+  parsed: Quote
+  /** The agent's text. */
+  event_log: string
+}
 
 export type TlsMaterial = {
   /** PEM certificate chain, leaf first. */
@@ -32,7 +40,10 @@ export interface Enclave {
   readonly identity: EnclaveIdentity
   /** 32 bytes derived for a path; the same for every boot of the app. */
   deriveKey(path: KeyPath): Promise<Uint8Array>
+  /** Seed of the settlement key, new for each boot: the vault takes it with a quote over it alone. Never written. */
   readonly settlement_seed: Uint8Array
+  /** A quote that binds the settlement key of this boot to an epoch, which the vault program verifies. */
+  quoteEpoch(bound: Omit<EpochBound, 'settlement_signer'>): Promise<EpochQuote>
   /** Certifies the statement key of this boot for the venue and epoch; must precede attestation and receipts. */
   bind(binding: VenueBinding): Promise<void>
   /** Seed of the statement key, new for each boot: it signs receipts in the journal's thread. Never written. */
@@ -45,10 +56,10 @@ export interface Enclave {
    */
   attestation(nonce_hex?: string): Promise<Attestation>
   /**
-   * A quote over the settlement key alone, before there is a venue to bind: it proves to the operator that the key for the
-   * vault is inside this machine. Nonce and refusals as in `attestation`.
+   * A quote over one key alone, before there is a venue to bind: over the settlement key for the own judgement, over the epoch
+   * authority for the operator who announces it. Nonce and refusals as in `attestation`.
    */
-  signerProof(nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
+  keyProof(of: 'settlement' | 'epoch_authority', nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
   readonly tls: TlsMaterial
   /**
    * Replaces the TLS key and certificate, by `next` or else by a self-signed one, and regenerates the evidence with it,

@@ -5,10 +5,11 @@ import { fromHex } from '../protocol/bytes'
 import { type SigningKey, signingKey } from '../protocol/ed25519'
 import { Refusal } from '../protocol/refusals'
 import { attestationReportData } from '../protocol/tdx/report_data'
+import { epochReportData } from '../protocol/vault/attested_epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuote } from './agent'
 import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
-import type { Enclave, EnclaveIdentity, TlsMaterial, VenueBinding } from './contract'
+import type { Enclave, EnclaveIdentity, EpochQuote, TlsMaterial, VenueBinding } from './contract'
 import { KEY_PATHS, type KeyPath } from './key_paths'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { requireRoot, requireSocket } from './production_guard'
@@ -38,7 +39,7 @@ export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
   const limits = { ...ENCLAVE_LIMITS, ...options.limits }
   requireSocket(agent.socket)
   const info = await getInfo(agent.socket, limits.agent_call_ms)
-  const settlement_seed = await getKey(agent.socket, KEY_PATHS.settlement, limits.agent_call_ms)
+  const settlement_seed = crypto.getRandomValues(new Uint8Array(32))
   const settlement_key = signingKey(settlement_seed)
   const queue = new QuoteQueue(limits)
   const ownQuote = (report_data: Uint8Array) =>
@@ -54,6 +55,7 @@ export async function openEnclave(options: EnclaveOptions): Promise<Enclave> {
       settlement_seed,
       settlement_key,
       queue,
+      ownQuote,
       served,
     })
   } catch (error) {
@@ -70,6 +72,7 @@ type Parts = {
   settlement_seed: Uint8Array
   settlement_key: SigningKey
   queue: QuoteQueue
+  ownQuote: (report_data: Uint8Array) => Promise<AgentQuote>
   served: ServedIdentity
 }
 type Bound = VenueBinding & { certificate: StatementCertificate }
@@ -93,6 +96,11 @@ class OpenEnclave implements Enclave {
     return refusing(() => getKey(this.parts.socket, path, this.parts.limits.agent_call_ms))
   }
 
+  async quoteEpoch(bound: Parameters<Enclave['quoteEpoch']>[0]): Promise<EpochQuote> {
+    const settlement_signer = this.identity.tee_pubkey
+    return refusing(() => this.parts.ownQuote(epochReportData({ ...bound, settlement_signer })))
+  }
+
   async bind(binding: VenueBinding): Promise<void> {
     const certificate = certifyStatementKey(this.parts.settlement_key, this.statement_key, binding)
     this.bound = { ...binding, certificate }
@@ -111,24 +119,31 @@ class OpenEnclave implements Enclave {
   async attestation(nonce_hex?: string): Promise<Attestation> {
     const bound = this.requireBound()
     if (nonce_hex === undefined) return this.plainAttestation(bound)
-    const { quote, nonce } = await this.freshQuote(nonce_hex)
+    const { quote, nonce } = await this.freshQuote(nonce_hex, this.identity.tee_pubkey)
     return this.compose(bound, quote, nonce, this.tls, bound.slot())
   }
 
-  async signerProof(nonce_hex?: string): Promise<Omit<Attestation, 'binding'>> {
-    const { quote, event_log, report_data, vm_config } =
-      nonce_hex === undefined
-        ? this.parts.served.current.plain_quote
-        : (await this.freshQuote(nonce_hex)).quote
-    const tee_pubkey = encodeBase58(this.identity.tee_pubkey)
-    return { quote, event_log, report_data, vm_config, tee_pubkey, enclave: this.identity.kind }
+  async keyProof(
+    of: 'settlement' | 'epoch_authority',
+    nonce_hex = '00'.repeat(32),
+  ): Promise<Omit<Attestation, 'binding'>> {
+    const key =
+      of === 'settlement'
+        ? this.identity.tee_pubkey
+        : signingKey(await this.deriveKey(KEY_PATHS.epoch_authority)).public_key
+    const { quote, event_log, report_data, vm_config } = (await this.freshQuote(nonce_hex, key)).quote
+    const { kind: enclave } = this.identity
+    return { quote, event_log, report_data, vm_config, tee_pubkey: encodeBase58(key), enclave }
   }
 
-  private async freshQuote(nonce_hex: string): Promise<{ quote: AgentQuote; nonce: Uint8Array }> {
+  private async freshQuote(
+    nonce_hex: string,
+    key: Uint8Array,
+  ): Promise<{ quote: AgentQuote; nonce: Uint8Array }> {
     const nonce = fromHex(nonce_hex, 32)
     if (nonce === undefined) throw new Refusal('field_invalid', { field: 'reportData' })
     const { socket, limits, queue } = this.parts
-    const report_data = attestationReportData(nonce, this.identity.tee_pubkey)
+    const report_data = attestationReportData(nonce, key)
     const quote = await refusing(() => queue.run(() => getQuote(socket, report_data, limits.quote_call_ms)))
     return { quote, nonce }
   }

@@ -3,8 +3,8 @@
  * another key and data sealed under the old one cannot be opened again. Each path has one purpose and a version; none is reused.
  */
 export const KEY_PATHS = {
-  /** Seed of the Ed25519 key that signs settlement on chain; its public key is `tee_pubkey`. */
-  settlement: 'tacit/settlement/ed25519/v1',
+  /** Seed of the Ed25519 key that signs each opening of an epoch beside the settlement key of the boot. */
+  epoch_authority: 'tacit/epoch/ed25519/v1',
   /** Encrypts and authenticates the journal, its snapshots and the history derived from it. */
   journal: 'tacit/journal/v1',
   /** HMAC key of the batch seeds, which order equal priorities (matching.md rule 5). */

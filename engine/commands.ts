@@ -145,16 +145,18 @@ type BatchStaged = { kind: 'batch_stage'; stage: BatchStage }
 type PayoutStaged = { kind: 'payout_stage'; stage: PayoutStage; refund_spent: boolean }
 /** Places of the vault's payout queue. */
 type QueueCapacity = { kind: 'queue_capacity'; capacity: number }
-/** The boot record: journaled as a group by itself before `open_epoch` is sent, and nothing after it until that is final. */
+/** The boot record: journaled as a group by itself before the opening is sent, and nothing after it until that is final. */
 type EpochIntended = {
   kind: 'epoch_intended'
   epoch: number
   boot_nonce: Uint8Array
   generation: number
+  /** Made by the enclave for this boot; certifies the statement key of the epoch. */
+  settlement_key: Uint8Array
   signature: Uint8Array
   transaction: Uint8Array
 }
-/** `open_epoch` is finalized: this instance serves from now on. */
+/** The opening is finalized: this instance serves from now on. */
 type EpochOpened = { kind: 'epoch_opened'; epoch: number; slot: SlotNumber; signature: Uint8Array }
 /** An oracle price in quote units per whole base token. */
 export type Reference = { kind: 'reference' } & Omit<Parsed<typeof wire.ReferencePrice>, 'signature'>

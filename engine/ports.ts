@@ -24,7 +24,7 @@ export interface KeysPort {
   readonly tie_break_key: Uint8Array
   /** 32-byte HMAC key under which api secrets are stored. */
   readonly credential_key: Uint8Array
-  /** 32-byte seed of the Ed25519 settlement signer; its public key is `tee_pubkey`. */
+  /** 32-byte seed of the Ed25519 settlement key of this boot; its public key is `tee_pubkey`. */
   readonly settlement_seed: Uint8Array
   /** 32-byte seed of the Ed25519 statement key of this boot, which signs every group of the journal. */
   readonly statement_seed: Uint8Array
@@ -57,7 +57,7 @@ export interface ChainPort {
   /** Named providers, those of them under no alarm, and the fee payer's balance (lamports, undefined before its first reading). */
   figures(): { providers: number; providers_agreeing: number; fee_payer_lamports: bigint | undefined }
   /**
-   * Signs `open_epoch`, hands the bytes of each signing to `record` before sending, resolves when finalized.
+   * Signs the opening of the epoch with a quote over the settlement key, hands the bytes of each signing to `record` before sending, resolves when finalized.
    * `confirmed_ms` is the monotonic time at which the chain was first seen to have confirmed it.
    * @throws EpochTaken
    */

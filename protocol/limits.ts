@@ -61,3 +61,5 @@ export const BOOT_EVENT_PAYLOAD_MAX = 1_024
 export const PCK_CHAIN_BYTES_MAX = 32_768
 /** Levels of the note tree and of the spent log; the vault program has the same. */
 export const TREE_DEPTH = 40
+/** Bytes of a DER length; no certificate or list reaches 16 MB. */
+export const DER_LENGTH_BYTES_MAX = 3

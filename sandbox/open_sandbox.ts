@@ -4,17 +4,20 @@ import { join } from 'node:path'
 import type { Login } from '../client/api/venue_client'
 import { servePages } from '../client/page/serve_pages'
 import { newCredential } from '../client/wallet/account'
+import type { Enclave } from '../enclave/contract'
 import { KEY_PATHS } from '../enclave/key_paths'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
 import { decodeBase58, encodeBase58 } from '../protocol/base58'
-import { fromHex } from '../protocol/bytes'
+import { fromAnyHex, fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
 import { appComposeText } from '../protocol/tdx/app_compose'
+import { parseQuote } from '../protocol/tdx/quote'
 import type { CredentialRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/call_operator'
+import { type Announcement, announcementsOf } from '../tools/program/announcements_of'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
 import { machinePolicy, sandboxPolicy } from './environment'
@@ -56,7 +59,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
         port: CHAIN_PORT,
         genesis: {
           program_path: join(PROJECT, 'program/vault.so'),
-          settlement_signer: enclave.identity.tee_pubkey,
+          announced: await announcedOf(enclave),
           fee_payer: publicKeyOf(fee_seed),
         },
         failed(error) {
@@ -72,6 +75,8 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
         rpc_urls: [chain.url],
         program_id: chain.program_id,
         settlement_seed: enclave.settlement_seed,
+        authority_seed: await enclave.deriveKey(KEY_PATHS.epoch_authority),
+        quoteEpoch: (bound) => enclave.quoteEpoch(bound),
         fee_seed,
         hash,
         slot_ms: config.slot_ms,
@@ -92,6 +97,12 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
       await agent.close()
     },
   }
+}
+
+/** What the stand-in's epochs rest on, from a quote of its own. */
+export async function announcedOf(enclave: Pick<Enclave, 'keyProof'>): Promise<Announcement[]> {
+  const { quote, event_log, tee_pubkey } = await enclave.keyProof('epoch_authority')
+  return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, decodeBase58(tee_pubkey, 32)!)
 }
 
 /**

@@ -125,6 +125,8 @@ function parts(with_config: Config): ProcessParts {
         rpc_send_urls: with_config.rpc_send_urls,
         program_id: with_config.program_id!,
         settlement_seed: enclave.settlement_seed,
+        authority_seed: await enclave.deriveKey(KEY_PATHS.epoch_authority),
+        quoteEpoch: (bound) => enclave.quoteEpoch(bound),
         fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
         hash,
         monotonicMs: clock.monotonicMs,

@@ -1,6 +1,6 @@
 /**
- * Serves the proof of the settlement key until the start can go on: until the vault exists, to which the admin passes the key
- * after verifying the quote over it, and until the own machine can be judged. No restart is needed.
+ * Serves the proof of the epoch authority until the start can go on: until the vault exists and has announced that key, which
+ * the admin does last, after verifying the quote over it, and until the own machine can be judged. No restart is needed.
  */
 
 import type { Enclave } from '../enclave/contract'
@@ -16,7 +16,7 @@ import { type Listener, listen } from './tls/listen'
 
 type AwaitingParts = {
   at: { hostname: string; port: number }
-  enclave: Pick<Enclave, 'signerProof' | 'tls'>
+  enclave: Pick<Enclave, 'keyProof' | 'tls'>
   log: Log
   /** Interval of attempts; default START_RETRY_MS. */
   retry_ms?: number
@@ -64,10 +64,10 @@ function announce({ at, enclave, log, listening }: AwaitingParts, error: Error):
   return listener
 }
 
-async function answerOf(request: Request, enclave: Pick<Enclave, 'signerProof'>): Promise<object> {
+async function answerOf(request: Request, enclave: Pick<Enclave, 'keyProof'>): Promise<object> {
   const { pathname, searchParams } = new URL(request.url)
   if (request.method !== 'GET') throw new Refusal('settlement_unavailable')
   if (pathname === '/health') return { status: 'ok' }
   if (pathname !== '/attestation') throw new Refusal('settlement_unavailable')
-  return enclave.signerProof(searchParams.get('reportData') ?? undefined)
+  return enclave.keyProof('epoch_authority', searchParams.get('reportData') ?? undefined)
 }

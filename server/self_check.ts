@@ -24,7 +24,7 @@ export type SelfCheckTerms = {
 }
 
 type Checked = {
-  enclave: Pick<Enclave, 'identity' | 'signerProof'>
+  enclave: Pick<Enclave, 'identity' | 'keyProof'>
   terms: SelfCheckTerms
   data_dir: string
   now_ms: number
@@ -36,12 +36,12 @@ export type Judgement = { reasons: string[]; valid_until_ms: number }
 /**
  * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by what no
  * policy can allow: statuses and advisories that some policies allow are no reasons.
- * @throws MachineUnjudged without valid collateral, which says nothing about the machine; what `signerProof` throws
+ * @throws MachineUnjudged without valid collateral, which says nothing about the machine; what `keyProof` throws
  */
 export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): Promise<Judgement> {
   const { identity } = enclave
   const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
-  const attestation = await enclave.signerProof(nonce)
+  const attestation = await enclave.keyProof('settlement', nonce)
   const missing: { collateral?: string } = {}
   const collected = await terms.collect(fromAnyHex(attestation.quote)!).catch((error: unknown) => {
     missing.collateral = error instanceof Error ? error.message : 'unknown'

@@ -13,6 +13,7 @@ import type {
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
+import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { elements, ORDERS, PROGRAM, randomField } from './batch_work'
 import { MemoryOutbox } from './memory_outbox'
 
@@ -31,10 +32,13 @@ const SINK: ChainSinkPort = {
   queueCapacity: async () => undefined,
 }
 
+/** Of the simulated machine that opens the epoch. */
+export const COMPOSE_HASH = new Uint8Array(32).fill(0xab)
+
 /** Opens the first epoch of an empty vault and starts watchers and relayer. */
 export async function startPort(port: ChainPort, outbox: OutboxPort): Promise<void> {
   const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-  const position = { compose_hash: new Uint8Array(32), ...outbox.head(), restore: false }
+  const position = { compose_hash: COMPOSE_HASH, ...outbox.head(), restore: false }
   const spentRoot = async () => EMPTY_SPENT_SUBTREES.at(-1)
   const passes = async () => true
   await port.openEpoch({ epoch: 1, boot_nonce, ...position, passes, spentRoot }, async () => {})
@@ -66,12 +70,14 @@ export class SettlingVenue {
     const failed = (error: Error): never => {
       throw error
     }
-    const settlement_signer = publicKeyOf(settlement_seed)
-    const genesis = { program_path: PROGRAM, settlement_signer, fee_payer: publicKeyOf(fee_seed) }
+    const { announced, authority_seed, quoteEpoch } = simulatedMachine(COMPOSE_HASH)
+    const genesis = { program_path: PROGRAM, announced, fee_payer: publicKeyOf(fee_seed) }
     const chain = await hostEmbeddedChain({ data_dir, slot_ms, genesis, failed })
     const hash = await openHashing({ dir: data_dir, key: new Uint8Array(32) })
     const { program_id, url } = chain
-    const port = await openChain({ rpc_urls: [url], program_id, settlement_seed, fee_seed, hash, slot_ms })
+    const seeds = { settlement_seed, fee_seed, authority_seed }
+    const quoting = { quoteEpoch: quoteEpoch(settlement_seed) }
+    const port = await openChain({ rpc_urls: [url], program_id, ...seeds, ...quoting, hash, slot_ms })
     const venue = new SettlingVenue(chain, hash, port)
     await startPort(port, venue.outbox)
     return venue

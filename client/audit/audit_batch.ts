@@ -20,7 +20,7 @@ class ExportRefused extends Refused {
   override readonly name = 'ExportRefused'
 }
 
-/** The venue that the evidence attests: its id, and its settlement key, which certifies the key of every epoch. */
+/** The venue that the evidence attests: its id, and the settlement key of its epoch, which certifies the key of an export. */
 export type AttestedVenue = { venue: Uint8Array; tee_pubkey: Uint8Array }
 export type BatchAudit = {
   exported: AuctionExport

@@ -5,10 +5,10 @@ import { fromHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
 import { fractionIn } from '../../protocol/strict_json'
 import type { KeyProvider } from '../../protocol/tdx/mr_config_id'
+import { readCertificate } from '../../protocol/x509/certificate'
 import { JsonObject } from './json_document'
 import { readSkipReasons, type SkipReason } from './skip_reasons'
 import { Refused } from './transcript'
-import { readCertificate } from './x509/certificate'
 
 /** Intel's TCB statuses that a policy may allow, best first; `Revoked` is never allowed. */
 export const TCB_STATUSES = [

@@ -2,12 +2,10 @@
 import { CodecError } from '../../protocol/byte_stream'
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
+import { Refused } from '../../protocol/x509/refused'
 import type { SkipReason } from './skip_reasons'
 
-/** Evidence or a document is rejected; every check returns or throws this. The message may be shown: it has no secret. */
-export class Refused extends Error {
-  override readonly name: string = 'Refused'
-}
+export { Refused }
 
 /** One sentence for a transcript. An unexpected error rejects too and is named as such. */
 export function reasonOf(error: unknown): string {
@@ -46,7 +44,11 @@ export const CHECKS = [
   ['5.2', 'binding', 'the settlement key certifies venue, instance, epoch and nonce'],
   ['5.3', 'tls_key', 'the attested TLS key is the one of this connection'],
   ['5.4', 'evidence', 'the evidence files carry a quote of the same machine over the same TLS key'],
-  ['6.1', 'settlement_signer', 'the vault on chain accepts this settlement key, epoch and generation'],
+  [
+    '6.1',
+    'settlement_signer',
+    'the vault on chain took this settlement key with a quote, in this epoch and generation',
+  ],
   ['6.2', 'vault_state', 'the vault is open and no unexpected change is announced'],
   ['6.3', 'program', 'the vault program is the expected one and cannot be replaced unexpectedly'],
   ['6.4', 'kms', 'the contract that governs the app keys allows the measured manifest'],

@@ -43,19 +43,25 @@ export async function judgeJournal(
   if (position.seq > journal.head().seq) return { fault: 'rolled_back', released: false }
   const { generation } = config
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
-  const isSigned = groupCheck(venue, config.settlement_signer)
+  const isSigned = groupCheck(venue)
+  /** By epoch, the settlement keys that boot records name; the chain states that of its own epoch. */
+  const intended = new Map<number, Uint8Array[]>()
   let released = false
   try {
     for await (const groups of journal.readGroups(position)) {
       for (const group of groups) {
         const { author } = group
-        const kind = kindOfSingle(group)
-        if (kind === 'epoch_intended') continue
+        const boot = bootRecordOf(group)
+        if (boot !== undefined) {
+          intended.set(boot.epoch, [...(intended.get(boot.epoch) ?? []), boot.settlement_key])
+          continue
+        }
         // A later epoch that is in use was final once.
-        if (author.epoch > config.epoch && isSigned(group)) return { fault: 'chain_unknown', released: false }
-        if (author.epoch !== config.epoch || !isSigned(group))
+        const later = author.epoch > config.epoch ? intended.get(author.epoch) : undefined
+        if (later?.some((key) => isSigned(group, key))) return { fault: 'chain_unknown', released: false }
+        if (author.epoch !== config.epoch || !isSigned(group, config.settlement_signer))
           return { fault: 'tail_unsigned', released: false }
-        released = lastKind(group) === 'released'
+        released = lastCommand(group)?.kind === 'released'
       }
     }
   } catch (error) {
@@ -68,26 +74,33 @@ export async function judgeJournal(
 }
 
 /** Verifies each certificate once. */
-function groupCheck(venue: Uint8Array, settlement_signer: Uint8Array) {
+function groupCheck(venue: Uint8Array) {
   const certified = new Map<string, boolean>()
-  const isCertified = ({ epoch, statement_key, certificate }: GroupAuthor): boolean => {
-    const name = `${epoch} ${toHex(statement_key)} ${toHex(certificate)}`
+  const isCertified = (
+    { epoch, statement_key, certificate }: GroupAuthor,
+    settlement_key: Uint8Array,
+  ): boolean => {
+    const name = `${epoch} ${toHex(statement_key)} ${toHex(certificate)} ${toHex(settlement_key)}`
     const body = encodeStatement({ venue, statement_key, epoch: BigInt(epoch) })
-    const holds = certified.get(name) ?? verifySignature(certificate, body, settlement_signer)
+    const holds = certified.get(name) ?? verifySignature(certificate, body, settlement_key)
     certified.set(name, holds)
     return holds
   }
-  return ({ author, seq, head, root, signature }: SignedGroup): boolean => {
+  return ({ author, seq, head, root, signature }: SignedGroup, settlement_key: Uint8Array): boolean => {
     const body = encodeReceipt({ venue, epoch: BigInt(author.epoch), seq: BigInt(seq), head, root })
-    return isCertified(author) && verifySignature(signature, body, author.statement_key)
+    return isCertified(author, settlement_key) && verifySignature(signature, body, author.statement_key)
   }
 }
 
-const kindOfSingle = (group: SignedGroup) => (group.records.length === 1 ? lastKind(group) : undefined)
+/** A boot record is a group by itself. */
+function bootRecordOf(group: SignedGroup) {
+  const command = group.records.length === 1 ? lastCommand(group) : undefined
+  return command?.kind === 'epoch_intended' ? command : undefined
+}
 
-function lastKind({ records }: SignedGroup) {
+function lastCommand({ records }: SignedGroup) {
   const last = records.at(-1)
-  return last?.type === COMMAND_RECORD ? decodeCommand(last.body).kind : undefined
+  return last?.type === COMMAND_RECORD ? decodeCommand(last.body) : undefined
 }
 
 /** What the journal states of a snapshot at `point`; undefined without one, or when `point` is not in it. */

@@ -1,10 +1,11 @@
-/** Opens the next epoch: boot record, `open_epoch`, finality (settlement.md "Nothing is believed because it decrypts"). */
+/** Opens the next epoch: boot record, opening, finality (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
 import { encodeStatement } from '../../protocol/bodies/binding'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
+import { publicKeyOf } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
 import type { GroupSigner } from '../journal/contract'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
@@ -48,7 +49,7 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
 }
 
 /**
- * Appends the boot record before `open_epoch` is sent, which states the head before it, and nothing after it: whatever
+ * Appends the boot record before the opening is sent, which states the head before it, and nothing after it: whatever
  * the chain then shows, and wherever this process dies, the journal's tail is one that the next boot accepts. After
  * expiry the same nonce is signed again. Undefined when another instance holds the chain's epoch.
  * @throws EpochTaken, or another error of the chain port
@@ -75,6 +76,7 @@ async function openEpoch(
         epoch,
         boot_nonce,
         generation,
+        settlement_key: publicKeyOf(keys.settlement_seed),
         signature,
         transaction,
       })

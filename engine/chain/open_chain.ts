@@ -4,9 +4,9 @@ import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { decodeBase58 } from '../../protocol/base58'
 import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
-import { type ChainClient, chainAddresses, type FeeSettings } from './client/chain_client'
+import { type ChainClient, chainAddresses, type FeeSettings, type QuoteEpoch } from './client/chain_client'
 import { Commits } from './client/commit'
-import { anchor, openEpoch } from './client/epoch'
+import { anchor, openEpoch, requireAnnounced } from './client/epoch'
 import { ChainHealth } from './client/health'
 import { readConfig, readGenesis, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
@@ -27,8 +27,12 @@ export type ChainOptions = {
   rpc_send_urls?: readonly string[]
   /** Vault program, 32 bytes. */
   program_id: Uint8Array
-  /** Ed25519 seed of the settlement signer, 32 bytes. */
+  /** Ed25519 seed of the settlement key of this boot, 32 bytes. */
   settlement_seed: Uint8Array
+  /** Ed25519 seed of the announced epoch authority, 32 bytes. */
+  authority_seed: Uint8Array
+  /** A quote over the settlement key for an epoch. */
+  quoteEpoch: QuoteEpoch
   /** Ed25519 seed of the fee payer, 32 bytes. */
   fee_seed: Uint8Array
   /** Mirror of the note tree, against which finalized roots are checked. */
@@ -54,13 +58,14 @@ const FEES: FeeSettings = {
 /**
  * Connects and reads genesis hash and vault once, then keeps the slot view up to date; watching and relaying begin with
  * `start`. Later RPC failures are retried and reported in `health`.
- * @throws VaultUnreadable when the program has no vault; ChainUnavailable when no endpoint answers
+ * @throws VaultAbsent when the program has no vault, or one that has announced no epoch authority yet; VaultUnreadable;
+ * ChainUnavailable when no endpoint answers
  */
 export async function openChain(options: ChainOptions): Promise<ChainPort> {
   const client = await connect(options)
   const { rpc, view, health } = client
   const genesis_hash = await readGenesis(rpc)
-  await readConfig(client)
+  await requireAnnounced(client)
   const lease = new LeaseWatch(client)
   const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
   let epoch = 0
@@ -107,6 +112,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   const monotonicMs = options.monotonicMs ?? (() => performance.now())
   const health = new ChainHealth(rpc, monotonicMs, slot_ms)
   const signer = await createKeyPairSignerFromPrivateKeyBytes(options.settlement_seed)
+  const authority = await createKeyPairSignerFromPrivateKeyBytes(options.authority_seed)
   const payer = await createKeyPairSignerFromPrivateKeyBytes(options.fee_seed)
   const view = new SlotView(rpc, health, {
     monotonicMs,
@@ -119,6 +125,9 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
     view,
     signer,
     signer_key: decodeBase58(signer.address, 32)!,
+    authority,
+    authority_key: decodeBase58(authority.address, 32)!,
+    quoteEpoch: options.quoteEpoch,
     payer,
     payer_key: decodeBase58(payer.address, 32)!,
     fees: { ...FEES, ...options.fees },

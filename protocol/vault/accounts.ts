@@ -221,7 +221,7 @@ export type AnnouncementAccount = ValueOf<typeof ANNOUNCEMENT>
 
 /** 112 bytes, one for each PCK certificate: keys are x with their parity apart. */
 const PLATFORM = struct({ head: head(10), bump: u8, ...PLATFORM_FIELDS })
-type PlatformAccount = ValueOf<typeof PLATFORM>
+export type PlatformAccount = ValueOf<typeof PLATFORM>
 
 const QUEUE_ENTRY = struct({
   /** Never reused; 0 in a place that was never taken. */

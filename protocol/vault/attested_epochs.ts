@@ -96,12 +96,13 @@ export const imageId = ({ mr_td, rtmr, xfam }: Measured): Uint8Array =>
 
 const PURPOSE = utf8('tacit/epoch/v1')
 const BOUND = struct({ venue: fixed(32), epoch: uint, settlement_signer: fixed(32), boot_nonce: fixed(16) })
+export type EpochBound = ValueOf<typeof BOUND>
 
 /**
  * The 64 bytes that a quote for an epoch carries. The second half tells it from an attestation's, which is a hash, and from evidence's,
  * which is zeros. `venue`: id of the resulting generation.
  */
-export function epochReportData(bound: ValueOf<typeof BOUND>): Uint8Array {
+export function epochReportData(bound: EpochBound): Uint8Array {
   const data = new Uint8Array(64)
   data.set(sha256(BOUND.encode(bound)))
   data.set(PURPOSE, 32)

@@ -17,7 +17,9 @@ import {
   vaultAddresses,
 } from '../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
+import { announceInstruction } from '../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import type { Announcement } from '../../tools/program/announcements_of'
 import { PROGRAM_BYTES, PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
 import { enqueueSigned, NATIVE_MINT } from './faucet'
@@ -102,8 +104,10 @@ async function programAccounts(
 export type GenesisOptions = {
   /** The built vault program, an sBPF ELF. */
   program_path: string
-  /** 32-byte public key that alone may settle. */
-  settlement_signer: Uint8Array
+  /** What epochs may rest on; without it none opens with a quote. */
+  announced?: readonly Announcement[]
+  /** Public key that opens epochs without a quote, for tests of the program; default one that signs nothing. */
+  settlement_signer?: Uint8Array
   /** Public key that gets 100 SOL for the venue's fees; default the settlement signer. */
   fee_payer?: Uint8Array
   /** Seconds an exit request may wait; default seven days. */
@@ -122,12 +126,13 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   const program = chain.program_id ?? (await installProgram(chain, options.program_path, admin.address))
   if (store.fact('genesis_done')) return program
   await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
-  const { settlement_signer, fee_payer = settlement_signer } = options
+  const { config } = vaultAddresses(program)
+  const { settlement_signer = config, fee_payer = settlement_signer, announced = [] } = options
   await chain.faucet.airdrop(encodeBase58(fee_payer), FUNDING_LAMPORTS)
   chain.machine.advance()
   const program_data = programDataAddress(program)
   const admin_key = encode(admin.address)
-  if (!exists(chain, vaultAddresses(program).config)) {
+  if (!exists(chain, config)) {
     const opened = initializeInstruction({
       program,
       program_data,
@@ -140,6 +145,13 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
     await land(chain, admin, opened)
   }
   for (const { mint } of GENESIS_MINTS) await registerMint(chain, admin, program, encode(mint))
+  // Before the first epoch each holds at once.
+  for (const one of announced)
+    await land(
+      chain,
+      admin,
+      announceInstruction({ program, admin: admin_key, payer: admin_key, action: 'announce', ...one }),
+    )
   if (mayUpgrade(chain, program_data)) await land(chain, admin, renounceUpgrades(program_data, admin_key))
   store.setFact('genesis_done', Uint8Array.of(1))
   // Readers ask for finalized state: the vault must be visible to the first request.

@@ -193,7 +193,8 @@ export class Simulation {
     this.relay.rewind()
     this.relay.learn()
     const boot_nonce = random.bytes(16)
-    const signed = { signature: new Uint8Array(64).fill(2), transaction: new Uint8Array(1) }
+    const settlement_key = publicKeyOf(this.#settlement_seed)
+    const signed = { settlement_key, signature: new Uint8Array(64).fill(2), transaction: new Uint8Array(1) }
     venue.must({ kind: 'epoch_intended', epoch, boot_nonce, generation: 0, ...signed })
     const position = { journal_seq: venue.seq, journal_head: venue.head }
     const identity = { program: chain.program, settlement_signer: publicKeyOf(this.#settlement_seed) }

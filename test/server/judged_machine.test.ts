@@ -34,15 +34,15 @@ afterAll(async () => {
   await machine.close()
 })
 
-type Judged = Pick<Enclave, 'identity' | 'signerProof'>
+type Judged = Pick<Enclave, 'identity' | 'keyProof'>
 type Change = Lie & { identity?: Partial<Enclave['identity']>; proof?: Partial<Record<string, string>> }
 
 /** The machine with another log, report or identity, under a genuine signature of the machine over them. */
 function machineWith({ log, quote = {}, identity, proof }: Change): Judged {
   return {
     identity: { ...enclave.identity, ...identity },
-    async signerProof(nonce) {
-      const honest = await enclave.signerProof(nonce)
+    async keyProof(of, nonce) {
+      const honest = await enclave.keyProof(of, nonce)
       const events = JSON.parse(honest.event_log) as LoggedEvent[]
       const { extended, shown } = log?.(events) ?? { extended: events, shown: events }
       const registers = replayRegisters(parseEventLog(JSON.stringify(extended)))
@@ -186,7 +186,7 @@ test('MRCONFIGID may be absent, and its own form agrees', async () => {
 })
 
 test('a quote for another nonce bars the epoch', async () => {
-  const late = { ...machineWith({}), signerProof: () => enclave.signerProof('5a'.repeat(32)) }
+  const late = { ...machineWith({}), keyProof: () => enclave.keyProof('settlement', '5a'.repeat(32)) }
   expect(await reasonsOf(late)).toEqual(['report_data is not this nonce and the settlement key (5.1)'])
 })
 
@@ -219,7 +219,7 @@ test('a manifest that the linter rejects bars the epoch', async () => {
   const opened = await openOn(other.agent)
   const stated: Judged = {
     identity: { ...opened.identity, kind: 'dstack' },
-    signerProof: (nonce) => opened.signerProof(nonce),
+    keyProof: (of, nonce) => opened.keyProof(of, nonce),
   }
   const policy = machinePolicy(other.agent.root_pem)
   const [reason, ...more] = await reasonsOf(stated, { policy, collect: async () => other.agent.collateral() })
@@ -289,7 +289,7 @@ test.skipIf(!HAVE_QUOTES)('a real machine is genuine under its real collateral a
       ...change,
     }
     const proof = { ...answer, quote, tee_pubkey: '1'.repeat(32), enclave: 'dstack' as const }
-    const real = { identity, signerProof: async () => proof }
+    const real = { identity, keyProof: async () => proof }
     return reasonsOf(real, { policy: {}, collect: async () => collateral }, now_ms)
   }
   // Of another venue: its manifest's text and settlement key are not ours, and nothing else bars it.

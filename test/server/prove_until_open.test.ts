@@ -1,9 +1,11 @@
 /** Before its vault exists a venue proves its settlement key and nothing else, and goes on by itself once it is opened. */
 import { expect, test } from 'bun:test'
+import { KEY_PATHS } from '../../enclave/key_paths'
 import { VaultAbsent, VaultUnreadable } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { publicKeyOf } from '../../protocol/sign'
 import { openLog } from '../../server/edge/log'
 import { proveUntilOpen } from '../../server/prove_until_open'
 import { MachineUnjudged } from '../../server/self_check'
@@ -32,8 +34,9 @@ test('the key is shown with a quote over the nonce until the vault is there', as
   const answer = await get(`/attestation?reportData=${nonce}`)
   expect(answer.status).toBe(200)
   const proof = (await answer.json()) as Record<string, string>
-  expect(decodeBase58(proof['tee_pubkey']!, 32)).toEqual(enclave.identity.tee_pubkey)
-  expect(proof['report_data']).toBe(nonce + toHex(sha256(enclave.identity.tee_pubkey)))
+  const authority = publicKeyOf(await enclave.deriveKey(KEY_PATHS.epoch_authority))
+  expect(decodeBase58(proof['tee_pubkey']!, 32)).toEqual(authority)
+  expect(proof['report_data']).toBe(nonce + toHex(sha256(authority)))
   expect(proof['quote']).toContain(proof['report_data']!)
   const fields = ['enclave', 'event_log', 'quote', 'report_data', 'tee_pubkey', 'vm_config']
   expect([Object.keys(proof).sort(), proof['enclave']]).toEqual([fields, 'development'])
@@ -78,7 +81,7 @@ test('a machine that cannot be judged yet is waited for, with the reason in the 
 
 test('a vault that cannot be read is a fault, not something to wait for', async () => {
   const fault = new VaultUnreadable('the vault has an unknown layout')
-  const enclave = { signerProof: () => Promise.reject(fault), tls: undefined as never }
+  const enclave = { keyProof: () => Promise.reject(fault), tls: undefined as never }
   const outcome = await proveUntilOpen(() => Promise.reject(fault), { at, enclave, log }).catch(
     (error) => error,
   )

@@ -2,11 +2,13 @@
 
 import { expect, test } from 'bun:test'
 import { KEY_PATHS } from '../../enclave/key_paths'
+import type { QuoteEpoch } from '../../engine/chain/client/chain_client'
 import { openChain } from '../../engine/chain/open_chain'
 import { publicKeyOf } from '../../protocol/sign'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { machinePolicy, sandboxEnvironment } from '../../sandbox/environment'
+import { announcedOf } from '../../sandbox/open_sandbox'
 import { openLog } from '../../server/edge/log'
 import { joinProcess } from '../../server/join_process'
 import { keepCollateral } from '../../server/keep_collateral'
@@ -45,13 +47,15 @@ async function startOn(machine: Machine, collateral = machine.agent.collateral()
       collect: async () => collateral,
     },
     async openChain(enclave, hash) {
-      const { identity, settlement_seed } = enclave
+      const { settlement_seed } = enclave
       const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
-      const keys = { settlement_signer: identity.tee_pubkey, fee_payer: publicKeyOf(fee_seed) }
-      const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
+      const authority_seed = await enclave.deriveKey(KEY_PATHS.epoch_authority)
+      const terms = { announced: await announcedOf(enclave), fee_payer: publicKeyOf(fee_seed) }
+      const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...terms })
       const { monotonicMs } = clock
-      const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, fee_seed }
-      return openChain({ ...endpoint, hash, slot_ms: SLOT_MS, monotonicMs })
+      const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, authority_seed, fee_seed }
+      const quoteEpoch: QuoteEpoch = (bound) => enclave.quoteEpoch(bound)
+      return openChain({ ...endpoint, quoteEpoch, hash, slot_ms: SLOT_MS, monotonicMs })
     },
   })
   const url = `https://127.0.0.1:${running.listener.port}`

@@ -15,7 +15,7 @@ const COMMANDS = [
   'restore',
   'program',
   'manifest',
-  'read-signer',
+  'read-machine',
   'auction',
   'audit-chain',
   'tacit',
@@ -66,7 +66,7 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
       .code,
   ).toBe(1)
   expect((await give('account', 'admit', '--colour')).code).toBe(64)
-  expect((await give('read-signer', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
+  expect((await give('read-machine', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
 }, 120_000)
 
 test('account names what is wrong with a request, a listener and a certificate', async () => {

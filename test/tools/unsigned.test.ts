@@ -356,7 +356,7 @@ test('authority and code are given up only when typed again, and only for the te
     const given = ['set-authority', ...at, '--new', MULTISIG_ADDRESS, '--execute']
     expect((await other.run(given, `${MULTISIG_ADDRESS}\n`)).error).toBe('')
     const its = ['--program', program, '--authority', MULTISIG_ADDRESS, '--rpc', cluster.url]
-    const roles = ['--admin', MULTISIG_ADDRESS, '--signer', admin]
+    const roles = ['--admin', MULTISIG_ADDRESS]
     for (const [verb, ...more] of [
       ['initialize', ...roles],
       ['set-authority', '--new', authority],

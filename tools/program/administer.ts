@@ -10,14 +10,18 @@ import type { VaultConfig } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import {
+  programDataAddress,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  vaultAddresses,
+} from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   declareOutageInstruction,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
@@ -37,7 +41,7 @@ import { refusingV1, requireTestedCode, testedBinary } from './preflight'
 import { type Draft, writeDraft } from './unsigned'
 
 export const TEXTS = [
-  ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'signer', 'exit-delay', 'mint'] as const),
+  ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'exit-delay', 'mint'] as const),
   ...(['token-program', 'min-deposit', 'min-exit', 'key', 'priority-fee', 'extra', 'new', 'buffer'] as const),
   ...(['unsigned', 'nonce', 'signed', 'with', 'list', 'id', 'value'] as const),
 ] as const
@@ -65,10 +69,6 @@ const BY_ADMIN: Readonly<Record<string, (fields: Admin, options: ProgramOptions)
     declareOutageInstruction({ ...fields, extra_s: Number(options.amount('extra')) }),
   'announce-restore': (fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }),
   'cancel-restore': (fields) => authorizeRestoreInstruction({ ...fields, action: 'cancel' }),
-  'announce-signer': (fields, options) =>
-    rotateSignerInstruction({ ...fields, action: 'announce', key: options.address('key') }),
-  'apply-signer': (fields) => rotateSignerInstruction({ ...fields, action: 'apply' }),
-  'cancel-signer': (fields) => rotateSignerInstruction({ ...fields, action: 'cancel' }),
   'announce-admin': (fields, options) =>
     setAdminInstruction({ ...fields, action: 'announce', key: options.address('key') }),
   'apply-admin': (fields) => setAdminInstruction({ ...fields, action: 'apply' }),
@@ -123,7 +123,9 @@ async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions):
     if (command === 'renounce') return by(authority, renounceUpgrades(program_data, deployer))
     if (command === 'set-authority')
       return by(authority, setAuthority(program_data, deployer, options.address('new')))
-    const roles = { admin: options.address('admin'), settlement_signer: options.address('signer') }
+    // An address that signs nothing: a settlement key comes with a quote alone.
+    const { config: settlement_signer } = vaultAddresses(program)
+    const roles = { admin: options.address('admin'), settlement_signer }
     const exit_delay_s = Number(options.amount('exit-delay', '604800'))
     const genesis_hash = await readGenesis(rpc)
     const fields = { program, program_data, deployer, exit_delay_s, genesis_hash, ...roles }

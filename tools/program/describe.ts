@@ -25,11 +25,8 @@ import type { Draft } from './unsigned'
 
 /** The effect of each instruction by its name, with its action where it has one. */
 const MEANS: Readonly<Record<string, string>> = {
-  initialize: 'the vault opens with this admin and settlement signer',
+  initialize: 'the vault exists with this admin; epochs open with what is announced',
   register_mint: 'the vault takes this mint; its bounds are final',
-  'rotate_signer announce': 'after twice the exit delay another key may settle',
-  'rotate_signer apply': 'the announced key settles',
-  'rotate_signer cancel': 'the announced signer is void',
   'set_admin announce': 'after twice the exit delay the key may take the admin role',
   'set_admin apply': 'the announced key, which signs this, is the admin',
   'set_admin cancel': 'the announced admin is void',

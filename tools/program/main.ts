@@ -30,12 +30,11 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
 
   deploy --payer FILE --authority FILE --program FILE [--elf program/vault.so]
       deploys or upgrades the program; an interrupted run resumes
-  initialize --program ID --authority KEY --admin PUBKEY --signer PUBKEY [--exit-delay SECONDS]
+  initialize --program ID --authority KEY --admin PUBKEY [--exit-delay SECONDS]
       opens the vault; only the upgrade authority may, so before renounce
   register-mint --program ID --admin KEY --mint PUBKEY --min-deposit N --min-exit N [--token-program spl|token-2022]
   pause | unpause --program ID --admin KEY
   announce-restore | cancel-restore --program ID --admin KEY
-  announce-signer --key PUBKEY | apply-signer | cancel-signer --program ID --admin KEY
   announce-admin --key PUBKEY | cancel-admin --program ID --admin KEY
   apply-admin --program ID --admin KEY       KEY is the new admin's
   declare-outage --extra SECONDS --program ID --admin KEY

@@ -21,6 +21,7 @@ import { fact } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
 import type { VenueProcess } from '../../sandbox/demo/venue_process'
 import type { SandboxFacts } from '../../sandbox/open_sandbox'
+import type { MachineFacts } from '../machine/read_machine'
 import { callRpc, runProcess } from './landed_report'
 
 const PROGRAM = 'tools/program/main.ts'
@@ -117,24 +118,28 @@ type VaultTerms = {
   exit_delay_s: number
 }
 
-/** Starts the venue, reads its settlement signer from its quote, opens the vault; resolves once the venue serves. */
+/** Starts the venue, reads from its quote what to announce, makes the vault; resolves once the venue serves. */
 export async function openVault(
   venue: VenueProcess,
   at: { data_dir: string; url: string },
   terms: VaultTerms,
 ): Promise<SandboxFacts> {
   const serving = venue.start(START_MS_MAX)
-  const signer = await readSigner(at)
-  fact('settlement signer', `${signer}, proven by its quote`)
+  const machine = await readMachine(at)
+  fact('epoch authority', `${machine.epoch_authority}, proven by its quote`)
   const { rpc_url, keys, mints, exit_delay_s } = terms
   const { authority } = keys
   await airdrop(rpc_url, logged(at.data_dir, /"fee_payer":"(\w+)"/), VENUE_LAMPORTS)
   const own = ['--program', keys.program.address]
-  const roles = ['--authority', authority.path, '--admin', authority.address, '--signer', signer]
+  const roles = ['--authority', authority.path, '--admin', authority.address]
   await program(rpc_url, ['initialize', ...own, ...roles, '--exit-delay', `${exit_delay_s}`])
   for (const mint of mints) {
     const minimums = ['--min-deposit', '1000', '--min-exit', '1000']
     await program(rpc_url, ['register-mint', ...own, '--admin', authority.path, '--mint', mint, ...minimums])
+  }
+  for (const { list, id, value } of machine.announcements) {
+    const named = [...(id ? ['--id', id] : []), ...(value ? ['--value', value] : [])]
+    await program(rpc_url, ['announce', ...own, '--admin', authority.path, '--list', list, ...named])
   }
   // Verifying clients reject a program that has an upgrade authority.
   const code = encodeBase58(programDataAddress(bytesOf(keys.program.address)))
@@ -142,8 +147,8 @@ export async function openVault(
   return serving
 }
 
-/** `bun run read-signer`, once the venue answers. */
-async function readSigner({ data_dir, url }: { data_dir: string; url: string }): Promise<string> {
+/** `bun run read-machine`, once the venue answers. */
+async function readMachine({ data_dir, url }: { data_dir: string; url: string }): Promise<MachineFacts> {
   const deadline = performance.now() + START_MS_MAX
   const health = () => fetch(`${url}/health`, { tls: { rejectUnauthorized: false } })
   while (
@@ -160,14 +165,14 @@ async function readSigner({ data_dir, url }: { data_dir: string; url: string }):
     tcb_statuses: ['UpToDate'],
     roots_pem: readFileSync(path('stand-in', 'development-root.pem'), 'utf8'),
   }
-  writeFileSync(path('signer-policy.json'), JSON.stringify(policy))
-  const out = await runProcess('tools/signer/main.ts', [
+  writeFileSync(path('machine-policy.json'), JSON.stringify(policy))
+  const out = await runProcess('tools/machine/main.ts', [
     url,
     ...['--compose-hash', logged(data_dir, /"compose_hash":"([0-9a-f]{64})"/)],
     ...['--collateral', path('stand-in', 'collateral.json')],
-    ...['--policy', path('signer-policy.json')],
+    ...['--policy', path('machine-policy.json')],
   ])
-  return (JSON.parse(out) as { tee_pubkey: string }).tee_pubkey
+  return JSON.parse(out)
 }
 
 /** A fact of the venue's log, such as the compose hash that an operator knows from building the manifest. */

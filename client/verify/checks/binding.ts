@@ -12,12 +12,12 @@ import { sha256 } from '../../../protocol/sha256'
 import type { TdReport } from '../../../protocol/tdx/quote'
 import { attestationReportData, evidenceReportData } from '../../../protocol/tdx/report_data'
 import type { Attestation } from '../../../protocol/wire/public'
+import { spkiOfCertificate } from '../../../protocol/x509/certificate'
 import { isSignedByEd25519 } from '../ed25519_web'
 import { readChecksums } from '../evidence_bundle'
 import { parseJson } from '../json_document'
 import { Refused, requireThat } from '../transcript'
 import { verifyUnderCollateral } from '../verify_tdx_quote'
-import { spkiOfCertificate } from '../x509/certificate'
 import { established, type RunCheck, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 5.1: all 64 bytes of report_data are this nonce and the settlement key. */

@@ -30,7 +30,8 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   requireThat(chain.config.owner === policy.program_id, 'the vault is not owned by the pinned program')
   const config = decodeConfig(decodeBase64(chain.config.data))
   if (config === undefined) throw new Refused('the vault account is malformed')
-  const { generation, epoch, settlement_signer } = config
+  const { generation, epoch, settlement_signer, attested } = config
+  requireThat(attested, 'the epoch was opened without a quote that the vault verified')
   const signer = encodeBase58(settlement_signer)
   requireThat(signer === info.tee_pubkey, 'the vault accepts another settlement key')
   requireThat(BigInt(epoch) === binding.epoch, 'the vault is in another epoch')

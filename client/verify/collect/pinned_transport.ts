@@ -4,8 +4,8 @@ import { type ConnectionOptions, connect, type DetailedPeerCertificate } from 'n
 import { toHex } from '../../../protocol/bytes'
 import { pemOfDer } from '../../../protocol/pem'
 import { sha256 } from '../../../protocol/sha256'
+import { spkiOfCertificate } from '../../../protocol/x509/certificate'
 import type { Transport } from '../../api/venue_client'
-import { spkiOfCertificate } from '../x509/certificate'
 
 export type Peer = {
   /** SHA-256 of the leaf's SubjectPublicKeyInfo, hex. */

@@ -2,8 +2,9 @@
 import { equalBytes, fromAnyHex, utf8 } from '../../../protocol/bytes'
 import { derOfPem } from '../../../protocol/pem'
 import { type Collateral, INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
+import { type Certificate, readCertificate } from '../../../protocol/x509/certificate'
+import { isSignedBy } from '../../../protocol/x509/p256'
 import { Refused, requireThat } from '../transcript'
-import { type Certificate, readCertificate } from '../x509/certificate'
 import {
   type RevocationList,
   readRevocationList,
@@ -13,7 +14,6 @@ import {
   requireListOf,
   requireNotRevoked,
 } from '../x509/chain'
-import { isSignedBy } from '../x509/p256'
 import { readCollateralValue } from './collateral_form'
 import { type QeIdentity, readQeIdentity, readTcbInfo, type TcbInfo } from './tcb_info'
 

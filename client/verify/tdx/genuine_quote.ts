@@ -3,10 +3,10 @@ import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/byte
 import { sha256 } from '../../../protocol/sha256'
 import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
 import { tdFault } from '../../../protocol/tdx/td_rules'
+import { type Certificate, readCertificate, USAGE } from '../../../protocol/x509/certificate'
+import { isSignedBy } from '../../../protocol/x509/p256'
 import { Refused, requireThat } from '../transcript'
-import { type Certificate, readCertificate, USAGE } from '../x509/certificate'
 import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
-import { isSignedBy } from '../x509/p256'
 import {
   type OpenedCollateral,
   requireCollateralCurrent,

@@ -1,9 +1,23 @@
 /** Verifies chains of certificates and reads their revocation lists (RFC 5280). */
 import { equalBytes } from '../../../protocol/bytes'
+import {
+  type Certificate,
+  openSigned,
+  readExtensions,
+  refuseUnknownCritical,
+  USAGE,
+} from '../../../protocol/x509/certificate'
+import {
+  context,
+  type DerReader,
+  MalformedDer,
+  readSerial,
+  readSmallInteger,
+  readTime,
+  TAG,
+} from '../../../protocol/x509/der'
+import { isSignedBy } from '../../../protocol/x509/p256'
 import { Refused } from '../transcript'
-import { type Certificate, openSigned, readExtensions, refuseUnknownCritical, USAGE } from './certificate'
-import { context, type DerReader, MalformedDer, readSerial, readSmallInteger, readTime, TAG } from './der'
-import { isSignedBy } from './p256'
 
 /** X.509 v2 certificate revocation list (RFC 5280 section 5.1). */
 export type RevocationList = {

@@ -1,13 +1,34 @@
 /** Opens the next epoch on chain and anchors the journal head. */
-import { equalBytes } from '../../../protocol/bytes'
-import { anchorInstruction, openEpochInstruction } from '../../../protocol/vault/epochs'
+import { venueId } from '../../../protocol/bodies/venue_id'
+import { equalBytes, utf8 } from '../../../protocol/bytes'
+import { parseEventLog } from '../../../protocol/tdx/event_log'
+import { decodeAnnouncement, decodePlatform, type PlatformAccount } from '../../../protocol/vault/accounts'
+import { announcementAddress } from '../../../protocol/vault/announcements'
+import {
+  imageId,
+  type OpenAttestedEpochFields,
+  openAttestedEpochInstructions,
+} from '../../../protocol/vault/attested_epochs'
+import { anchorInstruction } from '../../../protocol/vault/epochs'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
+import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
+import { evidenceOf, platformOf } from '../../../protocol/vault/quoted_fields'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
-import { readAgreedVault, readVaults } from './read_vault'
+import {
+  readAgreedVault,
+  readConfig,
+  readProgramAccount,
+  readVaults,
+  VaultAbsent,
+  VaultUnreadable,
+} from './read_vault'
 import { ChainProgramError } from './transaction_status'
+
+/** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
+const OPENING_UNITS = 250_000
 
 /** A batch, a deposit or a position landed after the vault was read: the next reading states it. */
 const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'unknown_state', 'position_outdated']
@@ -24,6 +45,7 @@ export async function openEpoch(
 ): Promise<Landing> {
   const { monotonicMs } = client.view.options
   let newest: Landing = { slot: 0, signature: new Uint8Array(64), confirmed_ms: 0 }
+  let quoted: Quoted | undefined
   const prepare = async () => {
     const { config, tree, ring, slot } = await readAgreedVault(client)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
@@ -41,9 +63,13 @@ export async function openEpoch(
     // A state of the ring stays known while deposits land.
     const kept = ring.states.findLast(({ leaf_count }) => leaf_count >= config.settled_leaf_count)
     const cited = kept ?? tree
-    return openEpochInstruction({
+    const generation = config.generation + (args.restore ? 1 : 0)
+    quoted ??= await quoteFor(client, { ...args, generation, genesis_hash: config.genesis_hash })
+    return openAttestedEpochInstructions({
       program: client.vault.program,
       settlement_signer: client.signer_key,
+      authority_signer: client.authority_key,
+      ...quoted,
       epoch: args.epoch,
       boot_nonce: args.boot_nonce,
       compose_hash: args.compose_hash,
@@ -51,7 +77,7 @@ export async function openEpoch(
       journal_head: args.head,
       expected_head,
       restore: args.restore,
-      generation: config.generation + (args.restore ? 1 : 0),
+      generation,
       last_batch: config.last_batch,
       spent_root,
       cited_leaf_count: cited.leaf_count,
@@ -61,12 +87,69 @@ export async function openEpoch(
   const landing = await landInstruction(client, {
     prepare,
     retried: OUTDATED,
+    compute_units: OPENING_UNITS,
     record: async (signature, transaction) => {
       newest = { ...newest, signature }
       await record(signature, transaction)
     },
   }).catch(asEpochTaken)
   return landing ?? newest
+}
+
+type Quoted = ReturnType<typeof evidenceOf> &
+  Pick<OpenAttestedEpochFields, 'log' | 'image' | 'ppid' | 'fmspc'>
+
+/** The quote of this boot and the record of its platform, which is registered where it is missing. */
+async function quoteFor(
+  client: ChainClient,
+  bound: { epoch: number; boot_nonce: Uint8Array; generation: number; genesis_hash: Uint8Array },
+): Promise<Quoted> {
+  const { epoch, boot_nonce, generation, genesis_hash } = bound
+  const { program: program_id, config: config_account } = client.vault
+  const venue = venueId({ genesis_hash, program_id, config_account, generation })
+  const { parsed, event_log } = await client.quoteEpoch({ venue, epoch, boot_nonce })
+  const evidence = evidenceOf(parsed)
+  const log = parseEventLog(event_log).filter(({ imr }) => imr === 3)
+  const platform = await platformOnChain(client, evidence.pck_key, parsed.pck_chain)
+  return {
+    ...evidence,
+    log: log.map(({ event, event_payload: payload }) => ({ name: utf8(event), payload })),
+    image: imageId(parsed.report),
+    ppid: platform.ppid,
+    fmspc: platform.fmspc,
+  }
+}
+
+/** The record of a platform; anyone may register it, so another sender may be first. */
+async function platformOnChain(
+  client: ChainClient,
+  pck_key: Uint8Array,
+  chain: readonly Uint8Array[],
+): Promise<PlatformAccount> {
+  const { program } = client.vault
+  const address = platformAddress(program, pck_key)
+  const read = async () => {
+    const account = await readProgramAccount(client, address)
+    return account && decodePlatform(account)
+  }
+  const register = { ...platformOf(chain), program, payer: client.payer_key }
+  const prepare = async () => ((await read()) ? undefined : registerPlatformInstructions(register))
+  await landInstruction(client, { prepare }).catch(async (error: unknown) => {
+    if (!(error instanceof ChainProgramError) || !(await read())) throw error
+  })
+  const platform = await read()
+  if (platform === undefined) throw new VaultUnreadable('the record of the platform has an unknown layout')
+  return platform
+}
+
+/** @throws VaultAbsent until the vault exists and its admin has announced this venue's epoch authority; then VaultUnreadable */
+export async function requireAnnounced(client: ChainClient): Promise<void> {
+  await readConfig(client)
+  const topic = { list: 'epoch_authority' } as const
+  const account = await readProgramAccount(client, announcementAddress(client.vault.program, topic))
+  if (account === undefined) throw new VaultAbsent('the vault has announced no epoch authority')
+  if (decodeAnnouncement(account) === undefined)
+    throw new VaultUnreadable('an announcement has an unknown layout')
 }
 
 /** Another epoch or position landed meanwhile; while it is not finalized yet, only the program's error reports it. */

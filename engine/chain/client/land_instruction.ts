@@ -1,4 +1,4 @@
-/** Lands one instruction: sign, record, rebroadcast, sign again after expiry, until finalized. */
+/** Lands one transaction: sign, record, rebroadcast, sign again after expiry, until finalized. */
 
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -13,8 +13,10 @@ import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } fr
 export type Landing = { slot: number; signature: Uint8Array; confirmed_ms: number }
 
 type LandingPlan = {
-  /** Builds the instruction for each signature; undefined when the chain already shows its effect. */
-  prepare: () => Promise<VaultInstruction | undefined>
+  /** Builds the instructions for each signature; undefined when the chain already shows its effect. */
+  prepare: () => Promise<VaultInstruction | readonly VaultInstruction[] | undefined>
+  /** Default COMPUTE_UNITS. */
+  compute_units?: number
   /** Errors of the program after which it is prepared and signed again. */
   retried?: readonly VaultErrorName[]
   /** Stores signature and bytes before they are sent. */
@@ -36,9 +38,9 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const instruction = await plan.prepare()
     if (!instruction) return undefined
     const terms = await Terms.read(client, attempt)
-    const limits = { compute_units: COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
+    const limits = { compute_units: plan.compute_units ?? COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
     const built = await signVaultInstruction(client, instruction, terms, limits)
-    if ('failure' in built) throw new RangeError('the instruction fits no transaction')
+    if ('failure' in built) throw new RangeError('the instructions fit no transaction')
     const { signed } = built
     const { signature } = signed
     await plan.record?.(signature, signed.wire)

@@ -22,7 +22,7 @@ import type { ChainClient } from './chain_client'
 import { ChainUnavailable, type RpcPool } from './rpc_pool'
 import type { TransactionFailure } from './transaction_status'
 
-/** Compute limit of every instruction but `settle` and `pay`, which use at most 17 thousand (`program/README.md`). */
+/** Compute limit of every instruction but `settle`, `pay` and the opening of an epoch, which use at most 17 thousand (`program/README.md`). */
 export const COMPUTE_UNITS = 60_000
 
 /** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
@@ -95,19 +95,20 @@ type Built = { signed: SignedTransaction } | { failure: TransactionFailure }
 /** @param waited_ms time since the instruction was first due; raises the fee */
 export async function signVaultInstruction(
   client: ChainClient,
-  vault: VaultInstruction,
+  vault: VaultInstruction | readonly VaultInstruction[],
   terms: Terms,
   { compute_units, waited_ms }: { compute_units: number; waited_ms: number },
 ): Promise<Built> {
-  const { signer, payer, fees } = client
-  const instruction = toInstruction(vault, [signer, payer])
-  const writes = (instruction.accounts as AccountMeta[]).filter(
+  const { signer, authority, payer, fees } = client
+  const instructions = [vault].flat().map((one) => toInstruction(one, [signer, payer, authority]))
+  const accounts = instructions.flatMap((one) => (one.accounts ?? []) as AccountMeta[])
+  const writes = accounts.filter(
     ({ role }) => role === AccountRole.WRITABLE || role === AccountRole.WRITABLE_SIGNER,
   )
   const price = await terms.price(writes.map(({ address }) => address))
   const priority_fee_lamports = priorityFee(fees, price, compute_units, waited_ms)
   const { lifetime } = terms
-  const draft = { payer, instructions: [instruction], lifetime, compute_units, priority_fee_lamports }
+  const draft = { payer, instructions, lifetime, compute_units, priority_fee_lamports }
   try {
     return { signed: await buildTransaction(draft) }
   } catch (error) {

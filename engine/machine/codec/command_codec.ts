@@ -200,6 +200,7 @@ const LAYOUTS = {
     epoch: uint,
     boot_nonce: b16,
     generation: uint,
+    settlement_key: b32,
     signature: b64,
     transaction: blob,
   }),

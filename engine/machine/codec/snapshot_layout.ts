@@ -69,6 +69,7 @@ export const heading = struct({
       epoch: uint,
       boot_nonce: fixed(16),
       generation: uint,
+      settlement_key: fixed(32),
       signature: fixed(64),
       transaction: blob,
       slot: uint,

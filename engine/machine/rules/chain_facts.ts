@@ -90,8 +90,8 @@ export function applyReference(state: State, command: CommandOf<'reference'>): A
 }
 
 export function applyEpochIntended(state: State, command: CommandOf<'epoch_intended'>): Answer {
-  const { epoch, boot_nonce, generation, signature, transaction } = command
-  state.epochs.push({ epoch, boot_nonce, generation, signature, transaction, slot: 0 })
+  const { epoch, boot_nonce, generation, settlement_key, signature, transaction } = command
+  state.epochs.push({ epoch, boot_nonce, generation, settlement_key, signature, transaction, slot: 0 })
   return { kind: 'done' }
 }
 

@@ -29,6 +29,7 @@ type Epoch = {
   readonly epoch: number
   readonly boot_nonce: Uint8Array
   readonly generation: number
+  readonly settlement_key: Uint8Array
   readonly signature: Uint8Array
   readonly transaction: Uint8Array
   slot: SlotNumber

@@ -8,7 +8,7 @@ import { decodeBase58 } from '../../../protocol/base58'
 import {
   authorizeRestoreInstruction,
   pauseInstruction,
-  rotateSignerInstruction,
+  setAdminInstruction,
 } from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { landOn } from '../../kit/verify/land_on'
@@ -99,12 +99,12 @@ test('a vault that accepts another settlement key is refused', async () => {
 
 test('an announced change is refused unless the policy expects it', async () => {
   await asAdmin((fields) =>
-    rotateSignerInstruction({ ...fields, action: 'announce', key: new Uint8Array(32).fill(3) }),
+    setAdminInstruction({ ...fields, action: 'announce', key: new Uint8Array(32).fill(3) }),
   )
-  expect(await reasons()).toEqual(['vault_state: the administrator has announced rotate_signer'])
-  expect(await reasons({ pending_actions: ['rotate_signer'] })).toEqual([])
+  expect(await reasons()).toEqual(['vault_state: the administrator has announced set_admin'])
+  expect(await reasons({ pending_actions: ['set_admin'] })).toEqual([])
   await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }))
-  const pending_actions = ['rotate_signer' as const]
+  const pending_actions = ['set_admin' as const]
   expect(await reasons({ pending_actions })).toEqual([
     'vault_state: the administrator has announced authorize_restore',
   ])
@@ -114,7 +114,7 @@ test('an announced change is refused unless the policy expects it', async () => 
 
 test('a paused vault is refused unless the policy allows it', async () => {
   await asAdmin(pauseInstruction)
-  const pending_actions = ['rotate_signer' as const]
+  const pending_actions = ['set_admin' as const]
   expect(await reasons({ pending_actions })).toEqual(['vault_state: the vault is paused'])
   expect(await reasons({ pending_actions, paused_allowed: true })).toEqual([])
 })

@@ -2,7 +2,6 @@
 
 import { expect, test } from 'bun:test'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { readCertificate } from '../../../client/verify/x509/certificate'
 import {
   readRevocationList,
   requireCurrent,
@@ -11,10 +10,11 @@ import {
   requireListOf,
   requireNotRevoked,
 } from '../../../client/verify/x509/chain'
-import { isSignedBy } from '../../../client/verify/x509/p256'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes } from '../../../protocol/bytes'
+import { readCertificate } from '../../../protocol/x509/certificate'
+import { isSignedBy } from '../../../protocol/x509/p256'
 import { issueRevocationList } from '../../../sandbox/enclave/authorities'
 import { NOW_MS } from '../../kit/verify/development_pki'
 

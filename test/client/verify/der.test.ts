@@ -2,8 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { readCertificate } from '../../../client/verify/x509/certificate'
 import { readRevocationList } from '../../../client/verify/x509/chain'
+import * as der from '../../../enclave/der'
+import { utf8 } from '../../../protocol/bytes'
+import { readCertificate } from '../../../protocol/x509/certificate'
 import {
   DerReader,
   MalformedDer,
@@ -16,10 +18,8 @@ import {
   readSmallInteger,
   readTime,
   TAG,
-} from '../../../client/verify/x509/der'
-import { rawSignature } from '../../../client/verify/x509/p256'
-import * as der from '../../../enclave/der'
-import { utf8 } from '../../../protocol/bytes'
+} from '../../../protocol/x509/der'
+import { rawSignature } from '../../../protocol/x509/p256'
 import { makePki } from '../../kit/verify/development_pki'
 
 const reader = (...bytes: number[]) => new DerReader(Uint8Array.from(bytes))

@@ -39,6 +39,9 @@ async function failures(bundle: EvidenceBundle, change: Partial<VerificationPoli
   return checks.filter((one) => one.result === 'fail').map((one) => `${one.name}: ${one.reason}`)
 }
 
+/** Place of `attested` in the config account. */
+const ATTESTED_AT = 5
+
 describe('statements the settlement key itself signed', () => {
   const statement_seed = new Uint8Array(32).fill(6)
   const statement_key = publicKeyOf(statement_seed)
@@ -123,6 +126,16 @@ describe('statements the settlement key itself signed', () => {
     const bundle = signedAs({ epoch: 2n }, { epoch: 2n })
     expect(await failures({ ...bundle, info: { ...honest.info, epoch: 2 } })).toEqual([
       'settlement_signer: the vault is in another epoch',
+    ])
+  })
+  test('a vault whose epoch was opened without a quote is refused', async () => {
+    const chain = honest.chain!
+    const data = Buffer.from(chain.config.data, 'base64')
+    expect(data[ATTESTED_AT]).toBe(1)
+    data[ATTESTED_AT] = 0
+    const config = { ...chain.config, data: data.toString('base64') }
+    expect(await failures({ ...honest, chain: { ...chain, config } })).toEqual([
+      'settlement_signer: the epoch was opened without a quote that the vault verified',
     ])
   })
   test('a venue id that is not the hash of this vault is refused', async () => {

@@ -38,6 +38,8 @@ beforeEach(async () => {
 afterEach(() => site.remove())
 
 const SEGMENT_BYTES = 2 * 1024 * 1024
+/** Of boot records that open nothing. */
+const NO_KEYS = { settlement_key: new Uint8Array(32), signature: new Uint8Array(64) }
 /** What the owner of the KMS has: every key but the statement key of the boot, and the settlement key not either. */
 const stranger = new Uint8Array(32).fill(66)
 function signerBy(settlement_seed: Uint8Array, epoch: number, seed: Uint8Array = stranger): GroupSigner {
@@ -85,7 +87,7 @@ const FREEZE: CommandBody = { kind: 'halted', reason: 'vault_frozen' }
 test('a tail that another key signed is refused with what to do, whatever it claims to be', async () => {
   await first.close()
   const { settlement_seed } = site.keys
-  const boot = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, signature: new Uint8Array(64) }
+  const boot = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, ...NO_KEYS }
   const intended: CommandBody = { kind: 'epoch_intended', epoch: 2, ...boot, transaction: new Uint8Array(3) }
   const forgeries: [string, GroupSigner, CommandBody[][]][] = [
     ['no certificate', signerBy(stranger, 1), [[FREEZE]]],
@@ -114,7 +116,7 @@ test('boot records alone are accepted in any number, and bring nothing with them
     epoch,
     boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
     generation: 0,
-    signature: new Uint8Array(64),
+    ...NO_KEYS,
     transaction: new Uint8Array(3),
   })
   for (let epoch = 2; epoch < 8; epoch++) await forge(signerBy(stranger, epoch), [[intended(epoch)]])
@@ -143,7 +145,7 @@ test('a position that another instance stores after the chain was read is judged
   await first.close()
   const copy = copyTo('copy')
   const { config } = site.ledger
-  const padding = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, signature: new Uint8Array(64) }
+  const padding = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, ...NO_KEYS }
   const boot: CommandBody = { kind: 'epoch_intended', epoch: 2, ...padding, transaction: new Uint8Array(3) }
   await forge(signerBy(stranger, 2), [[boot], [boot]], copy)
   const foreign = { journal_seq: config.journal_seq + 1, journal_head: new Uint8Array(32).fill(1) }

@@ -1,19 +1,15 @@
 /** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
-import { lamports } from '@solana/kit'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
-import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { openHashing } from '../../../engine/hashing/open_hashing'
 import { LIMITS } from '../../../engine/limits'
 import { EpochTaken } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
-import { publicKeyOf } from '../../../protocol/sign'
-import { openEpochInstruction } from '../../../protocol/vault/epochs'
-import { chainFolder, clientsOf } from '../../kit/chain/chain_folder'
+import { chainFolder } from '../../kit/chain/chain_folder'
 import * as lies from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
+import { COMPOSE_HASH, MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
   const world = await VaultWorld.open()
@@ -129,29 +125,22 @@ test('a tree that differs from the chain stops settlement with root_mismatch', a
   folder.remove()
 })
 
-test('an epoch opened by somebody else with the same key means forked', async () => {
+test('an epoch opened by another instance of the app means forked', async () => {
   const world = await VaultWorld.open()
   await world.boot()
-  const signer = await world.settlementSigner()
-  await clientsOf(world.chain).rpc.requestAirdrop(signer.address, lamports(1_000_000_000n)).send()
-  const config = await world.port.readConfig()
-  const instruction = openEpochInstruction({
-    program: world.program,
-    settlement_signer: publicKeyOf(world.seed),
+  const other = await world.connect()
+  const opening = {
     epoch: 2,
     boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
-    compose_hash: new Uint8Array(32),
-    last_batch: 0,
-    spent_root: config.spent_root,
-    cited_leaf_count: config.leaf_count,
-    cited_root: config.note_root,
-    journal_seq: 100,
-    journal_head: new Uint8Array(32).fill(9),
-    expected_head: config.journal_head,
+    compose_hash: COMPOSE_HASH,
+    seq: 100,
+    head: new Uint8Array(32).fill(9),
     restore: false,
-    generation: 0,
-  })
-  await world.send(signer, toInstruction(instruction, [signer]))
+    passes: async () => true,
+    spentRoot: async () => (await other.readConfig()).spent_root,
+  }
+  await other.openEpoch(opening, async () => {})
+  await other.close()
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['forked'])
   const refused = await world.port
@@ -159,7 +148,7 @@ test('an epoch opened by somebody else with the same key means forked', async ()
       {
         epoch: 2,
         boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
-        compose_hash: new Uint8Array(32),
+        compose_hash: COMPOSE_HASH,
         seq: 1,
         head: new Uint8Array(32),
         restore: false,
@@ -180,13 +169,14 @@ test('an epoch opens only where the batches on chain are those of the journal', 
   const world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()
+  const port = await world.connect()
   const open = (spentRoot: () => Promise<Uint8Array | undefined>, passes = async () => true) =>
-    world.port
+    port
       .openEpoch(
         {
           epoch: world.epoch + 1,
           boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
-          compose_hash: new Uint8Array(32),
+          compose_hash: COMPOSE_HASH,
           ...world.outbox.head(),
           restore: false,
           passes,
@@ -203,6 +193,7 @@ test('an epoch opens only where the batches on chain are those of the journal', 
   const own = async () => (await world.port.readConfig()).spent_root
   expect(await open(own, async () => false)).toContain('EpochTaken')
   expect(await open(own)).toBe('opened')
+  await port.close()
   await world.close()
 })
 
@@ -212,7 +203,7 @@ test('an epoch that this boot has opened already is not opened again', async () 
   const opening = {
     epoch: 1,
     boot_nonce: crypto.getRandomValues(new Uint8Array(16)),
-    compose_hash: new Uint8Array(32),
+    compose_hash: COMPOSE_HASH,
     ...world.outbox.head(),
     restore: false,
     passes: async () => true,

@@ -152,6 +152,7 @@ const COMMANDS: CommandBody[] = [
     epoch: 1,
     boot_nonce: id,
     generation: 0,
+    settlement_key: seeded('settlement key'),
     signature: SIGNATURE,
     transaction: new Uint8Array(3),
   },

@@ -25,12 +25,15 @@ import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { type SimulatedMachine, simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
 import { chainFolder, clientsOf, mintTo } from './chain_folder'
 import { fundedWallet } from './transfer'
 
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
+/** The announced build. */
+export const COMPOSE_HASH = new Uint8Array(32).fill(0xab)
 
 export const randomField = (): Uint8Array => reduceWide(crypto.getRandomValues(new Uint8Array(48)))
 
@@ -91,6 +94,8 @@ export class MemorySink implements ChainSinkPort {
 export class VaultWorld {
   readonly outbox = new MemoryOutbox()
   sink = new MemorySink()
+  /** Settlement key of the newest boot. */
+  seed = new Uint8Array(32)
   readonly boot_nonces: Uint8Array[] = []
   /** Exit requests that the next boot knows. */
   exits_open: ExitRequest[] = []
@@ -100,20 +105,20 @@ export class VaultWorld {
   private payouts = 0
   readonly #folder = chainFolder()
   private constructor(
-    readonly seed: Uint8Array,
+    readonly machine: SimulatedMachine,
     readonly chain: OpenedChain,
     readonly program: Uint8Array,
     readonly fee_seed: Uint8Array,
   ) {}
 
   static async open(faults: Faults = {}, finalized_depth = 8): Promise<VaultWorld> {
-    const seed = crypto.getRandomValues(new Uint8Array(32))
+    const machine = simulatedMachine(COMPOSE_HASH)
     const folder = chainFolder()
     const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS, faults, finalized_depth })
     const fee_seed = crypto.getRandomValues(new Uint8Array(32))
-    const keys = { settlement_signer: publicKeyOf(seed), fee_payer: publicKeyOf(fee_seed) }
-    const program = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
-    const world = new VaultWorld(seed, chain, program, fee_seed)
+    const terms = { announced: machine.announced, fee_payer: publicKeyOf(fee_seed) }
+    const program = await makeGenesis(chain, { program_path: PROGRAM, ...terms })
+    const world = new VaultWorld(machine, chain, program, fee_seed)
     world.hash = await openHashing({ dir: world.#folder.dir, key: new Uint8Array(32) })
     world.outbox.spentProof = async (nullifier, batch_count) => {
       const spends = ({ nullifiers }: SettlementPayload) =>
@@ -126,9 +131,14 @@ export class VaultWorld {
     return world
   }
 
-  connect(options: Partial<ChainOptions> = {}): Promise<ChainPort> {
-    const { chain, program: program_id, seed: settlement_seed, fee_seed, hash } = this
+  /** With the settlement key of a new boot, or that of the last one. */
+  connect(options: Partial<ChainOptions> = {}, same_boot = false): Promise<ChainPort> {
+    const { chain, program: program_id, machine, fee_seed, hash } = this
+    if (!same_boot) this.seed = crypto.getRandomValues(new Uint8Array(32))
+    const { seed: settlement_seed } = this
     return openChain({
+      authority_seed: machine.authority_seed,
+      quoteEpoch: machine.quoteEpoch(settlement_seed),
       rpc_urls: [chain.url],
       program_id,
       settlement_seed,
@@ -141,7 +151,7 @@ export class VaultWorld {
 
   /** Boots an instance: connects, opens the next epoch, starts watching and relaying. */
   async boot(options: { connect?: Partial<ChainOptions>; same_epoch?: boolean } = {}): Promise<void> {
-    this.port = await this.connect(options.connect)
+    this.port = await this.connect(options.connect, options.same_epoch)
     if (!options.same_epoch) await this.openEpoch(this.port)
     const leaf_count = this.sink.told.length
     const { sink, outbox, epoch, boot_nonces: own_boot_nonces, exits_open } = this
@@ -153,7 +163,7 @@ export class VaultWorld {
     const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
     this.boot_nonces.push(boot_nonce)
     this.epoch += 1
-    const position = { compose_hash: new Uint8Array(32), ...this.outbox.head(), restore: false }
+    const position = { compose_hash: COMPOSE_HASH, ...this.outbox.head(), restore: false }
     const spentRoot = async () => (await port.readConfig()).spent_root
     const passes = async () => true
     await port.openEpoch({ epoch: this.epoch, boot_nonce, ...position, passes, spentRoot }, async () => {})

@@ -1,11 +1,11 @@
 /** Certificates of a made-up platform, shaped like Intel's: any part can be another, and all are signed anew. */
 import { p256 } from '@noble/curves/nist.js'
-import { lowSignature } from '../../../client/chain/platform_registration'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import type { RegisterPlatformFields } from '../../../protocol/vault/platforms'
+import { lowSignature } from '../../../protocol/vault/quoted_fields'
 
 /** A P-256 key from a name. */
 export class PlatformKey {

@@ -22,6 +22,7 @@ import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
+import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
 import { clientsOf, mintTo } from '../chain/chain_folder'
 import { fundedWallet } from '../chain/transfer'
 import { type JsonVenue, jsonVenue } from './json_venue'
@@ -48,7 +49,9 @@ async function served<T>(act: () => Promise<T>): Promise<T> {
 
 export class EmbeddedSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-embedded-'))
-  readonly keys = testKeys()
+  /** The settlement key is that of the newest boot. */
+  keys = testKeys()
+  readonly machine = simulatedMachine(fromHex(testConfig('').compose_hash, 32)!)
   readonly fee_seed = crypto.getRandomValues(new Uint8Array(32))
   readonly fatal: Error[] = []
   chain!: OpenedChain
@@ -64,9 +67,8 @@ export class EmbeddedSite {
   async openChain(faults: Faults = {}, finalized_depth = 8, exit_delay_s = 604_800): Promise<void> {
     const options = { slot_ms: SLOT_MS, faults, finalized_depth }
     this.chain = await openEmbeddedChain({ data_dir: join(this.dir, 'chain'), ...options })
-    const settlement_signer = publicKeyOf(this.keys.settlement_seed)
     const fee_payer = publicKeyOf(this.fee_seed)
-    const terms = { program_path: PROGRAM, settlement_signer, fee_payer, exit_delay_s }
+    const terms = { program_path: PROGRAM, announced: this.machine.announced, fee_payer, exit_delay_s }
     this.program = await makeGenesis(this.chain, terms)
   }
 
@@ -78,8 +80,11 @@ export class EmbeddedSite {
       unixMs: () => Date.now() + this.later_ms,
       monotonicMs: () => performance.now() + this.later_ms,
     }
+    this.keys = { ...this.keys, settlement_seed: crypto.getRandomValues(new Uint8Array(32)) }
     const port = await openChain({
       ...clock,
+      authority_seed: this.machine.authority_seed,
+      quoteEpoch: this.machine.quoteEpoch(this.keys.settlement_seed),
       rpc_urls: this.rpc_urls ?? [this.chain.url],
       program_id: this.program,
       settlement_seed: this.keys.settlement_seed,

@@ -106,7 +106,11 @@ export class MemoryChain implements ChainPort {
   /** Set to make the next calls of `anchor` fail. */
   anchor_fails = false
 
-  constructor(readonly ledger: Ledger) {}
+  /** @param settlement_key of this boot; absent: the vault's */
+  constructor(
+    readonly ledger: Ledger,
+    private readonly settlement_key = ledger.config.settlement_signer,
+  ) {}
 
   get genesis_hash() {
     return this.ledger.genesis_hash
@@ -168,7 +172,11 @@ export class MemoryChain implements ChainPort {
     await record(signature, bytes(200))
     if (args.epoch !== this.ledger.config.epoch + 1) throw new EpochTaken('epoch out of sequence')
     const { epoch, boot_nonce, seq, head } = args
-    this.ledger.config = { ...this.ledger.config, epoch, boot_nonce, journal_seq: seq, journal_head: head }
+    this.ledger.config = {
+      ...this.ledger.config,
+      settlement_signer: this.settlement_key,
+      ...{ epoch, boot_nonce, journal_seq: seq, journal_head: head },
+    }
     // Final at once, and long ago: only the tests of leases wait for the end of one.
     return { slot: this.ledger.slot, signature, confirmed_ms: this.ledger.confirmed_ms }
   }

@@ -109,7 +109,8 @@ export type TestVenue = {
 /** A folder and a ledger that outlive restarts of the venue in it. */
 export class TestSite {
   readonly dir = mkdtempSync(join(tmpdir(), 'tacit-engine-'))
-  readonly keys = testKeys()
+  /** The settlement key is that of the newest boot. */
+  keys = testKeys()
   readonly ledger = new Ledger(
     [
       { mint: BASE_MINT, decimals: 9 },
@@ -131,7 +132,8 @@ export class TestSite {
   async open(change: Partial<EngineConfig> = {}, dir = this.dir, faults?: DiskFaults): Promise<TestVenue> {
     const config = { ...testConfig(dir), ...change }
     this.ledger.unixMs = () => this.unixMs()
-    const chain = new MemoryChain(this.ledger)
+    this.keys = { ...this.keys, settlement_seed: crypto.getRandomValues(new Uint8Array(32)) }
+    const chain = new MemoryChain(this.ledger, publicKeyOf(this.keys.settlement_seed))
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
     const clock = { unixMs: () => this.wall_ms, monotonicMs: () => this.monotonicMs() }
     const fatal: Error[] = []

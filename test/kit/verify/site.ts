@@ -17,6 +17,7 @@ import type { Info } from '../../../protocol/wire/public'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import type { StandInKnobs } from '../../../sandbox/enclave/agent'
+import { announcedOf } from '../../../sandbox/open_sandbox'
 import { type Machine, openMachine, openOn } from '../../enclave/machine'
 import { chainFolder } from '../chain/chain_folder'
 import { changedPolicy } from './changed_policy'
@@ -103,12 +104,19 @@ async function openEpoch(
   enclave: Awaited<ReturnType<typeof openOn>>,
 ): Promise<{ port: Awaited<ReturnType<typeof openChain>>; info: Info }> {
   const { app_id, instance_id, tee_pubkey, compose_hash } = enclave.identity
-  const { settlement_seed } = enclave
   const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
-  const keys = { settlement_signer: tee_pubkey, fee_payer: publicKeyOf(fee_seed) }
-  const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...keys })
-  const endpoint = { rpc_urls: [chain.url], program_id, settlement_seed, fee_seed, slot_ms: SLOT_MS }
-  const port = await openChain({ ...endpoint, hash: NO_HASHING })
+  const terms = { announced: await announcedOf(enclave), fee_payer: publicKeyOf(fee_seed) }
+  const program_id = await makeGenesis(chain, { program_path: PROGRAM, ...terms })
+  const port = await openChain({
+    rpc_urls: [chain.url],
+    program_id,
+    settlement_seed: enclave.settlement_seed,
+    authority_seed: await enclave.deriveKey(KEY_PATHS.epoch_authority),
+    quoteEpoch: (bound) => enclave.quoteEpoch(bound),
+    fee_seed,
+    slot_ms: SLOT_MS,
+    hash: NO_HASHING,
+  })
   const boot = { epoch: 1, boot_nonce: new Uint8Array(16).fill(1), compose_hash: fromHex(compose_hash, 32)! }
   const history = { seq: 0, head: new Uint8Array(32), spentRoot: async () => EMPTY_SPENT_SUBTREES.at(-1) }
   const passes = async () => true

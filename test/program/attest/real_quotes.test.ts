@@ -3,14 +3,14 @@
  * but report data and P-256 keys is exchanged and signed again.
  */
 import { describe, expect, test } from 'bun:test'
-import { compressedKey, evidenceOf, platformOf } from '../../../client/chain/platform_registration'
-import { readCertificate } from '../../../client/verify/x509/certificate'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { parseEventLog } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { decodePlatform } from '../../../protocol/vault/accounts'
 import type { LoggedEvent } from '../../../protocol/vault/attested_epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
+import { compressedKey, evidenceOf, platformOf } from '../../../protocol/vault/quoted_fields'
+import { readCertificate } from '../../../protocol/x509/certificate'
 import { AttestedVault, type Machine } from '../../kit/vault/attested_vault'
 import { AUTHORITY, PCK, ROOT, signedChain } from '../../kit/vault/development_chain'
 import { landed, OpenVault } from '../../kit/vault/open_vault'

@@ -1,7 +1,5 @@
 /** A machine's certificate is registered only under the announced root, and only in Intel's form. */
 import { describe, expect, test } from 'bun:test'
-import { compressedKey, platformOf } from '../../../client/chain/platform_registration'
-import { readCertificate } from '../../../client/verify/x509/certificate'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { addressOf } from '../../../engine/chain/client/chain_client'
@@ -11,6 +9,8 @@ import { decodePlatform } from '../../../protocol/vault/accounts'
 import { announceInstruction } from '../../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
+import { compressedKey, platformOf } from '../../../protocol/vault/quoted_fields'
+import { readCertificate } from '../../../protocol/x509/certificate'
 import {
   AUTHORITY,
   authorityParts,

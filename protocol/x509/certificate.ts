@@ -1,5 +1,5 @@
 /** Reads X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
-import { equalBytes } from '../../../protocol/bytes'
+import { equalBytes } from '../bytes'
 import {
   context,
   DerReader,

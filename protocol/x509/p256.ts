@@ -1,5 +1,5 @@
 /** Verifies ECDSA on P-256 with SHA-256 by WebCrypto: keys as raw points, signatures as r ‖ s. */
-import { concatBytes } from '../../../protocol/bytes'
+import { concatBytes } from '../bytes'
 import { MalformedDer, openDer, readMagnitude, TAG } from './der'
 
 const CURVE = { name: 'ECDSA', namedCurve: 'P-256' } as const

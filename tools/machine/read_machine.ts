@@ -1,4 +1,4 @@
-/** The settlement key a machine proves before its vault exists, believed only after quote, event log and nonce agree. */
+/** What an admin announces for a machine that opened no epoch yet, believed only after quote, event log and nonce agree. */
 import { VENUE_ANSWER_BYTES_MAX } from '../../client/limits'
 import { checkAppId, checkKeyProvider } from '../../client/verify/checks/keys'
 import { checkMrConfigId } from '../../client/verify/checks/measurements'
@@ -22,10 +22,11 @@ import { equalBytes, fromAnyHex, fromHex, toHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { measuredClaims, parseEventLog, replayRegisters } from '../../protocol/tdx/event_log'
 import { attestationReportData } from '../../protocol/tdx/report_data'
+import { announcementsOf } from '../program/announcements_of'
 
 const CALL_MS = 30_000
 
-export type SignerQuestion = {
+export type MachineQuestion = {
   /** Origin of the machine, https. Its certificate proves nothing yet; the nonce in the quote does. */
   url: string
   /** 64 hex digits of the manifest that must run there. */
@@ -34,31 +35,33 @@ export type SignerQuestion = {
   /** Absent: fetched from Intel or the policy's cache. */
   collateral?: Collateral
 }
-type Signer = {
-  tee_pubkey: string
+export type MachineFacts = {
+  epoch_authority: string
   app_id: string
   instance_id: string
   tcb_status: string
   /** How the operating system was judged, or that the policy names none. */
   os_image: string
+  /** As `bun run program announce` takes them, in this order: the machine waits for the last. */
+  announcements: { list: string; id?: string; value?: string }[]
 }
 
 /** @throws Refused naming what does not hold; MalformedQuote or MalformedEventLog. */
-export async function readSigner(question: SignerQuestion, now_ms: number): Promise<Signer> {
+export async function readMachine(question: MachineQuestion, now_ms: number): Promise<MachineFacts> {
   const { policy } = question
   const nonce = crypto.getRandomValues(new Uint8Array(32))
   const proof = await fetchProof(question.url, toHex(nonce))
   const bytes = fromAnyHex(proof('quote'))
-  const tee_pubkey = decodeBase58(proof('tee_pubkey'), 32)
-  if (bytes === undefined || tee_pubkey === undefined) throw new Refused('the answer is malformed')
+  const authority = decodeBase58(proof('tee_pubkey'), 32)
+  if (bytes === undefined || authority === undefined) throw new Refused('the answer is malformed')
   const source = policy.collateral_url ?? INTEL_PCS
   const collateral = question.collateral ?? (await collectCollateral(source, bytes, CALL_MS))
   const opened = await openCollateral(collateral, trustedRoots(policy.roots_pem), now_ms)
   const genuine = await verifyUnderCollateral(bytes, opened, policy, now_ms)
   const { report_data, rtmr } = genuine.quote.report
   requireThat(
-    equalBytes(report_data, attestationReportData(nonce, tee_pubkey)),
-    'report_data is not this nonce and the settlement key',
+    equalBytes(report_data, attestationReportData(nonce, authority)),
+    'report_data is not this nonce and the epoch authority',
   )
   const events = parseEventLog(proof('event_log'))
   for (const [index, register] of replayRegisters(events).entries())
@@ -67,7 +70,7 @@ export async function readSigner(question: SignerQuestion, now_ms: number): Prom
   const wanted = fromHex(question.compose_hash, 32)
   requireThat(wanted !== undefined && equalBytes(claims.compose_hash, wanted), 'another manifest runs there')
   return {
-    tee_pubkey: proof('tee_pubkey'),
+    epoch_authority: proof('tee_pubkey'),
     app_id: toHex(claims.app_id),
     instance_id: toHex(claims.instance_id),
     tcb_status: genuine.finding.status,
@@ -76,6 +79,13 @@ export async function readSigner(question: SignerQuestion, now_ms: number): Prom
       bundle: { attestation: { vm_config: proof('vm_config') } },
       established: { genuine, events, claims },
     } as unknown as VerificationCase),
+    announcements: announcementsOf(genuine.quote, proof('event_log'), authority).map(
+      ({ list, id, value }) => ({
+        list,
+        ...(id && { id: toHex(id) }),
+        ...(value && { value: toHex(value) }),
+      }),
+    ),
   }
 }
 

@@ -1,9 +1,9 @@
 /** Makes the fields of `register_platform` and `open_attested_epoch` from what a quote carries. */
-import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
-import type { Quote } from '../../protocol/tdx/quote'
-import type { OpenAttestedEpochFields } from '../../protocol/vault/attested_epochs'
-import type { RegisterPlatformFields } from '../../protocol/vault/platforms'
-import { type Certificate, readCertificate } from '../verify/x509/certificate'
+import { concatBytes, fromHex, toHex } from '../bytes'
+import type { Quote } from '../tdx/quote'
+import { type Certificate, readCertificate } from '../x509/certificate'
+import type { OpenAttestedEpochFields } from './attested_epochs'
+import type { RegisterPlatformFields } from './platforms'
 
 /** Order of the curve P-256. */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n

@@ -1,0 +1,43 @@
+/** A simulated machine without a guest agent: quotes for epochs, and what a vault must announce for it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { QuoteEpoch } from '../../engine/chain/client/chain_client'
+import { publicKeyOf } from '../../protocol/sign'
+import { parseQuote } from '../../protocol/tdx/quote'
+import { epochReportData } from '../../protocol/vault/attested_epochs'
+import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'
+import { issueAuthorities } from './authorities'
+import { loadKeys } from './keys'
+import { measureBoot } from './machine'
+import { signQuote, startQuotingEnclave } from './sign_quote'
+
+export type SimulatedMachine = {
+  authority_seed: Uint8Array
+  /** What makes an epoch with its quotes possible. */
+  announced: Announcement[]
+  /** Of a boot with this settlement key. */
+  quoteEpoch: (settlement_seed: Uint8Array) => QuoteEpoch
+}
+
+/** Runs the build with this compose hash, 32 bytes; its keys live as long as the object. */
+export function simulatedMachine(compose_hash: Uint8Array): SimulatedMachine {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-machine-'))
+  const keys = loadKeys(folder, compose_hash)
+  const authorities = issueAuthorities(folder, keys, Date.now())
+  rmSync(folder, { recursive: true })
+  const enclave = startQuotingEnclave(authorities, keys.pck)
+  const { registers, stripped_log: event_log } = measureBoot(keys.app_id, compose_hash, keys.instance_id)
+  const quoteOver = (report_data: Uint8Array) => {
+    const facts = { registers, compose_hash, report_data, debug: false, out_of_date: false }
+    return { parsed: parseQuote(signQuote(enclave, facts)), event_log }
+  }
+  const authority_seed = crypto.getRandomValues(new Uint8Array(32))
+  const { parsed } = quoteOver(new Uint8Array(64))
+  return {
+    authority_seed,
+    announced: announcementsOf(parsed, event_log, publicKeyOf(authority_seed)),
+    quoteEpoch: (settlement_seed) => async (bound) =>
+      quoteOver(epochReportData({ ...bound, settlement_signer: publicKeyOf(settlement_seed) })),
+  }
+}
