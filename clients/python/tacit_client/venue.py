@@ -119,11 +119,12 @@ class Venue:
         """Verifies the binding of the present epoch. Raises BindingRefused, also when another venue answers."""
         nonce = os.urandom(32)
         info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
-        expected = self._tee_pubkey or info["tee_pubkey"]
-        if info["tee_pubkey"] != expected or (self.info and info["venue"] != self.info["venue"]):
+        # Each start of the venue has another settlement key: the one that was given was judged, and no other.
+        is_judged = self._tee_pubkey in (None, info["tee_pubkey"])
+        if not is_judged or (self.info and info["venue"] != self.info["venue"]):
             raise BindingRefused("another venue or settlement key answers at this address")
         identity = identity_of(attestation, info, nonce, self.spki)
-        self.info, self._tee_pubkey = info, expected
+        self.info = info
         self._identities[identity.epoch] = identity
         return identity
 

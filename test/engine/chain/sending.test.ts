@@ -45,7 +45,7 @@ test('every transaction goes to every provider and to every send-only endpoint, 
   await world.port.anchor(head.seq, head)
   while ([...sent.values()].some((hosts) => hosts.size < endpoints.length)) await Bun.sleep(1)
   const names = [...sent.keys()].map((wire) => nameOf(wireOf([wire])))
-  expect(new Set(names)).toEqual(new Set<InstructionName>(['open_epoch', 'settle', 'pay', 'anchor']))
+  expect(new Set(names)).toEqual(new Set<InstructionName>(['open_attested_epoch', 'settle', 'pay', 'anchor']))
   for (const { asked } of senders) expect(asked).toEqual(new Set(['sendTransaction']))
   await world.close()
   await Promise.all(endpoints.map((endpoint) => endpoint.stop()))
