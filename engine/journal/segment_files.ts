@@ -43,7 +43,7 @@ export function listSegments(
     const opened = readOpened(dir, segmentName(number), 0, SECTOR_BYTES, (header) => {
       const found = decodeSegmentHeader(header, number, key)
       if (found !== undefined) return found
-      throw damaged('the header of a segment does not authenticate (damage, or another key)')
+      throw damaged('the header of a segment does not authenticate (damage, another key, or another build)')
     })
     if (before !== undefined && number !== before.number + 1)
       throw damaged('a segment is missing before this one')

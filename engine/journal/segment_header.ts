@@ -15,7 +15,7 @@ export const SECTOR_BYTES = 512
  * behind that end are ignored even where they still exist.
  */
 const SIGNED = struct({
-  magic: constant(utf8('TACITJ02')),
+  magic: constant(utf8('TACITJ03')),
   number: uint,
   seq: uint,
   /** Valid frames of the previous segment, and the offset after the last of them; 0 in the first segment. */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { advancedHead } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { VaultWorld } from '../../kit/chain/vault_world'
+import { COMPOSE_HASH, VaultWorld } from '../../kit/chain/vault_world'
 
 setDefaultTimeout(180_000)
 
@@ -38,7 +38,7 @@ test('the epoch of another instance leaves no right at once, however young the v
   const other = await world.connect()
   const boot_nonce = new Uint8Array(16).fill(9)
   const { epoch } = await other.readConfig()
-  const compose_hash = new Uint8Array(32)
+  const compose_hash = COMPOSE_HASH
   const spentRoot = async () => (await other.readConfig()).spent_root
   const passes = async () => true
   const position = { ...world.outbox.head(), restore: false, passes, spentRoot }
