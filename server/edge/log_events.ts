@@ -2,7 +2,8 @@
 
 export const LOG_EVENTS = {
   enclave_open: 'The guest agent gave the keys; has the fee payer, which needs SOL.',
-  vault_absent: 'The vault does not exist yet: only the proof of the settlement key is served.',
+  vault_absent:
+    'The vault does not exist yet or has announced no epoch authority: only the proof of that key is served.',
   machine_unjudged: 'No collateral to judge the own machine by yet; tried again every 5 s.',
   venue_open: 'The epoch is open.',
   listening: 'Both listeners accept connections.',
