@@ -10,6 +10,8 @@ import { syncLimit, verifyLimit } from './kit/machine_limits'
 import type { Opened } from './venue/engine_process'
 
 const { commands } = numbers({ commands: 100_000 })
+/** The target is stated for a million commands. */
+const target = commands === 1_000_000 ? ({ target: '< 3' } as const) : {}
 
 async function boot(dir: string): Promise<Opened & { drain_ms: number }> {
   const child = startChild('venue/engine_process.ts')
@@ -34,7 +36,7 @@ await runBench('boot', [], async (dir) => {
       value: replayed.ms / 1_000,
       unit: 's',
       beside: `${replayed.replayed} records replayed`,
-      target: '< 3 with a million',
+      ...target,
     },
     { figure: 'records replayed', value: per_s, unit: '1/s' },
     {

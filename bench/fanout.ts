@@ -82,8 +82,8 @@ await runBench('fanout', [venue, generator, bare], async (dir) => {
     { figure: 'processor time per delivery', value: own_us, unit: 'us', beside },
     { figure: 'raw publish, processor time', value: raw_us, unit: 'us' },
     { figure: "raw publish in the venue's process", value: beside_us, unit: 'us' },
-    { figure: 'processor time, times raw', value: own_us / raw_us, unit: 'x', target: '<= 1.5' },
-    { figure: "times raw in the venue's process", value: own_us / beside_us, unit: 'x' },
+    { figure: 'processor time, times raw', value: own_us / raw_us, unit: 'x' },
+    { figure: "times raw in the venue's process", value: own_us / beside_us, unit: 'x', target: '<= 1.2' },
   )
   return figures
 })

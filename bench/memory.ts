@@ -13,7 +13,7 @@ const { orders } = numbers({ orders: 100_000 })
 const MB = 1024 * 1024
 
 /** The target is stated for a million resting orders. */
-const target = orders === 1_000_000 ? { target: '< 512' } : {}
+const target = orders === 1_000_000 ? ({ target: '< 512' } as const) : {}
 
 await runBench('memory', [], async (dir) => {
   const child = startChild('venue/engine_process.ts')

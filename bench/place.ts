@@ -155,13 +155,13 @@ await runBench('place', [venue, generator, raw], async (dir) => {
       figure: 'share of the verify rate of one core',
       value: (100 * rate) / verify.per_second,
       unit: '%',
-      target: '>= 60',
     },
     {
       figure: 'processor time per order',
       value: cpu_us,
       unit: 'us',
       beside: `verify ${verify.cpu_us.toFixed(1)} us`,
+      target: '<= 85',
     },
     ...Object.entries(full.threads ?? {}).map(([kind, ms]) => ({
       figure: `of it ${PLACES[kind as keyof ThreadTimes]}`,

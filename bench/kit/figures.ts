@@ -1,6 +1,6 @@
 /** Reads the flags of benchmarks, draws reproducible random numbers, and summarizes and prints figures. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpus, loadavg, release, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
@@ -53,27 +53,64 @@ export function quantile(values: number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!
 }
 
-export function printTable(head: string[], rows: (string | number)[][]): void {
+function printTable(head: string[], rows: (string | number)[][]): void {
   const lines = [head, ...rows].map((row) => row.map(String))
   const widths = head.map((_, column) => Math.max(...lines.map((row) => row[column]!.length)))
   for (const row of lines) console.log(row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '))
 }
 
-/** A figure of a bench; `beside` names its comparison in the same run. */
-export type Figure = { figure: string; value: number; unit: string; beside?: string; target?: string }
+/** A figure of a bench; `beside` names its comparison in the same run, `target` is a bound such as `<= 1.5`. */
+export type Figure = { figure: string; value: number; unit: string; beside?: string; target?: Target }
+type Target = `${keyof typeof BOUNDS} ${number}`
 
-/** Prints figures as a table, then one JSON line each. */
+const BOUNDS = {
+  '<': (value: number, bound: number) => value < bound,
+  '<=': (value: number, bound: number) => value <= bound,
+  '>=': (value: number, bound: number) => value >= bound,
+}
+
+function isMissed({ value, target }: Figure): boolean {
+  if (target === undefined) return false
+  const [bound, number] = target.split(' ') as [keyof typeof BOUNDS, string]
+  return !BOUNDS[bound](value, Number(number))
+}
+
+/** Prints the machine and figures as a table, then one JSON line each; the process exits with 1 when a target is missed. */
 export function report(bench: string, figures: readonly Figure[]): void {
-  const rounded = figures.map((one) => ({ ...one, value: Number(one.value.toPrecision(4)) }))
+  const rows = figures.map((one) => ({
+    ...one,
+    value: Number(one.value.toPrecision(4)),
+    ...(isMissed(one) ? { missed: true } : {}),
+  }))
+  console.log(machineText())
   printTable(
     ['figure', 'value', 'unit', 'beside', 'target'],
-    rounded.map(({ figure, value, unit, beside, target }) => [
+    rows.map(({ figure, value, unit, beside, target, missed }) => [
       figure,
       value,
       unit,
       beside ?? '',
-      target ?? '',
+      (target ?? '') + (missed ? ' missed' : ''),
     ]),
   )
-  for (const one of rounded) console.log(JSON.stringify({ bench, ...one }))
+  for (const one of rows) console.log(JSON.stringify({ bench, ...one }))
+  if (figures.some(isMissed)) process.exitCode = 1
+}
+
+/** Processor, memory, system and the file system that benches write to; the load says what else ran. */
+function machineText(): string {
+  const cores = cpus()
+  const mounts = readFileSync('/proc/self/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' '))
+    .filter(([, at]) => at === '/' || `${tmpdir()}/`.startsWith(`${at}/`))
+  const [, at = '', kind = ''] = mounts.toSorted((a, b) => a[1]!.length - b[1]!.length).at(-1) ?? []
+  return [
+    `${cores.length} cores of ${cores[0]?.model}`,
+    `${Math.round(totalmem() / 2 ** 30)} GB`,
+    `Linux ${release()}`,
+    `${kind} at ${at}`,
+    `Bun ${Bun.version}`,
+    `load ${loadavg()[0]!.toFixed(1)}`,
+  ].join(', ')
 }
