@@ -88,7 +88,20 @@ test('a command whose note is not found says so', () => {
   history.settle([near], [made[1]!])
   // The second deposit lies beyond the gap limit, its command does not.
   expect(partly(history)).toEqual(named([near, ...made]))
+  // A further command would not explain it, so none is looked for.
+  expect(() => found(history)).toThrow('batch 1 that were not found (0 commands tried')
   expect(found(history, 0, { ...LIMITS, deposits: 6 })).toHaveLength(4)
+})
+
+test('commands are looked for beside merges of notes that are not found', () => {
+  const history = new ToldHistory()
+  const [first, second] = [0, 1].map((d) => history.deposit(0, d)) as MadeNote[]
+  const far = [history.deposit(0, 5, 700n), history.deposit(0, 9, 600n)]
+  const merged = history.output(0, 0, { j: 0, role: 1, payment: true, amount: 1_700n })
+  const split = history.output(0, 1, { j: 0, role: 1, payment: true, amount: 600n })
+  const fill = history.output(0, 2, { j: 0, role: 0 })
+  history.settle([first!, second!, ...far], [merged, split, fill])
+  expect(partly(history)).toEqual(named([first!, second!, merged, split, fill]))
 })
 
 test('the search ends with the last command when every spent note has the command that spent it', () => {

@@ -263,6 +263,22 @@ test('of many programs that start at once on the lock of a dead one, one holds i
   expect(said.toSorted()).toEqual(['InUse', 'InUse', 'InUse', 'won'])
   for (const racer of racers) racer.kill('SIGKILL')
 })
+
+test('without SQLite a file still has one holder in a process', () => {
+  const { getBuiltinModule } = process
+  process.getBuiltinModule = ((name: string) =>
+    name === 'node:sqlite' ? undefined : getBuiltinModule(name)) as typeof getBuiltinModule
+  try {
+    const release = lockFile(at('plain.json'))
+    expect(failureOf(() => lockFile(at('plain.json')))).toBeInstanceOf(InUse)
+    saved('plain.json')
+    release()
+    lockFile(at('plain.json'))()
+  } finally {
+    process.getBuiltinModule = getBuiltinModule
+  }
+})
+
 const text = ({ value }: { value?: Uint8Array | undefined }): string => new TextDecoder().decode(value).trim()
 
 test('a program that is killed while it saves leaves a wallet that loads, with all that was reported saved', async () => {
