@@ -4,7 +4,9 @@ import { EventsMissing } from '../../client/api/event_stream'
 import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
 import { dropRefused, prepareCancel, prepareModify } from '../../client/wallet/prepare'
 import { encodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { deriveAnchor } from '../../protocol/notes/derive'
+import { noteInner, outputBlinding, settlementCommitment } from '../../protocol/notes/notes'
 import type { Fill, Order } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
@@ -105,6 +107,32 @@ describe('fills', () => {
         }
         absorbEvent(trader.wallet, 0, event)
       }
+    }
+  })
+
+  test('a sale whose fee leaves one unit has a note of it, and one whose fee leaves none has none', async () => {
+    for (const price of [1n, 2n]) {
+      const { seller, goods } = await twoTraders(await site.open())
+      const { order_id } = seller.prepare(goods, { price_limit: price })
+      const { seed } = seller.wallet
+      const parts = {
+        anchor: deriveAnchor(seed, 0, 0),
+        order_id: fromHex(order_id, 16)!,
+        nonce: 1n,
+        generation: 0,
+      }
+      const commitmentOf = (mint: Uint8Array, amount: bigint, index_role: number) => {
+        const inner = noteInner(seller.wallet.tradingKey(0), outputBlinding({ ...parts, index_role }))
+        return toHex(settlementCommitment({ mint, amount, inner }))
+      }
+      const change_commitment = commitmentOf(BASE_MINT, 9n * ONE, 1)
+      const proceeds = price === 1n ? {} : { proceeds_commitment: commitmentOf(QUOTE_MINT, 1n, 0) }
+      const sold = { order_id, fill_index: 0, amount: String(ONE), price: String(price), ...proceeds }
+      const data = { ...sold, quote_amount: String(price), fee: '1', change_commitment }
+      absorbEvent(seller.wallet, 0, { seq: 1, kind: 'fill.matched', slot: 1, unix_ms: 1, data: data as Fill })
+      expect([seller.wallet.balance(QUOTE), seller.wallet.balance(BASE)]).toEqual([price - 1n, 9n * ONE])
+      await site.remove()
+      site = new TestSite()
     }
   })
 

@@ -203,7 +203,7 @@ test('a state in another form is refused by the place that is wrong, and the fil
     const text = write(change)
     const failure = failureOf(() => loadWallet(at('formed.json')))
     expect(failure, place).toBeInstanceOf(NotAWallet)
-    expect(String(failure)).toContain(`damaged at ${place}: `)
+    expect(String(failure)).toStartWith(`NotAWallet: ${at('formed.json')} is damaged at ${place}: `)
     expect(readFileSync(at('formed.json'), 'utf8')).toBe(text)
   }
 })
