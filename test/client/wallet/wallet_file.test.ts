@@ -1,8 +1,8 @@
 /** The wallet's file: encrypted, its owner's alone, whole whatever ends a save, and never undone by a second program. */
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import * as path from 'node:path'
 import { InUse, lockFile } from '../../../client/wallet/file_lock'
 import { NotSeedWords, seedOfWords, wordsOfSeed } from '../../../client/wallet/seed_words'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
@@ -17,6 +17,7 @@ import { NotWritten } from '../../../client/whole_file'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 
+const { join } = path
 const folder = mkdtempSync(join(tmpdir(), 'tacit-wallet-file-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const at = (name: string): string => join(folder, name)
@@ -265,9 +266,8 @@ test('of many programs that start at once on the lock of a dead one, one holds i
 })
 
 test('without SQLite a file still has one holder in a process', () => {
-  const { getBuiltinModule } = process
-  process.getBuiltinModule = ((name: string) =>
-    name === 'node:sqlite' ? undefined : getBuiltinModule(name)) as typeof getBuiltinModule
+  const modules = spyOn(process, 'getBuiltinModule')
+  modules.mockImplementation(((name: string) => (name === 'node:path' ? path : undefined)) as never)
   try {
     const release = lockFile(at('plain.json'))
     expect(failureOf(() => lockFile(at('plain.json')))).toBeInstanceOf(InUse)
@@ -275,7 +275,7 @@ test('without SQLite a file still has one holder in a process', () => {
     release()
     lockFile(at('plain.json'))()
   } finally {
-    process.getBuiltinModule = getBuiltinModule
+    modules.mockRestore()
   }
 })
 
