@@ -1,6 +1,7 @@
 /** Opens the venue from its configuration and ports, and re-exports the engine's public interface. */
 import { openAccounts } from './accounts/open_accounts'
 import { assemble } from './boot/assemble'
+import { openNode, untilLeading } from './boot/follow'
 import { loadState } from './boot/load_state'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
@@ -39,7 +40,8 @@ class ConfigInvalid extends Error {
 /**
  * Opens journal, snapshot and read models, replays, checks the chain against the journal and opens the next epoch.
  * Resolves once the epoch is finalized. When the chain contradicts the journal, resolves with a venue that rejects every
- * command and states the reason in `status()`. The venue owns the ports and closes them.
+ * command and states the reason in `status()`. The venue owns the ports and closes them. A node of a cluster follows the
+ * leader first, and resolves once it leads.
  * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or an error of the chain port
  */
 export async function openVenue({
@@ -51,14 +53,19 @@ export async function openVenue({
 }): Promise<Venue> {
   const faults = checkConfig(config)
   if (faults.length > 0) throw new ConfigInvalid(faults)
-  const { chain, clock, keys } = ports
+  const { chain, clock, keys, fatal } = ports
   const { token_ttl_s } = config
-  const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
-  const loaded = await loadState(config, ports, vault)
+  const read = await Promise.all([chain.readConfig(), chain.readMints()])
+  const node = openNode(config, ports, read[0])
+  const own = await loadState(config, ports, read[0], node && { thread: node.thread })
+  const { loaded, vault, mints } =
+    node === undefined
+      ? { loaded: own, vault: read[0], mints: read[1] }
+      : await untilLeading(node, own, chain, read[0], fatal)
   const restore = isRestore(config, vault, loaded.state)
   const first = restore ? restoredConfig(vault) : vault
   const { credential_key } = keys
-  const engine = assemble(config, ports, loaded, { config: first, mints }, (book) =>
+  const engine = assemble(config, { ...ports, node }, loaded, { config: first, mints }, (book) =>
     openAccounts({ credential_key, clock, token_ttl_s, book }),
   )
   await start(engine, first, restore)

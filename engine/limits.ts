@@ -125,6 +125,15 @@ export const LIMITS = {
   log_read_parts: 16,
   /** An answer of etcd: the parts of one read in base64, with room for their keys. */
   log_answer_bytes_max: 16 * 1024 * 1024,
+  /** Largest number of a node. */
+  nodes_max: 99,
+  /** Interval at which a node that follows asks for more, and at which the leader shows that it lives. */
+  log_poll_ms: 50,
+  leader_beat_ms: 150,
+  /** After so long without a sign of the leader a node takes the next term. */
+  leader_silence_ms: 700,
+  /** Readings of the chain, one a slot, until it shows the epoch of an entry. */
+  follower_reads_max: 64,
   /** Groups of one append, unless a single one is larger. */
   log_entry_bytes: 512 * 1024,
   /** Entries are padded to a multiple of it before they are sealed. */

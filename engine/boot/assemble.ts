@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { Refusal } from '../../protocol/refusals'
 import { Exporter } from '../audit/open_exporter'
+import type { ClusterNode } from '../cluster/cluster_node'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { type Charge, Slices } from '../history/slices'
@@ -57,6 +58,8 @@ type EnginePorts = {
   warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
+  /** Of a cluster, which this one leads. */
+  node?: Pick<ClusterNode, 'resign' | 'stop'> | undefined
 }
 /** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */
 type FirstRead = { config: VaultConfig; mints: VaultMint[] }
@@ -105,6 +108,7 @@ export function assemble(
     pump.stop()
     closing.stop()
     anchoring.stop()
+    ports.node?.resign()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
@@ -118,7 +122,7 @@ export function assemble(
   })
   const { venue } = writes.intake
   return {
-    ...{ config, clock, chain, hash, loaded, state },
+    ...{ config, clock, chain, hash, loaded, state, node: ports.node },
     ...durable,
     ...files,
     ...writer,

@@ -7,7 +7,7 @@ import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import type { ChainPoint, SlotNumber } from '../../protocol/units'
 import type { CommandBody } from '../commands'
-import { type GroupAuthor, type Journal, JournalDamaged, type SignedGroup } from '../journal/contract'
+import { type GroupAuthor, type Journal, JournalDamaged, type SignedGroup, type StoredGroup } from '../journal/contract'
 import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
@@ -73,8 +73,8 @@ export async function judgeJournal(
   return { fault: undefined, released }
 }
 
-/** Verifies each certificate once. */
-function groupCheck(venue: Uint8Array) {
+/** Whether a boot that the settlement key certified signed a group; verifies each certificate once. */
+export function groupCheck(venue: Uint8Array) {
   const certified = new Map<string, boolean>()
   const isCertified = (
     { epoch, statement_key, certificate }: GroupAuthor,
@@ -93,12 +93,12 @@ function groupCheck(venue: Uint8Array) {
 }
 
 /** A boot record is a group by itself. */
-function bootRecordOf(group: SignedGroup) {
+export function bootRecordOf(group: StoredGroup) {
   const command = group.records.length === 1 ? lastCommand(group) : undefined
   return command?.kind === 'epoch_intended' ? command : undefined
 }
 
-function lastCommand({ records }: SignedGroup) {
+function lastCommand({ records }: StoredGroup) {
   const last = records.at(-1)
   return last?.type === COMMAND_RECORD ? decodeCommand(last.body) : undefined
 }

@@ -27,8 +27,9 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (typeof opened === 'string') return engine.halt(opened)
   const { epoch, slot: epoch_slot, signature } = opened
   // Nothing but boot records is in the journal before the own nonce is final on chain, and nothing is matched before the
-  // instance of the epoch before must have stopped.
-  if (epoch > 1 && !opened.released) await untilFree(engine, opened.confirmed_ms)
+  // instance of the epoch before must have stopped. In a cluster the term has ended its appends.
+  if (epoch > 1 && !opened.released && engine.config.cluster === undefined)
+    await untilFree(engine, opened.confirmed_ms)
   // Before the settings: the match of a batch follows the terms of its close.
   const decision = await decideClosed(opened.config, chain.view().slot, state, loaded.journal)
   if (typeof decision === 'string') return engine.halt(decision)

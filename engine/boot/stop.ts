@@ -90,6 +90,7 @@ export async function close(engine: Engine): Promise<void> {
   await sequencer.durable().catch(() => undefined)
   await engine.snapshotting.close()
   await loaded.journal.close()
+  engine.node?.stop()
   await loaded.history.close()
   loaded.facts.close()
   loaded.stores.close()

@@ -4,18 +4,9 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import { concatBytes, utf8 } from '../../protocol/bytes'
 import { blob, constant, fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
-import type { GroupAuthor } from '../journal/contract'
-import { advance } from '../journal/frame'
+import type { SignedFrame } from '../journal/contract'
+import { advance, splitGroups } from '../journal/frame'
 import { LIMITS } from '../limits'
-
-/** The groups of one append, as a local journal holds them, and the boot that signed them. */
-export type LogEntry = {
-  author: GroupAuthor
-  groups: Uint8Array
-  group_count: number
-  from: ChainPoint
-  to: ChainPoint
-}
 
 /** In clear. The salt gives each entry its own key, so that no nonce is used twice, whatever two leaders write at one place. */
 const HEADER = struct({ magic: constant(utf8('TACITL01')), salt: fixed(32) })
@@ -45,10 +36,11 @@ const NONCE = new Uint8Array(12)
 
 export type EntryKey = { key: Uint8Array; venue: Uint8Array }
 
-export function sealEntry({ key, venue }: EntryKey, entry: LogEntry): Uint8Array {
+export function sealEntry({ key, venue }: EntryKey, entry: SignedFrame): Uint8Array {
   const header = HEADER.encode({ salt: new Uint8Array(randomBytes(32)) })
-  const { author, groups, group_count, from, to } = entry
-  const fields = { ...author, group_count, to_seq: to.seq, groups }
+  const { author, from, to } = entry
+  const groups = concatBytes(...entry.groups)
+  const fields = { ...author, group_count: entry.groups.length, to_seq: to.seq, groups }
   const step = LIMITS.log_entry_step_bytes
   const padding = new Uint8Array(step - 1 - ((BODY_BYTES + groups.length - 1) % step))
   const body = BODY.encode({ ...fields, padding })
@@ -62,7 +54,7 @@ export function openEntry(
   { key, venue }: EntryKey,
   sealed: Uint8Array,
   from: ChainPoint,
-): LogEntry | undefined {
+): SignedFrame | undefined {
   return tryDecode(() => {
     const header = sealed.slice(0, HEADER_BYTES)
     HEADER.decode(header)
@@ -77,7 +69,7 @@ export function openEntry(
     const counts = { frame: 0, plain_bytes: groups.length, seq_first: from.seq + 1, groups: group_count }
     const to = advance(groups, { ...counts, records: to_seq - from.seq }, from)
     if (typeof to === 'number') return undefined
-    return { author: { epoch, statement_key, certificate }, groups, group_count, from, to }
+    return { author: { epoch, statement_key, certificate }, groups: splitGroups(groups), from, to }
   })
 }
 

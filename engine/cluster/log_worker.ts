@@ -1,6 +1,5 @@
 /** Runs the journal's thread of a node: a frame is written here once the replicated log has it (cluster.md "Log"). */
 
-import { concatBytes } from '../../protocol/bytes'
 import type { Request } from '../journal/contract'
 import { JournalServer } from '../journal/journal_server'
 import { collectWhenQuiet } from '../memory/idle_gc'
@@ -20,10 +19,9 @@ const server = new JournalServer(
       message,
       moved.map((bytes) => bytes.buffer as ArrayBuffer),
     ),
-  async ({ author, groups, from, to }) => {
+  async (frame) => {
     if (log === undefined || term === undefined) throw new Deposed('this node leads no term')
-    const entry = { author, groups: concatBytes(...groups), group_count: groups.length, from, to }
-    await log.append(term, entry)
+    await log.append(term, frame)
   },
 )
 

@@ -4,9 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
+import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type Compare, type Etcd, type KeyValue, NoReply, type Operation, type TxnResult } from './etcd'
-import { type EntryKey, type LogEntry, openEntry, sealEntry } from './log_entry'
+import { type EntryKey, openEntry, sealEntry } from './log_entry'
 
 /** The present leadership; `nonce` is of one boot, so that no two terms are equal. */
 export type Term = { number: number; node: number; nonce: Uint8Array }
@@ -26,6 +27,7 @@ export class LogGap extends Error {
 
 const TERM = struct({ number: uint, node: u32, nonce: fixed(16) })
 const POINT = struct({ seq: uint, head: fixed(32) })
+const BEAT = struct({ count: uint })
 /** Before each part of an entry: its number and the number of all. */
 const PART = struct({ part: u32, parts: u32 })
 const PART_HEADER_BYTES = PART.size!
@@ -38,6 +40,7 @@ export class ReplicatedLog {
   private readonly prefix: string
   private readonly head_key: string
   private readonly term_key: string
+  private readonly beat_key: string
 
   constructor(
     private readonly etcd: Etcd,
@@ -46,6 +49,7 @@ export class ReplicatedLog {
     this.prefix = `tacit/${toHex(sealing.venue)}/`
     this.head_key = `${this.prefix}head`
     this.term_key = `${this.prefix}term`
+    this.beat_key = `${this.prefix}beat`
   }
 
   /** End of the log and present term, from one transaction. */
@@ -81,7 +85,7 @@ export class ReplicatedLog {
    * "not there" of an append that lands afterwards.
    * @throws Deposed; LogRolledBack when the log ends elsewhere although the term is this one
    */
-  async append(term: Term, entry: LogEntry): Promise<void> {
+  async append(term: Term, entry: SignedFrame): Promise<void> {
     const { from, to } = entry
     const mine: Compare[] = [
       { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
@@ -101,16 +105,44 @@ export class ReplicatedLog {
    * Entries behind `from` in order, as many as `LIMITS.log_read_parts` allows; none at the end of the log.
    * @throws LogRolledBack when the log does not extend `from`; LogGap when what follows was removed
    */
-  async read(from: ChainPoint): Promise<LogEntry[]> {
+  async read(from: ChainPoint): Promise<SignedFrame[]> {
+    return this.entriesOf(await this.decided([], this.reads(from)), from)
+  }
+
+  /**
+   * The same, asked once, and a value that changes while a leader lives.
+   * @throws NoReply, too
+   */
+  async poll(from: ChainPoint): Promise<{ entries: SignedFrame[]; life: string; term: Term | undefined }> {
+    const result = await this.etcd.txn([], [...this.reads(from), { get: this.beat_key }])
+    const { head, term, term_bytes } = decodeFound(result)
+    const beat = result.found[3]?.[0]?.value
+    const life = [term_bytes, head.head, beat].map((bytes) => toHex(bytes ?? new Uint8Array(0))).join(' ')
+    return { entries: this.entriesOf(result, from), life, term }
+  }
+
+  /**
+   * Shows the other nodes that this one leads; without `count` it only looks whether it does.
+   * @throws NoReply; Deposed when another node does
+   */
+  async beat(term: Term, count?: number): Promise<void> {
+    const shown = count === undefined ? [] : [{ put: this.beat_key, value: BEAT.encode({ count }) }]
+    const mine: Compare = { key: this.term_key, value: TERM.encode(term) }
+    const result = await this.etcd.txn([mine], shown, this.lookups())
+    if (!result.succeeded) throw new Deposed(`node ${decodeFound(result).term?.node ?? '?'} leads`)
+  }
+
+  private reads(from: ChainPoint): Operation[] {
     const first = this.partKey(from.seq + 1, 0)
-    const most = LIMITS.log_read_parts
-    const range: Operation = { range: first, to: this.logEnd(), most }
-    const result = await this.decided([], [...this.lookups(), range])
+    return [...this.lookups(), { range: first, to: this.logEnd(), most: LIMITS.log_read_parts }]
+  }
+
+  private entriesOf(result: TxnResult, from: ChainPoint): SignedFrame[] {
     const { head } = decodeFound(result)
     checkExtends(head, from)
     if (head.seq === from.seq) return []
     const pairs = result.found[2]!
-    const entries: LogEntry[] = []
+    const entries: SignedFrame[] = []
     let point = from
     for (let at = 0; at < pairs.length && point.seq < head.seq; ) {
       const parts = partCount(pairs[at]!)

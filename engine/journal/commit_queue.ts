@@ -1,11 +1,12 @@
 /** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
 import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { equalBytes } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import type { GroupAuthor, GroupSigner, SignedFrame } from './contract'
-import { FRAME_HEADER_BYTES, frameBytes, signGroup } from './frame'
+import { FRAME_HEADER_BYTES, frameBytes, pointAfter, signGroup } from './frame'
 import type { SegmentHeader } from './segment_header'
 import type { SegmentWriter, SpareSegment } from './segment_writer'
 import type { Position } from './walk_segment'
@@ -13,87 +14,133 @@ import type { Position } from './walk_segment'
 /** Head and signature of a group, as `durable` passes them on. */
 export const PROOF_BYTES = 96
 
-export type CommitQueue = {
-  /** Signs the groups pushed from now on; none may be queued. */
-  signAs(signer: GroupSigner): void
-  push(group: Uint8Array): void
-  /** Resolves when the queue is empty or a write failed. */
-  drained(): Promise<void>
-}
-
 /** Makes a signed frame durable elsewhere before it is written here; nothing more is written after a rejection. */
 export type Replicate = (frame: SignedFrame) => Promise<void>
 
-/**
- * @param durable called after each write with head and signature of each written group, PROOF_BYTES each, and the time that
- * the sync took
- * @param failed called once; nothing is written afterwards
- * @param replicate awaited before each write; frames are smaller then (LIMITS.log_entry_bytes)
- */
-export function commitQueue(
-  writer: SegmentWriter,
-  spare: SpareSegment,
-  segments: SegmentHeader[],
-  durable: (proofs: Uint8Array, sync_ms: number) => void,
-  failed: (error: unknown) => void,
-  replicate?: Replicate,
-): CommitQueue {
-  const bytes_max = replicate === undefined ? LIMITS.journal_write_bytes_max : LIMITS.log_entry_bytes
-  let waiting: Uint8Array[] = []
-  let dead = false
-  let running: Promise<void> | undefined
-  let signReceipt: SignReceipt | undefined
-  let author: GroupAuthor | undefined
+type QueueParts = {
+  writer: SegmentWriter
+  spare: SpareSegment
+  segments: SegmentHeader[]
+  /**
+   * Called after each write with head and signature of each group, PROOF_BYTES each, or those of the last one of an adopted
+   * frame, and the time that the sync took.
+   */
+  durable: (proofs: Uint8Array, sync_ms: number) => void
+  /** Called once; nothing is written afterwards. */
+  failed: (error: unknown) => void
+  /** Awaited before each write of own groups; frames are smaller then (LIMITS.log_entry_bytes). */
+  replicate: Replicate | undefined
+}
 
-  async function run(): Promise<void> {
-    // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
-    for (await nextTurn(); waiting.length > 0; await nextTurn()) await commit()
-    running = undefined
+export class CommitQueue {
+  private readonly bytes_max: number
+  private waiting: Uint8Array[] = []
+  private adopting: SignedFrame[] = []
+  private dead = false
+  private running: Promise<void> | undefined
+  private signReceipt: SignReceipt | undefined
+  private author: GroupAuthor | undefined
+
+  constructor(private readonly parts: QueueParts) {
+    const { replicate } = parts
+    this.bytes_max = replicate === undefined ? LIMITS.journal_write_bytes_max : LIMITS.log_entry_bytes
   }
 
-  async function commit(): Promise<void> {
-    if (writer.room < (waiting[0] as Uint8Array).length) await nextSegment()
-    const groups = takeFrame(waiting, Math.min(writer.room, bytes_max))
-    waiting = waiting.slice(groups.length)
+  /** Signs the groups pushed from now on; none may be queued. */
+  signAs(signer: GroupSigner): void {
+    this.signReceipt = receiptSigner(signer)
+    const { epoch, statement_key, certificate } = signer
+    this.author = { epoch, statement_key, certificate }
+    this.parts.writer.signedBy(this.author)
+  }
+
+  push(group: Uint8Array): void {
+    if (this.dead) return
+    this.waiting.push(group)
+    this.start()
+  }
+
+  /** Writes groups that another instance signed; none of the own may be queued. */
+  adopt(frame: SignedFrame): void {
+    if (this.dead) return
+    this.adopting.push(frame)
+    this.start()
+  }
+
+  /** Resolves when the queue is empty or a write failed. */
+  async drained(): Promise<void> {
+    while (!this.dead && this.running !== undefined) await this.running
+  }
+
+  private start(): void {
+    if (this.running !== undefined || this.dead) return
+    this.running = this.run().catch((error) => {
+      this.dead = true
+      this.waiting = []
+      this.adopting = []
+      this.parts.failed(error)
+    })
+  }
+
+  private async run(): Promise<void> {
+    // Group commit: one turn of the event loop receives the groups that arrived during the last sync.
+    for (await nextTurn(); this.waiting.length + this.adopting.length > 0; await nextTurn()) {
+      const adopted = this.adopting.shift()
+      if (adopted === undefined) await this.commit()
+      else await this.write(adopted)
+    }
+    this.running = undefined
+  }
+
+  private async commit(): Promise<void> {
+    const { writer, replicate, durable } = this.parts
+    if (writer.room < (this.waiting[0] as Uint8Array).length) await this.nextSegment()
+    const groups = takeFrame(this.waiting, Math.min(writer.room, this.bytes_max))
+    this.waiting = this.waiting.slice(groups.length)
     const { seq, head } = writer.position as Position
-    const { proofs, to, bytes } = signFrame(groups, { seq, head }, signReceipt as SignReceipt)
+    const { proofs, to, bytes } = signFrame(groups, { seq, head }, this.signReceipt as SignReceipt)
     if (replicate !== undefined)
-      await replicate({ author: author as GroupAuthor, groups, from: { seq, head }, to })
+      await replicate({ author: this.author as GroupAuthor, groups, from: { seq, head }, to })
     durable(proofs, writer.writeFrame(groups, bytes, to))
   }
 
-  async function nextSegment(): Promise<void> {
+  private async write({ author, groups, from, to }: SignedFrame): Promise<void> {
+    const { writer, durable } = this.parts
+    const { seq, head } = writer.position ?? START
+    if (seq !== from.seq || !equalBytes(head, from.head)) throw new Error('a frame is not of this place')
+    if (this.author === undefined || !isSame(this.author, author)) {
+      this.author = author
+      writer.signedBy(author)
+    }
+    let left = groups
+    let sync_ms = 0
+    for (let point = from; left.length > 0; ) {
+      if (writer.room < left[0]!.length) await this.nextSegment()
+      const frame = takeFrame(left, Math.min(writer.room, LIMITS.journal_write_bytes_max))
+      left = left.slice(frame.length)
+      point = frame.reduce(pointAfter, point)
+      const bytes = frame.reduce((sum, { length }) => sum + length, 0)
+      sync_ms += writer.writeFrame(frame, bytes, point)
+    }
+    const proof = new Uint8Array(PROOF_BYTES)
+    proof.set(to.head)
+    proof.set(groups.at(-1)!.subarray(-(PROOF_BYTES - 32)), 32)
+    durable(proof, sync_ms)
+  }
+
+  private async nextSegment(): Promise<void> {
+    const { spare, segments, writer } = this.parts
     await spare.ready()
     segments.push(writer.startSegment())
     spare.begin()
   }
-
-  function start(): void {
-    if (running !== undefined || dead) return
-    running = run().catch((error) => {
-      dead = true
-      waiting = []
-      failed(error)
-    })
-  }
-
-  return {
-    signAs(next) {
-      signReceipt = receiptSigner(next)
-      const { epoch, statement_key, certificate } = next
-      author = { epoch, statement_key, certificate }
-      writer.signedBy(author)
-    },
-    push(group) {
-      if (dead) return
-      waiting.push(group)
-      start()
-    },
-    async drained() {
-      while (!dead && running !== undefined) await running
-    },
-  }
 }
+
+const START: ChainPoint = { seq: 0, head: new Uint8Array(32) }
+const isSame = (one: GroupAuthor, other: GroupAuthor) =>
+  one.epoch === other.epoch &&
+  equalBytes(one.statement_key, other.statement_key) &&
+  equalBytes(one.certificate, other.certificate)
 
 type SignReceipt = (point: ChainPoint, root: Uint8Array) => Uint8Array
 

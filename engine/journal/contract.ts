@@ -45,6 +45,11 @@ export interface Journal {
    * @param root 32 bytes: of the receipt tree over the group's commands; zeros without commands
    */
   append(records: readonly NewRecord[], root?: Uint8Array): Promise<Appended>
+  /**
+   * Writes groups that another instance signed behind this journal's end, as `append` writes own ones. The caller has verified
+   * them. Throws RangeError for another place; own groups need `signAs` afterwards.
+   */
+  adopt(frame: SignedFrame): Promise<Appended>
   /** Signs the groups appended from now on; without a signer append fails. Throws Error while an append is pending. */
   signAs(signer: GroupSigner): void
   /**
@@ -119,6 +124,7 @@ export type OpenRequest = {
 export type Request =
   | OpenRequest
   | { op: 'append'; group: Uint8Array }
+  | { op: 'adopt'; frame: SignedFrame }
   | { op: 'sign_as'; signer: GroupSigner }
   | { op: 'retire'; before_seq: number }
   | { op: 'read'; reader: number; from_seq: number; expected: ChainPoint[] }

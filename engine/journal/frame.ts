@@ -108,6 +108,23 @@ export function readRecords(bytes: Uint8Array, from_seq: number, into: JournalRe
   }
 }
 
+/** The groups of verified bytes, each with its signature. */
+export function splitGroups(bytes: Uint8Array): Uint8Array[] {
+  const groups: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + u32At(bytes, at + BYTES_AT) + TRAILER_BYTES
+    groups.push(bytes.subarray(at, end))
+    at = end
+  }
+  return groups
+}
+
+/** The point after a whole group that follows `from`. */
+export function pointAfter({ seq, head }: ChainPoint, group: Uint8Array): ChainPoint {
+  const hashed = group.subarray(0, group.length - TRAILER_BYTES)
+  return { seq: seq + u32At(group, RECORDS_AT), head: headAfter(head, hashed) }
+}
+
 /** The groups of verified bytes that begin behind `start`, each with the point after it; bodies are views of `bytes`. */
 export function readGroups(bytes: Uint8Array, start: ChainPoint): StoredGroup[] {
   const found: StoredGroup[] = []

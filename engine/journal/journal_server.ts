@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { type CommitQueue, commitQueue, frameBytesMax, type Replicate } from './commit_queue'
+import { CommitQueue, frameBytesMax, type Replicate } from './commit_queue'
 import { type Chunk, type OpenRequest, type Reply, type Request, toFailure } from './contract'
 import { disk } from './disk'
 import { openTail, readSegments, type SegmentReader, type Start } from './read_segments'
@@ -39,14 +39,14 @@ export class JournalServer {
       frameBytesMax(),
     )
     const spare = spareSegment(dir, segment_bytes)
-    const queue = commitQueue(
+    const queue = new CommitQueue({
       writer,
       spare,
       segments,
-      (proofs, sync_ms) => this.reply({ op: 'durable', proofs, sync_ms }, [proofs]),
-      (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
-      this.replicate,
-    )
+      durable: (proofs, sync_ms) => this.reply({ op: 'durable', proofs, sync_ms }, [proofs]),
+      failed: (error) => this.reply({ op: 'failed', failure: toFailure(error) }),
+      replicate: this.replicate,
+    })
     this.opened = { options, segments, starts, writer, spare, queue }
     const { seq, head } = end ?? { seq: 0, head: new Uint8Array(32) }
     this.reply({ op: 'opened', seq, head: new Uint8Array(head), first_seq: (segments[0]?.seq ?? 0) + 1 })
@@ -103,6 +103,9 @@ export class JournalServer {
     switch (request.op) {
       case 'append':
         journal.queue.push(request.group)
+        break
+      case 'adopt':
+        journal.queue.adopt(request.frame)
         break
       case 'sign_as':
         journal.queue.signAs(request.signer)

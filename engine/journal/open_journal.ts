@@ -17,6 +17,7 @@ import {
   type RecordBatch,
   type Reply,
   type Request,
+  type SignedFrame,
   type SignedGroup,
 } from './contract'
 import { encodeGroup, readGroups, readRecords } from './frame'
@@ -171,13 +172,24 @@ class WorkerJournal implements Journal {
     const group = encodeGroup(records, this.seq_next, root)
     if (group.length > this.group_bytes_max)
       throw new RangeError(`a group has at most ${this.group_bytes_max} bytes`)
+    return this.written(this.seq_next + records.length - 1, { op: 'append', group }, [group.buffer])
+  }
+
+  adopt(frame: SignedFrame): Promise<Appended> {
+    if (this.closed !== undefined) return Promise.reject(this.closed)
+    if (frame.from.seq + 1 !== this.seq_next || frame.to.seq <= frame.from.seq)
+      throw new RangeError(`the journal continues at seq ${this.seq_next}`)
+    this.signed = false
+    return this.written(frame.to.seq, { op: 'adopt', frame })
+  }
+
+  private written(seq_last: number, request: Request, moved: ArrayBuffer[] = []): Promise<Appended> {
     if (this.waiting.length >= LIMITS.journal_pending_groups_max) {
       this.fail(new JournalClosed('the disk is too slow'))
       return Promise.reject(this.closed)
     }
-    this.seq_next += records.length
-    this.post({ op: 'append', group }, [group.buffer])
-    const seq_last = this.seq_next - 1
+    this.seq_next = seq_last + 1
+    this.post(request, moved)
     const began_ms = performance.now()
     return new Promise((resolve, reject) => this.waiting.push({ seq_last, began_ms, resolve, reject }))
   }

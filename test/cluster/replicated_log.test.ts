@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
-import type { LogEntry } from '../../engine/cluster/log_entry'
 import { Deposed, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import type { SignedFrame } from '../../engine/journal/contract'
 import type { ChainPoint } from '../../protocol/units'
 import { failure } from '../engine/journal/folder'
 import { ETCD } from '../kit/etcd/etcd_binary'
@@ -27,8 +27,8 @@ function etcd(first = 0): Etcd {
   return new Etcd({ endpoints, tls: cluster.tls })
 }
 
-async function all(log: ReplicatedLog, from: ChainPoint = START): Promise<LogEntry[]> {
-  const found: LogEntry[] = []
+async function all(log: ReplicatedLog, from: ChainPoint = START): Promise<SignedFrame[]> {
+  const found: SignedFrame[] = []
   for (;;) {
     const more = await log.read(found.at(-1)?.to ?? from)
     if (more.length === 0) return found
@@ -203,7 +203,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       const entries = [entryOf(START, 'one')]
       entries.push(entryOf(entries[0]!.to, 'two'))
       for (const entry of entries) await log!.append(term, entry)
-      const [{ to: kept }, { to: ahead }] = entries as [LogEntry, LogEntry]
+      const [{ to: kept }, { to: ahead }] = entries as [SignedFrame, SignedFrame]
       const contradicting = entryOf(kept, 'otherwise').to
       const further = entryOf(ahead, 'three').to
       for (const own of [contradicting, further]) {

@@ -276,6 +276,7 @@ export const CELLS: readonly Cell[] = [
       ...RUNNING,
       'engine/accounts',
       'engine/audit',
+      'engine/cluster',
       'engine/sequencer',
       'engine/snapshots',
       'engine/ports',

@@ -4,8 +4,8 @@
  */
 
 import { type Compare, Etcd, NoReply, type Operation, type TxnResult } from '../../../engine/cluster/etcd'
-import type { LogEntry } from '../../../engine/cluster/log_entry'
 import { Deposed, ReplicatedLog, type Term } from '../../../engine/cluster/replicated_log'
+import type { SignedFrame } from '../../../engine/journal/contract'
 import type { ChainPoint } from '../../../protocol/units'
 import type { EtcdCluster } from './etcd_cluster'
 import { entryOf, SEALING, START, textsOf } from './log_entries'
@@ -100,7 +100,7 @@ class Node {
     this.take([entry])
   }
 
-  private take(entries: LogEntry[]): void {
+  private take(entries: SignedFrame[]): void {
     this.texts.push(...textsOf(entries))
     this.point = entries.at(-1)!.to
   }

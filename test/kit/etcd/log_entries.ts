@@ -1,7 +1,6 @@
 /** Makes signed entries for the replicated log, of records whose bodies are texts. */
 
-import type { LogEntry } from '../../../engine/cluster/log_entry'
-import type { GroupAuthor, JournalRecord } from '../../../engine/journal/contract'
+import type { GroupAuthor, JournalRecord, SignedFrame } from '../../../engine/journal/contract'
 import { encodeGroup, readRecords, signGroup } from '../../../engine/journal/frame'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import type { ChainPoint } from '../../../protocol/units'
@@ -15,7 +14,7 @@ const AUTHOR: GroupAuthor = {
 }
 
 /** One group per text, behind `from`. */
-export function entryOf(from: ChainPoint, ...texts: string[]): LogEntry {
+export function entryOf(from: ChainPoint, ...texts: string[]): SignedFrame {
   let to = from
   const groups = texts.map((text) => {
     const record = { type: 1, unix_ms: 1_760_000_000_000, body: utf8(text) }
@@ -23,11 +22,11 @@ export function entryOf(from: ChainPoint, ...texts: string[]): LogEntry {
     to = signGroup(group, to, () => new Uint8Array(64).fill(6)).point
     return group
   })
-  return { author: AUTHOR, groups: concatBytes(...groups), group_count: groups.length, from, to }
+  return { author: AUTHOR, groups, from, to }
 }
 
-export function textsOf(entries: readonly LogEntry[]): string[] {
+export function textsOf(entries: readonly SignedFrame[]): string[] {
   const records: JournalRecord[] = []
-  for (const { groups, from } of entries) readRecords(groups, from.seq + 1, records)
+  for (const { groups } of entries) readRecords(concatBytes(...groups), 0, records)
   return records.map(({ body }) => new TextDecoder().decode(body))
 }

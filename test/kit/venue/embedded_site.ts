@@ -74,6 +74,16 @@ export class EmbeddedSite {
 
   /** The venue of `data_dir`; the newest one opened is the site's. */
   async openVenue(data_dir = this.dir, change: Partial<EngineConfig> = {}): Promise<JsonVenue> {
+    const venue = await openVenue(await this.parts(data_dir, change))
+    this.venue = jsonVenue(venue)
+    return this.venue
+  }
+
+  /** Configuration and ports of a venue on this chain. */
+  async parts(
+    data_dir: string,
+    change: Partial<EngineConfig> = {},
+  ): Promise<Parameters<typeof openVenue>[0]> {
     const hash = await openHashing({ dir: join(data_dir, 'trees'), key: this.keys.journal_key })
     this.hash = hash
     const clock = {
@@ -97,12 +107,10 @@ export class EmbeddedSite {
     const template = { ...testConfig(data_dir), settlement_parts_max: 28, lease_ms: 2_000 }
     const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
     const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
-    const venue = await openVenue({
+    return {
       config: { ...template, mints, instruments, ...change },
       ports: { clock, keys: this.keys, hash, chain: port, fatal: (error) => void this.fatal.push(error) },
-    })
-    this.venue = jsonVenue(venue)
-    return this.venue
+    }
   }
 
   /** Admits an account as an operator does, with a credential; answers what its trader logs in with. */

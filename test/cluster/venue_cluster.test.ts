@@ -1,0 +1,214 @@
+/** Whole venues over one log, on the embedded chain and three real members: following, takeover, deposition, joining. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { openNode, untilLeading } from '../../engine/boot/follow'
+import { type Loaded, loadState } from '../../engine/boot/load_state'
+import { Etcd } from '../../engine/cluster/etcd'
+import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { stateHash } from '../../engine/machine/codec/encode_state'
+import { fromHex } from '../../protocol/bytes'
+import { failure } from '../engine/journal/folder'
+import { CutLink } from '../kit/etcd/cut_link'
+import { ETCD } from '../kit/etcd/etcd_binary'
+import { EtcdCluster } from '../kit/etcd/etcd_cluster'
+import { entryOf } from '../kit/etcd/log_entries'
+import { USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading } from '../kit/venue/embedded_trading'
+import type { JsonVenue } from '../kit/venue/json_venue'
+
+const LIMIT_MS = 120_000
+let etcd: EtcdCluster
+let trading: EmbeddedTrading
+const links: CutLink[] = []
+
+const clusterOf = (node: number, endpoints = etcd.endpoints) => ({
+  cluster: { node, endpoints, tls: etcd.tls },
+})
+const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
+const openOn = (node: number, endpoints?: string[]) =>
+  trading.site.openVenue(dirOf(node), clusterOf(node, endpoints))
+
+/** A node that follows; `leading` resolves once it has taken over, and it opens no epoch then. */
+async function follow(node: number): Promise<{
+  loaded: Loaded
+  leading: Promise<Loaded>
+  stop: () => Promise<void>
+}> {
+  const { config, ports } = await trading.site.parts(dirOf(node), clusterOf(node))
+  const vault = await ports.chain.readConfig()
+  const member = openNode(config, ports, vault)!
+  const loaded = await loadState(config, ports, vault, { thread: member.thread })
+  const leading = untilLeading(member, loaded, ports.chain, vault, ports.fatal).then((one) => one.loaded)
+  leading.catch(() => undefined)
+  const stop = async () => {
+    member.stop()
+    await leading.catch(() => undefined)
+    await loaded.journal.close()
+    await loaded.history.close()
+    loaded.facts.close()
+    loaded.stores.close()
+    await ports.chain.close()
+    await ports.hash.close()
+  }
+  return { loaded, leading, stop }
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await Bun.sleep(5)
+}
+
+/** Places so many orders, which rest. */
+async function orders(venue: JsonVenue, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let i = 0; i < count; i++) {
+    const order = trading.alice.place(await trading.deposited(trading.alice, USDC, 200_000_000n), {
+      expiry_slot: venue.time().slot + 5_000,
+      price_limit: '90000000',
+    })
+    await venue.place('alice', order)
+    ids.push(order.order_id)
+  }
+  return ids
+}
+
+async function traders(venue: JsonVenue): Promise<void> {
+  trading.site.venue = venue
+  for (const account_id of ['alice', 'bob']) await trading.site.issue(account_id)
+  trading.alice = trading.trader('alice')
+  trading.bob = trading.trader('bob')
+}
+
+const logOf = (venue: JsonVenue) =>
+  new ReplicatedLog(new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls }), {
+    key: trading.site.keys.journal_key,
+    venue: fromHex(venue.identity().venue, 32)!,
+  })
+
+describe.skipIf(ETCD === undefined)('venues over one log', () => {
+  beforeAll(async () => {
+    etcd = await EtcdCluster.start()
+  }, LIMIT_MS)
+  afterAll(() => etcd?.stop(), LIMIT_MS)
+  beforeEach(async () => {
+    trading = new EmbeddedTrading()
+    await trading.site.openChain()
+  }, LIMIT_MS)
+  afterEach(async () => {
+    for (const link of links.splice(0)) link.close()
+    await trading.site.remove()
+  }, LIMIT_MS)
+
+  test(
+    'followers have the state of the leader, and one of them takes over when it ends',
+    async () => {
+      const first = await openOn(1)
+      const followers = [await follow(2), await follow(3)]
+      await traders(first)
+      await orders(first, 2)
+      await trading.cross(first)
+      await trading.until('alice', ({ kind }) => kind === 'fill.finalized')
+      await first.close()
+      const winner = await Promise.race(followers.map(({ leading }, i) => leading.then(() => i)))
+      const [lead, other] = [followers[winner]!, followers[1 - winner]!]
+      await until(() => other.loaded.journal.head().seq === lead.loaded.journal.head().seq)
+      // What the first leader itself would start from.
+      const { config, ports } = await trading.site.parts(dirOf(1))
+      const own = await loadState(config, ports, await ports.chain.readConfig())
+      const seen = [own, lead.loaded, other.loaded]
+      expect(new Set(seen.map(({ state }) => Buffer.from(stateHash(state)).toString('hex'))).size).toBe(1)
+      expect(new Set(seen.map(({ journal }) => JSON.stringify(journal.head()))).size).toBe(1)
+      expect(own.state.orders.size).toBeGreaterThan(0)
+      await own.journal.close()
+      await own.history.close()
+      await ports.chain.close()
+      await ports.hash.close()
+      for (const one of followers) await one.stop()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a leader that is cut off acknowledges nothing more; the next one has all that it acknowledged',
+    async () => {
+      for (const endpoint of etcd.endpoints) links.push(await CutLink.open(endpoint))
+      const first = await openOn(
+        1,
+        links.map(({ url }) => url),
+      )
+      await traders(first)
+      const kept = await orders(first, 3)
+      const before = await trading.events('alice')
+      const taking = openOn(2)
+      const money = await trading.deposited(trading.alice, USDC, 200_000_000n)
+      for (const link of links) link.cut()
+      const late = trading.alice.place(money, { expiry_slot: first.time().slot + 5_000 })
+      const answered = first.place('alice', late).then(
+        () => 'acknowledged',
+        () => 'not acknowledged',
+      )
+      const second = await taking
+      for (const link of links) link.mend()
+      expect(await answered).toBe('not acknowledged')
+      await until(() => trading.site.fatal.length > 0)
+      trading.site.venue = second
+      for (const order_id of kept)
+        expect(await second.order('alice', order_id)).toMatchObject({ order_id, status: 'accepted' })
+      expect((await trading.events('alice')).slice(0, before.length)).toEqual(before)
+      await orders(second, 1)
+      const seqs = (await trading.events('alice')).map(({ seq }) => seq)
+      expect(seqs).toEqual(seqs.map((_, i) => i + 1))
+      await first.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node joins from the folder of another one; an empty node finds a gap',
+    async () => {
+      const first = await openOn(1)
+      await traders(first)
+      await orders(first, 2)
+      const helper = await follow(2)
+      const log = logOf(first)
+      const newest = () => log.look().then(({ head }) => head.seq)
+      await until(() => helper.loaded.journal.head().seq > 10)
+      await helper.stop()
+      const { seq } = helper.loaded.journal.head()
+      const { term } = await log.look()
+      await log.removeBefore(term!, seq)
+      const empty = await follow(4)
+      expect(await failure(empty.leading)).toBeInstanceOf(LogGap)
+      await empty.stop()
+      cpSync(dirOf(2), dirOf(3), { recursive: true })
+      const joined = await follow(3)
+      await orders(first, 1)
+      const target = await newest()
+      await until(() => joined.loaded.journal.head().seq >= target)
+      await joined.stop()
+      await first.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'an entry under the key of the venue that no boot of it signed is not taken',
+    async () => {
+      const first = await openOn(1)
+      const { loaded, leading, stop } = await follow(2)
+      const log = logOf(first)
+      const { head } = await log.look()
+      await until(() => loaded.journal.head().seq >= head.seq)
+      const term = await log.takeTerm(9, head)
+      const { head: from } = await log.look()
+      await log.append(term, entryOf(from, 'forged'))
+      expect(((await failure(leading)) as Error).name).toBe('EntryUnsigned')
+      expect(loaded.journal.head()).toEqual(from)
+      await until(() => trading.site.fatal.length > 0)
+      await stop()
+      await first.close()
+    },
+    LIMIT_MS,
+  )
+})
