@@ -7,7 +7,13 @@ import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import type { ChainPoint, SlotNumber } from '../../protocol/units'
 import type { CommandBody } from '../commands'
-import { type GroupAuthor, type Journal, JournalDamaged, type SignedGroup, type StoredGroup } from '../journal/contract'
+import {
+  type GroupAuthor,
+  type Journal,
+  JournalDamaged,
+  type SignedGroup,
+  type StoredGroup,
+} from '../journal/contract'
 import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'

@@ -2,6 +2,7 @@
 
 import { venueId } from '../../protocol/bodies/venue_id'
 import { concatBytes } from '../../protocol/bytes'
+import { tryDecode } from '../../protocol/codec'
 import { ClusterNode } from '../cluster/cluster_node'
 import type { EngineConfig } from '../config'
 import type { SignedFrame, SignedGroup } from '../journal/contract'
@@ -80,7 +81,7 @@ class Follower {
    * @throws EntryUnsigned
    */
   private async verify(group: SignedGroup): Promise<void> {
-    if (bootRecordOf(group) !== undefined) return
+    if (tryDecode(() => bootRecordOf(group)) !== undefined) return
     for (let reads = 0; ; reads++) {
       const { epoch, journal_seq, settlement_signer } = this.vault
       if (group.seq <= journal_seq) return
@@ -92,7 +93,9 @@ class Follower {
       if (reads > 0) await Bun.sleep(this.chain.view().slot_ms)
       this.vault = await this.chain.readConfig()
     }
-    throw new EntryUnsigned(`not signed by the boot that the chain shows: the group that ends at ${group.seq}`)
+    throw new EntryUnsigned(
+      `not signed by the boot that the chain shows: the group that ends at ${group.seq}`,
+    )
   }
 }
 
