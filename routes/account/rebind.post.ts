@@ -14,14 +14,7 @@ export default endpoint(
     cost: COST.cancel,
     body: RebindRequest,
     answer: { status: 200, body: RebindResult },
-    refuses: [
-      'signature_invalid',
-      'nonce_stale',
-      'account_key_limit',
-      'key_limit',
-      'commit_undecided',
-      ...UNRELEASED,
-    ],
+    refuses: ['signature_invalid', 'nonce_stale', 'account_key_limit', 'commit_undecided', ...UNRELEASED],
   },
   ({ venue, account_id, body }) => venue.rebind(account_id, body),
 )

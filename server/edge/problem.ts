@@ -127,7 +127,6 @@ export const PLACE_REFUSALS: Codes = [
   'self_cross',
   'account_order_limit',
   'account_key_limit',
-  'key_limit',
   'settlement_backlog',
 ]
 export const CANCEL_REFUSALS: Codes = [
@@ -139,7 +138,6 @@ export const CANCEL_REFUSALS: Codes = [
   'nonce_stale',
   ...UNRELEASED,
   'account_key_limit',
-  'key_limit',
   'commit_undecided',
   'order_exists',
 ]
@@ -150,7 +148,6 @@ export const CANCEL_ALL_REFUSALS: Codes = [
   'nonce_stale',
   ...UNRELEASED,
   'account_key_limit',
-  'key_limit',
 ]
 export const DEAD_MAN_REFUSALS: Codes = [
   'timeout_out_of_range',
@@ -158,7 +155,6 @@ export const DEAD_MAN_REFUSALS: Codes = [
   'nonce_stale',
   ...UNRELEASED,
   'account_key_limit',
-  'key_limit',
 ]
 const NOTE_COMMAND: Codes = [
   'field_element_invalid',
@@ -172,7 +168,6 @@ const NOTE_COMMAND: Codes = [
   ...UNRELEASED,
   ...UNAVAILABLE,
   'account_key_limit',
-  'key_limit',
   'settlement_backlog',
 ]
 export const WITHDRAWAL_REFUSALS: Codes = [

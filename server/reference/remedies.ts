@@ -269,7 +269,10 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
     'The account has as many trading keys as its record permits.',
     'Use a key that the account has.',
   ],
-  key_limit: ['The venue knows as many trading keys as it can hold.', 'Use a key that the venue knows.'],
+  key_limit: [
+    'With this record the accounts together could have more trading keys than the venue holds.',
+    'Give the account, or others, fewer keys.',
+  ],
   commit_undecided: [
     "Between close and decision cancels wait, and the account's queue of them is full.",
     'Send again after the decision: within seconds.',

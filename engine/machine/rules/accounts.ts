@@ -25,8 +25,8 @@ function change(fx: Effects, account: Account, data: AccountChange): number {
 
 /**
  * Refuses `record_stale` unless the version is above the known one, `record_invalid` for a closed account and beyond the
- * bound on accounts, and `order_limit` when the accounts could have more live orders than the venue: then the refusal of
- * one account would reveal the orders of others. So would this one, if it counted live orders.
+ * bound on accounts, and `order_limit` or `key_limit` when the accounts could have more live orders or trading keys than the venue:
+ * then the refusal of one account would reveal the orders of others. So would this one, if it counted live orders.
  */
 export function decideAccountRecord(
   state: State,
@@ -40,8 +40,18 @@ export function decideAccountRecord(
     return refuse('record_invalid', { field: 'account_key' })
   let orders = known === undefined ? limits.orders_live_max : ordersOf(state, { ...known, limits })
   for (const one of state.accounts.values()) if (one !== known) orders += ordersOf(state, one)
-  return orders > LIMITS.orders_live_max ? refuse('order_limit') : { ok: true }
+  if (orders > LIMITS.orders_live_max) return refuse('order_limit')
+  const keys = { limits, keys: known?.keys ?? [] }
+  // A record that asks for no more is none of the others' business.
+  if (known !== undefined && keysOf(keys) <= keysOf(known)) return { ok: true }
+  let most = keysOf(keys)
+  for (const one of state.accounts.values()) if (one !== known) most += keysOf(one)
+  return most > LIMITS.trading_keys_max ? refuse('key_limit') : { ok: true }
 }
+
+/** The most trading keys that an account can have; a lower limit takes none from it. */
+const keysOf = ({ limits, keys }: Pick<Account, 'limits' | 'keys'>): number =>
+  Math.max(limits.keys_max, keys.length)
 
 /** The most live orders that an account can have, those accepted before its bound was lowered included. */
 function ordersOf({ slot }: State, { limits, orders_held }: Pick<Account, 'limits' | 'orders_held'>): number {
@@ -111,7 +121,7 @@ export function applyLogin(state: State, fx: Effects, command: CommandOf<'login'
 type RebindPlan = { ok: true; key: TradingKey | undefined }
 
 /**
- * Refuses `nonce_stale`, `account_key_limit`, `key_limit`, and `commit_undecided` while an order of the key takes part in a closed batch: no
+ * Refuses `nonce_stale`, `account_key_limit`, and `commit_undecided` while an order of the key takes part in a closed batch: no
  * account may be on both sides of one.
  */
 export function decideRebind(state: State, command: CommandOf<'rebind'>): RebindPlan | RefusedOutcome {
@@ -121,7 +131,6 @@ export function decideRebind(state: State, command: CommandOf<'rebind'>): Rebind
   if (stale !== undefined) return stale
   if (key?.account !== account && account.keys.length >= account.limits.keys_max)
     return refuse('account_key_limit')
-  if (key === undefined && state.key_list.length >= LIMITS.trading_keys_max) return refuse('key_limit')
   if (key === undefined) return { ok: true, key }
   const waits = state.orders.of(key).some(isMember) || (state.closed?.modifiesOf(key).length ?? 0) > 0
   return waits ? refuse('commit_undecided') : { ok: true, key }

@@ -94,7 +94,7 @@ export function decideCancelAll(
     if (signer.key === undefined) fresh.add(signer.text)
   }
   const unbound = signers.find(({ key }) => key === undefined)
-  return (unbound && checkKeyLimit(state, unbound, fresh.size)) ?? { ok: true, signers }
+  return (unbound && checkKeyLimit(unbound, fresh.size)) ?? { ok: true, signers }
 }
 
 type DeadManPlan = { ok: true; signer: Signer }
@@ -102,7 +102,7 @@ type DeadManPlan = { ok: true; signer: Signer }
 export function decideDeadMan(state: State, command: CommandOf<'dead_man'>): DeadManPlan | RefusedOutcome {
   const signer = checkSigner(state, command.account_id, command.trading_key)
   if (!signer.ok) return signer
-  const refused = checkNonce(signer.key, 'cancel_nonce', command.cancel_nonce) ?? checkKeyLimit(state, signer)
+  const refused = checkNonce(signer.key, 'cancel_nonce', command.cancel_nonce) ?? checkKeyLimit(signer)
   return refused ?? { ok: true, signer }
 }
 

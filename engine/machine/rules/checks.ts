@@ -115,12 +115,11 @@ export function checkWaiting({ closed }: State, account: Account): RefusedOutcom
   return closed !== undefined && closed.countOf(account) >= most ? refuse('commit_undecided') : undefined
 }
 
-/** Refuses `account_key_limit`, then `key_limit`, if the key is not bound yet and there is no room for `fresh` more keys. */
-export function checkKeyLimit({ key_list }: State, signer: Signer, fresh = 1): RefusedOutcome | undefined {
+/** Refuses `account_key_limit` if the key is not bound yet and there is no room for `fresh` more keys. */
+export function checkKeyLimit(signer: Signer, fresh = 1): RefusedOutcome | undefined {
   if (signer.key !== undefined) return undefined
   const { keys, limits } = signer.account
-  if (keys.length + fresh > limits.keys_max) return refuse('account_key_limit')
-  return key_list.length + fresh > LIMITS.trading_keys_max ? refuse('key_limit') : undefined
+  return keys.length + fresh > limits.keys_max ? refuse('account_key_limit') : undefined
 }
 
 /** Refuses `settlement_backlog`. */

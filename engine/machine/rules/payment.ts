@@ -71,7 +71,7 @@ export function decideWithdraw(
   if (command.amount === 0n || command.amount < mint.min_withdraw) return refuse('withdraw_below_minimum')
   // A withdrawal takes money out of the venue: it may use the reserve of the disk.
   const exempt = env.unavailable === 'disk_full' ? {} : env
-  const busy = checkSubsystems(state, exempt) ?? checkKeyLimit(state, signer) ?? checkBacklog(state)
+  const busy = checkSubsystems(state, exempt) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, note, fee: mint.withdraw_fee }
 }
 
@@ -92,7 +92,7 @@ export function decideReshape(
   if (inside < wanted) return refuse('collateral_insufficient')
   if (inside > wanted) return refuse('reshape_invalid', { field: 'amounts' })
   const busy =
-    checkReopened(state) ?? checkSubsystems(state, env) ?? checkKeyLimit(state, signer) ?? checkBacklog(state)
+    checkReopened(state) ?? checkSubsystems(state, env) ?? checkKeyLimit(signer) ?? checkBacklog(state)
   return busy ?? { ok: true, signer, notes }
 }
 

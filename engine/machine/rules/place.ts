@@ -114,7 +114,7 @@ function decideOrder(
     checkReopened(state) ??
     checkSubsystems(state, env) ??
     checkOrderLimit(signer, old === undefined ? 0 : 1) ??
-    checkKeyLimit(state, signer) ??
+    checkKeyLimit(signer) ??
     checkBacklog(state)
   if (refused !== undefined) return refused
   if (ticks > TICK_MAX) throw new Error('a limit price is beyond what intake lets through')

@@ -100,6 +100,21 @@ describe('an admission', () => {
     world.account('frank', { orders_live_max: 0 })
   })
 
+  test('cannot promise more trading keys than the venue holds, and may ask for no more at any time', () => {
+    const world = venue()
+    const none = { orders_live_max: 0 }
+    const left = LIMITS.trading_keys_max - 20
+    expect(refused(world, admission('carol', { ...none, keys_max: left + 1 })).code).toBe('key_limit')
+    world.account('carol', { ...none, keys_max: left })
+    expect(refused(world, admission('dave', { ...none, keys_max: 1 })).code).toBe('key_limit')
+    expect(refused(world, admission('alice', { version: 2, keys_max: 11 })).code).toBe('key_limit')
+    world.account('alice', { version: 2, keys_max: 10, state: 'suspended' })
+    for (const name of ['x', 'y']) world.must(rebind('bob', key(name), 1n))
+    world.account('bob', { version: 2, keys_max: 0 })
+    expect(refused(world, admission('dave', { ...none, keys_max: 9 })).code).toBe('key_limit')
+    world.account('dave', { ...none, keys_max: 8 })
+  })
+
   // The operator lowers a trader's bound and admits accounts up to the venue's bound.
   test.each([0, 1, 3])('is refused or not whatever orders a trader has: %d', (orders) => {
     const world = venue()
