@@ -67,9 +67,11 @@ export async function viewAccount(engine: Engine, account_id: string): Promise<w
   return view
 }
 
-/** The terms in force, by account id. */
-export function listAccounts({ state }: Engine): AccountSummary[] {
-  return [...state.accounts.values()].map(summaryOf).sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
+/** The terms in force, by account id, once they are durable. */
+export async function listAccounts({ sequencer, state }: Engine): Promise<AccountSummary[]> {
+  const all = [...state.accounts.values()].map(summaryOf)
+  await sequencer.durable(true)
+  return all.sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
 }
 
 function summaryOf({ account_id, account_key, version, state, limits }: Account): AccountSummary {

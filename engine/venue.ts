@@ -182,8 +182,8 @@ export interface Venue {
   rebind(account_id: string, request: Parsed<typeof wire.RebindRequest>): Promise<wire.RebindResult>
   /** The caller's own record, once all of it is durable. */
   account(account_id: string): Promise<wire.AccountView>
-  /** Every account's terms, by id. For the operator only. */
-  listAccounts(): AccountSummary[]
+  /** Every account's terms, by id, once all of it is durable. For the operator only. */
+  listAccounts(): Promise<AccountSummary[]>
   /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
   postReference(
     price: Parsed<typeof wire.ReferencePrice>,

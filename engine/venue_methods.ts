@@ -87,7 +87,7 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
     setCredential: async (account_id, request) => setCredential(engine, account_id, request),
     rebind: async (account_id, request) => rebind(engine, account_id, request),
     account: async (account_id) => viewAccount(engine, account_id),
-    listAccounts: () => listAccounts(engine),
+    listAccounts: async () => listAccounts(engine),
     login: async (request) => accounts.login(request),
     authenticate: (token) => accounts.authenticate(token),
     revoke: (session) => accounts.revoke(session),

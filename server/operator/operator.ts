@@ -93,7 +93,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
 function operationsOf({ venue, app, clock, log, drain, ends }: OperatorParts): Map<string, Operation> {
   const delayed = openDelayed(clock)
   return new Map<string, Operation>([
-    ['GET /accounts', (request) => json(request, 200, { items: venue.listAccounts() })],
+    ['GET /accounts', async (request) => json(request, 200, { items: await venue.listAccounts() })],
     [
       'POST /accounts',
       async (request, body) => {

@@ -128,7 +128,7 @@ test('a batch is exported as bytes for the operator alone; what is no batch, or 
 
 test('accounts are listed for the operator alone', async () => {
   const [account] = [{ ...RECORD, account_id: 'ab'.repeat(32) }]
-  open({ listAccounts: () => [account] })
+  open({ listAccounts: async () => [account] })
   expect(await (await send('GET', '/accounts')).json()).toEqual({ items: [account] })
   expect((await fetch(`${listener.url}/accounts`)).status).toBe(401)
   const wrong = await send('PUT', '/accounts')

@@ -11,7 +11,7 @@ import { Trader } from '../../kit/venue/trader'
 const site = new TestSite()
 afterAll(() => site.remove())
 
-test('accounts are listed by id with their newest terms', async () => {
+test('accounts are listed by id with their newest terms, once these are durable', async () => {
   const open = await site.open()
   await Trader.provisioned(open, 'bob', { keys_max: 3 })
   await Trader.provisioned(open, 'alice')
@@ -23,8 +23,19 @@ test('accounts are listed by id with their newest terms', async () => {
   })
   const bob: AccountSummary = { ...listed('bob'), limits: { ...limits, keys_max: 3 } }
   const expected = [listed('alice'), bob].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
-  expect(open.venue.listAccounts()).toEqual(expected)
+  expect(await open.venue.listAccounts()).toEqual(expected)
   await open.venue.provision({ account_id: 'bob', version: 2, state: 'suspended' })
-  const now = open.venue.listAccounts().find(({ account_id }) => account_id === accountId('bob'))
+  const now = (await open.venue.listAccounts()).find(({ account_id }) => account_id === accountId('bob'))
   expect(now).toEqual({ ...bob, version: 2, state: 'suspended', limits: DEFAULT_LIMITS })
+
+  const { sequencer } = open.engine
+  await sequencer.durable()
+  const closing = open.venue.provision({ account_id: 'bob', version: 3, state: 'closed' })
+  while (sequencer.seq_durable === sequencer.seq_executed) await new Promise(setImmediate)
+  const seq = sequencer.seq_executed
+  expect(await open.venue.listAccounts()).toContainEqual(
+    expect.objectContaining({ version: 3, state: 'closed' }),
+  )
+  expect(sequencer.seq_durable).toBeGreaterThanOrEqual(seq)
+  await closing
 })

@@ -124,7 +124,7 @@ test('her trading key moves with her signature alone', async () => {
 })
 
 test('its list, its metrics and the errors it gets show no credential, key or order of hers', async () => {
-  const seen = JSON.stringify([site.venue.listAccounts(), site.venue.metrics()])
+  const seen = JSON.stringify([await site.venue.listAccounts(), site.venue.metrics()])
   for (const hidden of [
     given.credential_id,
     given.secret_hash,
