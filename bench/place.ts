@@ -1,22 +1,24 @@
 /**
  * Measures the whole path of a place order: HTTPS, token, schema, signature, decision, durable journal, receipt. First in
  * a closed loop, then in an open loop at half of that rate. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
- * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match.
+ * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match. With
+ * `--neighbours N` another account does what its limits allow, and twice that, beside N of the open loops, by turns with quiet ones.
  */
 
 import { loadNativeEd25519 } from '../native/load_ed25519'
 import { runBench, startChild } from './kit/child_process'
-import { type Figure, numbers, quantile } from './kit/figures'
+import { type Figure, median, numbers, quantile } from './kit/figures'
 import { pacedSyncs, syncLimit, verifyLimit } from './kit/machine_limits'
 import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
 import type { ThreadTimes } from './venue/thread_time'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
-const { orders, lanes, load } = numbers({ orders: 60_000, lanes: 64, load: 0.5 })
+const { orders, lanes, load, neighbours } = numbers({ orders: 60_000, lanes: 64, load: 0.5, neighbours: 0 })
 const venue = startChild('venue/venue_process.ts')
 const generator = startChild('load/load_process.ts')
 const raw = startChild('kit/raw_server.ts')
+const other = startChild('load/load_process.ts')
 
 const PLACES: Record<keyof ThreadTimes, string> = {
   main_ms: 'on the main thread',
@@ -110,7 +112,58 @@ function latencyFigures({ report }: Phase): Figure[] {
   ]
 }
 
-await runBench('place', [venue, generator, raw], async (dir) => {
+const NEIGHBOUR_EVENTS = 20_000
+/** What the neighbour does at once: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start. */
+const NOISES = {
+  'pages of 500 events': { path: '/events?after=0&limit=500', per_second: 33 },
+  'pages of 500 orders': { path: '/orders?limit=500&status=cancelled', per_second: 20 },
+  '64 resuming sockets': { path: '/ws/orders?after=0', per_second: 0 },
+} as const
+
+type Noise = (typeof NOISES)[keyof typeof NOISES]
+
+/** Starts the noise for at least `ms`; resolves once it has ended. */
+async function noise(target: VenueFacts, token: string, { path, per_second }: Noise, ms: number) {
+  if (per_second === 0) {
+    await other.ask('openSockets', { target, path, tokens: [token], count: 64 })
+    return { end: () => other.ask('closeSockets') }
+  }
+  const count = Math.ceil((per_second * ms) / 1_000)
+  await other.ask('repeatGet', { path, host: `localhost:${target.port}`, token, count })
+  const done = other.ask<LoadReport>('run', { target, lanes: 16, count, per_second })
+  return { end: () => done }
+}
+
+/** Another account's places beside each noise, as a multiple of the quiet loop right before. */
+async function neighbourFigures(facts: VenueFacts, left: number, per_second: number): Promise<Figure[]> {
+  const token = await venue.ask<string>('neighbour', { leaf: orders, events: NEIGHBOUR_EVENTS })
+  const count = Math.floor(left / (2 * neighbours * Object.keys(NOISES).length))
+  const figures: Figure[] = []
+  for (const [name, what] of Object.entries(NOISES)) {
+    const quiet: LoadReport[] = []
+    const noisy: LoadReport[] = []
+    for (let round = 0; round < neighbours; round++) {
+      quiet.push((await phase(facts, count, per_second)).report)
+      const { end } = await noise(facts, token, what, (1_000 * count) / per_second)
+      noisy.push((await phase(facts, count, per_second)).report)
+      await end()
+    }
+    for (const [share, of, target] of [
+      ['p50', (one: LoadReport) => one.p50_ms, '<= 1.5'],
+      ['p99', (one: LoadReport) => one.p99_ms, '<= 2'],
+    ] as const) {
+      const [before, beside] = [median(quiet.map(of)), median(noisy.map(of))]
+      const times = `${before.toFixed(2)} and ${beside.toFixed(2)} ms at ${Math.round(per_second)}/s`
+      figures.push({
+        ...{ figure: `place beside ${name}, ${share}`, value: beside / before, unit: 'x' },
+        ...{ beside: times, target },
+      })
+    }
+  }
+  return figures
+}
+
+await runBench('place', [venue, generator, raw, other], async (dir) => {
   const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
   const warm = Math.floor(orders / 4)
@@ -123,6 +176,7 @@ await runBench('place', [venue, generator, raw], async (dir) => {
   const full = await phase(facts, fast)
   const verify_after = verifyLimit()
   const rate = full.report.per_second
+  if (neighbours > 0) return await neighbourFigures(facts, orders - warm - fast, rate * load)
   // The runtime collects garbage between two loads; the change of load is not measured.
   await phase(facts, steady, rate * load)
   const half = await phase(facts, orders - warm - fast - steady, rate * load)

@@ -48,7 +48,8 @@ export class EventSockets {
     { target, path, tokens }: { target: Target; path: string; tokens: string[] },
     at: number,
   ): Promise<void> {
-    const url = `wss://localhost:${target.port}${path}?token=${encodeURIComponent(tokens[at % tokens.length]!)}`
+    const token = encodeURIComponent(tokens[at % tokens.length]!)
+    const url = `wss://localhost:${target.port}${path}${path.includes('?') ? '&' : '?'}token=${token}`
     const socket = new WebSocket(url, { tls: { ca: target.certificate } } as unknown as string[])
     this.sockets.push(socket)
     socket.onmessage = ({ data }: MessageEvent<string>) => this.countOne(at, data)

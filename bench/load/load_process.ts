@@ -50,6 +50,10 @@ answerQuestions({
     sockets?.close()
     sockets = await EventSockets.open(open)
   },
+  closeSockets() {
+    sockets?.close()
+    sockets = undefined
+  },
   /** Resolves once every socket has received `each` more messages, with the milliseconds since the first of them. */
   async receive(each: number) {
     return await sockets!.receive(each)

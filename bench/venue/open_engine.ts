@@ -13,7 +13,7 @@ import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
-import type { TokenRequest } from '../../protocol/wire/trading'
+import type { AccountLimits, TokenRequest } from '../../protocol/wire/trading'
 import { signAdmission } from '../../tools/account/call_operator'
 import {
   ACCOUNTS,
@@ -53,26 +53,26 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
 
 /** Admits accounts with limits that no bench reaches; returns their logins in order. */
 export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
-  const target = { operator_seed: OPERATOR_SEED, venue: fromHex(venue.identity().venue, 32)! }
   const limits = {
     ...{ rate_capacity: 1_000_000, rate_refill_per_s: 1_000_000 },
     ...{ orders_live_max: ORDERS_OF_ACCOUNT, keys_max: 10_000 },
   }
   const made: TokenRequest[] = []
-  for (let at = 0; at < ACCOUNTS; at++) {
-    const seed = accountSeed(at)
-    const record = signAdmission(
-      { account_key: publicKeyOf(seed), version: 1, state: 'active', limits },
-      target,
-    )
-    await venue.admit(parserOf(AdmissionRequest)(record))
-    const { login, request } = await newCredential(seed, target.venue, {
-      kind: 'trade',
-      version: 1,
-      expiry_s: 0,
-    })
-    await venue.setCredential(undefined, parserOf(CredentialRequest)(request))
-    made.push(login)
-  }
+  for (let at = 0; at < ACCOUNTS; at++) made.push(await provisionAccount(venue, accountSeed(at), limits))
   return made
+}
+
+/** Admits one account; returns its login. */
+export async function provisionAccount(
+  venue: Venue,
+  seed: Uint8Array,
+  limits: AccountLimits,
+): Promise<TokenRequest> {
+  const target = { operator_seed: OPERATOR_SEED, venue: fromHex(venue.identity().venue, 32)! }
+  const terms = { account_key: publicKeyOf(seed), version: 1, state: 'active' as const, limits }
+  await venue.admit(parserOf(AdmissionRequest)(signAdmission(terms, target)))
+  const kind = { kind: 'trade' as const, version: 1, expiry_s: 0 }
+  const { login, request } = await newCredential(seed, target.venue, kind)
+  await venue.setCredential(undefined, parserOf(CredentialRequest)(request))
+  return login
 }

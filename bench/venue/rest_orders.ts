@@ -1,5 +1,7 @@
 /** Submits commands behind the venue's intake, for benches of the stages after the signature. */
-import { ACCOUNTS, accountOf, elementNamed, KEYS, named } from './bench_config'
+import { accountIdOf } from '../../protocol/bodies/account'
+import { publicKeyOf } from '../../protocol/sign'
+import { ACCOUNTS, accountOf, elementNamed, KEYS, named, pairNamed } from './bench_config'
 import { firstOrder, publicKeys } from './fund_notes'
 import type { BenchEngine } from './open_engine'
 
@@ -56,4 +58,33 @@ export async function waveOfEvents({ engine, chain }: BenchEngine, per_wave: num
     )
   }
   await Promise.all(submitted)
+}
+
+/** Places and cancels by turns on one note, at `leaf`, of the account with this seed. */
+export async function eventsOfOne(
+  { engine, chain }: BenchEngine,
+  seed: Uint8Array,
+  leaf: number,
+  events: number,
+): Promise<void> {
+  const { sequencer } = engine
+  const { slot } = chain.view()
+  const commitment = elementNamed('note of one')
+  await sequencer.submit({ kind: 'leaves', first_index: leaf, leaves: [commitment], slot })
+  chain.countLeaves(leaf + 1)
+  const trading_key = pairNamed('key of one').public_key
+  const first = firstOrder(leaf, trading_key, commitment, slot, false)
+  const account_id = accountIdOf(publicKeyOf(seed))
+  const { signature } = first
+  for (let pair = 1; pair <= events / 2; pair++) {
+    const order_id = named(`order of one ${pair}`, 16)
+    const nonce = BigInt(pair)
+    const opening = pair === 1 ? first.opening : undefined
+    const placed = sequencer.submit({ ...first, account_id, order_id, nonce, opening })
+    const cancel = { account_id, order_id, trading_key, cancel_nonce: nonce, signature }
+    const cancelled = sequencer.submit({ kind: 'cancel', ...cancel })
+    if (pair % AT_A_TIME === 0) await Promise.all([placed, cancelled])
+  }
+  await sequencer.durable()
+  await engine.loaded.history.flush()
 }

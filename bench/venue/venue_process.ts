@@ -5,12 +5,14 @@ import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
 import { type Listener, listen } from '../../server/tls/listen'
+import { DEFAULT_LIMITS } from '../../tools/account/call_operator'
 import { answerQuestions } from '../kit/child_process'
 import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_topics'
+import { named } from './bench_config'
 import { fundNotes } from './fund_notes'
 import { type LoopGauge, openLoopGauge, type Pauses } from './loop_gauge'
-import { type BenchEngine, clock, openEngine, provisionAccounts } from './open_engine'
-import { waveOfEvents } from './rest_orders'
+import { type BenchEngine, clock, openEngine, provisionAccount, provisionAccounts } from './open_engine'
+import { eventsOfOne, waveOfEvents } from './rest_orders'
 import { type ThreadTimes, threadTimes } from './thread_time'
 
 type VenueStart = {
@@ -62,6 +64,13 @@ answerQuestions({
   /** From here on every connection passes through the front of a TLS-ALPN-01 challenge. */
   async openChallenge() {
     await listener!.answerChallenge(challengeCertificate('venue.example.org', 'token.thumbprint', Date.now()))
+  },
+  /** Admits one more account, with the limits of everyone, and gives it `events` events; returns its token. */
+  async neighbour({ leaf, events }: { leaf: number; events: number }): Promise<string> {
+    const login = await provisionAccount(open!.venue, named('neighbour'), DEFAULT_LIMITS)
+    const { access_token } = await open!.venue.login(login)
+    await eventsOfOne(open!, named('neighbour'), leaf, events)
+    return access_token
   },
   /** Serves bare topics in the venue's process. */
   startTopics(): RawFacts {

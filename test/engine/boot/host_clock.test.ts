@@ -3,6 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
+import { Random } from '../../laws/random'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -58,6 +59,55 @@ for (const [name, off_ms] of [
     const stamp = JSON.parse(events.at(-1)!.text).unix_ms
     expect(Math.abs(stamp - began_ms)).toBeLessThan(DAYS_MS / 2)
   })
+
+test('a wall clock that steps by 40 days at every reading, while orders trade and settle: nothing is lost and nothing said', async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  console.log(`seed ${seed}`)
+  const random = new Random(seed)
+  const began_ms = Date.now()
+  Object.defineProperty(site, 'wall_ms', {
+    get: () => began_ms + DAYS_MS * random.pick([-1, 0, 1])!,
+  })
+  let open = await site.open()
+  const [alice, bob] = [await Trader.provisioned(open, 'alice'), await Trader.provisioned(open, 'bob')]
+  for (let round = 0; round < 4; round++) {
+    const money = alice.deposit('quote', 200_000_000n)
+    const goods = bob.deposit('base', 3_000_000_000n)
+    await open.chain.finalizeLeaves()
+    const { order_id } = await open.venue.place('alice', alice.place(money))
+    await open.venue.place('bob', bob.place(goods, { side: 'sell' }))
+    await open.chain.tick(2)
+    await open.chain.settleNext()
+    expect((await open.venue.order('alice', order_id)).status).toBe('filled')
+    expect(open.venue.status()).toMatchObject({ ready: true, reasons: [] })
+    expect(open.engine.snapshotting.failures).toBe(0)
+    await open.engine.snapshotting.now()
+  }
+  const all = async () => {
+    const { loaded, clock } = open.engine
+    await loaded.history.flush()
+    await loaded.history.prune(clock.unixMs())
+    const events = (name: string) => loaded.history.events(accountId(name), 0, 500).items
+    const page = { after: 0, limit: 500 }
+    const fills = [await open.venue.fills('alice', page), await open.venue.fills('bob', page)]
+    return { events: [events('alice'), events('bob')], fills, orders: await open.venue.orders('alice', page) }
+  }
+  const before = await all()
+  expect(before.fills.map(({ items }) => items.length)).toEqual([4, 4])
+  for (const events of before.events) {
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => at + 1))
+    const stamps = events.map(({ text }) => JSON.parse(text).unix_ms as number)
+    expect(stamps).toEqual(stamps.toSorted((one, other) => one - other))
+    for (const stamp of stamps) expect(Math.abs(stamp - began_ms)).toBeLessThan(DAYS_MS / 2)
+  }
+  await open.close()
+  open = await site.open()
+  const after = await all()
+  expect(after.fills).toEqual(before.fills)
+  expect(after.orders).toEqual(before.orders)
+  expect(after.events.map((events, at) => events.slice(0, before.events[at]!.length))).toEqual(before.events)
+  expect(open.fatal).toEqual([])
+})
 
 test('retention is of the chain: what is older by its clock goes at the next start', async () => {
   let open = await site.open()
