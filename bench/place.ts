@@ -135,8 +135,12 @@ async function noise(target: VenueFacts, token: string, { path, per_second }: No
 }
 
 /** Another account's places beside each noise, as a multiple of the quiet loop right before. */
-async function neighbourFigures(facts: VenueFacts, left: number, per_second: number): Promise<Figure[]> {
-  const token = await venue.ask<string>('neighbour', { leaf: orders, events: NEIGHBOUR_EVENTS })
+async function neighbourFigures(
+  facts: VenueFacts,
+  token: string,
+  left: number,
+  per_second: number,
+): Promise<Figure[]> {
   const count = Math.floor(left / (2 * neighbours * Object.keys(NOISES).length))
   const figures: Figure[] = []
   for (const [name, what] of Object.entries(NOISES)) {
@@ -166,6 +170,9 @@ async function neighbourFigures(facts: VenueFacts, left: number, per_second: num
 await runBench('place', [venue, generator, raw, other], async (dir) => {
   const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
+  // Before the first load: a connection that idles for a minute is closed.
+  const neighbour = { leaf: orders, events: NEIGHBOUR_EVENTS }
+  const token = neighbours > 0 ? await venue.ask<string>('neighbour', neighbour) : ''
   const warm = Math.floor(orders / 4)
   const fast = Math.floor(orders / 4)
   const steady = Math.floor(orders / 10)
@@ -176,7 +183,7 @@ await runBench('place', [venue, generator, raw, other], async (dir) => {
   const full = await phase(facts, fast)
   const verify_after = verifyLimit()
   const rate = full.report.per_second
-  if (neighbours > 0) return await neighbourFigures(facts, orders - warm - fast, rate * load)
+  if (neighbours > 0) return await neighbourFigures(facts, token, orders - warm - fast, rate * load)
   // The runtime collects garbage between two loads; the change of load is not measured.
   await phase(facts, steady, rate * load)
   const half = await phase(facts, orders - warm - fast - steady, rate * load)

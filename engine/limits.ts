@@ -72,7 +72,7 @@ export const LIMITS = {
   queue_capacity_first: 60,
   /** Closed orders whose ids stay in memory once the stores have them: a fresh nonce needs an id that is none of theirs. */
   final_orders_max: 100_000,
-  /** Withdrawals and reshapes kept after they ended; past their expiry slot the oldest are deleted first. */
+  /** Withdrawals and reshapes, beyond which the oldest that ended are deleted. */
   payments_kept_max: 200_000,
 
   // Settlement backlog

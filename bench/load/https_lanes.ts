@@ -22,7 +22,8 @@ export class HttpsLanes {
 
   /** Sends on a free lane; false when none is. `done` runs with the whole answer. */
   send(request: Buffer, done: (answer: Answered) => void): boolean {
-    const lane = this.free.pop()
+    // In turn: the venue closes a connection that idles for a minute.
+    const lane = this.free.shift()
     if (lane === undefined) return false
     lane.done = done
     if (lane.socket.write(request) !== request.length) throw new Error('a request did not fit the socket')

@@ -52,10 +52,13 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
 }
 
 /** Admits accounts with limits that no bench reaches; returns their logins in order. */
-export async function provisionAccounts(venue: Venue): Promise<TokenRequest[]> {
+export async function provisionAccounts(
+  venue: Venue,
+  orders_live_max = ORDERS_OF_ACCOUNT,
+): Promise<TokenRequest[]> {
   const limits = {
     ...{ rate_capacity: 1_000_000, rate_refill_per_s: 1_000_000 },
-    ...{ orders_live_max: ORDERS_OF_ACCOUNT, keys_max: 10_000 },
+    ...{ orders_live_max, keys_max: 10_000 },
   }
   const made: TokenRequest[] = []
   for (let at = 0; at < ACCOUNTS; at++) made.push(await provisionAccount(venue, accountSeed(at), limits))

@@ -44,7 +44,8 @@ answerQuestions({
   async start(options: VenueStart): Promise<VenueFacts> {
     open = await openEngine(options.dir, options.slot_ms)
     const { venue, chain } = open
-    const credentials = await provisionAccounts(venue)
+    // Less than all that the venue may have: a neighbour may join.
+    const credentials = await provisionAccounts(venue, 100_000)
     await fundNotes(open, options.notes, options)
     const tokens: string[] = []
     for (const one of credentials) tokens.push((await venue.login(one)).access_token)

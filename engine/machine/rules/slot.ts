@@ -38,17 +38,18 @@ export function expireOrders(state: State, fx: Effects): void {
 }
 
 /**
- * Drops payments after their retention, so that memory stays bounded. Their ids are kept until the expiry slot of their body:
- * a later resend then fails on its expiry (protocol.md "Order of checks").
+ * Drops ended payments after their retention and the expiry slot of their body, so that a resend fails on its expiry
+ * (protocol.md "Order of checks"), and the oldest ended ones beyond the bound: a resend fails on its nonce then. One that has not
+ * ended, for which a destination can care for days, holds up none behind it; their number is bounded by the backlog.
  */
 function forgetEnded(state: State): void {
   const retained_ms = state.unix_ms - settingsOf(state).retention_days * MS_PER_DAY
   const { slot } = state
   const { payments } = state.settlement
   for (const [id, payment] of payments) {
-    const ended = payment.ended_unix_ms > 0 && payment.expiry_slot < slot
-    const old = payment.ended_unix_ms < retained_ms || payments.size > LIMITS.payments_kept_max
-    if (!ended || !old) break
+    if (payment.ended_unix_ms === 0) continue
+    const old = payment.ended_unix_ms < retained_ms && payment.expiry_slot < slot
+    if (!old && payments.size <= LIMITS.payments_kept_max) break
     payments.delete(id)
     dropAll(state.notes, notesOfPayment(payment))
   }
