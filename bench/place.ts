@@ -113,7 +113,9 @@ function latencyFigures({ report }: Phase): Figure[] {
 }
 
 const NEIGHBOUR_EVENTS = 20_000
-/** What the neighbour does at once: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start. */
+/**
+ * What the neighbour does: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start.
+ */
 const NOISES = {
   'pages of 500 events': { path: '/events?after=0&limit=500', per_second: 33 },
   'pages of 500 orders': { path: '/orders?limit=500&status=cancelled', per_second: 20 },
@@ -167,6 +169,44 @@ async function neighbourFigures(
   return figures
 }
 
+/** Of the closed loop. */
+function fullFigures(full: Phase, verify: ReturnType<typeof verifyLimit>): Figure[] {
+  const rate = full.report.per_second
+  const perOrder = (ms: number) => (ms * 1_000) / full.report.answered
+  const cpu_us = perOrder(full.cpu_ms)
+  const share = { figure: 'share of the verify rate of one core', unit: '%', target: '>= 60' }
+  return [
+    { ...share, value: (100 * rate) / verify.per_second },
+    {
+      figure: 'processor time per order',
+      value: cpu_us,
+      unit: 'us',
+      beside: `verify ${verify.cpu_us.toFixed(1)} us`,
+    },
+    ...Object.entries(full.threads ?? {}).map(([kind, ms]) => ({
+      figure: `of it ${PLACES[kind as keyof ThreadTimes]}`,
+      value: perOrder(ms),
+      unit: 'us',
+    })),
+    { figure: 'cores the venue used', value: full.cpu_ms / full.elapsed_ms, unit: 'cores' },
+    {
+      figure: 'share of the verify rate of the cores it used',
+      value: (100 * verify.cpu_us) / cpu_us,
+      unit: '%',
+      target: '>= 60',
+    },
+    { figure: 'commands per group commit', value: full.usage.commands / full.usage.groups, unit: '1' },
+  ]
+}
+
+/** Verification as compiled code does it, where it loads. */
+function compiledFigures(): Figure[] {
+  const native = loadNativeEd25519()
+  if (native === undefined) return []
+  const { per_second, cpu_us } = verifyLimit(native)
+  return [{ figure: 'the same, compiled', value: per_second, unit: '1/s', beside: `${cpu_us.toFixed(1)} us` }]
+}
+
 await runBench('place', [venue, generator, raw, other], async (dir) => {
   const figures: Figure[] = []
   const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
@@ -191,52 +231,14 @@ await runBench('place', [venue, generator, raw, other], async (dir) => {
     per_second: (verify_before.per_second + verify_after.per_second) / 2,
     cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
   }
-  const native = loadNativeEd25519()
-  const compiled = native && verifyLimit(native)
-  const cores = full.cpu_ms / full.elapsed_ms
-  const perOrder = (ms: number) => (ms * 1_000) / full.report.answered
-  const cpu_us = perOrder(full.cpu_ms)
   const beside = `verify ${Math.round(verify.per_second)}/s on one core`
   figures.push(
     { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
     { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
     { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
-    ...(compiled === undefined
-      ? []
-      : [
-          {
-            figure: 'the same, compiled',
-            value: compiled.per_second,
-            unit: '1/s',
-            beside: `${compiled.cpu_us.toFixed(1)} us`,
-          },
-        ]),
+    ...compiledFigures(),
     { figure: 'fdatasync', value: await syncLimit(), unit: '1/s' },
-    {
-      figure: 'share of the verify rate of one core',
-      value: (100 * rate) / verify.per_second,
-      unit: '%',
-    },
-    {
-      figure: 'processor time per order',
-      value: cpu_us,
-      unit: 'us',
-      beside: `verify ${verify.cpu_us.toFixed(1)} us`,
-      target: '<= 85',
-    },
-    ...Object.entries(full.threads ?? {}).map(([kind, ms]) => ({
-      figure: `of it ${PLACES[kind as keyof ThreadTimes]}`,
-      value: perOrder(ms),
-      unit: 'us',
-    })),
-    { figure: 'cores the venue used', value: cores, unit: 'cores' },
-    {
-      figure: 'share of the verify rate of the cores it used',
-      value: (100 * verify.cpu_us) / cpu_us,
-      unit: '%',
-      target: '>= 60',
-    },
-    { figure: 'commands per group commit', value: full.usage.commands / full.usage.groups, unit: '1' },
+    ...fullFigures(full, verify),
   )
   figures.push(...latencyFigures(half), ...(await diskFigures()))
   return figures
