@@ -112,21 +112,28 @@ test.skipIf(python === '').each([
   120_000,
 )
 
-test('the treasury merges, splits and withdraws, and its wallet is what it paid less', async () => {
-  const trader = await open('treasury', 3)
-  const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
-  await airdrop(chain, 1_000_000_000n)
-  await mintTo(chain, USDC, 1n)
-  const { bytes, text } = ownAccount(chain, USDC)
-  const child = start('treasury.ts', venue.data_dir, trader.wallet, trader.login, USDC, '123.45', text)
-  const shown = JSON.parse(await outputOf(child))
-  const deposited = 3n * DEPOSITED.get(USDC)!
-  const after = deposited - 123_450_000n - BigInt(shown.fee)
-  expect(shown).toMatchObject({ before: String(deposited), after: String(after), withdrawal: 'paid' })
-  expect(shown.notes).toBeGreaterThanOrEqual(3)
-  expect(await tokenBalance(chain, bytes)).toBe(123_450_001n)
-  expect(loadWallet(trader.wallet)!.balance(USDC)).toBe(after)
-}, 120_000)
+test.skipIf(python === '').each(['treasury.ts', 'treasury.py'])(
+  '%s merges, splits and withdraws, and its wallet is what it paid less',
+  async (script) => {
+    const trader = await open(script, 3)
+    const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+    await airdrop(chain, 1_000_000_000n)
+    await mintTo(chain, USDC, 1n)
+    const { bytes, text } = ownAccount(chain, USDC)
+    const child = start(script, venue.data_dir, trader.wallet, trader.login, USDC, '123.45', text)
+    const shown = JSON.parse(await outputOf(child))
+    const deposited = 3n * DEPOSITED.get(USDC)!
+    const after = deposited - 123_450_000n - BigInt(shown.fee)
+    expect(shown).toMatchObject({ before: String(deposited), after: String(after), withdrawal: 'paid' })
+    expect(shown.notes).toBeGreaterThanOrEqual(3)
+    expect(await tokenBalance(chain, bytes)).toBe(123_450_001n)
+    const kept = loadWallet(trader.wallet)!
+    expect(kept.balance(USDC)).toBe(after)
+    expect(kept.state).toMatchObject({ requests: [], payments: [{ inputs: { length: 3 } }, {}, {}] })
+    expect(kept.state.fees).toEqual([{ mint: USDC, amount: shown.fee }])
+  },
+  120_000,
+)
 
 test('the auditors find nothing to say against the venue', async () => {
   const { login } = await open('auditor', 1)

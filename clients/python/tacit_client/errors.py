@@ -7,6 +7,10 @@ class TacitError(Exception):
     """Base of all errors of this package."""
 
 
+class MalformedAnswer(TacitError, ValueError):
+    """An answer has not the documented form: what became of a command is not known from it."""
+
+
 class VenueProblem(TacitError):
     """The venue refused a call, with a stable code. `applied` is "no", "yes" (an identical resend) or "unknown"."""
 
@@ -15,6 +19,8 @@ class VenueProblem(TacitError):
         self.status: int = problem["status"]
         self.code: str = problem["code"]
         self.applied: str = problem.get("applied", "unknown")
+        retry = problem.get("retry_after_ms")
+        self.retry_after_s: float = retry / 1000 if type(retry) is int and retry > 0 else 0.0
         super().__init__(f"{self.code}: {problem.get('message', '')}")
 
 
@@ -55,7 +61,11 @@ class WalletMismatch(MustStop):
 
 
 class EventsMissing(MustStop):
-    """The venue no longer tells some events: read the state over REST."""
+    """The venue no longer sends some events: read the state over REST."""
+
+
+class WalletInUse(TacitError):
+    """Another program uses the wallet's file: wait for it to end."""
 
 
 class InexactValue(TacitError, ValueError):

@@ -7,12 +7,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from .bodies import encode_body
-from .encoding import from_base58, from_hex, sha256
+from .encoding import JSON_INTEGER_MAX, from_base58, from_hex, sha256
 from .errors import BindingRefused, ReceiptRefused
 
 RECEIPT_PATH_MAX = 32
 """Nodes of the longest path: bounds the work of a check."""
-_JSON_INTEGER_MAX = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ def identity_of(attestation: dict[str, Any], info: dict[str, Any], nonce: bytes,
     attestation's quote is not judged: `tacit verify` does that, and its `tee_pubkey` is the one to compare.
     Raises BindingRefused naming the first check that fails.
     """
-    binding = attestation["binding"]
     try:
+        binding = attestation["binding"]
         body, statement = from_hex(binding["body"], 148), from_hex(binding["certificate"], 88)
         key, settlement_key = from_base58(binding["statement_key"]), from_base58(info["tee_pubkey"])
         venue, epoch = from_hex(info["venue"], 32), int(info["epoch"])
@@ -70,9 +69,11 @@ def verify_receipt(receipt: dict[str, Any], identity: VenueIdentity, command: by
     `command_bytes` gives; `after_seq` the journal seq of a receipt seen before the command was first sent.
     Raises ReceiptRefused naming the first check that fails: form, epoch, signature, membership, seq.
     """
+    if not isinstance(receipt, dict):
+        raise ReceiptRefused("there is no receipt")
     epoch, seq, index, path = (receipt.get(name) for name in ("epoch", "seq", "index", "path"))
     for value in (epoch, seq, index):
-        if type(value) is not int or not 0 <= value <= _JSON_INTEGER_MAX:
+        if type(value) is not int or not 0 <= value <= JSON_INTEGER_MAX:
             raise ReceiptRefused("the receipt has a malformed number")
     if not isinstance(path, list) or len(path) > RECEIPT_PATH_MAX or index >= 2**RECEIPT_PATH_MAX:
         raise ReceiptRefused("the receipt has no well formed path")

@@ -1,25 +1,36 @@
 """Trades: every request is in the wallet's file before it is sent, and stays there until its outcome is known."""
 
+import copy
 import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from .absorb import absorb_event
 from .bodies import command_bytes
-from .encoding import to_base58
-from .errors import MustStop, OutcomeUnknown, VenueProblem
+from .encoding import amount_of, count_of, member, to_base58
+from .errors import MalformedAnswer, MustStop, OutcomeUnknown, ReceiptRefused, VenueProblem
 from .receipts import verify_receipt
 from .stream import LOGIN_REFUSED, follow_events
-from .units import order_amount, order_price
+from .units import instrument_of, order_amount, order_price, parse_amount
 from .venue import Venue
 from .wallet import Wallet
 
 ORDER_LIFE_SLOTS = 3_000
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 2.0
-_NEVER = {"nonce_stale", "expiry_too_soon", "order_final", "order_unknown"}
+_NEVER = {
+    *("nonce_stale", "expiry_too_soon", "order_final", "order_unknown", "order_id_taken"),
+    *("note_spent", "note_wrong_mint", "collateral_insufficient", "withdraw_below_minimum"),
+}
 """Codes by which the venue, after it looked for an earlier copy of the command, says that it can never apply."""
 _OPEN = {"accepted", "partially_filled"}
+_CREATED = {
+    "place": ("/orders", "order_unknown"),
+    "withdraw": ("/withdrawals", "withdrawal_unknown"),
+    "reshape": ("/notes/reshape", "reshape_unknown"),
+}
+"""By kind: where the request goes, and its creation is shown under its id; the code of an id that was never taken."""
 Found = TypeVar("Found")
 
 
@@ -45,6 +56,8 @@ class Session:
         self._instruments: dict[str, dict[str, Any]] = {}
         self.receipt_seq = 0
         """Journal seq of the newest receipt verified."""
+        self._sent_in: dict[str, int] = {}
+        """The epoch in which this session sent a request first."""
         self._align()
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._follower.start()
@@ -58,20 +71,21 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Saves the wallet and ends the stream."""
+        """Saves and releases the wallet, and ends the stream. Raises OSError."""
         self._ended.set()
         self._follower.join(timeout=15)
-        with self._changed:
-            self.wallet.save()
         self.venue.close()
+        with self._changed:
+            try:
+                self.wallet.save()
+            finally:
+                self.wallet.close()
 
     def _align(self) -> None:
         """Counters never fall behind what the venue has seen of a key."""
         for key_index in range(len(self.wallet.state["keys"])):
             key = to_base58(self.wallet.trading_key(key_index))
-            seen, counters = self.venue.own("GET", "/nonces", trading_key=key), self.wallet.counters(key_index)
-            counters["commands"] = max(counters["commands"], int(seen["place_nonce"]))
-            counters["cancels"] = max(counters["cancels"], int(seen["cancel_nonce"]))
+            self.wallet.align(key_index, self.venue.own("GET", "/nonces", trading_key=key))
 
     @property
     def open_requests(self) -> list[dict[str, Any]]:
@@ -80,7 +94,7 @@ class Session:
 
     def instrument(self, symbol: str) -> dict[str, Any]:
         if symbol not in self._instruments:
-            self._instruments[symbol] = self.venue.get(f"/instruments/{symbol}")
+            self._instruments[symbol] = instrument_of(self.venue.get(f"/instruments/{symbol}"), symbol)
         return self._instruments[symbol]
 
     def place(
@@ -104,12 +118,13 @@ class Session:
             **{"side": side, "type": type},
             **{"amount": order_amount(instrument, amount), "price_limit": order_price(instrument, price)},
             **{"min_fill": 0 if min_fill == 0 else order_amount(instrument, min_fill)},
-            **{"expiry_slot": self.venue.get("/time")["slot"] + life_slots},
+            **{"expiry_slot": self._expiry(life_slots)},
         }
 
         def prepare() -> dict[str, Any]:
             request = self.wallet.prepare_place(self.venue.venue_id, instrument, **terms)
-            return {"kind": "place", "id": request["order_id"], "request": request}
+            key_index = self._order(request["order_id"])["key_index"]
+            return {"kind": "place", "id": request["order_id"], "key_index": key_index, "request": request}
 
         return self._submit(prepare)["id"]
 
@@ -118,10 +133,48 @@ class Session:
 
         def prepare() -> dict[str, Any]:
             request = self.wallet.prepare_cancel(self.venue.venue_id, order_id)
-            own_id = f"{request['trading_key']}/{request['cancel_nonce']}"
-            return {"kind": "cancel", "id": own_id, "order_id": order_id, "request": request}
+            own_id, key_index = f"{request['trading_key']}/{request['cancel_nonce']}", self._order(order_id)["key_index"]
+            return {"kind": "cancel", "id": own_id, "key_index": key_index, "order_id": order_id, "request": request}
 
         self._submit(prepare)
+
+    def withdraw(
+        self, mint: str, amount: str | Decimal | int, destination: str, *, life_slots: int = ORDER_LIFE_SLOTS
+    ) -> str:
+        """
+        Pays out of the smallest note that covers amount and fee, to a token account, and returns the withdrawal's id. An int
+        is in base units. Raises as `place`; ValueError for a mint that the venue does not have.
+        """
+        listed = member(self.venue.get("/transparency"), "mints", list)
+        terms = next((one for one in listed if member(one, "mint", str) == mint), None)
+        if terms is None:
+            raise ValueError("the venue does not have this mint")
+        units = amount if type(amount) is int else parse_amount(amount, count_of(terms, "decimals", 18))
+        needed, expiry_slot = units + amount_of(terms, "withdraw_fee"), self._expiry(life_slots)
+
+        def prepare() -> dict[str, Any]:
+            note, venue_id = self.wallet.note_for(mint, needed), self.venue.venue_id
+            own_id, request = self.wallet.prepare_withdrawal(venue_id, note, destination, units, expiry_slot)
+            return {"kind": "withdraw", "id": own_id, "key_index": note["key_index"], "request": request}
+
+        return self._submit(prepare)["id"]
+
+    def reshape(
+        self, notes: list[dict[str, Any]], amounts: list[int], *, life_slots: int = ORDER_LIFE_SLOTS
+    ) -> str:
+        """
+        Merges up to four free notes of one key and mint, or splits one, and returns the reshape's id. `amounts`, in base
+        units, sum to those of the notes. Raises ValueError when they do not or a note is not free; else as `place`.
+        """
+        commitments, expiry_slot = [note["commitment"] for note in notes], self._expiry(life_slots)
+
+        def prepare() -> dict[str, Any]:
+            # As they are now: an event may have changed them meanwhile.
+            own = [note for note in map(self.wallet.note, commitments) if note is not None]
+            own_id, request = self.wallet.prepare_reshape(self.venue.venue_id, own, amounts, expiry_slot)
+            return {"kind": "reshape", "id": own_id, "key_index": own[0]["key_index"], "request": request}
+
+        return self._submit(prepare)["id"]
 
     def settle(self, command_id: str) -> None:
         """Goes on with a request whose outcome was unknown. Raises as `place`; KeyError when no such request is open."""
@@ -150,43 +203,54 @@ class Session:
         with self._sending:
             with self._changed:
                 self._require_open()
-                sent = {**prepare(), "after_seq": self.receipt_seq}
-                sent["key_index"] = self._order_of(sent)["key_index"]
-                self.wallet.state.setdefault("requests", []).append(sent)
-                self.wallet.save()
+                before = copy.deepcopy(self.wallet.state)
+                try:
+                    sent = {**prepare(), "after_seq": self.receipt_seq}
+                    self.wallet.state.setdefault("requests", []).append(sent)
+                    self.wallet.save()
+                except BaseException:
+                    # Nothing was sent: a later save must not hold a request that nobody may expect.
+                    self.wallet.state.clear()
+                    self.wallet.state.update(before)
+                    raise
+            self._sent_in[sent["id"]] = self.venue.epoch
             self._conclude(sent, sent_before=False)
             return sent
 
-    def _order_of(self, sent: dict[str, Any]) -> dict[str, Any]:
-        order = self.wallet.order(sent.get("order_id", sent["id"]))
-        assert order is not None
+    def _expiry(self, life_slots: int) -> int:
+        return count_of(self.venue.get("/time"), "slot") + life_slots
+
+    def _order(self, order_id: str) -> dict[str, Any]:
+        order = self.wallet.order(order_id)
+        if order is None:
+            raise KeyError("the wallet has no such order")
         return order
 
     def _send(self, sent: dict[str, Any]) -> dict[str, Any]:
-        if sent["kind"] == "place":
-            return self.venue.own("POST", "/orders", sent["request"])
-        return self.venue.own("DELETE", f"/orders/{sent['order_id']}", sent["request"])
+        if sent["kind"] == "cancel":
+            return self.venue.own("DELETE", f"/orders/{sent['order_id']}", sent["request"])
+        return self.venue.own("POST", _CREATED[sent["kind"]][0], sent["request"])
 
     def _conclude(self, sent: dict[str, Any], sent_before: bool) -> None:
         """Sends the same bytes until the outcome is known; after the first attempt a refusal alone proves nothing."""
-        if sent["kind"] not in ("place", "cancel"):
+        if sent["kind"] not in (*_CREATED, "cancel"):
             raise MustStop("an open request of this wallet is of another kind: settle it by the program that sent it")
         deadline, wait_s = time.monotonic() + self.patience_s, _RETRY_FIRST_S
         while True:
             try:
-                return self._accepted(sent, self._send(sent))
+                return self._accepted(sent, self._send(sent), answered=True)
             except VenueProblem as problem:
                 if problem.code in LOGIN_REFUSED:
                     raise
                 if problem.code == "order_exists":
-                    return self._accepted(sent, problem.problem.get("result"))
+                    return self._accepted(sent, problem.problem.get("result"), answered=not sent_before)
                 verdict = self._judge(sent, problem, sent_before)
                 if verdict is True:
-                    return self._accepted(sent, None)
+                    return self._accepted(sent, None, answered=False)
                 if verdict is False:
                     self._refused(sent)
                     raise
-                wait_s = max(wait_s, problem.problem.get("retry_after_ms", 0) / 1000)
+                wait_s = max(wait_s, problem.retry_after_s)
             except (OSError, ValueError):
                 pass
             sent_before = True
@@ -203,31 +267,46 @@ class Session:
             return False
         if problem.code not in _NEVER:
             return None
+        path, unknown = _CREATED.get(sent["kind"], _CREATED["place"])
         try:
-            order = self.venue.own("GET", f"/orders/{sent.get('order_id', sent['id'])}")
+            shown = self.venue.own("GET", f"{path}/{sent.get('order_id', sent['id'])}")
+            status = member(shown, "status", str)
         except VenueProblem as missing:
-            return False if sent["kind"] == "place" and missing.code == "order_unknown" else None
+            return False if sent["kind"] in _CREATED and missing.code == unknown else None
         except (OSError, ValueError):
             return None
-        if sent["kind"] == "place" or "pending" in order or order["status"] not in _OPEN:
+        if sent["kind"] in _CREATED or "pending" in shown or status not in _OPEN:
             return True
         # A key signs one command per nonce, so the last one used is this command's or a later one's.
         return True if problem.problem.get("nonce_last") == sent["request"]["cancel_nonce"] else None
 
-    def _accepted(self, sent: dict[str, Any], result: dict[str, Any] | None) -> None:
-        receipt = (result or {}).get("receipt")
-        identity = self.venue.identity(receipt["epoch"]) if receipt else None
-        # The receipt of an epoch before this session cannot be verified any more.
-        if receipt and identity:
-            command = command_bytes(sent["kind"], self.venue.venue_id, sent["request"], sent.get("order_id"))
-            verify_receipt(receipt, identity, command, sent["after_seq"])
-            self.receipt_seq = max(self.receipt_seq, receipt["seq"])
+    def _accepted(self, sent: dict[str, Any], result: Any, answered: bool) -> None:
+        """Raises ReceiptRefused for a false one, and for an answer to the command itself that has none."""
+        receipt = result.get("receipt") if isinstance(result, dict) else None
+        if receipt is not None or answered:
+            epoch = self._epoch_of(receipt)
+            identity = self.venue.identity(epoch)
+            if epoch > self.venue.epoch or epoch < self._sent_in.get(sent["id"], 0):
+                raise ReceiptRefused("the receipt is of an epoch that has not begun, or had ended before the command was sent")
+            # An epoch between two that this session saw cannot be verified any more, nor can one before it.
+            if identity is not None:
+                command = command_bytes(sent["kind"], self.venue.venue_id, sent["request"], sent.get("order_id"))
+                verify_receipt(receipt, identity, command, sent["after_seq"])
+                self.receipt_seq = max(self.receipt_seq, receipt["seq"])
         self._forget(sent)
+
+    def _epoch_of(self, receipt: Any) -> int:
+        try:
+            return count_of(receipt, "epoch")
+        except MalformedAnswer as error:
+            raise ReceiptRefused("the answer has no receipt") from error
 
     def _refused(self, sent: dict[str, Any]) -> None:
         with self._changed:
             if sent["kind"] == "place":
                 self.wallet.drop_refused(sent["id"])
+            elif sent["kind"] in _CREATED:
+                self.wallet.drop_refused_payment(sent["id"])
             self._forget(sent)
 
     def _forget(self, sent: dict[str, Any]) -> None:
@@ -248,7 +327,7 @@ class Session:
         try:
             for event in follow_events(self.venue, self.wallet.state["seq"], self._ended):
                 with self._changed:
-                    self.wallet.absorb(self.venue.info["generation"], event)
+                    absorb_event(self.wallet, self.venue.info["generation"], event)
                     self.wallet.save()
                 if self._on_event is not None:
                     self._on_event(event)

@@ -1,19 +1,19 @@
 """Follows the events of an account over a socket and resumes by seq after every disconnect."""
 
-import json
 import threading
 import time
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from .errors import EventsMissing, VenueProblem
+from .encoding import count_of, member, parse_json
+from .errors import EventsMissing, MalformedAnswer, VenueProblem
 from .venue import Venue
 
 _HEARTBEAT_S = 5
+_HEARTBEAT_MS_MAX = 60_000
 _SILENCE_S = 1
 _LOOK_S = 0.25
 """Longest time until the end of the stream is noticed."""
@@ -26,8 +26,8 @@ LOGIN_REFUSED = {"credentials_invalid", "credential_expired", "read_only"}
 def follow_events(venue: Venue, after: int, ended: threading.Event | None = None) -> Iterator[dict[str, Any]]:
     """
     Yields the account's events behind seq `after`, each once and in order: {seq, kind, slot, unix_ms, data}. The position
-    moves when the next one is asked for. A socket without two heartbeats is opened again; `ended` ends the stream.
-    Raises EventsMissing when the venue no longer tells some, VenueProblem when the login is refused for good.
+    moves when the next one is asked for. A socket without two heartbeats, or with a malformed frame, is opened again;
+    `ended` ends the stream. Raises EventsMissing when the venue no longer sends some, VenueProblem when the login is refused for good.
     """
     ended = ended or threading.Event()
     wait_s = _RETRY_FIRST_S
@@ -56,24 +56,25 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
                             break
                         continue
                     heard = time.monotonic()
-                    frame = json.loads(text, parse_float=Decimal)
-                    kind = frame.pop("type")
+                    frame = parse_json(text)
+                    kind = member(frame, "type", str)
                     if kind == "hello":
-                        heartbeat_s = frame["heartbeat_ms"] / 1000
-                    elif kind == "gap" and frame["seq_to"] > after:
-                        raise EventsMissing(f"the venue does not tell the events {after + 1} to {frame['seq_to']}")
-                    elif kind == "event" and frame["seq"] > after:
+                        heartbeat_s = count_of(frame, "heartbeat_ms", _HEARTBEAT_MS_MAX) / 1000
+                    elif kind == "gap" and count_of(frame, "seq_to") > after:
+                        raise EventsMissing(f"the venue does not send the events {after + 1} to {frame['seq_to']}")
+                    elif kind == "event" and count_of(frame, "seq") > after:
                         if frame["seq"] != after + 1:
                             raise EventsMissing(f"the venue left out the events {after + 1} to {frame['seq'] - 1}")
-                        yield frame
-                        after = frame["seq"]
+                        member(frame, "kind", str), member(frame, "data", dict)
+                        yield {name: value for name, value in frame.items() if name != "type"}
+                        after += 1
         except InvalidStatus as error:
             if error.response.status_code == 401 and token is not None:
                 venue.forget(token)
         except VenueProblem as problem:
             if problem.code in LOGIN_REFUSED:
                 raise
-        except (OSError, WebSocketException, json.JSONDecodeError):
+        except (OSError, WebSocketException, MalformedAnswer):
             pass
         ended.wait(wait_s)
         wait_s = min(2 * wait_s, _RETRY_MAX_S)

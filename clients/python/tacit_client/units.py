@@ -4,9 +4,12 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from .encoding import U64_MAX
-from .errors import InexactValue
+from .encoding import U64_MAX, amount_of, count_of, from_base58, member
+from .errors import InexactValue, MalformedAnswer
 
+_DIGITS_MAX = 39
+_DECIMALS_MAX = 18
+_FEE_BPS_MAX = 10_000
 _DECIMAL = re.compile(r"(0|[1-9][0-9]{0,38})(?:\.([0-9]{1,38}))?", re.ASCII)
 
 
@@ -14,7 +17,10 @@ def parse_amount(value: str | Decimal, decimals: int) -> int:
     """Base units of whole tokens, such as "1.5". Raises InexactValue; TypeError for a float."""
     if not isinstance(value, (str, Decimal)):
         raise TypeError("expected a decimal text or a Decimal")
-    matched = _DECIMAL.fullmatch(value if isinstance(value, str) else format(value, "f"))
+    if isinstance(value, Decimal):
+        # Written out, a Decimal of a few characters can be as long as memory.
+        value = format(value, "f") if value.is_finite() and -_DIGITS_MAX < value.adjusted() < _DIGITS_MAX else ""
+    matched = _DECIMAL.fullmatch(value)
     if matched is None:
         raise InexactValue("a decimal number as 12 or 0.5 is expected")
     fraction = (matched[2] or "").rstrip("0")
@@ -31,6 +37,25 @@ def format_amount(units: int, decimals: int) -> str:
     digits = str(units).rjust(decimals + 1, "0")
     whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :].rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
+
+
+def instrument_of(answer: Any, symbol: str) -> dict[str, Any]:
+    """The terms of an instrument, each in its range. Raises MalformedAnswer."""
+    if member(answer, "symbol", str) != symbol:
+        raise MalformedAnswer("the answer is of another instrument")
+    for name in ("base_decimals", "quote_decimals"):
+        count_of(answer, name, _DECIMALS_MAX)
+    count_of(answer, "fee_bps", _FEE_BPS_MAX)
+    for name in ("lot_size", "tick_size", "min_amount", "max_amount"):
+        if amount_of(answer, name) == 0:
+            raise MalformedAnswer(f"the {name} of the instrument is zero")
+    try:
+        mints = [from_base58(member(answer, name, str)) for name in ("base_mint", "quote_mint")]
+    except ValueError as error:
+        raise MalformedAnswer("a mint of the instrument is no address") from error
+    if mints[0] == mints[1]:
+        raise MalformedAnswer("the instrument trades a token for itself")
+    return answer
 
 
 def order_amount(instrument: dict[str, Any], value: str | Decimal | int) -> int:

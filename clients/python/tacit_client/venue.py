@@ -6,7 +6,6 @@ import os
 import ssl
 import threading
 import time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -14,8 +13,8 @@ from urllib.parse import urlencode, urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from .encoding import from_hex, sha256
-from .errors import BindingRefused, PinMismatch, VenueProblem, WrongAccount
+from .encoding import count_of, from_hex, member, parse_json, sha256
+from .errors import BindingRefused, MalformedAnswer, PinMismatch, VenueProblem, WrongAccount
 from .receipts import VenueIdentity, identity_of
 
 _IDLE_MAX_S = 4.0
@@ -36,6 +35,17 @@ def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SS
     """TLS that ends the handshake with PinMismatch, before anything is sent, unless the key is the pinned one."""
 
     class PinnedSocket(ssl.SSLSocket):
+        deadline: float | None = None
+        """On the monotonic clock. A time limit of a socket bounds each read, and an answer may take any number of them."""
+
+        def recv_into(self, *args: Any) -> int:
+            if self.deadline is not None:
+                left = self.deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("the answer took too long")
+                self.settimeout(left)
+            return super().recv_into(*args)
+
         def do_handshake(self, block: bool = False) -> None:
             try:
                 super().do_handshake(block)
@@ -73,11 +83,13 @@ class Venue:
     ):
         """
         `url` is the https origin, `login` a login file's content with `account_id`; `certificate` the path of the only
-        certificate to trust, or `spki_sha256` the hex digest of the attested TLS key under the system's roots.
-        Raises BindingRefused, PinMismatch, VenueProblem, OSError.
+        certificate to trust, or `spki_sha256` the hex digest of the attested TLS key under the system's roots, with the
+        `tee_pubkey` beside it. `timeout_s` bounds a whole answer. Raises BindingRefused, PinMismatch, VenueProblem, OSError.
         """
         if (certificate is None) == (spki_sha256 is None):
             raise ValueError("either a certificate or the digest of a TLS key is pinned")
+        if spki_sha256 is not None and tee_pubkey is None:
+            raise ValueError("an attested TLS key is given with the settlement key that was accepted with it")
         parts = urlsplit(url)
         if parts.scheme != "https" or parts.hostname is None:
             raise ValueError("a venue is reached over https")
@@ -119,18 +131,27 @@ class Venue:
         """Verifies the binding of the present epoch. Raises BindingRefused, also when another venue answers."""
         nonce = os.urandom(32)
         info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
+        count_of(info, "generation")
         # Each start of the venue has another settlement key: the one that was given was judged, and no other.
-        is_judged = self._tee_pubkey in (None, info["tee_pubkey"])
-        if not is_judged or (self.info and info["venue"] != self.info["venue"]):
+        is_judged = self._tee_pubkey in (None, member(info, "tee_pubkey", str))
+        if not is_judged or (self.info and info.get("venue") != self.info["venue"]):
             raise BindingRefused("another venue or settlement key answers at this address")
         identity = identity_of(attestation, info, nonce, self.spki)
+        known = self._identities.get(identity.epoch, identity)
+        if known != identity or identity.epoch < max(self._identities, default=0):
+            raise BindingRefused("an earlier epoch of the venue, or another with its number, answers at this address")
         self.info = info
         self._identities[identity.epoch] = identity
         return identity
 
+    @property
+    def epoch(self) -> int:
+        """The newest one verified."""
+        return max(self._identities)
+
     def identity(self, epoch: int) -> VenueIdentity | None:
         """The signer of receipts of an epoch; None for one before this venue was opened."""
-        if epoch > max(self._identities):
+        if epoch > self.epoch:
             self.identify()
         return self._identities.get(epoch)
 
@@ -140,10 +161,10 @@ class Venue:
             if self._token is None or time.monotonic() > self._renew_at:
                 asked = {name: self._login[name] for name in ("api_key", "api_secret", "passphrase")}
                 answer = self._call("POST", "/auth/token", asked, None)
-                if answer["account_id"] != self._login["account_id"]:
+                if member(answer, "account_id", str) != self._login["account_id"]:
                     raise WrongAccount("the venue logs this credential in to another account")
-                self._token = answer["access_token"]
-                self._renew_at = time.monotonic() + answer["expires_in"] * _RENEW_AT
+                life_s, self._token = count_of(answer, "expires_in"), member(answer, "access_token", str)
+                self._renew_at = time.monotonic() + life_s * _RENEW_AT
             return self._token
 
     def forget(self, token: str) -> None:
@@ -153,7 +174,7 @@ class Venue:
                 self._token = None
 
     def get(self, path: str, **query: Any) -> Any:
-        """A public resource. Raises VenueProblem, OSError."""
+        """A public resource. Raises VenueProblem, MalformedAnswer, OSError."""
         return self._call("GET", f"{path}?{urlencode(query)}" if query else path, None, None)
 
     def own(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
@@ -184,10 +205,16 @@ class Venue:
                     self.host, self.port, timeout=self.timeout_s, context=self.context
                 )
             try:
+                if self._connection.sock is None:
+                    self._connection.connect()
+                self._connection.sock.settimeout(self.timeout_s)
+                self._connection.sock.deadline = time.monotonic() + self.timeout_s
                 self._connection.request(method, target, None if body is None else json.dumps(body), headers)
                 response = self._connection.getresponse()
                 text, status = response.read(_ANSWER_BYTES_MAX), response.status
-                answer = json.loads(text, parse_float=Decimal)
+                answer = parse_json(text)
+                if not isinstance(answer, (dict, list)):
+                    raise MalformedAnswer("the answer is neither an object nor a list")
             except http.client.HTTPException as error:
                 self.close()
                 raise ConnectionError("the connection to the venue was lost") from error
@@ -196,7 +223,11 @@ class Venue:
                 raise
             self._used = time.monotonic()
         if status >= 400:
+            member(answer, "code", str)
             raise VenueProblem({**answer, "status": status})
+        # A redirect leads to another address than the one that was verified.
+        if not 200 <= status < 300:
+            raise MalformedAnswer(f"the venue answered with status {status}")
         return answer
 
     def close(self) -> None:

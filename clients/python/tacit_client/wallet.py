@@ -1,69 +1,64 @@
-"""Keeps a wallet in the same file as the `tacit` commands, signs its requests, and applies events to its notes."""
+"""Derives and signs the requests of a wallet from its one seed."""
 
-import json
 import os
-from pathlib import Path
 from typing import Any
 
-from .bodies import body_of_request
-from .encoding import from_base58, from_hex, to_base58
-from .errors import MustStop, NoNote, WalletMismatch
+from .bodies import body_id, body_of_request
+from .encoding import JSON_INTEGER_MAX, amount_of, from_base58, to_base58
+from .errors import NoNote, WalletMismatch
 from .notes import (
     ANCHORS_PER_COMMAND,
-    commitment_of,
     derive_anchor,
     derive_order_id,
     derive_trading_key,
-    output_blinding,
     public_key_of,
     sign,
 )
 from .units import fee_up_to, quote_amount
+from .wallet_file import WalletFile
 
-_VERSION = 1
 _ANCHOR_COUNT = 4
-_FINAL = {"order.filled", "order.cancelled", "order.expired", "order.replaced"}
 
 
 class Wallet:
     """
     One seed, the counters of what was derived from it, its notes and its orders. `state` has the form of the wallet file:
-    amounts are decimal strings of base units. One program at a time uses a file.
+    amounts are decimal strings of base units.
     """
 
-    def __init__(self, seed: bytes, path: str | None = None, state: dict[str, Any] | None = None):
+    def __init__(self, seed: bytes, state: dict[str, Any] | None = None, file: WalletFile | None = None):
         if len(seed) != 32:
             raise ValueError("a seed has 32 bytes")
-        self.seed, self.path = seed, path
+        self.seed, self.file = seed, file
         empty: dict[str, Any] = {"keys": [], "notes": [], "orders": [], "payments": [], "fees": [], "seq": 0}
         self.state: dict[str, Any] = state or empty
         self._keys: dict[int, tuple[bytes, bytes]] = {}
 
     @classmethod
-    def load(cls, path: str) -> "Wallet":
-        """Raises FileNotFoundError, and ValueError when the file is no wallet of this version."""
-        content = json.loads(Path(path).read_text())
-        if content.get("version", 1) != _VERSION or not isinstance(content.get("state"), dict):
-            raise ValueError("this file is not a wallet that this program reads")
-        return cls(from_hex(content["seed"], 32), path, content["state"])
+    def load(cls, path: str, password: str | None = None) -> "Wallet":
+        """
+        Locks the file until `close`, and reads it. Raises FileNotFoundError, WalletInUse; ValueError when the file is no
+        wallet, when others may read it, and for another password.
+        """
+        file = WalletFile(path, password)
+        os.lstat(path)
+        file.lock()
+        try:
+            return cls(*file.read(), file)
+        except BaseException:
+            file.release()
+            raise
 
     def save(self) -> None:
-        """Content and name are on disk when it returns; an interrupted save leaves the previous file."""
-        if self.path is None:
-            return
-        content = {"version": _VERSION, "seed": self.seed.hex(), "state": self.state}
-        following = f"{self.path}.new"
-        handle = os.open(following, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(json.dumps(content, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(following, self.path)
-        folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        """On disk when it returns. Raises OSError; the previous file is left then."""
+        if self.file is not None:
+            self.file.write(self.seed, self.state)
+
+    def close(self) -> None:
+        """Releases the file; a wallet that is closed is not saved any more."""
+        if self.file is not None:
+            self.file.release()
+            self.file = None
 
     def _pair(self, key_index: int) -> tuple[bytes, bytes]:
         if key_index not in self._keys:
@@ -85,6 +80,21 @@ class Wallet:
 
     def order(self, order_id: str | None) -> dict[str, Any] | None:
         return next((order for order in self.state["orders"] if order["order_id"] == order_id), None)
+
+    def payment(self, payment_id: str) -> dict[str, Any] | None:
+        return next((payment for payment in self.state["payments"] if payment["id"] == payment_id), None)
+
+    def align(self, key_index: int, nonces: Any) -> None:
+        """Counters never fall behind what the venue has seen of a key. Raises WalletMismatch for what no wallet can have used."""
+        counters = self.counters(key_index)
+        for name, seen, below in (
+            ("commands", "place_nonce", 2**32 // ANCHORS_PER_COMMAND),
+            ("cancels", "cancel_nonce", JSON_INTEGER_MAX),
+        ):
+            count = amount_of(nonces, seen)
+            if count >= below:
+                raise WalletMismatch("a nonce of the venue is one that no wallet can have used")
+            counters[name] = max(counters[name], count)
 
     def free_notes(self, mint: str) -> list[dict[str, Any]]:
         return [note for note in self.state["notes"] if note["mint"] == mint and note["state"] == "free"]
@@ -113,10 +123,10 @@ class Wallet:
         quote = quote_amount(amount, terms["price_limit"], instrument["base_decimals"])
         needed = quote + fee_up_to(quote, instrument["fee_bps"]) if buys else amount
         note = note or self.note_for(instrument["quote_mint" if buys else "base_mint"], needed)
-        key_index, counters = note["key_index"], self.counters(note["key_index"])
-        command = counters["commands"]
-        counters["commands"] += 1
-        first = ANCHORS_PER_COMMAND * command
+        if note["state"] != "free":
+            raise ValueError("the note is not free")
+        key_index = note["key_index"]
+        command = self._next_command(key_index)
         unsigned = {
             "order_id": derive_order_id(self.seed, key_index, command).hex(),
             "trading_key": to_base58(self.trading_key(key_index)),
@@ -129,9 +139,7 @@ class Wallet:
             "expiry_slot": terms["expiry_slot"],
             "nonce": str(command + 1),
             "collateral_commitment": note["commitment"],
-            "continuation_anchors": [
-                derive_anchor(self.seed, key_index, first + at).hex() for at in range(_ANCHOR_COUNT)
-            ],
+            "continuation_anchors": [self._anchor(key_index, command, at) for at in range(_ANCHOR_COUNT)],
         }
         signature = self._sign(key_index, body_of_request("place", venue, unsigned))
         note["state"] = "pending"
@@ -146,8 +154,7 @@ class Wallet:
                 **{"filled": "0", "quote": "0", "fee": "0"},
             }
         )
-        opening = {name: note[name] for name in ("mint", "amount", "blinding", "leaf_index") if name in note}
-        return {**unsigned, "signature": signature, "opening": opening}
+        return {**unsigned, "signature": signature, "opening": _opening(note)}
 
     def prepare_cancel(self, venue: bytes, order_id: str) -> dict[str, Any]:
         """Raises KeyError for an order that is not in the wallet."""
@@ -161,6 +168,81 @@ class Wallet:
         body = body_of_request("cancel", venue, unsigned, order_id)
         return {**unsigned, "signature": self._sign(order["key_index"], body)}
 
+    def prepare_withdrawal(
+        self, venue: bytes, note: dict[str, Any], destination: str, amount: int, expiry_slot: int
+    ) -> tuple[str, dict[str, Any]]:
+        """
+        Id and request that pay `amount` of a note to a token account; the mint's fee is added, the rest comes back as change.
+        Raises ValueError when the destination is no address.
+        """
+        from_base58(destination)
+        command = self._next_command(note["key_index"])
+        unsigned = {
+            "trading_key": to_base58(self.trading_key(note["key_index"])),
+            "commitment": note["commitment"],
+            "destination": destination,
+            "amount": str(amount),
+            "nonce": str(command + 1),
+            "expiry_slot": expiry_slot,
+            "change_anchor": self._anchor(note["key_index"], command),
+        }
+        return self._pay("withdrawal", venue, [note], [amount], command, unsigned)
+
+    def prepare_reshape(
+        self, venue: bytes, notes: list[dict[str, Any]], amounts: list[int], expiry_slot: int
+    ) -> tuple[str, dict[str, Any]]:
+        """
+        Id and request that merge up to four notes of one key and mint, or split one. Raises ValueError unless the amounts sum
+        to those of the notes.
+        """
+        owners = {(note["key_index"], note["mint"]) for note in notes}
+        if len(owners) != 1 or sum(amounts) != sum(int(note["amount"]) for note in notes):
+            raise ValueError("expected notes of one key and mint, and amounts with the same sum")
+        key_index = notes[0]["key_index"]
+        command = self._next_command(key_index)
+        ascending = sorted(notes, key=lambda note: note["commitment"])
+        unsigned = {
+            "trading_key": to_base58(self.trading_key(key_index)),
+            "inputs": [note["commitment"] for note in ascending],
+            "amounts": [str(amount) for amount in amounts],
+            "anchor": self._anchor(key_index, command),
+            "nonce": str(command + 1),
+            "expiry_slot": expiry_slot,
+        }
+        return self._pay("reshape", venue, ascending, amounts, command, unsigned)
+
+    def _pay(
+        self,
+        kind: str,
+        venue: bytes,
+        notes: list[dict[str, Any]],
+        amounts: list[int],
+        command: int,
+        unsigned: dict[str, Any],
+    ) -> tuple[str, dict[str, Any]]:
+        key_index = notes[0]["key_index"]
+        if any(note["state"] != "free" for note in notes):
+            raise ValueError("a note is not free")
+        body = body_of_request("withdraw" if kind == "withdrawal" else kind, venue, unsigned)
+        for note in notes:
+            note["state"] = "pending"
+        payment = {
+            **{"id": body_id(body), "kind": kind, "key_index": key_index, "command": command},
+            **{"inputs": [note["commitment"] for note in notes], "amounts": [str(amount) for amount in amounts]},
+        }
+        self.state["payments"].append(payment)
+        openings = [_opening(note) for note in notes]
+        opened = {"opening": openings[0]} if kind == "withdrawal" else {"openings": openings}
+        return payment["id"], {**unsigned, "signature": self._sign(key_index, body), **opened}
+
+    def _next_command(self, key_index: int) -> int:
+        counters = self.counters(key_index)
+        counters["commands"] += 1
+        return counters["commands"] - 1
+
+    def _anchor(self, key_index: int, command: int, at: int = 0) -> str:
+        return derive_anchor(self.seed, key_index, ANCHORS_PER_COMMAND * command + at).hex()
+
     def _sign(self, key_index: int, body: bytes) -> str:
         return sign(self._pair(key_index)[0], body).hex()
 
@@ -169,135 +251,44 @@ class Wallet:
         order = self.order(order_id)
         if order is not None:
             order["open"] = False
-            if not any(o["open"] and o["collateral"] == order["collateral"] for o in self.state["orders"]):
-                self._release(order["collateral"])
+            if not self.is_backing(order["collateral"]):
+                self.release(order["collateral"])
 
-    def _release(self, commitment: str) -> None:
+    def drop_refused_payment(self, payment_id: str) -> None:
+        """The same for a withdrawal or reshape."""
+        payment = self.payment(payment_id)
+        if payment is not None:
+            self.state["payments"].remove(payment)
+            for commitment in payment["inputs"]:
+                self.release(commitment)
+
+    def release(self, commitment: str) -> None:
+        """Frees the pending note of a command that will not settle."""
         note = self.note(commitment)
         if note is not None and note["state"] == "pending":
             note["state"] = "free"
 
-    # Events.
-
-    def absorb(self, generation: int, event: dict[str, Any]) -> None:
-        """
-        Applies an event in seq order; one already absorbed changes nothing. Every note that it names is recomputed. Raises
-        WalletMismatch, and MustStop for an own withdrawal or reshape, which the `tacit` commands absorb.
-        """
-        if event["seq"] <= self.state["seq"]:
-            return
-        kind, data = event["kind"], event["data"]
-        if kind == "fill.matched":
-            self._absorb_fill(generation, data)
-        elif kind == "fill.voided":
-            self._absorb_voided(data)
-        elif kind in _FINAL:
-            self._absorb_final(data)
-        elif kind == "order.replace_refused":
-            self._absorb_refused(data)
-        elif kind.startswith(("withdrawal.", "reshape.")):
-            own = {payment["id"] for payment in self.state["payments"]}
-            if data.get("withdrawal_id", data.get("reshape_id")) in own:
-                raise MustStop("a withdrawal or reshape of this wallet is under way: follow it by the command line")
-        elif kind == "note.exited":
-            note = self.note(data["commitment"])
-            if note is not None and note["state"] == "free":
-                note["state"] = "pending"
-        self.state["seq"] = event["seq"]
-
-    def _absorb_final(self, data: dict[str, Any]) -> None:
-        """Frees the collateral once every fill is absorbed: fill events may follow the closing one."""
-        order = self.order(data["order_id"])
-        if order is None:
-            return
-        order["open"], order["filled_final"] = False, data["filled_amount"]
-        heir = self.order(data.get("replaced_by"))
-        if order["filled"] == order["filled_final"] and (heir is None or heir["collateral"] != order["collateral"]):
-            self._release(order["collateral"])
-
-    def _absorb_refused(self, data: dict[str, Any]) -> None:
-        refused, old = self.order(data.get("replacement")), self.order(data["order_id"])
-        if refused is not None:
-            refused["open"], refused["filled_final"] = False, "0"
-            if old is None or not old["open"] or old["collateral"] != refused["collateral"]:
-                self._release(refused["collateral"])
-
-    def _absorb_fill(self, generation: int, fill: dict[str, Any]) -> None:
-        order = self.order(fill["order_id"])
-        if order is None or fill["fill_index"] < len(order["consumed"]):
-            return
-        collateral = self.note(order["collateral"])
-        if collateral is None or fill["fill_index"] > len(order["consumed"]):
-            raise WalletMismatch("the collateral of a fill differs from what this wallet derives")
-        amount, quote, fee = (int(fill[name]) for name in ("amount", "quote_amount", "fee"))
-        _check_price(order, fill)
-        buys = order["side"] == "buy"
-        change = int(collateral["amount"]) - (quote + fee if buys else amount)
-        if change < 0 or (change > 0) != ("change_commitment" in fill):
-            raise WalletMismatch("the change of a fill differs from what this wallet derives")
-        filled = str(int(order["filled"]) + amount)
-        proceeds = (order["base_mint"], amount) if buys else (order["quote_mint"], quote - fee)
-        made = []
-        if proceeds[1] > 0:
-            made.append(self._output(generation, order, fill, 0, *proceeds, "free"))
-        if change > 0:
-            state = "pending" if order["open"] or filled != order.get("filled_final") else "free"
-            made.append(self._output(generation, order, fill, 1, collateral["mint"], change, state))
-        for note in made:
-            known = self.note(note["commitment"])
-            if known is None:
-                self.state["notes"].append(note)
-            elif known["state"] == "free":
-                known["state"] = note["state"]
-        collateral["state"] = "spent"
-        self._pay_fee(order["quote_mint"], fee)
-        order["filled"], order["quote"] = filled, str(int(order["quote"]) + quote)
-        order["fee"] = str(int(order["fee"]) + fee)
-        order["consumed"].append(order["collateral"])
-        order["collateral"] = fill.get("change_commitment", order["collateral"])
-
-    def _output(
-        self,
-        generation: int,
-        order: dict[str, Any],
-        fill: dict[str, Any],
-        role: int,
-        mint: str,
-        amount: int,
-        state: str,
-    ) -> dict[str, Any]:
-        """The note that a fill makes, if its commitment is the one that this wallet derives. Raises WalletMismatch."""
-        key_index, j = order["key_index"], fill["fill_index"]
-        anchor = ANCHORS_PER_COMMAND * order["command"] + j % order["anchor_count"]
-        blinding = output_blinding(
-            derive_anchor(self.seed, key_index, anchor),
-            from_hex(order["order_id"], 16),
-            int(order["nonce"]),
-            generation,
-            2 * j + role,
+    def is_backing(self, commitment: str) -> bool:
+        """Whether an order may still consume the note: it is open, or fills of it are to be absorbed."""
+        return any(
+            order["open"] or order["filled"] != order.get("filled_final", order["filled"])
+            for order in self.state["orders"]
+            if order["collateral"] == commitment
         )
-        commitment = commitment_of(self.trading_key(key_index), from_base58(mint), amount, blinding).hex()
-        origin = ("proceeds", "change")[role]
-        if commitment != fill[f"{origin}_commitment"]:
-            raise WalletMismatch(f"a {origin} note differs from what this wallet derives")
-        return {
-            **{"commitment": commitment, "key_index": key_index, "mint": mint, "amount": str(amount)},
-            **{"blinding": blinding.hex(), "state": state, "origin": origin},
-        }
 
-    def _absorb_voided(self, fill: dict[str, Any]) -> None:
-        """A fill that never reaches the chain: its notes do not exist, and the one it consumed is unspent."""
-        order = self.order(fill["order_id"])
-        if order is None or fill["fill_index"] >= len(order["consumed"]):
-            return
-        gone = {fill.get("proceeds_commitment"), fill.get("change_commitment")}
-        self.state["notes"] = [note for note in self.state["notes"] if note["commitment"] not in gone]
-        note = self.note(order["consumed"][fill["fill_index"]])
-        if note is not None and note["state"] == "spent":
-            note["state"] = "free"
-        self._pay_fee(order["quote_mint"], -int(fill["fee"]))
+    def add_note(self, note: dict[str, Any]) -> None:
+        """A known note keeps its state, except that a free one becomes pending."""
+        known = self.note(note["commitment"])
+        if known is None:
+            self.state["notes"].append(note)
+        elif known["state"] == "free":
+            known["state"] = note["state"]
 
-    def _pay_fee(self, mint: str, amount: int) -> None:
+    def fees(self, mint: str) -> int:
+        """Base units paid so far."""
+        return sum(int(fee["amount"]) for fee in self.state["fees"] if fee["mint"] == mint)
+
+    def pay_fee(self, mint: str, amount: int) -> None:
         for fee in self.state["fees"]:
             if fee["mint"] == mint:
                 fee["amount"] = str(int(fee["amount"]) + amount)
@@ -305,11 +296,6 @@ class Wallet:
         self.state["fees"].append({"mint": mint, "amount": str(amount)})
 
 
-def _check_price(order: dict[str, Any], fill: dict[str, Any]) -> None:
-    """The price is within the limit, the quote amount is exact, and the fees are within the signed terms."""
-    price, limit, quote, fee = int(fill["price"]), int(order["price_limit"]), int(fill["quote_amount"]), int(fill["fee"])
-    worse = price > limit if order["side"] == "buy" else price < limit
-    if worse or int(fill["amount"]) * price != quote * 10 ** order["base_decimals"]:
-        raise WalletMismatch("the price of a fill is outside the order's terms")
-    if not 0 <= fee <= fee_up_to(int(order["quote"]) + quote, order["fee_bps"]) - int(order["fee"]):
-        raise WalletMismatch("the fee of a fill is outside the order's terms")
+def _opening(note: dict[str, Any]) -> dict[str, Any]:
+    """Every request carries it: the venue may not know the note yet."""
+    return {name: note[name] for name in ("mint", "amount", "blinding", "leaf_index") if name in note}
