@@ -26,10 +26,40 @@ afterAll(() => venue.remove())
 const test_file = (name: string) => join(PYTHON_CLIENT, 'tests', name)
 /** `-P`: the sources beside the script are not on the path, only the wheel is. */
 const start = (script: string, ...args: string[]) =>
-  Bun.spawn([python, '-P', script, ...args], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  Bun.spawn([python, '-P', script, ...args], {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { ...process.env, PYTHONPATH: join(PYTHON_CLIENT, 'tests') },
+  })
 
 test.skipIf(python === '')('the wheel computes every vector of a trader', async () => {
   expect(await ended(start(test_file('test_vectors.py')))).toMatch(/Ran 8 tests in [0-9.]+s\n\nOK\n$/)
+})
+
+test.skipIf(python === '')(
+  'a venue, a network and another program that lie are named errors and change nothing',
+  async () => {
+    expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 19 tests in [0-9.]+s\n\nOK\n$/)
+  },
+  180_000,
+)
+
+test.skipIf(python === '')('a wallet under a password is read and written by both clients', async () => {
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const path = join(mkdtempSync(join(tmpdir(), 'tacit-sealed-')), 'wallet.json')
+  const password = 'Ünïcode e\u0301 passphrase'
+  saveWallet(path, wallet, { password })
+  const change = 'wallet.counters(0)["commands"] = 7; wallet.save(); wallet.close()'
+  const script = `import sys; from tacit_client import Wallet; wallet = Wallet.load(*sys.argv[1:]); ${change}`
+  expect(await ended(start('-c', script, path, password.normalize('NFC')))).toBe('')
+  const kept = loadWallet(path, password)!
+  expect([kept.seed, kept.state.keys]).toEqual([wallet.seed, [{ commands: 7, deposits: 0, cancels: 0 }]])
+  expect(readFileSync(path, 'utf8')).not.toMatch(/commands|seed/)
+  const wrong = start('-c', script, path, 'another')
+  expect(await new Response(wrong.stderr).text()).toContain('ValueError: the password is another one')
+  const none = start('-c', script, path)
+  expect(await new Response(none.stderr).text()).toContain('ValueError: the wallet is encrypted')
 })
 
 /** Standard error, when it has ended with 0. */

@@ -50,6 +50,7 @@ def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SS
             try:
                 super().do_handshake(block)
             except ssl.SSLCertVerificationError as error:
+                self.close()
                 raise PinMismatch("the certificate of this address is not the trusted one") from error
             if spki_sha256_of(self.getpeercert(True) or b"") != spki_sha256:
                 self.close()
@@ -105,7 +106,11 @@ class Venue:
         self._identities: dict[int, VenueIdentity] = {}
         self._tee_pubkey = tee_pubkey
         self.info: dict[str, Any] = {}
-        self.identify()
+        try:
+            self.identify()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def laptop(cls, data_dir: str, login: dict[str, str] | None = None) -> "Venue":
