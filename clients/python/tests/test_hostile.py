@@ -174,9 +174,15 @@ class Hostile(unittest.TestCase):
         self.liar.epoch = 2
         with self.assertRaises(BindingRefused):
             venue.identify()
-        self.liar.epoch, self.liar.settlement_seed = 4, sha256(b"another")
+        self.liar.epoch, key, self.liar.statement_seed = 3, self.liar.info()["tee_pubkey"], sha256(b"another")
         with self.assertRaises(BindingRefused):
             venue.identify()
+        # A start of the venue has another settlement key: it is taken only where none was judged.
+        judged = self.venue(tee_pubkey=key)
+        self.liar.epoch, self.liar.settlement_seed = 4, sha256(b"another")
+        self.assertEqual(venue.identify().epoch, 4)
+        with self.assertRaises(BindingRefused):
+            judged.identify()
 
     def test_a_binding_of_any_other_form_is_refused(self):
         for lie in ({}, [], {"binding": None}, {"binding": {}}, {"binding": []}):
