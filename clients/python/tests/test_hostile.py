@@ -94,6 +94,8 @@ class Hostile(unittest.TestCase):
                     self.liar.lies["POST /orders"] = http(text, status)
                     with self.assertRaises(OutcomeUnknown) as raised:
                         session.place("SOL-USDC", "sell", LOT, TICK)
+                    with self.assertRaises(OutcomeUnknown):
+                        session.settle(raised.exception.command_id)
                     sent = [json.dumps(body) for call, body in self.liar.asked if call == "POST /orders"]
                     self.assertGreater(len(sent), 1)
                     self.assertEqual(len(set(sent)), 1)
