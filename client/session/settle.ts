@@ -82,8 +82,9 @@ export async function settleRequest(
       cause = error
     }
     perhaps_sent = true
-    const asked_ms = cause instanceof VenueProblem ? (cause.problem.retry_after_ms ?? 0) : 0
-    const next_ms = Math.max(wait_ms, asked_ms)
+    const asked_ms = cause instanceof VenueProblem ? cause.problem.retry_after_ms : undefined
+    // A value that is no number would end neither the wait nor the patience.
+    const next_ms = Number.isFinite(asked_ms) ? Math.max(wait_ms, asked_ms!) : wait_ms
     if (isOver() || performance.now() + next_ms > deadline) return { status: 'unknown', id: sent.id, cause }
     await new Promise((resolve) => setTimeout(resolve, next_ms))
     wait_ms = Math.min(wait_ms * 2, SETTLE_RETRY_MAX_MS)

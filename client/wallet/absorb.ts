@@ -31,7 +31,7 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
   if (event.seq !== seq + 1) throw new EventsMissing(seq + 1, event.seq - 1)
   const { kind, data } = event
   if (kind === 'fill.matched') absorbFill(wallet, generation, data as Fill)
-  else if (kind === 'fill.voided') absorbVoidedFill(wallet, data as Fill)
+  else if (kind === 'fill.voided') absorbVoidedFill(wallet, generation, data as Fill)
   else if (FINAL.includes(kind)) absorbFinal(wallet, data as Order)
   else if (kind === 'order.replace_refused') absorbRefused(wallet, data as Order)
   else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
@@ -47,10 +47,9 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
 function absorbFinal(wallet: Wallet, data: Order): void {
   const order = wallet.order(data.order_id)
   if (order === undefined) return
-  if (typeof data.filled_amount !== 'string' || parseU64(data.filled_amount) === undefined)
-    throw new WalletMismatch('the filled amount of an order')
+  const filled = unitsOf('the filled amount of an order', data.filled_amount)
   order.open = false
-  order.filled_final = data.filled_amount
+  order.filled_final = String(filled)
   const heir = data.replaced_by === undefined ? undefined : wallet.order(data.replaced_by)
   if (order.filled !== order.filled_final || heir?.collateral === order.collateral) return
   wallet.release([order.collateral])
@@ -73,10 +72,9 @@ function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   if (order === undefined || fill.fill_index < order.consumed.length) return
   const collateral = wallet.note(order.collateral)
-  if (collateral === undefined || fill.fill_index > order.consumed.length)
+  if (collateral === undefined || fill.fill_index !== order.consumed.length)
     throw new WalletMismatch('the collateral of a fill')
-  checkPrice(order, fill)
-  const [amount, quote, fee] = [BigInt(fill.amount), BigInt(fill.quote_amount), BigInt(fill.fee)]
+  const { amount, quote, fee } = checkTerms(order, fill)
   const buys = order.side === 'buy'
   const change = BigInt(collateral.amount) - (buys ? quote + fee : amount)
   if (change < 0n || change > 0n !== (fill.change_commitment !== undefined))
@@ -106,15 +104,33 @@ function absorbFill(wallet: Wallet, generation: number, fill: Fill): void {
   if (fill.change_commitment !== undefined) order.collateral = fill.change_commitment
 }
 
-/** The price is within the limit, the quote amount is exact, and the sum of fees is within the signed terms. */
-function checkPrice(order: WalletOrder, fill: Fill): void {
-  const [price, limit] = [BigInt(fill.price), BigInt(order.price_limit)]
-  const quote = BigInt(fill.quote_amount)
-  const inexact = BigInt(fill.amount) * price !== quote * 10n ** BigInt(order.base_decimals)
+/**
+ * The fill is within the order's amount and price limit, its quote amount is exact, and the sum of fees is within the signed
+ * terms.
+ */
+function checkTerms(order: WalletOrder, fill: Fill): { amount: bigint; quote: bigint; fee: bigint } {
+  const [amount, quote] = [
+    unitsOf('the amount of a fill', fill.amount),
+    unitsOf('the price of a fill', fill.quote_amount),
+  ]
+  const filled = BigInt(order.filled) + amount
+  if (amount === 0n || filled > BigInt(order.amount ?? filled))
+    throw new WalletMismatch('the amount of a fill')
+  const [price, limit] = [unitsOf('the price of a fill', fill.price), BigInt(order.price_limit)]
+  const inexact = amount * price !== quote * 10n ** BigInt(order.base_decimals)
   const worse = order.side === 'buy' ? price > limit : price < limit
   if (worse || inexact) throw new WalletMismatch('the price of a fill')
+  const fee = unitsOf('the fee of a fill', fill.fee)
   const fee_max = feeUpTo(BigInt(order.quote) + quote, order.fee_bps) - BigInt(order.fee)
-  if (BigInt(fill.fee) < 0n || BigInt(fill.fee) > fee_max) throw new WalletMismatch('the fee of a fill')
+  if (fee > fee_max) throw new WalletMismatch('the fee of a fill')
+  return { amount, quote, fee }
+}
+
+/** @throws WalletMismatch for anything but a decimal number of 64 bits */
+function unitsOf(subject: string, value: unknown): bigint {
+  const units = typeof value === 'string' ? parseU64(value) : undefined
+  if (units === undefined) throw new WalletMismatch(subject)
+  return units
 }
 
 function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: Fill): OutputSource {
@@ -132,16 +148,32 @@ function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: 
 /**
  * Undoes a fill that never reaches the chain because the vault was frozen or restored: its notes do not exist and the
  * note it consumed is unspent. All fills from some index on are voided; their events come in any order.
+ * @throws WalletMismatch for notes that this fill did not make, and for more fees than the order paid
  */
-function absorbVoidedFill(wallet: Wallet, fill: Fill): void {
+function absorbVoidedFill(wallet: Wallet, generation: number, fill: Fill): void {
   const order = wallet.order(fill.order_id)
   const consumed = order?.consumed[fill.fill_index]
   if (order === undefined || consumed === undefined) return
   const gone = [fill.proceeds_commitment, fill.change_commitment]
+  for (const [role, commitment] of gone.entries()) {
+    const note = wallet.note(commitment ?? '')
+    const source = { ...sourceOf(wallet, generation, order, fill), index_role: 2 * fill.fill_index + role }
+    if (note !== undefined && !isMadeBy(source, note)) throw new WalletMismatch('a note of a voided fill')
+  }
+  const fee = unitsOf('the fee of a voided fill', fill.fee)
+  if (fee > BigInt(order.fee)) throw new WalletMismatch('the fee of a voided fill')
   wallet.state.notes = wallet.state.notes.filter((note) => !gone.includes(note.commitment))
   const note = wallet.note(consumed)
   if (note?.state === 'spent') note.state = 'free'
-  wallet.payFee(order.quote_mint, -BigInt(fill.fee))
+  order.fee = String(BigInt(order.fee) - fee)
+  wallet.payFee(order.quote_mint, -fee)
+}
+
+/** In the generation of the source or an earlier one: a vault that was restored has another by now. */
+function isMadeBy({ generation, ...source }: OutputSource, { blinding, key_index }: WalletNote): boolean {
+  const generations = Array.from({ length: generation + 1 }, (_, at) => at)
+  const makes = (one: number) => toHex(outputBlinding({ ...source, generation: one })) === blinding
+  return key_index === source.key_index && generations.some(makes)
 }
 
 /** A refund is kept on the payment until `adoptRefunds` finds its leaf. @throws WalletMismatch */
@@ -153,29 +185,26 @@ function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal):
     wallet.release(payment.inputs)
     return
   }
+  const { change_commitment, refund_commitment } = data
   if (data.amount !== payment.amounts[0]) throw new WalletMismatch('the amount of a withdrawal')
-  if (data.change_commitment !== undefined) {
-    const made = {
-      mint: note.mint,
-      amount: BigInt(note.amount) - BigInt(data.amount) - BigInt(data.fee),
-      commitment: data.change_commitment,
-      origin: 'change',
-      state: 'free',
-    } as const
-    wallet.addNote(ownOutput(wallet, paymentSource(wallet, generation, payment, 1), made))
-  }
-  const under_way = data.status === 'accepted' && data.change_commitment === undefined
-  const rest = BigInt(note.amount) - BigInt(data.amount) - BigInt(data.fee)
-  if (!under_way && (rest < 0n || rest > 0n !== (data.change_commitment !== undefined)))
+  const fee = unitsOf('the fee of a withdrawal', data.fee)
+  const under_way = data.status === 'accepted' && change_commitment === undefined
+  const rest = BigInt(note.amount) - BigInt(data.amount) - fee
+  if (!under_way && (rest < 0n || rest > 0n !== (change_commitment !== undefined)))
     throw new WalletMismatch('the change of a withdrawal')
+  const is_refunded = data.status === 'refunded'
+  if (is_refunded && fromHex(refund_commitment ?? '', 32) === undefined)
+    throw new WalletMismatch('a refund without its note')
+  if (change_commitment !== undefined) {
+    const source = paymentSource(wallet, generation, payment, 1)
+    const made = { mint: note.mint, amount: rest, commitment: change_commitment } as const
+    wallet.addNote(ownOutput(wallet, source, { ...made, origin: 'change', state: 'free' }))
+  }
   if (note.state !== 'spent' && !under_way) {
     note.state = 'spent'
-    wallet.payFee(note.mint, BigInt(data.fee))
+    wallet.payFee(note.mint, fee)
   }
-  if (data.status !== 'refunded') return
-  if (fromHex(data.refund_commitment ?? '', 32) === undefined)
-    throw new WalletMismatch('a refund without its note')
-  payment.refund = { commitment: data.refund_commitment!, mint: note.mint, generation }
+  if (is_refunded) payment.refund = { commitment: refund_commitment!, mint: note.mint, generation }
 }
 
 /** @throws WalletMismatch */

@@ -113,6 +113,7 @@ function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: Wal
     base_decimals,
     fee_bps,
     price_limit: unsigned.price_limit,
+    amount: unsigned.amount,
     collateral: note.commitment,
     consumed: [],
     filled: '0',

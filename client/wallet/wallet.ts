@@ -32,6 +32,8 @@ export type WalletOrder = {
   base_decimals: number
   fee_bps: number
   price_limit: string
+  /** Base units; absent in files of earlier versions. */
+  amount?: string
   /** Commitment of the note that backs what remains. */
   collateral: string
   /** Commitments of the notes its fills consumed, by fill index. */

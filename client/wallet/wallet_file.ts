@@ -211,6 +211,7 @@ const ORDER = record<WalletOrder>({
   ...{ order_id: id, key_index: count, command: count, nonce: u64, anchor_count: count },
   ...{ symbol: text(() => true), side: word('buy', 'sell'), base_mint: address, quote_mint: address },
   ...{ base_decimals: count, fee_bps: count, price_limit: u64, collateral: hash, consumed: list(hash) },
+  amount: optional(u64),
   ...{ filled: sum, filled_final: optional(sum), quote: sum, fee: sum },
   open: form((value: unknown) => typeof value === 'boolean'),
 })

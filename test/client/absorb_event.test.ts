@@ -10,7 +10,7 @@ import { noteInner, outputBlinding, settlementCommitment } from '../../protocol/
 import type { Fill, Order } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
-import { copyOf, ONE, PRICE, twoTraders } from './memory_trader'
+import { copyOf, type MemoryTrader, ONE, PRICE, twoTraders } from './memory_trader'
 import { refusesLies } from './refuses_lies'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
@@ -110,30 +110,61 @@ describe('fills', () => {
     }
   })
 
+  /** A fill of the first order with the commitments that its amounts give: a venue knows every anchor. */
+  function forged(
+    { wallet }: MemoryTrader,
+    order_id: string,
+    price: bigint,
+    amount: bigint,
+    fee: bigint,
+  ): Fill {
+    const anchor = deriveAnchor(wallet.seed, 0, 0)
+    const commitmentOf = (mint: Uint8Array, units: bigint, index_role: number) => {
+      const parts = { anchor, order_id: fromHex(order_id, 16)!, nonce: 1n, generation: 0, index_role }
+      const inner = noteInner(wallet.tradingKey(0), outputBlinding(parts))
+      return toHex(settlementCommitment({ mint, amount: units, inner }))
+    }
+    const quote = (amount * price) / ONE
+    const proceeds = quote > fee ? { proceeds_commitment: commitmentOf(QUOTE_MINT, quote - fee, 0) } : {}
+    return {
+      ...{ order_id, fill_index: 0, amount: String(amount), price: String(price), fee: String(fee) },
+      ...{
+        quote_amount: String(quote),
+        ...proceeds,
+        change_commitment: commitmentOf(BASE_MINT, 10n * ONE - amount, 1),
+      },
+    } as Fill
+  }
+
   test('a sale whose fee leaves one unit has a note of it, and one whose fee leaves none has none', async () => {
     for (const price of [1n, 2n]) {
       const { seller, goods } = await twoTraders(await site.open())
       const { order_id } = seller.prepare(goods, { price_limit: price })
-      const { seed } = seller.wallet
-      const parts = {
-        anchor: deriveAnchor(seed, 0, 0),
-        order_id: fromHex(order_id, 16)!,
-        nonce: 1n,
-        generation: 0,
-      }
-      const commitmentOf = (mint: Uint8Array, amount: bigint, index_role: number) => {
-        const inner = noteInner(seller.wallet.tradingKey(0), outputBlinding({ ...parts, index_role }))
-        return toHex(settlementCommitment({ mint, amount, inner }))
-      }
-      const change_commitment = commitmentOf(BASE_MINT, 9n * ONE, 1)
-      const proceeds = price === 1n ? {} : { proceeds_commitment: commitmentOf(QUOTE_MINT, 1n, 0) }
-      const sold = { order_id, fill_index: 0, amount: String(ONE), price: String(price), ...proceeds }
-      const data = { ...sold, quote_amount: String(price), fee: '1', change_commitment }
-      absorbEvent(seller.wallet, 0, { seq: 1, kind: 'fill.matched', slot: 1, unix_ms: 1, data: data as Fill })
+      const data = forged(seller, order_id, price, ONE, 1n)
+      absorbEvent(seller.wallet, 0, { seq: 1, kind: 'fill.matched', slot: 1, unix_ms: 1, data })
       expect([seller.wallet.balance(QUOTE), seller.wallet.balance(BASE)]).toEqual([price - 1n, 9n * ONE])
       await site.remove()
       site = new TestSite()
     }
+  })
+
+  test('amounts that are no units or exceed the order are refused, although every commitment fits them', async () => {
+    const { seller, goods } = await twoTraders(await site.open())
+    const { order_id } = seller.prepare(goods)
+    const event = { seq: 1, kind: 'fill.matched', slot: 1, unix_ms: 1 } as const
+    const whole = forged(seller, order_id, PRICE, ONE, 1n)
+    refusesLies<Fill>(seller, { ...event, data: whole }, [
+      forged(seller, order_id, PRICE, -5n * ONE, 0n),
+      forged(seller, order_id, PRICE, 0n, 0n),
+      forged(seller, order_id, PRICE, 2n * ONE, 1n),
+      forged(seller, order_id, PRICE, ONE, -PRICE),
+      { amount: `0x${ONE.toString(16)}` },
+      { price: ` ${PRICE}` },
+      { fee: '' },
+      { fill_index: 'x' as never },
+    ])
+    absorbEvent(seller.wallet, 0, { ...event, data: whole })
+    expect(seller.wallet.balance(BASE)).toBe(9n * ONE)
   })
 
   test('an order filled in parts is carried by its change, free only once the order is final', async () => {
@@ -216,9 +247,19 @@ describe('the end of an order', () => {
     for (const trader of [buyer, seller]) {
       await trader.sync()
       const fills = trader.events.filter(({ kind }) => kind === 'fill.matched')
+      const other = trader.deposit(trader === buyer ? 'base' : 'quote', ONE)
+      // A venue names another note in its place, or pays back what was never paid.
+      for (const event of fills)
+        refusesLies<Fill>(trader, { ...event, kind: 'fill.voided' }, [
+          { proceeds_commitment: other.commitment },
+          { change_commitment: other.commitment },
+          { proceeds_commitment: (event.data as Fill).change_commitment! },
+          { fee: '100001' },
+          { fee: '-1' },
+        ])
       for (const event of fills)
         absorbEvent(trader.wallet, 0, { ...event, kind: 'fill.voided', seq: trader.wallet.state.seq + 1 })
-      expect(trader.wallet.state.notes).toHaveLength(1)
+      expect(trader.wallet.state.notes.map(({ origin }) => origin)).toEqual(['deposit', 'deposit'])
       expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '0' }])
     }
     expect([money.state, goods.state]).toEqual(['free', 'free'])

@@ -7,7 +7,12 @@ import { prepareReshape, prepareWithdrawal } from '../../client/wallet/prepare'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
-import { depositCommitment, noteInner, outputBlinding } from '../../protocol/notes/notes'
+import {
+  depositCommitment,
+  noteInner,
+  outputBlinding,
+  settlementCommitment,
+} from '../../protocol/notes/notes'
 import type { Reshape, Withdrawal } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
@@ -39,7 +44,16 @@ test('a withdrawal spends the note once it is packed, and its change is recomput
   absorbEvent(trader.wallet, 0, { ...accepted, seq: 1 })
   expect(money.state).toBe('pending')
   const packed = news.find(({ kind }) => kind === 'withdrawal.submitted')!
+  const anchor = deriveAnchor(trader.wallet.seed, 0, 0)
+  const parts = { anchor, order_id: new Uint8Array(16), nonce: 1n, generation: 0, index_role: 1 }
+  const inner = noteInner(trader.wallet.tradingKey(0), outputBlinding(parts))
+  const changeOf = (amount: bigint) => toHex(settlementCommitment({ mint: QUOTE_MINT, amount, inner }))
   refusesLies<Withdrawal>(trader, packed, [
+    // The commitment fits: the venue knows the anchor.
+    { change_commitment: changeOf(0n), fee: String(1_000_000_000 - 5_000) },
+    { change_commitment: changeOf(1_000_000_000n), fee: '-5000' },
+    { status: 'refunded' },
+    { status: 'refunded', refund_commitment: 'no hash' },
     { change_commitment: toHex(bytes(32)) },
     { amount: '5001' },
     { fee: '99' },
