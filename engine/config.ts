@@ -48,16 +48,14 @@ export type EngineConfig = {
   reopen_slots: number
   /** Lets an empty journal start from the chain, if the admin has announced a restore there. */
   restore_from_chain?: boolean
-  /** This node of several, and the log that they share; absent for a venue on one machine. */
+  /** The log that several nodes share; absent for a venue on one machine. */
   cluster?: ClusterConfig
 }
 
 type ClusterConfig = {
-  /** Unlike that of every other node. */
-  node: number
   /** Client URLs of the members of etcd. */
   endpoints: string[]
-  /** PEM: the authority of the members, and the certificate that they know this node by. */
+  /** PEM: the authority of the members, and the certificate that they know the nodes by. */
   tls: { ca: string; cert: string; key: string }
 }
 
@@ -98,7 +96,6 @@ export function checkConfig(config: EngineConfig): string[] {
     ),
     ...checkReferenceSources(config),
     ...checkSchedule(config),
-    ...checkCluster(config),
   ]
 }
 
@@ -133,17 +130,6 @@ function checkSettings(config: EngineConfig): string[] {
   needWithin('anchor_max_ms', LIMITS.anchor_max_min_ms, LIMITS.anchor_max_max_ms)
   needWithin('commit_ms', LIMITS.commit_min_ms, LIMITS.commit_max_ms)
   needWithin('reopen_slots', 1, LIMITS.reopen_slots_max)
-  return errors
-}
-
-function checkCluster({ cluster, restore_from_chain }: EngineConfig): string[] {
-  if (cluster === undefined) return []
-  const { errors, need } = collectErrors('cluster.')
-  need(isWithin(cluster.node, 1, LIMITS.nodes_max), `node: 1 to ${LIMITS.nodes_max}`)
-  need(cluster.endpoints.length > 0, 'endpoints: at least one URL is required')
-  for (const url of cluster.endpoints)
-    need(/^https:\/\/[^/@?#]+$/.test(url), 'endpoints: not URLs of the form https://HOST:PORT')
-  need(restore_from_chain !== true, 'a restore from the chain is made on one machine, without a cluster')
   return errors
 }
 

@@ -151,7 +151,7 @@ async function admit(running: Running, data_dir: string, request: CredentialRequ
 }
 
 /** The manifest of the imaginary machine. */
-function appCompose(): string {
+export function appCompose(): string {
   const path = join(PROJECT, 'compose.yaml')
   return appComposeText({
     name: 'tacit',

@@ -1,5 +1,6 @@
 /** One node of a cluster: follows the log, notices that no leader lives, takes a term and keeps it (cluster.md "Takeover"). */
 
+import { randomInt } from 'node:crypto'
 import type { ChainPoint } from '../../protocol/units'
 import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
@@ -8,16 +9,13 @@ import type { EntryKey } from './log_entry'
 import { type LogThread, logThread } from './log_thread'
 import { Deposed, ReplicatedLog, type Term } from './replicated_log'
 
-export type ClusterSettings = EtcdAccess & {
-  /** Of this node; no other one has it. */
-  node: number
-}
-
 class Stopped extends Error {
   override readonly name = 'Stopped'
 }
 
 export class ClusterNode {
+  /** Names this boot in the log; all nodes have the same settings. */
+  private readonly number = randomInt(1, 2 ** 32)
   private readonly log: ReplicatedLog
   private readonly writer: LogThread
   /** Newest sign of life and the monotonic time since which it is unchanged; a time without answers does not count. */
@@ -26,12 +24,12 @@ export class ClusterNode {
   private is_stopped = false
 
   constructor(
-    private readonly settings: ClusterSettings,
+    access: EtcdAccess,
     sealing: EntryKey,
     private readonly monotonicMs: () => number,
   ) {
-    this.log = new ReplicatedLog(new Etcd(settings), sealing)
-    this.writer = logThread(settings, sealing)
+    this.log = new ReplicatedLog(new Etcd(access), sealing)
+    this.writer = logThread(access, sealing)
   }
 
   /** For `JournalOptions.thread`: what this node appends is written when the log has it. */
@@ -97,7 +95,7 @@ export class ClusterNode {
   private async takeTerm(own: ChainPoint): Promise<Term | undefined> {
     this.life = undefined
     try {
-      return await this.log.takeTerm(this.settings.node, own)
+      return await this.log.takeTerm(this.number, own)
     } catch (error) {
       if (error instanceof Deposed) return undefined
       throw error

@@ -38,7 +38,7 @@ export const MANIFEST_BYTES_MAX = 256 * 1024
  * The settings whose values come from the encrypted environment. It is confidential and not authenticated: the host can
  * replace a value, so these are the settings whose replacement harms their owner alone.
  */
-export const SECRET_NAMES = ['TACIT_ACME_DNS_SECRET', 'TACIT_FEE_ANCHOR'] as const
+export const SECRET_NAMES = ['TACIT_ACME_DNS_SECRET', 'TACIT_ETCD_KEY', 'TACIT_FEE_ANCHOR'] as const
 type SecretName = (typeof SECRET_NAMES)[number]
 export const isSecretName = (name: string): name is SecretName => SECRET_NAMES.some((one) => one === name)
 
@@ -55,6 +55,11 @@ const RPC_URLS = pattern(
 const SEND_URLS = pattern(
   'https URLs separated by commas, or nothing',
   /^(?:https:\/\/[^\s,$]+(?:,https:\/\/[^\s,$]+)*)?$/,
+)
+
+const ETCD_URLS = pattern(
+  'https://HOST:PORT of each member, separated by commas, or nothing',
+  /^(?:https:\/\/[^/@?#\s,$]+(?:,https:\/\/[^/@?#\s,$]+)*)?$/,
 )
 
 /** Every setting of the process under the form of its value in a manifest; a secret is a reference or empty. */
@@ -92,6 +97,10 @@ export const SETTING_FORMS = {
   TACIT_COMMIT_MS: LITERAL,
   TACIT_REOPEN_SLOTS: LITERAL,
   TACIT_RESTORE_FROM_CHAIN: LITERAL,
+  TACIT_ETCD_URLS: ETCD_URLS,
+  TACIT_ETCD_CA: LITERAL,
+  TACIT_ETCD_CERT: LITERAL,
+  TACIT_ETCD_KEY: oneOf('', referenceTo('TACIT_ETCD_KEY')),
 } as const satisfies Record<string, Form>
 export type VenueSetting = keyof typeof SETTING_FORMS
 

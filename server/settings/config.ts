@@ -1,6 +1,7 @@
 /** Reads the configuration from an environment, or lists all errors at once. */
 
 import type { EngineConfig } from '../../engine/config'
+import { pemOfDer } from '../../protocol/pem'
 import { isSecretName } from '../../protocol/tdx/venue_manifest'
 import { Fault, isSettingName, SETTING_NAMES, SETTINGS, type SettingName, type Settings } from './settings'
 
@@ -94,8 +95,22 @@ function configOf(read: Settings): Config {
       commit_ms: read.TACIT_COMMIT_MS,
       reopen_slots: read.TACIT_REOPEN_SLOTS,
       restore_from_chain: read.TACIT_RESTORE_FROM_CHAIN,
+      ...clusterConfig(read),
     },
   }
+}
+
+function clusterConfig(read: Settings): Pick<EngineConfig, 'cluster'> {
+  const endpoints = read.TACIT_ETCD_URLS
+  if (endpoints.length === 0) return {}
+  const pem = (base64: string, label: string) =>
+    pemOfDer(new Uint8Array(Buffer.from(base64, 'base64')), label)
+  const tls = {
+    ca: pem(read.TACIT_ETCD_CA, 'CERTIFICATE'),
+    cert: pem(read.TACIT_ETCD_CERT, 'CERTIFICATE'),
+    key: pem(read.TACIT_ETCD_KEY, 'PRIVATE KEY'),
+  }
+  return { cluster: { endpoints, tls } }
 }
 
 function acmeConfig(read: Settings): AcmeConfig | undefined {
@@ -143,6 +158,12 @@ function contradictions(read: Partial<Settings>): string[] {
     if (production && read[name]?.some((url) => new URL(url).protocol !== 'https:'))
       faults.push(`${name}: https only with TACIT_ENCLAVE=dstack`)
   if (read.TACIT_ACME_DIRECTORY) faults.push(...acmeContradictions(read))
+  if (read.TACIT_ETCD_URLS?.length) {
+    for (const name of ['TACIT_ETCD_CA', 'TACIT_ETCD_CERT', 'TACIT_ETCD_KEY'] as const)
+      if (read[name] === '') faults.push(`${name}: required with TACIT_ETCD_URLS`)
+    if (read.TACIT_RESTORE_FROM_CHAIN === true)
+      faults.push('TACIT_RESTORE_FROM_CHAIN: a restore is made on one machine, without TACIT_ETCD_URLS')
+  }
   const port = read.TACIT_LISTEN?.port ?? 0
   if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN?.port)
     faults.push('TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN')

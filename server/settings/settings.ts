@@ -91,7 +91,7 @@ const ROWS = {
     meaning:
       'Root certificate of a private directory and DNS API, base64 DER. Empty: the public authorities.',
     fallback: '',
-    read: textIf('base64', (text) => /^[A-Za-z0-9+/]*={0,2}$/.test(text)),
+    read: textIf('base64', isBase64),
   },
   TACIT_ACME_DNS_URL: {
     meaning: 'HTTP API that writes challenge records (`/present`, `/cleanup`); for dns-01.',
@@ -210,6 +210,27 @@ const ROWS = {
     fallback: 'off',
     read: oneOf({ on: true, off: false }),
   },
+  TACIT_ETCD_URLS: {
+    meaning:
+      'Members of etcd, over which several nodes share one log; separated by commas. Empty: one machine.',
+    fallback: '',
+    read: etcdUrls,
+  },
+  TACIT_ETCD_CA: {
+    meaning: 'Authority of the members of etcd, base64 DER.',
+    fallback: '',
+    read: textIf('base64', isBase64),
+  },
+  TACIT_ETCD_CERT: {
+    meaning: 'Certificate that the members of etcd know the nodes by, base64 DER.',
+    fallback: '',
+    read: textIf('base64', isBase64),
+  },
+  TACIT_ETCD_KEY: {
+    meaning: 'Key of TACIT_ETCD_CERT, PKCS #8 in base64 DER; good for etcd only, which holds ciphertext.',
+    fallback: '',
+    read: textIf('base64', isBase64),
+  },
 } satisfies Record<VenueSetting, Setting<unknown>>
 
 /** The value of every setting under its name; the types follow from the rows. */
@@ -222,6 +243,17 @@ export const SETTING_NAMES: readonly SettingName[] = Object.keys(ROWS).filter(is
 
 function textIf(form: string, holds: (text: string) => boolean) {
   return (text: string): string | Fault => (holds(text) ? text : expected(form))
+}
+
+function isBase64(text: string): boolean {
+  return /^[A-Za-z0-9+/]*={0,2}$/.test(text)
+}
+
+function etcdUrls(text: string): string[] | Fault {
+  if (text === '') return []
+  const urls = text.split(',')
+  const is_member = (url: string) => /^https:\/\/[^/@?#\s]+$/.test(url) && URL.canParse(url)
+  return urls.every(is_member) ? urls : expected('https://HOST:PORT, separated by commas, or nothing')
 }
 
 function oneOf<const T>(meanings: Readonly<Record<string, T>>) {

@@ -8,9 +8,9 @@ import { type Journal, JournalClosed } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { LIMITS } from '../../engine/limits'
 import { concatBytes } from '../../protocol/bytes'
+import { ETCD } from '../../sandbox/cluster/etcd_binary'
+import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure, KEY, records, SIGNER, withFolder } from '../engine/journal/folder'
-import { ETCD } from '../kit/etcd/etcd_binary'
-import { EtcdCluster } from '../kit/etcd/etcd_cluster'
 import { START } from '../kit/etcd/log_entries'
 
 const LIMIT_MS = 120_000

@@ -4,8 +4,8 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { ETCD } from '../kit/etcd/etcd_binary'
-import { EtcdCluster } from '../kit/etcd/etcd_cluster'
+import { ETCD } from '../../sandbox/cluster/etcd_binary'
+import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { FAULTS, LogCampaign, type Planted } from '../kit/etcd/log_campaign'
 
 const ROUNDS = Number(process.env['TACIT_LOG_ROUNDS'] ?? 4)

@@ -7,10 +7,10 @@ import { Etcd, NoReply } from '../../engine/cluster/etcd'
 import { Deposed, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../engine/journal/contract'
 import type { ChainPoint } from '../../protocol/units'
+import { ETCD } from '../../sandbox/cluster/etcd_binary'
+import { etcdCertificates } from '../../sandbox/cluster/etcd_certificates'
+import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
-import { ETCD } from '../kit/etcd/etcd_binary'
-import { etcdCertificates } from '../kit/etcd/etcd_certificates'
-import { EtcdCluster } from '../kit/etcd/etcd_cluster'
 import { entryOf, SEALING, START, textsOf } from '../kit/etcd/log_entries'
 
 const LIMIT_MS = 120_000

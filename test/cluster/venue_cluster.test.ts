@@ -9,10 +9,10 @@ import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { stateHash } from '../../engine/machine/codec/encode_state'
 import { fromHex } from '../../protocol/bytes'
+import { ETCD } from '../../sandbox/cluster/etcd_binary'
+import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
 import { CutLink } from '../kit/etcd/cut_link'
-import { ETCD } from '../kit/etcd/etcd_binary'
-import { EtcdCluster } from '../kit/etcd/etcd_cluster'
 import { entryOf } from '../kit/etcd/log_entries'
 import { USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
@@ -23,12 +23,10 @@ let etcd: EtcdCluster
 let trading: EmbeddedTrading
 const links: CutLink[] = []
 
-const clusterOf = (node: number, endpoints = etcd.endpoints) => ({
-  cluster: { node, endpoints, tls: etcd.tls },
-})
+const clusterOf = (endpoints = etcd.endpoints) => ({ cluster: { endpoints, tls: etcd.tls } })
 const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
 const openOn = (node: number, endpoints?: string[]) =>
-  trading.site.openVenue(dirOf(node), clusterOf(node, endpoints))
+  trading.site.openVenue(dirOf(node), clusterOf(endpoints))
 
 /** A node that follows; `leading` resolves once it has taken over, and it opens no epoch then. */
 async function follow(node: number): Promise<{
@@ -36,7 +34,7 @@ async function follow(node: number): Promise<{
   leading: Promise<Loaded>
   stop: () => Promise<void>
 }> {
-  const { config, ports } = await trading.site.parts(dirOf(node), clusterOf(node))
+  const { config, ports } = await trading.site.parts(dirOf(node), clusterOf())
   const vault = await ports.chain.readConfig()
   const member = openNode(config, ports, vault)!
   const loaded = await loadState(config, ports, vault, { thread: member.thread })

@@ -128,6 +128,16 @@ describe('a manifest is refused', () => {
       /^TACIT_FEE_ANCHOR: secret/,
     ],
     [
+      'for a member of etcd without TLS',
+      (t) => t.replace("TACIT_ETCD_URLS: ''", "TACIT_ETCD_URLS: 'http://one.example:2379'"),
+      /TACIT_ETCD_URLS/,
+    ],
+    [
+      'for a cluster without the authority and the certificate of its log',
+      (t) => t.replace("TACIT_ETCD_URLS: ''", "TACIT_ETCD_URLS: 'https://one.example:2379'"),
+      /^TACIT_ETCD_CA: required with TACIT_ETCD_URLS/m,
+    ],
+    [
       'for one chain provider',
       (t) => t.replace(',https://two.example/path', ',https://one.example/b'),
       /two providers/,

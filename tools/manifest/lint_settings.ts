@@ -12,6 +12,7 @@ const UNSET = 'SET_ME'
 const SAMPLES: Readonly<Record<string, string>> = {
   TACIT_FEE_ANCHOR: `${'0'.repeat(63)}1`,
   TACIT_ACME_DNS_SECRET: 'user:password',
+  TACIT_ETCD_KEY: 'AAAA',
 }
 
 /** @returns one line per error; the manifest's linter names unknown and missing settings. */

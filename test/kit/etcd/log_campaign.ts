@@ -7,7 +7,7 @@ import { type Compare, Etcd, NoReply, type Operation, type TxnResult } from '../
 import { Deposed, ReplicatedLog, type Term } from '../../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../../engine/journal/contract'
 import type { ChainPoint } from '../../../protocol/units'
-import type { EtcdCluster } from './etcd_cluster'
+import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import { entryOf, SEALING, START, textsOf } from './log_entries'
 
 /** A fault of the implementation that the campaign must find. */

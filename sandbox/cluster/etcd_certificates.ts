@@ -1,4 +1,4 @@
-/** Issues the certificates of a test cluster: one authority, one pair for members and clients, one of a foreign authority. */
+/** Issues the certificates of a local cluster: one authority, one pair for members and clients, one of a foreign authority. */
 
 import { generateKeyPairSync } from 'node:crypto'
 import {
@@ -8,7 +8,7 @@ import {
   keyUsage,
   randomSerial,
   subjectAlternativeNames,
-} from '../../../enclave/x509'
+} from '../../enclave/x509'
 
 /** PEM: the authority that is believed, and the own certificate with its key. */
 export type TlsFiles = { ca: string; cert: string; key: string }

@@ -1,4 +1,4 @@
-/** Finds etcd for the tests: the file that TACIT_ETCD names, or `etcd` of PATH (Debian: `etcd-server`). */
+/** Finds etcd for tests and sandbox: the file that TACIT_ETCD names, or `etcd` of PATH (Debian: `etcd-server`). */
 
 export const ETCD = process.env['TACIT_ETCD'] ?? Bun.which('etcd') ?? undefined
 if (ETCD === undefined)
