@@ -11,7 +11,7 @@ const LIMIT_MS = 300_000
 const dir = mkdtempSync(join(tmpdir(), 'tacit-nodes-'))
 let cluster: LocalCluster
 
-async function serving(): Promise<number> {
+async function serving(): Promise<(typeof NODES)[number]> {
   for (;;) {
     const number = NODES.find((one) => cluster.stateOf(one) === 'serves')
     if (number !== undefined) return number
