@@ -70,8 +70,11 @@ export const LIMITS = {
   exits_open_max: 10_000,
   /** Places of the vault's payout queue until the chain shows another number. */
   queue_capacity_first: 60,
-  /** Closed orders whose ids stay in memory once the stores have them: a fresh nonce needs an id that is none of theirs. */
-  final_orders_max: 100_000,
+  /**
+   * How long the ids of closed orders stay in memory once the stores have them: a fresh nonce needs an id that is none of theirs.
+   * A number of them would show an account how many orders of others have closed.
+   */
+  final_orders_kept_ms: 10_000,
   /** Withdrawals and reshapes, beyond which the oldest that ended are deleted. */
   payments_kept_max: 200_000,
 

@@ -50,7 +50,8 @@ export function applySpentRestored(state: State, command: CommandOf<'spent_resto
  */
 export function applySnapshotTaken(state: State, { covered }: CommandOf<'snapshot_taken'>): Answer {
   const queues = queuesOf(state)
-  const finals = Math.min(covered.finals, queues.finals.size - LIMITS.final_orders_max)
+  const kept = state.finals.since(state.unix_ms - LIMITS.final_orders_kept_ms)
+  const finals = Math.min(covered.finals, kept)
   for (const kind of PAST_KINDS) queues[kind].dropBefore(kind === 'finals' ? finals : covered[kind])
   return { kind: 'done' }
 }

@@ -112,6 +112,17 @@ export class FinalOrders {
     return number === undefined ? undefined : this.read(this.rows.at(number))
   }
 
+  /** Number of the first kept order that closed at this time or later; the newest one closed last. */
+  since(unix_ms: number): number {
+    let [from, to] = [this.rows.first, this.rows.size]
+    while (from < to) {
+      const middle = Math.floor((from + to) / 2)
+      if (closedMs(this.rows.at(middle)) < unix_ms) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+
   read(row: Uint8Array): FinalOrder {
     const view = new DataView(row.buffer, row.byteOffset)
     const reason = row[REASON_AT]!
@@ -133,6 +144,9 @@ export class FinalOrders {
   }
 }
 
+const closedMs = (row: Uint8Array): number =>
+  new DataView(row.buffer, row.byteOffset).getFloat64(FINAL_MS_AT, true)
+
 /** Whether a row has outlived its body and the retention: its resend fails on its expiry (protocol.md "Order of checks"). */
 export function isOutlived(
   row: Uint8Array,
@@ -140,5 +154,5 @@ export function isOutlived(
 ): boolean {
   const view = new DataView(row.buffer, row.byteOffset)
   const retained_ms = unix_ms - (settings?.retention_days ?? 0) * MS_PER_DAY
-  return view.getFloat64(EXPIRY_AT, true) < slot && view.getFloat64(FINAL_MS_AT, true) < retained_ms
+  return view.getFloat64(EXPIRY_AT, true) < slot && closedMs(row) < retained_ms
 }

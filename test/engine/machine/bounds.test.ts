@@ -63,13 +63,16 @@ test('payments beyond the bound of those that wait are refused, and so are order
   world.must(next)
 })
 
-test('the newest closed orders stay in memory when the stores have them, and no more', () => {
+test('the orders that closed lately stay in memory when the stores have them, and no more', () => {
   const world = new World()
   const { rows } = world.state.finals
   const row = new Uint8Array(rows.row_bytes)
-  const count = LIMITS.final_orders_max + 50
+  const view = new DataView(row.buffer)
+  const count = 200
   for (let at = 0; at < count; at++) {
-    new DataView(row.buffer).setUint32(0, at)
+    view.setUint32(0, at)
+    // The last field: when it closed.
+    view.setFloat64(96, world.unix_ms - (at < 50 ? LIMITS.final_orders_kept_ms : 0), true)
     rows.append(row)
   }
   const covered = coverable(world.state)

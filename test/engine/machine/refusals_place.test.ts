@@ -6,6 +6,32 @@ import type { RefusalCode } from '../../../protocol/refusals'
 import { BASE, key, LOT, QUOTE, SYMBOL, seeded, TICK, type World } from '../../kit/venue/machine_world'
 import { prepared, refused } from './prepared'
 
+/** A spy's order closes, then as many of others, then a snapshot covers all: may the spy use the id again? */
+function reused(closed_by_others: number, later_ms: number): string {
+  const { world, final } = prepared()
+  const { finals } = world.state
+  const facts = { status: 'cancelled', reason: 'by_owner', arrival_slot: 1, expiry_slot: 2, seq: 1 } as const
+  const identity = new Uint8Array(64)
+  for (let count = 1; count <= closed_by_others; count++) {
+    identity.set(seeded(`other ${count}`))
+    finals.add(identity, { ...facts, final_unix_ms: world.unix_ms, key: 0, replaces: false })
+  }
+  world.unix_ms += later_ms
+  const covered = { leaves: 0, nullifiers: 0, retired: 0, finals: finals.rows.size }
+  const hash = seeded('hash')
+  world.must({ kind: 'snapshot_taken', seq: 1, state_hash: hash, catalogue_hash: hash, covered })
+  const outcome = world.run(world.placing('alice', key('a'), { order_id: final.order_id, nonce: 900n }))
+  return outcome.ok ? 'accepted' : outcome.code
+}
+
+test('whether the id of an own closed order is free again does not depend on how many others have closed', () => {
+  for (const [later_ms, answer] of [
+    [1_000, 'order_id_taken'],
+    [11_000, 'accepted'],
+  ] as const)
+    expect([0, 100_001].map((others) => reused(others, later_ms))).toEqual([answer, answer])
+})
+
 type PlaceCase = { code: RefusalCode; change: (c: ReturnType<typeof context>) => Partial<CommandOf<'place'>> }
 function context() {
   const { world, live, final } = prepared()
