@@ -351,6 +351,8 @@ export const LIMITS = {
   fee_growth_after_ms: 2_000,
   /** Slots between two polls of the payer's balance. */
   payer_look_slots: 75,
+  /** Slots between two looks at what is announced: five minutes. */
+  announced_look_slots: 750,
 
   // Exit requests
 

@@ -4,6 +4,7 @@
  */
 
 import type { Amount, ChainPoint, JournalSeq, SlotNumber } from '../protocol/units'
+import type { AnnouncedEntry } from '../protocol/vault/announcements'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { Credential, HaltReason } from './commands'
 import type { Caller, LimitState, Session } from './venue'
@@ -120,6 +121,7 @@ export const SETTLEMENT_REASONS = {
   slot_stalled: 'degraded',
   slot_absurd: 'degraded',
   fee_payer_low: 'degraded',
+  no_successor: 'degraded',
   transaction_failing: 'degraded',
   batch_delayed: 'overdue',
   exit_overdue: 'overdue',
@@ -173,6 +175,8 @@ export type VaultConfig = {
   frozen: boolean
   paused: boolean
   pending: { action: string; effective_unix_s: number; value: string }[]
+  /** What epochs may rest on, with what is announced for later. */
+  announced: AnnouncedEntry[]
   /** The last one declared; undefined before the first. */
   outage: { outage_at_s: number; outage_extra_s: number } | undefined
 }

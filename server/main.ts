@@ -129,6 +129,7 @@ function parts(with_config: Config): ProcessParts {
         quoteEpoch: (bound) => enclave.quoteEpoch(bound),
         fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
         hash,
+        successors_needed: with_config.engine.enclave === 'dstack',
         monotonicMs: clock.monotonicMs,
       }),
   }

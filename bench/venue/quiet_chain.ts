@@ -86,6 +86,7 @@ export class QuietChain implements ChainPort {
       frozen: false,
       paused: false,
       pending: [],
+      announced: [],
       outage: undefined,
     }
   }

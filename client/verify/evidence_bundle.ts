@@ -87,6 +87,8 @@ export type ChainRecord = {
   program: { owner: string; data: string }
   /** SHA-256 of the ELF as far as `program_bytes` of the policy, or all of it. */
   program_data: { owner: string; sha256: string; upgrade_authority: string | null }
+  /** Data of every record of an announcement, base64. */
+  announced: string[]
 }
 
 /** Proof that a log has a statement and extends the head that the policy pins: hex; paths are nodes in a row. */
@@ -178,10 +180,18 @@ export function readBundle(value: unknown): EvidenceBundle {
     ...bundle,
     evidences: readEvidences(evidences),
     collateral: collateral === null ? null : readCollateralValue(collateral),
-    chain: chain === null ? null : (readForm(chain, CHAIN_FORM) as ChainRecord),
+    chain: chain === null ? null : readChain(chain),
     kms_contract: kms_contract === null ? null : (readForm(kms_contract, KMS_FORM) as typeof kms_contract),
     location: Array.from(location, readLocationAnswer),
   }
+}
+
+function readChain(value: unknown): ChainRecord {
+  const chain = readForm(value, CHAIN_FORM) as ChainRecord
+  const { announced = [] } = value as Partial<ChainRecord>
+  if (!Array.isArray(announced) || !announced.every(text))
+    throw new Refused('a field of the bundle is malformed')
+  return { ...chain, announced: Array.from(announced) }
 }
 
 function readEvidences(value: unknown): EvidenceBundle['evidences'] {

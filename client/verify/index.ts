@@ -48,6 +48,7 @@ export {
   type StatementCertificate,
   type VenueIdentity,
   verifyReceipt,
+  verifyReceiptOnChain,
   verifyReceiptProof,
 } from './verify_receipt'
 export { StatisticsRefused, verifyStatistics } from './verify_statistics'

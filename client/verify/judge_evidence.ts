@@ -1,4 +1,5 @@
 /** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
+import { checkAnnounced } from './checks/announced'
 import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './checks/binding'
 import {
   checkAdmin,
@@ -63,6 +64,7 @@ const RUN: Record<CheckName, RunCheck> = {
   kms_owner: checkKmsOwner,
   exit_delay: checkExitDelay,
   admin: checkAdmin,
+  announced: checkAnnounced,
   machine_list: checkMachineList,
   location: checkLocation,
 }

@@ -5,6 +5,7 @@ import { fromHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
 import { fractionIn } from '../../protocol/strict_json'
 import type { KeyProvider } from '../../protocol/tdx/mr_config_id'
+import { ANNOUNCED_LISTS, type AnnouncedList } from '../../protocol/vault/announcements'
 import { readCertificate } from '../../protocol/x509/certificate'
 import { JsonObject } from './json_document'
 import { readSkipReasons, type SkipReason } from './skip_reasons'
@@ -21,8 +22,9 @@ export const TCB_STATUSES = [
 ] as const
 type AllowedTcbStatus = (typeof TCB_STATUSES)[number]
 
-/** Announced changes of the vault: `settlement.md` "Keys and administration". */
-const PENDING_ACTIONS = ['rotate_signer', 'set_admin', 'authorize_restore'] as const
+const ANNOUNCED_NAMES = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
+/** Announced changes of the vault, what epochs may rest on by its list: `settlement.md` "Keys and administration". */
+const PENDING_ACTIONS = ['rotate_signer', 'set_admin', 'authorize_restore', ...ANNOUNCED_NAMES] as const
 export type PendingAction = (typeof PENDING_ACTIONS)[number]
 
 /** One OS image on one machine shape, 96 hex digits each: from `dstack-mr measure`. */

@@ -55,6 +55,11 @@ export const CHECKS = [
   ['6.5', 'kms_owner', 'the owner of that contract is one the policy pins, with the timelock it asks for'],
   ['6.6', 'exit_delay', 'announced changes wait at least as long as the policy asks'],
   ['6.7', 'admin', 'the administrator of the vault is one the policy pins'],
+  [
+    '6.8',
+    'announced',
+    'what the vault announces admits this machine and build, and no change that the policy does not expect',
+  ],
   ['7.1', 'machine_list', 'the physical machine is one the policy lists'],
   ['7.2', 'location', 'authorities that the policy names state where the machine is'],
 ] as const

@@ -76,6 +76,24 @@ export async function verifyReceiptProof(proof: ReceiptProof): Promise<VenueIden
 }
 
 /**
+ * The same without evidence of that time: the settlement key is the one that the vault took with a quote for the receipt's epoch.
+ * Whether the certificate's venue is this vault is the caller's to compare.
+ * @param epoch_keys of the history that `readVaultHistory` reads
+ * @throws ReceiptRefused
+ */
+export async function verifyReceiptOnChain(
+  proof: ReceiptProof,
+  epoch_keys: ReadonlyMap<number, Uint8Array>,
+): Promise<VenueIdentity> {
+  const identity = await verifyReceiptProof(proof)
+  const key = epoch_keys.get(Number(identity.epoch))
+  if (key === undefined) throw new ReceiptRefused(`the chain shows no quote of epoch ${identity.epoch}`)
+  if (!equalBytes(key, decodeBase58(proof.tee_pubkey, 32)!))
+    throw new ReceiptRefused(`the vault took another settlement key in epoch ${identity.epoch}`)
+  return identity
+}
+
+/**
  * Verifies that the venue, in this epoch, has signed that `command` is in its journal. Runs in Bun, Node and browsers.
  * @param command canonical body and signature, as `commandBytes` encodes them
  * @param after_seq journal seq of a receipt that arrived before the command was first sent: this one must be later

@@ -47,6 +47,8 @@ export type VaultHistory = {
   exit_inners: ReadonlySet<string>
   /** Every mint that was ever deposited, hence every mint of a note. */
   mints: readonly Uint8Array[]
+  /** Settlement key by epoch, each taken with a quote that the vault verified. */
+  epoch_keys: ReadonlyMap<number, Uint8Array>
 }
 
 /** The history lacks a part, so no result built on it could be complete. */
@@ -154,7 +156,9 @@ export function vaultHistory(events: readonly VaultEvent[]): VaultHistory {
   for (const event of batches) history.nullifiers(event)
   for (const { refund_inner } of eventsOfKind(events, 'exit_requested'))
     history.exit_inners.add(toHex(refund_inner))
-  return Object.assign(history, { exits: exitsOf(events) })
+  const attested = eventsOfKind(events, 'epoch_attested')
+  const epoch_keys = new Map(attested.map(({ epoch, settlement_signer }) => [epoch, settlement_signer]))
+  return Object.assign(history, { exits: exitsOf(events), epoch_keys })
 }
 
 /** The exits of a vault by hex of the nullifier. A later stage replaces an earlier one in any order of events. */

@@ -18,7 +18,7 @@ import { readSettled } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
 import { LeaseWatch } from './watch/watch_lease'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
-import { Verdicts, Watcher, watchPayer } from './watch/watcher'
+import { Verdicts, Watcher, watchPayer, watchSuccessors } from './watch/watcher'
 
 export type ChainOptions = {
   /** JSON-RPC providers, at least one; two must agree, of more than two a majority. */
@@ -44,6 +44,8 @@ export type ChainOptions = {
   /** Deadline of one RPC request. Default 10 s. */
   rpc_timeout_ms?: number
   fees?: Partial<FeeSettings>
+  /** Whether a vault that announced fewer than two builds, images or machines is degraded. Default false, as in a sandbox. */
+  successors_needed?: boolean
   monotonicMs?: () => number
 }
 
@@ -68,6 +70,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
   await requireAnnounced(client)
   const lease = new LeaseWatch(client)
   const loops: Promise<unknown>[] = [view.run(), lease.run(), watchPayer(client)]
+  if (options.successors_needed) loops.push(watchSuccessors(client))
   let epoch = 0
   let commits: Commits | undefined
   while (view.now().unix_ms === 0 && !rpc.closed) await rpc.sleep(LIMITS.slot_poll_min_ms)

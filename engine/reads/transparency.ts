@@ -1,8 +1,9 @@
 /** Reads the public figures that anyone can check on chain: balances, roots, payouts, exits, signer, admin actions. */
 
 import { encodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
+import { concatBytes, toHex } from '../../protocol/bytes'
 import { PAGE_ITEMS_MAX, TREE_DEPTH } from '../../protocol/limits'
+import { holdingAt } from '../../protocol/vault/announcements'
 import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import { LIMITS, MS_PER_DAY } from '../limits'
@@ -16,6 +17,7 @@ type Reading = Pick<Transparency, 'payout_queue'> & {
   tree: Omit<Transparency['tree'], 'remaining_days'>
   settlement: Omit<Transparency['settlement'], 'last_signature'>
   pending: VaultConfig['pending']
+  announced: VaultConfig['announced']
   outages: Transparency['outages']
 }
 
@@ -93,10 +95,10 @@ export class TransparencyReads {
   }
 
   private answerOf(
-    { mints, tree, payout_queue, settlement, pending, outages }: Reading,
+    { mints, tree, payout_queue, settlement, pending, announced, outages }: Reading,
     stale: boolean,
   ): Transparency {
-    const { facts, clock, exits, settings, venue } = this.parts
+    const { chain, facts, clock, exits, settings, venue } = this.parts
     const symbols = settings.instruments.map(({ symbol }) => symbol)
     return Object.freeze({
       mints: mints.map((mint) => ({ ...mint, stale })),
@@ -112,7 +114,7 @@ export class TransparencyReads {
           deadline: deadline_unix_s,
         })),
       settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
-      admin: { pending },
+      ...announcementsOf(pending, announced, Math.floor(chain.view().unix_ms / 1000)),
       outages,
       auditor_key: settings.auditor_key || null,
       builds: facts.builds.all(),
@@ -120,6 +122,24 @@ export class TransparencyReads {
       statistics: { days: facts.statistics.days(venue, symbols, clock.unixMs()) },
     })
   }
+}
+
+/** @param now_s of the chain's clock */
+function announcementsOf(
+  pending: VaultConfig['pending'],
+  announced: VaultConfig['announced'],
+  now_s: number,
+): Pick<Transparency, 'admin' | 'announced'> {
+  const later = announced.flatMap(({ list, id, next }) =>
+    next === undefined || next.from_s <= now_s
+      ? []
+      : [{ action: list, effective_unix_s: next.from_s, value: toHex(concatBytes(id, next.value)) }],
+  )
+  const holding = announced.flatMap((one) => {
+    const value = holdingAt(one, now_s)
+    return value === undefined ? [] : [{ list: one.list, id: toHex(one.id), value: toHex(value) }]
+  })
+  return { admin: { pending: [...pending, ...later] }, announced: holding }
 }
 
 function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: EngineConfig): Reading {
@@ -144,6 +164,7 @@ function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: E
       last_batch: config.last_batch,
     },
     pending: config.pending,
+    announced: config.announced,
     outages: config.outage === undefined ? [] : [config.outage],
   }
 }

@@ -80,6 +80,46 @@ export const ANNOUNCEMENT_FIELDS = {
   next: fixed(VALUE_BYTES),
 } as const
 
+/** What a record says, without padding: `value` holds until `next` does. */
+export type AnnouncedEntry = {
+  list: AnnouncedList
+  id: Uint8Array
+  value: Uint8Array | undefined
+  next: { value: Uint8Array; from_s: number } | undefined
+}
+
+export function announcedEntry(
+  record: { [field in 'id' | 'value' | 'next']: Uint8Array } & {
+    list: AnnouncedList
+    since_s: number
+    next_at_s: number
+  },
+): AnnouncedEntry {
+  const { list, id, since_s, next_at_s } = record
+  const widths = ANNOUNCED_LISTS[list]
+  const [value, next] = [record.value.slice(0, widths.value), record.next.slice(0, widths.value)]
+  return {
+    list,
+    id: id.slice(0, widths.id),
+    value: since_s === 0 ? undefined : value,
+    next: next_at_s === 0 ? undefined : { value: next, from_s: next_at_s },
+  }
+}
+
+/** The value that holds at a second of the chain's clock, also where the record does not show it yet. */
+export const holdingAt = ({ value, next }: AnnouncedEntry, now_s: number): Uint8Array | undefined =>
+  next !== undefined && now_s >= next.from_s ? next.value : value
+
+/** Lists of which a member can be revoked at once, while another is admitted only twice the exit delay later. */
+const NEEDED_TWICE = ['build', 'image', 'platform'] as const satisfies readonly AnnouncedList[]
+
+/** The lists of which fewer than two members hold: revoking one would leave no way to open an epoch. */
+export const withoutSuccessor = (entries: readonly AnnouncedEntry[], now_s: number): AnnouncedList[] =>
+  NEEDED_TWICE.filter((list) => {
+    const members = entries.filter((one) => one.list === list && holdingAt(one, now_s) !== undefined)
+    return members.length < 2
+  })
+
 /** The event of each `announce`; `effective_at_s` in unix seconds of the chain's clock. */
 export const ANNOUNCED = struct({
   action: word(ANNOUNCE_ACTIONS),

@@ -252,6 +252,17 @@ export const Transparency = exact({
   admin: exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
   }),
+  announced: t.Array(
+    exact({
+      list: t.String(),
+      id: text('Hex; empty for a list of one value.'),
+      value: text('Hex; empty for the member of a list.'),
+    }),
+    {
+      description:
+        'What the vault admits epochs on now: builds, images, machines, least versions, root, keys. Later changes are in `admin.pending`.',
+    },
+  ),
   outages: t.Array(
     exact({
       outage_at_s: Integer(0, Number.MAX_SAFE_INTEGER, 'Unix seconds at which it was declared.'),

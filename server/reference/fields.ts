@@ -93,6 +93,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   head: 'Hash of the journal after the group of the command.',
   heartbeat_ms: 'Time between heartbeats.',
   high: `Highest auction price of the period, ${PRICE_UNIT}.`,
+  'announced.list': 'What the entry is one of: build, image, platform, a minimum, a key.',
   id: 'Chosen by the client; the reply repeats it.',
   index: 'Place of the command in its group.',
   initial_reference: `Reference of the first auction, ${PRICE_UNIT}.`,

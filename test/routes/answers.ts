@@ -107,6 +107,7 @@ export const TRANSPARENCY: wire.Transparency = {
       stale: false,
     },
   ],
+  announced: [{ list: 'build', id: HASH, value: '' }],
   tree: {
     root: HASH,
     leaf_count: 1,

@@ -52,6 +52,19 @@ test('a build is announced and revoked; nothing is sent without --execute', asyn
   expect(recordOf(BUILD)).toMatchObject({ since_s: 0, next_at_s: 0 })
 })
 
+test('show lists what is announced, and each list whose last member could be revoked', async () => {
+  const shown = async () => {
+    const { out } = await desk.run(['show', '--rpc', chain.url, '--program', encodeBase58(program)])
+    return JSON.parse(out).vault
+  }
+  expect((await shown()).without_successor).toEqual(['build', 'image', 'platform'])
+  for (const id of [BUILD, OTHER])
+    expect((await run('announce', 'admin.json', ...build(id), '--execute')).code).toBe(0)
+  const { announced, without_successor } = await shown()
+  expect(without_successor).toEqual(['image', 'platform'])
+  expect(announced.map(({ id }: { id: string }) => id).sort()).toEqual([BUILD, OTHER])
+})
+
 test('an unknown list and an id or value of another width are usage faults', async () => {
   for (const args of [
     ['--list', 'builds', '--id', BUILD],

@@ -8,7 +8,7 @@ import { readConfig, readGenesis, VaultAbsent } from '../../engine/chain/client/
 import type { RpcPool } from '../../engine/chain/client/rpc_pool'
 import type { VaultConfig } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
-import { fromHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import {
   programDataAddress,
@@ -30,6 +30,8 @@ import {
   type AnnouncedList,
   type AnnounceFields,
   announceInstruction,
+  holdingAt,
+  withoutSuccessor,
 } from '../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type Key, withRpc } from './deploy_program'
@@ -253,6 +255,16 @@ export async function show(rpc: RpcPool, program: Uint8Array, options: ProgramOp
 
 function vaultFacts({ admin, settlement_signer, ...rest }: VaultConfig) {
   const { epoch, generation, paused, frozen, exit_delay_s, pending } = rest
+  const now_s = Math.floor(Date.now() / 1000)
   const keys = { admin: encodeBase58(admin), settlement_signer: encodeBase58(settlement_signer) }
-  return { ...keys, epoch, generation, paused, frozen, exit_delay_s, pending }
+  const announced = rest.announced.map((one) => {
+    const { list, id, next } = one
+    const value = holdingAt(one, now_s)
+    const later = next !== undefined &&
+      next.from_s > now_s && { next: toHex(next.value), from_s: next.from_s }
+    return { list, id: toHex(id), value: value && toHex(value), ...later }
+  })
+  const without_successor = withoutSuccessor(rest.announced, now_s)
+  const state = { epoch, generation, paused, frozen, exit_delay_s }
+  return { ...keys, ...state, pending, announced, without_successor }
 }

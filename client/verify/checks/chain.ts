@@ -53,7 +53,7 @@ export const checkSettlementSigner: RunCheck = (verification) => {
 }
 
 /** @throws Skipped when the policy names no chain; Refused when it does and the chain was not read. */
-function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
+export function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; policy: ChainPolicy } {
   if (policy.chain === undefined) throw new Skipped('chain_unnamed')
   if (bundle.chain === null)
     throw new Refused(`the chain could not be read: ${bundle.missing.chain ?? 'nothing was recorded'}`)

@@ -5,6 +5,7 @@ import { type AskInit, askBounded } from '../../../protocol/ask_bounded'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
+import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
 import { RPC_ANSWER_BYTES_MAX } from '../../limits'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
@@ -124,9 +125,11 @@ export async function collectChain(policy: ChainPolicy, timeout_ms: number): Pro
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
   const data_address = encodeBase58(programDataAddress(program_id))
   const addresses = [encodeBase58(vaultAddresses(program_id).config), policy.program_id, data_address]
-  const [genesis_hash, accounts] = await Promise.all([
+  const filters = [{ dataSize: ACCOUNT_BYTES.announcement }]
+  const [genesis_hash, accounts, announcements] = await Promise.all([
     call('getGenesisHash', []),
     call('getMultipleAccounts', [addresses, CONFIG]),
+    call('getProgramAccounts', [policy.program_id, { ...CONFIG, filters }]),
   ])
   if (typeof genesis_hash !== 'string') throw new Refused('the genesis hash is malformed')
   const { slot, values } = readAccounts(accounts)
@@ -135,7 +138,8 @@ export async function collectChain(policy: ChainPolicy, timeout_ms: number): Pro
     throw new Refused('the program account names other data')
   const { owner } = program_data
   const described = readProgramData(decodeBase64(program_data.data), policy.program_bytes)
-  return { genesis_hash, slot, config, program, program_data: { owner, ...described } }
+  const announced = readAnnounced(announcements, policy.program_id)
+  return { genesis_hash, slot, config, program, program_data: { owner, ...described }, announced }
 }
 
 function readAccounts(result: unknown): { slot: number; values: Account[] } {
@@ -143,6 +147,14 @@ function readAccounts(result: unknown): { slot: number; values: Account[] } {
   const slot = Number.isSafeInteger(context?.slot) ? (context?.slot as number) : -1
   if (slot < 0 || !Array.isArray(value) || value.length !== 3) throw new Refused('the accounts are malformed')
   return { slot, values: value.map(readAccount) }
+}
+
+function readAnnounced(result: unknown, program_id: string): string[] {
+  if (!Array.isArray(result)) throw new Refused('the announcements are malformed')
+  const accounts = result.map((one) => readAccount((one as { account?: unknown } | null)?.account))
+  if (accounts.some(({ owner }) => owner !== program_id))
+    throw new Refused("an announcement is another program's")
+  return accounts.map(({ data }) => data)
 }
 
 function readAccount(value: unknown): Account {

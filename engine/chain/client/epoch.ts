@@ -17,14 +17,7 @@ import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
-import {
-  readAgreedVault,
-  readConfig,
-  readProgramAccount,
-  readVaults,
-  VaultAbsent,
-  VaultUnreadable,
-} from './read_vault'
+import { readAgreedVault, readProgramAccount, readVaults, VaultAbsent, VaultUnreadable } from './read_vault'
 import { ChainProgramError } from './transaction_status'
 
 /** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
@@ -144,7 +137,7 @@ async function platformOnChain(
 
 /** @throws VaultAbsent until the vault exists and its admin has announced this venue's epoch authority; then VaultUnreadable */
 export async function requireAnnounced(client: ChainClient): Promise<void> {
-  await readConfig(client)
+  await readAgreedVault(client)
   const topic = { list: 'epoch_authority' } as const
   const account = await readProgramAccount(client, announcementAddress(client.vault.program, topic))
   if (account === undefined) throw new VaultAbsent('the vault has announced no epoch authority')

@@ -6,6 +6,7 @@ import { readU64Le, toHex } from '../../../protocol/bytes'
 import {
   ACCOUNT_BYTES,
   type ConfigAccount,
+  decodeAnnouncement,
   decodeConfig,
   decodeExitRequest,
   decodeMintRecord,
@@ -17,6 +18,7 @@ import {
   type RingAccount,
   type TreeAccount,
 } from '../../../protocol/vault/accounts'
+import { type AnnouncedEntry, announcedEntry } from '../../../protocol/vault/announcements'
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'
@@ -193,9 +195,12 @@ export function textOf(value: unknown): string {
   return text ?? 'absent'
 }
 
-/** The vault's configuration and roots at finalized, as a quorum supports them. @throws VaultUnreadable, ChainUnavailable */
+/** The vault's configuration and roots at finalized, as a quorum supports them, and what is announced. @throws VaultUnreadable, ChainUnavailable */
 export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
-  const { config, tree, queue } = await readAgreedVault(client)
+  const [{ config, tree, queue }, announced] = await Promise.all([
+    readAgreedVault(client),
+    readAnnouncements(client),
+  ])
   return {
     admin: config.admin,
     settlement_signer: config.settlement_signer,
@@ -224,6 +229,7 @@ export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): 
     frozen: config.frozen,
     paused: config.paused,
     pending: pendingOf(config),
+    announced,
     outage:
       config.outage_at_s === 0
         ? undefined
@@ -298,6 +304,15 @@ export async function readMintRecords(
     .sort((a, b) => a.record.mint_index - b.record.mint_index)
 }
 
+/** What the admin announced, finalized. @throws ChainUnavailable */
+export async function readAnnouncements(client: VaultReader): Promise<AnnouncedEntry[]> {
+  const { accounts } = await readAccounts(client, 'announcement', 'finalized')
+  return accounts
+    .map(({ data }) => decodeAnnouncement(data))
+    .filter((record) => record !== undefined)
+    .map(announcedEntry)
+}
+
 /** Registered mints with the vault's liabilities and balance, each pair read at one slot. @throws ChainUnavailable */
 export async function readMints(client: VaultReader): Promise<VaultMint[]> {
   const mints = await readMintRecords(client)
@@ -362,7 +377,7 @@ export async function readExitRequests(
 /** All accounts of the program of one kind: each kind has a size that no other has. */
 async function readAccounts(
   { rpc, address }: VaultReader,
-  kind: 'mint_record' | 'exit_request',
+  kind: 'mint_record' | 'exit_request' | 'announcement',
   commitment: Commitment,
 ): Promise<{ slot: number; accounts: { address: Address; data: Uint8Array }[] }> {
   const size = { dataSize: BigInt(ACCOUNT_BYTES[kind]) }

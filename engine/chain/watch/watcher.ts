@@ -1,12 +1,13 @@
 /** Polls the vault on all providers: verdicts on config, leaves and exit requests count as a quorum shows them. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
+import { withoutSuccessor } from '../../../protocol/vault/announcements'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import type { Commits } from '../client/commit'
 import { supervise } from '../client/health'
-import { readVaults, type VaultSnapshot } from '../client/read_vault'
+import { readAnnouncements, readVaults, type VaultSnapshot } from '../client/read_vault'
 import { type Answer, ChainUnavailable } from '../client/rpc_pool'
 import { transactionStatuses } from '../client/transaction_status'
 import type { ExitWatch } from './watch_exits'
@@ -208,5 +209,25 @@ export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient
       if (!(error instanceof ChainUnavailable)) throw error
     }
     await rpc.sleep(LIMITS.payer_look_slots * view.slotMs())
+  }
+}
+
+/** Looks at what is announced until the client closes; sets or clears `no_successor`. */
+export async function watchSuccessors(client: ChainClient): Promise<void> {
+  const { rpc, view, health } = client
+  while (!rpc.closed) {
+    try {
+      const missing = await rpc.agree(
+        async (reader) => {
+          const announced = await readAnnouncements({ rpc: reader, address: client.address })
+          return withoutSuccessor(announced, Math.floor(view.now().unix_ms / 1000))
+        },
+        (lists) => lists.join(),
+      )
+      health.set('no_successor', missing.length > 0)
+    } catch (error) {
+      if (!(error instanceof ChainUnavailable)) throw error
+    }
+    await rpc.sleep(LIMITS.announced_look_slots * view.slotMs())
   }
 }

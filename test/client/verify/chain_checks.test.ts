@@ -2,14 +2,18 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
 import { VerificationFailed } from '../../../client/verified_venue'
+import { decodeBase64 } from '../../../client/verify/json_document'
 import type { ChainPolicy } from '../../../client/verify/policy'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
+import { decodeAnnouncement } from '../../../protocol/vault/accounts'
 import {
   authorizeRestoreInstruction,
   pauseInstruction,
   setAdminInstruction,
 } from '../../../protocol/vault/admin'
+import { announceInstruction } from '../../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { landOn } from '../../kit/verify/land_on'
 import { openSite, type Site } from '../../kit/verify/site'
@@ -110,6 +114,51 @@ test('an announced change is refused unless the policy expects it', async () => 
   ])
   await asAdmin((fields) => authorizeRestoreInstruction({ ...fields, action: 'cancel' }))
   expect(await reasons({ pending_actions })).toEqual([])
+})
+
+const OTHER_BUILD = new Uint8Array(32).fill(0xcd)
+
+test('each record that the machine rests on must be announced', async () => {
+  const { rpc_url } = site.policy.chain!
+  const pending_actions = ['set_admin' as const]
+  const { evidence } = await site.connect({ chain: { ...site.policy.chain!, pending_actions } })
+  const records = evidence.chain!.announced.map((data) => decodeAnnouncement(decodeBase64(data))!)
+  expect(new Set(records.map(({ list }) => list)).size).toBe(10)
+  const needed = ['attestation_root', 'platform', 'fmspc_minimum', 'image', 'build', 'app_id', 'key_provider']
+  for (const list of needed) {
+    const lying = new LyingNode(rpc_url)
+    lying.lies = {
+      getProgramAccounts: (result) =>
+        (result as { account: { data: [string] } }[]).filter(
+          ({ account }) => decodeAnnouncement(decodeBase64(account.data[0]))!.list !== list,
+        ),
+    }
+    expect(await reasons({ rpc_url: lying.url, pending_actions })).toEqual([
+      `announced: the vault does not admit the ${list} of this machine any more`,
+    ])
+    await lying.stop()
+  }
+})
+
+test('a build that is announced for later is refused unless the policy expects it', async () => {
+  const topic = { list: 'build', id: OTHER_BUILD } as const
+  await asAdmin((fields) =>
+    announceInstruction({ ...fields, payer: fields.admin, action: 'announce', ...topic }),
+  )
+  const pending_actions = ['set_admin' as const]
+  const [reason] = await reasons({ pending_actions })
+  expect(reason).toMatch(/^announced: the administrator has announced another build, (cd){32} from 20/)
+  expect(await reasons({ pending_actions: [...pending_actions, 'build'] })).toEqual([])
+  const accepted = [...site.policy.compose_hashes!, toHex(OTHER_BUILD)]
+  const { chain } = site.policy
+  const change = { chain: { ...chain!, pending_actions }, compose_hashes: accepted }
+  const { transcript } = await site.connect(change)
+  const { values } = transcript.checks.find(({ name }) => name === 'announced')!
+  expect(values['later']).toMatch(/^build (cd){32} from 20/)
+  expect(values['attestation_root']).toBe('of a development machine')
+  await asAdmin((fields) =>
+    announceInstruction({ ...fields, payer: fields.admin, action: 'cancel', ...topic }),
+  )
 })
 
 test('a paused vault is refused unless the policy allows it', async () => {

@@ -1,7 +1,15 @@
 /** The whole story on the embedded chain: deposit, trade, settle to finality, withdraw, restart. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { openChainReader } from '../../../client/chain/chain_access'
+import { readVaultHistory } from '../../../client/chain/read_history'
+import { type ReceiptProof, verifyReceiptOnChain } from '../../../client/verify/verify_receipt'
+import { commandBytes } from '../../../client/wallet/command_bytes'
+import type { KeysPort } from '../../../engine/ports'
 import type { EventSink, Session } from '../../../engine/venue'
-import { decodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { encodeStatement } from '../../../protocol/bodies/binding'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { publicKeyOf, sign } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'
 import { EmbeddedSite, JTO, USDC } from '../../kit/venue/embedded_site'
 import { Trader } from '../../kit/venue/trader'
@@ -9,6 +17,8 @@ import { Trader } from '../../kit/venue/trader'
 const site = new EmbeddedSite()
 let alice: Trader
 let bob: Trader
+/** A command of epoch 1 with its receipt. */
+let old: { buy: wire.PlaceRequest; receipt: wire.Receipt }
 const sessions = new Map<string, Session>()
 
 beforeAll(async () => {
@@ -70,7 +80,8 @@ test('a trade goes from deposits to finalized fills on the chain', async () => {
   await usable(1)
   const buy = alice.place(money, { expiry_slot: alice.site.ledger.slot + 5_000 })
   const sell = bob.place(goods, { side: 'sell', expiry_slot: bob.site.ledger.slot + 5_000 })
-  await site.venue.place('alice', buy)
+  const { receipt } = await site.venue.place('alice', buy)
+  old = { buy, receipt }
   await site.venue.place('bob', sell)
   await event('alice', ({ kind }) => kind === 'fill.finalized')
   const order = await site.venue.order('alice', buy.order_id)
@@ -97,6 +108,7 @@ test('a withdrawal reaches a token account', async () => {
 }, 120_000)
 
 test('after a restart the venue opens the next epoch and goes on', async () => {
+  const keys_before = site.keys
   const { items: before } = await site.venue.events('alice', { after: 0, limit: 500 })
   await site.venue.drain()
   await site.venue.close()
@@ -108,4 +120,33 @@ test('after a restart the venue opens the next epoch and goes on', async () => {
   const { items } = await site.venue.events('alice', { after: 0, limit: 500 })
   expect(items.slice(0, before.length)).toEqual(before)
   expect(site.fatal).toEqual([])
+  await provesOldReceipt(keys_before, site.keys)
 }, 120_000)
+
+/** The chain alone says which key certified the statement keys of an epoch that is over. */
+async function provesOldReceipt(then: KeysPort, now: KeysPort): Promise<void> {
+  const { venue: id, program_id } = site.venue.identity()
+  const venue = fromHex(id, 32)!
+  const { epoch_keys } = await readVaultHistory(openChainReader(site.chain.url), program_id)
+  expect([...epoch_keys.keys()]).toEqual([1, 2])
+  const statement_key = publicKeyOf(then.statement_seed)
+  const proofBy = ({ settlement_seed }: KeysPort, epoch: bigint): ReceiptProof => {
+    const certificate = encodeStatement({ venue, statement_key, epoch })
+    return {
+      format: 'tacit/receipt/v1',
+      certificate: toHex(certificate),
+      certificate_signature: toHex(sign(settlement_seed, certificate)),
+      tee_pubkey: encodeBase58(publicKeyOf(settlement_seed)),
+      command: toHex(commandBytes(venue, { kind: 'place', request: old.buy })),
+      receipt: { ...old.receipt, epoch: Number(epoch) },
+    }
+  }
+  expect(await verifyReceiptOnChain(proofBy(then, 1n), epoch_keys)).toMatchObject({ epoch: 1n })
+  const refused = (proof: ReceiptProof, keys = epoch_keys) =>
+    verifyReceiptOnChain(proof, keys).then(
+      () => 'proved',
+      (error: Error) => error.message,
+    )
+  expect(await refused(proofBy(now, 1n))).toBe('the vault took another settlement key in epoch 1')
+  expect(await refused(proofBy(then, 1n), new Map())).toBe('the chain shows no quote of epoch 1')
+}

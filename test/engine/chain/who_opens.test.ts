@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import type { ChainOptions } from '../../../engine/chain/open_chain'
 import { publicKeyOf } from '../../../protocol/sign'
-import { announceInstruction } from '../../../protocol/vault/announcements'
+import { announceInstruction, withoutSuccessor } from '../../../protocol/vault/announcements'
 import { openEpochInstruction } from '../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { PPID } from '../../../sandbox/enclave/machine'
@@ -130,6 +130,26 @@ test.each([
   },
   120_000,
 )
+
+test('a vault with one build, image and machine is degraded until each list has two', async () => {
+  const world = await VaultWorld.open()
+  const port = await world.connect({ successors_needed: true })
+  const reasons = () => port.health().reasons.filter((reason) => reason === 'no_successor')
+  while (reasons().length === 0) await Bun.sleep(5)
+  for (const topic of [
+    { list: 'build', id: random(32) },
+    { list: 'image', id: random(32) },
+    { list: 'platform', id: random(16) },
+  ] as const)
+    await byAdmin(world, (program, admin) =>
+      announceInstruction({ program, admin, payer: admin, action: 'announce', ...topic }),
+    )
+  while (reasons().length > 0) await Bun.sleep(5)
+  const { announced } = await port.readConfig()
+  expect(withoutSuccessor(announced, Date.now() / 1000)).toEqual([])
+  await port.close()
+  await world.close()
+}, 120_000)
 
 /** Lands an instruction of the admin, who is its fee payer too. */
 function byAdmin(

@@ -57,6 +57,7 @@ export class Ledger {
     frozen: false,
     paused: false,
     pending: [],
+    announced: [],
     outage: undefined,
   }
   /** Runs when an opening begins, after the venue has read the chain. */

@@ -7,8 +7,11 @@ import type { VerificationPolicy } from '../../../client/verify/policy'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeLocation, type LocationBody } from '../../../protocol/bodies/location'
 import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
+import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import { parseQuote } from '../../../protocol/tdx/quote'
+import { ACCOUNT_LAYOUTS, decodeAnnouncement } from '../../../protocol/vault/accounts'
+import { announcementAddress } from '../../../protocol/vault/announcements'
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import { PPID, XFAM } from '../../../sandbox/enclave/machine'
 import { fillIn } from '../../../tools/manifest/make_manifest'
@@ -53,6 +56,7 @@ function manifest(): string {
 export async function openPinnedVenue(): Promise<PinnedVenue> {
   const app_compose = manifest()
   const site = await openSite({}, app_compose)
+  announceProvider(site)
   const info = JSON.parse(await site.answers.get('/info')!(undefined)) as Info
   const contract = honestContract()
   const authority = honestAuthority()
@@ -90,6 +94,16 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
       await site.close()
     },
   }
+}
+
+/** The vault names the KMS, as if its epochs had opened under it. */
+function announceProvider({ chain }: Site): void {
+  const { machine, program_id } = chain
+  const address = encodeBase58(announcementAddress(program_id!, { list: 'key_provider' }))
+  const account = machine.bank.newest(address)!
+  const record = decodeAnnouncement(account.data)!
+  record.value.set(sha256(utf8(JSON.stringify(PROVIDER))))
+  machine.install([[address, { ...account, data: ACCOUNT_LAYOUTS.announcement.encode(record) }]])
 }
 
 const kept: NonNullable<Lie['log']> = (events) => ({ extended: events, shown: events })
