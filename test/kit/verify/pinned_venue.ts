@@ -56,7 +56,6 @@ function manifest(): string {
 export async function openPinnedVenue(): Promise<PinnedVenue> {
   const app_compose = manifest()
   const site = await openSite({}, app_compose)
-  announceProvider(site)
   const info = JSON.parse(await site.answers.get('/info')!(undefined)) as Info
   const contract = honestContract()
   const authority = honestAuthority()
@@ -72,13 +71,15 @@ export async function openPinnedVenue(): Promise<PinnedVenue> {
     fetch: (request) => shared(answerLocation(request, authority, inspection)),
   })
   const base = lieOf()
+  const policy = await policyOf(site, info, node.port!, hosts.port!, base)
+  announceProvider(site)
   return {
     site,
     app_compose,
     contract,
     authority,
     inspection,
-    policy: await policyOf(site, info, node.port!, hosts.port!, base),
+    policy,
     answerAs(more = {}) {
       lie(site, { ...base, ...more, log: (events) => (more.log ?? kept)(base.log!(events).shown) })
     },
