@@ -154,7 +154,8 @@ class Follower implements EventStream {
 
 function parsed(data: unknown): Frame | undefined {
   try {
-    return JSON.parse(String(data)) as Frame
+    const frame: unknown = JSON.parse(String(data))
+    return typeof frame === 'object' && frame !== null ? (frame as Frame) : undefined
   } catch {
     return undefined
   }

@@ -132,9 +132,17 @@ test('a slow handler holds every later event back, over a lost socket too', asyn
 })
 
 test('what is no frame closes the socket, and the next one goes on from the same place', async () => {
-  const after: Script = ({ send }) => [2, 3].map((seq) => send(event(seq)))
-  const of = venue([({ send }) => [event(1), 'no frame', event(2)].map(send), after])
-  expect(await follow(of, 3)).toEqual({ handled: [1, 2, 3], reason: undefined, seq: 3 })
+  for (const wrong of ['no frame', 'null', '7', '"event"', '']) {
+    const after: Script = ({ send }) => {
+      for (const seq of [2, 3]) send(event(seq))
+    }
+    const first: Script = ({ send }) => {
+      for (const frame of [event(1), wrong]) send(frame)
+    }
+    const of = venue([first, after])
+    expect(await follow(of, 3)).toEqual({ handled: [1, 2, 3], reason: undefined, seq: 3 })
+    expect(of.asked).toEqual([0, 1])
+  }
 })
 
 test('a socket that falls silent, or promises events that do not come, is opened again', async () => {
