@@ -399,15 +399,21 @@ export class Session {
     return note
   }
 
-  /** Merges notes until one covers `amount`; each merge waits for its settlement. @throws NoNote */
+  /** Merges notes until one covers `amount`; each merge waits for its settlement. @throws NoNote, also when that takes too long */
   private async mergeFor(mint: string, amount: bigint): Promise<void> {
     const deadline = performance.now() + MERGE_MAX_MS
-    while (this.wallet.noteFor(mint, amount) === undefined) {
-      const notes = mergeable(this.wallet.freeNotes(mint), amount)
-      if (notes === undefined || performance.now() > deadline) throw new NoNote(mint, amount)
-      const merged = await this.reshape(notes, [total(notes)])
-      if (merged.status !== 'accepted') throw new NoNote(mint, amount)
-      await this.until(() => this.final.has(merged.id) || undefined)
+    const isLate = () => performance.now() >= deadline
+    const late = setTimeout(() => this.wake(), MERGE_MAX_MS)
+    try {
+      while (this.wallet.noteFor(mint, amount) === undefined) {
+        const notes = mergeable(this.wallet.freeNotes(mint), amount)
+        if (notes === undefined || isLate()) throw new NoNote(mint, amount)
+        const merged = await this.reshape(notes, [total(notes)])
+        if (merged.status !== 'accepted') throw new NoNote(mint, amount)
+        await this.until(() => this.final.has(merged.id) || isLate() || undefined)
+      }
+    } finally {
+      clearTimeout(late)
     }
   }
   /** Reshapes that ended. */

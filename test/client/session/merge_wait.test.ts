@@ -1,0 +1,61 @@
+/** An order that waits for a merge of notes waits no longer than its bound, also where the chain settles nothing. */
+import { afterAll, expect, test } from 'bun:test'
+import { MERGE_MAX_MS } from '../../../client/limits'
+import { Session } from '../../../client/session/session'
+import { NoNote } from '../../../client/session/session_options'
+import { Wallet } from '../../../client/wallet/wallet'
+import { seededRandom } from '../../faults/kit/random'
+import { Life, SimulatedTime } from '../../kit/client/simulated_time'
+import { SimulatedVenue } from '../../kit/client/simulated_venue'
+import { bytes } from '../../kit/venue/memory_chain'
+import { accountId } from '../../kit/venue/test_login'
+import { depositNote } from '../memory_trader'
+
+const ACCOUNT = 'a1'.repeat(16)
+const time = new SimulatedTime()
+const venue = new SimulatedVenue(time)
+afterAll(async () => {
+  time.restore()
+  await venue.remove()
+})
+
+/** Lets everything happen until the call ends, at most for a simulated hour. */
+async function driven<T>(run: () => Promise<T>): Promise<T> {
+  let is_over = false
+  const context = { life: new Life(), doing: { kind: 'merge', sent: new Set<string>() } }
+  const result = time.inside(context, run).finally(() => {
+    is_over = true
+  })
+  result.catch(() => undefined)
+  const end_ms = time.now_ms + 3_600_000
+  while (!is_over && (await time.step())) if (time.now_ms > end_ms) throw new Error('the call does not end')
+  return result
+}
+
+test('a merge that the chain does not settle ends the order as one without a note', async () => {
+  venue.random = seededRandom(1)
+  venue.weather = { request: () => undefined, frame: () => undefined, left() {}, killed() {} }
+  await venue.start()
+  const { open } = venue
+  await open.venue.provision({ account_id: ACCOUNT, version: 1, orders_live_max: 10, keys_max: 10 })
+  const wallet = new Wallet(bytes(32))
+  for (let note = 0; note < 2; note++)
+    depositNote(open.ledger, wallet, { side: 'quote', amount: 60_000_000n, key_index: 0 })
+  await open.chain.finalizeLeaves()
+  const account_id = accountId(ACCOUNT)
+  const session = await driven(() =>
+    Session.open({
+      ...{ url: 'https://venue.test', policy: {} as never, account_id, open_venue: () => venue.connect() },
+      wallet: { wallet, save: () => undefined },
+      login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },
+    }),
+  )
+  const from_ms = time.now_ms
+  const order = { symbol: 'SOL-USDC', side: 'buy', amount: 1_000_000_000n, price: 100_000_000n } as const
+  const failure = await driven(() => session.place(order)).catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(NoNote)
+  expect(time.now_ms - from_ms).toBeLessThan(MERGE_MAX_MS + 10_000)
+  // The merge itself goes on: its notes stay with it.
+  expect(wallet.state.notes.map(({ state }) => state)).toEqual(['pending', 'pending'])
+  session.close()
+}, 120_000)
