@@ -34,8 +34,9 @@ function yOf(point: Uint8Array): bigint {
 /** Small-order points are few: their first byte rules nearly every key out before a big integer is made. */
 const SMALL_ORDER_FIRST_BYTES = new Set([...SMALL_ORDER_Y].map((y) => Number(y & 0xffn)))
 
+/** @param point begins with the 32 bytes of a point. No view is made of it: that would move a short array out of the heap. */
 function isSmallOrder(point: Uint8Array): boolean {
-  return SMALL_ORDER_FIRST_BYTES.has(point[0]!) && SMALL_ORDER_Y.has(yOf(point))
+  return SMALL_ORDER_FIRST_BYTES.has(point[0]!) && SMALL_ORDER_Y.has(yOf(point.subarray(0, 32)))
 }
 
 function isCanonicalY(point: Uint8Array): boolean {
@@ -43,13 +44,14 @@ function isCanonicalY(point: Uint8Array): boolean {
   return (point[31]! & 0x7f) !== 0x7f || yOf(point) < PRIME
 }
 
-function isReduced(scalar: Uint8Array): boolean {
-  return scalar[31]! < 0x10 || littleEndian(scalar) < ORDER
+/** Whether the second half of a signature is below the order. */
+function isReduced(signature: Uint8Array): boolean {
+  return signature[63]! < 0x10 || littleEndian(signature.subarray(32)) < ORDER
 }
 
 /** True when key and signature may be given to the platform's verification. */
 export function passesStrictRule(signature: Uint8Array, public_key: Uint8Array): boolean {
   if (signature.length !== 64 || public_key.length !== 32) return false
   if (!isCanonicalY(public_key) || isSmallOrder(public_key)) return false
-  return !isSmallOrder(signature.subarray(0, 32)) && isReduced(signature.subarray(32))
+  return !isSmallOrder(signature) && isReduced(signature)
 }

@@ -7,6 +7,8 @@ type NativeHash = { hash(message: Uint8Array, into: Uint8Array): Uint8Array }
 const native = (globalThis as { Bun?: { SHA256?: NativeHash } }).Bun?.SHA256
 /** Filled and hashed at once, never kept: leaves and nodes of trees are short and many. */
 const joined = new Uint8Array(1024)
+/** Of its beginning, by length: making a view takes longer than hashing 64 bytes. */
+const views: Uint8Array[] = []
 
 export function sha256(...parts: Uint8Array[]): Uint8Array {
   if (native === undefined) return noble(parts.length === 1 ? parts[0]! : concatBytes(...parts))
@@ -28,5 +30,5 @@ function joinedOf(parts: Uint8Array[]): Uint8Array {
     joined.set(part, at)
     at += part.length
   }
-  return joined.subarray(0, length)
+  return (views[length] ??= joined.subarray(0, length))
 }

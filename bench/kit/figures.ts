@@ -98,7 +98,7 @@ export function report(bench: string, figures: readonly Figure[]): void {
 }
 
 /** Processor, memory, system and the file system that benches write to; the load says what else ran. */
-function machineText(): string {
+export function machineText(): string {
   const cores = cpus()
   const mounts = readFileSync('/proc/self/mounts', 'utf8')
     .split('\n')
