@@ -30,5 +30,7 @@ function joinedOf(parts: Uint8Array[]): Uint8Array {
     joined.set(part, at)
     at += part.length
   }
-  return (views[length] ??= joined.subarray(0, length))
+  const view = views[length] ?? joined.subarray(0, length)
+  views[length] = view
+  return view
 }
