@@ -108,21 +108,14 @@ export interface Venue {
   // reads, by an account
   /** Synchronous unless the answer depends on a record that is not durable yet. */
   nonces(account_id: string, trading_key: string): wire.Nonces | Promise<wire.Nonces>
-  /** Texts ready to send. The methods of the same names below parse these texts for callers inside the process. */
+  /** Texts ready to send. */
   readonly own: OwnTexts
-  order(account_id: string, order_id: string): Promise<wire.Order>
-  orders(account_id: string, page: OrdersPage): Promise<wire.Page<wire.Order>>
-  fills(account_id: string, page: Page): Promise<wire.Page<wire.Fill>>
-  events(account_id: string, page: Page): Promise<wire.Page<wire.AccountEvent>>
-  withdrawal(account_id: string, withdrawal_id: string): Promise<wire.Withdrawal>
-  reshapeOf(account_id: string, reshape_id: string): Promise<wire.Reshape>
   /** Of a commitment or of the leaf at an index; throws `leaf_unknown`. */
   treeInclusion(leaf: Uint8Array | number): Promise<wire.TreeInclusion>
   treeLeaves(from: number, limit: number): Promise<wire.TreeLeaves>
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
   settlementOfOrder(account_id: string, order_id: string): Promise<wire.OrderStages>
-  snapshot(account_id: string): Promise<{ seq: EventSeq; orders: wire.Order[] }>
   /**
    * Replays durable events after `after`, then follows. Throws `after_invalid` when `after` is ahead of the log, and calls
    * `gap` when it is older than retention.

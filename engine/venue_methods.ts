@@ -37,16 +37,6 @@ export function venueOf(engine: Engine): Venue {
     },
     own,
     readUnits: () => engine.loaded.history.units(),
-    order: async (account_id, order_id) => JSON.parse(own.order(account_id, order_id)),
-    orders: async (account_id, page) => JSON.parse(own.orders(account_id, page)),
-    fills: async (account_id, page) => JSON.parse(own.fills(account_id, page)),
-    events: async (account_id, page) => JSON.parse(own.events(account_id, page)),
-    withdrawal: async (account_id, withdrawal_id) => JSON.parse(own.withdrawal(account_id, withdrawal_id)),
-    reshapeOf: async (account_id, reshape_id) => JSON.parse(own.reshape(account_id, reshape_id)),
-    snapshot: async (account_id) => {
-      const { seq, orders } = await own.snapshot({ account_id, access: 'trade' })
-      return { seq, orders: JSON.parse(orders) }
-    },
     treeInclusion: (leaf) => tree.inclusion(leaf),
     treeLeaves: (from, limit) => tree.leaves(from, limit),
     settlementHealth: () => settlement.health(),

@@ -14,18 +14,6 @@ export const EMPTY_SUBTREES: readonly Uint8Array[] = (() => {
   return roots
 })()
 
-/** The root a leaf leads to through its 40 siblings, from the leaf upwards. */
-export function rootFromPath(leaf: Uint8Array, index: number, siblings: readonly Uint8Array[]): Uint8Array {
-  if (siblings.length !== TREE_DEPTH) throw new RangeError('expected 40 siblings')
-  let node = leaf
-  let place = index
-  for (const sibling of siblings) {
-    node = place % 2 === 1 ? treeNode(sibling, node) : treeNode(node, sibling)
-    place = Math.floor(place / 2)
-  }
-  return node
-}
-
 export const NODE_BYTES = ELEMENT_BYTES
 const PART_NODES = 1024
 /** Size of every part of a level but the last. */

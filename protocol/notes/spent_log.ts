@@ -24,21 +24,6 @@ export const EMPTY_SPENT_SUBTREES: readonly Uint8Array[] = (() => {
   return roots
 })()
 
-/** The root that a leaf leads to through its 40 siblings, from the leaf upwards. `index`: batch id - 1. */
-export function spentRootFromPath(
-  leaf: Uint8Array,
-  index: number,
-  siblings: readonly Uint8Array[],
-): Uint8Array {
-  if (siblings.length !== SPENT_LOG_DEPTH) throw new RangeError('expected 40 siblings')
-  let [node, place] = [leaf, index]
-  for (const sibling of siblings) {
-    node = place % 2 === 1 ? spentNode(sibling, node) : spentNode(node, sibling)
-    place = Math.floor(place / 2)
-  }
-  return node
-}
-
 /** The spent log; its leaves are those of `spentLogLeaf`, the leaf of batch n at index n - 1. Keeps 64 bytes for each batch. */
 export class SpentLog extends MerkleTree {
   constructor(levelOf?: (height: number) => TreeLevel) {

@@ -1,12 +1,14 @@
 /** Proofs are built from a history that has been compared with the vault, and lead to the roots they cite. */
+
 import { expect, test } from 'bun:test'
 import type { VaultState } from '../../client/chain/read_vault'
 import { ProofUnavailable, rebuildLog, VaultProofs } from '../../client/exit/vault_proofs'
 import { HistoryIncomplete } from '../../client/wallet/vault_history'
 import { toHex } from '../../protocol/bytes'
-import { MerkleTree, rootFromPath } from '../../protocol/notes/merkle_tree'
+import { MerkleTree } from '../../protocol/notes/merkle_tree'
 import { nullifierOf } from '../../protocol/notes/notes'
-import { spentLogLeaf, spentRootFromPath } from '../../protocol/notes/spent_log'
+import { spentLogLeaf } from '../../protocol/notes/spent_log'
+import { rootFromPath, spentRootFromPath } from '../kit/root_from_path'
 import { type MadeNote, ToldHistory } from './told_history'
 
 /** State of both trees as an account or the ring would hold it. */

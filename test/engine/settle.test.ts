@@ -1,4 +1,5 @@
 /** From crossing orders to finalized notes, through hashing and the relayer's ports. */
+
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +8,8 @@ import type { CommandBody } from '../../engine/commands'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { openPayouts } from '../../engine/machine/settlement/payload'
 import { fromHex } from '../../protocol/bytes'
-import { spentLogLeaf, spentRootFromPath } from '../../protocol/notes/spent_log'
+import { spentLogLeaf } from '../../protocol/notes/spent_log'
+import { spentRootFromPath } from '../kit/root_from_path'
 import { World } from '../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { outputsStandInTree } from '../kit/venue/outputs_in_tree'

@@ -4,16 +4,11 @@ import { describe, expect, test } from 'bun:test'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
 import { TREE_DEPTH } from '../../protocol/limits'
-import { EMPTY_SUBTREES, MerkleTree, rootFromPath } from '../../protocol/notes/merkle_tree'
-import {
-  EMPTY_SPENT_SUBTREES,
-  SPENT_LOG_DEPTH,
-  SpentLog,
-  spentLogLeaf,
-  spentRootFromPath,
-} from '../../protocol/notes/spent_log'
+import { EMPTY_SUBTREES, MerkleTree } from '../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { isInReceipt, receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import { sha256 } from '../../protocol/sha256'
+import { rootFromPath, spentRootFromPath } from '../kit/root_from_path'
 import receipt_vector from '../vectors/receipt_tree.json'
 import tree_vector from '../vectors/trees.json'
 

@@ -18,13 +18,13 @@ import {
 } from '../../../client/wallet/prepare'
 import { Wallet } from '../../../client/wallet/wallet'
 import { fromHex } from '../../../protocol/bytes'
-import { rootFromPath } from '../../../protocol/notes/merkle_tree'
 import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../../protocol/wire/trading'
 import { fundTrader } from '../../faults/kit/fund_trader'
 import { openAccount } from '../../faults/kit/open_account'
 import { USDC } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { venueTransport } from '../../faults/kit/venue_transport'
+import { rootFromPath } from '../../kit/root_from_path'
 
 const venue = new VenueProcess()
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))

@@ -8,9 +8,10 @@ import { openHashing } from '../../../engine/hashing/open_hashing'
 import type { HashJob, HashPort } from '../../../engine/ports'
 import { compareBytes } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
-import { MerkleTree, rootFromPath } from '../../../protocol/notes/merkle_tree'
+import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import { decodeMemo, nullifierOf, openingCommitment, outputBlinding } from '../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf, spentRootFromPath } from '../../../protocol/notes/spent_log'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
+import { rootFromPath, spentRootFromPath } from '../../kit/root_from_path'
 
 const key = new Uint8Array(32).fill(1)
 const dirs: string[] = []

@@ -1,5 +1,5 @@
 /** A venue that takes the JSON of requests, each parsed once as the edge parses it, and accounts by their test's names. */
-import type { Venue } from '../../../engine/venue'
+import type { Page, Venue } from '../../../engine/venue'
 import { fromHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import * as accounts from '../../../protocol/wire/accounts'
@@ -41,14 +41,8 @@ export function jsonVenue(venue: Venue) {
   return {
     ...venue,
     nonces: named(venue.nonces),
-    order: named(venue.order),
-    orders: named(venue.orders),
-    fills: named(venue.fills),
-    events: named(venue.events),
-    withdrawal: named(venue.withdrawal),
-    reshapeOf: named(venue.reshapeOf),
+    ...objectsOf(own),
     settlementOfOrder: named(venue.settlementOfOrder),
-    snapshot: named(venue.snapshot),
     armDisconnect: named(venue.armDisconnect),
     disconnected: named(venue.disconnected),
     account: named(venue.account),
@@ -94,5 +88,27 @@ export function jsonVenue(venue: Venue) {
       venue.reshape(accountId(account_id), parse.reshape(request)),
     changeInstrument: async (change: unknown) => venue.changeInstrument(parse.changeInstrument(change)),
     postReference: async (price: unknown) => venue.postReference(parse.postReference(price)),
+  }
+}
+
+/** What the venue reads as texts, as objects. */
+function objectsOf(own: Venue['own']) {
+  return {
+    order: async (name: string, order_id: string): Promise<wire.Order> =>
+      JSON.parse(own.order(accountId(name), order_id)),
+    orders: async (name: string, page: Parameters<typeof own.orders>[1]): Promise<wire.Page<wire.Order>> =>
+      JSON.parse(own.orders(accountId(name), page)),
+    fills: async (name: string, page: Page): Promise<wire.Page<wire.Fill>> =>
+      JSON.parse(own.fills(accountId(name), page)),
+    events: async (name: string, page: Page): Promise<wire.Page<wire.AccountEvent>> =>
+      JSON.parse(own.events(accountId(name), page)),
+    withdrawal: async (name: string, withdrawal_id: string): Promise<wire.Withdrawal> =>
+      JSON.parse(own.withdrawal(accountId(name), withdrawal_id)),
+    reshapeOf: async (name: string, reshape_id: string): Promise<wire.Reshape> =>
+      JSON.parse(own.reshape(accountId(name), reshape_id)),
+    snapshot: async (name: string): Promise<{ seq: number; orders: wire.Order[] }> => {
+      const { seq, orders } = await own.snapshot({ account_id: accountId(name), access: 'trade' })
+      return { seq, orders: JSON.parse(orders) }
+    },
   }
 }

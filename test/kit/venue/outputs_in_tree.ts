@@ -1,8 +1,10 @@
 /** Checks on what a settlement batch did, from the outside. */
+
 import { expect } from 'bun:test'
 import type { SettlementPayload } from '../../../engine/ports'
 import { fromHex, toHex } from '../../../protocol/bytes'
-import { rootFromPath } from '../../../protocol/notes/merkle_tree'
+import { rootFromPath } from '../root_from_path'
+
 import type { TestVenue } from './open_test_venue'
 
 /** Each output of the batch has a path to the root the venue shows. */

@@ -1,7 +1,9 @@
 /** What `request_exit`, `refuse_exit`, `freeze` and `close_exit` must be and do. */
-import { spentLogLeaf, spentRootFromPath } from '../../../../protocol/notes/spent_log'
+
+import { spentLogLeaf } from '../../../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { exitRequestAddress, exitRequestSeeds } from '../../../../protocol/vault/addresses'
+import { spentRootFromPath } from '../../../kit/root_from_path'
 import {
   accountsOf,
   type Call,

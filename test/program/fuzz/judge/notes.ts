@@ -1,11 +1,12 @@
 /** Opening a note in public, and its paths, as the judge checks them. */
-import { rootFromPath } from '../../../../protocol/notes/merkle_tree'
+
 import {
   depositCommitment,
   noteInner,
   nullifierOf,
   settlementCommitment,
 } from '../../../../protocol/notes/notes'
+import { rootFromPath } from '../../../kit/root_from_path'
 import { must, mustBeElement } from './call'
 import type { Fields } from './fields'
 
