@@ -1,10 +1,11 @@
-/** An order that waits for a merge of notes waits no longer than its bound, also where the chain settles nothing. */
+/** A session on a chain that settles nothing: events of others are passed over, and a merge is waited for within its bound. */
 import { afterAll, expect, test } from 'bun:test'
 import { MERGE_MAX_MS } from '../../../client/limits'
 import { Session } from '../../../client/session/session'
 import { NoNote } from '../../../client/session/session_options'
 import { Wallet } from '../../../client/wallet/wallet'
 import { seededRandom } from '../../faults/kit/random'
+import { Maker } from '../../kit/client/campaign_check'
 import { Life, SimulatedTime } from '../../kit/client/simulated_time'
 import { SimulatedVenue } from '../../kit/client/simulated_venue'
 import { bytes } from '../../kit/venue/memory_chain'
@@ -32,9 +33,15 @@ async function driven<T>(run: () => Promise<T>): Promise<T> {
   return result
 }
 
-test('a merge that the chain does not settle ends the order as one without a note', async () => {
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) if (!(await time.step()) || time.now_ms > 7_200_000) throw new Error('it does not happen')
+}
+
+test('a gap is passed over while nothing waits, and a merge that does not settle ends its order', async () => {
+  let fault: 'gap' | undefined
+  const ended: unknown[] = []
   venue.random = seededRandom(1)
-  venue.weather = { request: () => undefined, frame: () => undefined, left() {}, killed() {} }
+  venue.weather = { request: () => undefined, frame: () => fault, left() {}, killed() {} }
   await venue.start()
   const { open } = venue
   await open.venue.provision({ account_id: ACCOUNT, version: 1, orders_live_max: 10, keys_max: 10 })
@@ -47,9 +54,17 @@ test('a merge that the chain does not settle ends the order as one without a not
     Session.open({
       ...{ url: 'https://venue.test', policy: {} as never, account_id, open_venue: () => venue.connect() },
       wallet: { wallet, save: () => undefined },
+      ended: (reason) => ended.push(reason),
       login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },
     }),
   )
+  // The account's other program trades: its events are nothing that this wallet waits for.
+  const other = new Maker(ACCOUNT, 'buy')
+  fault = 'gap'
+  await other.place(open, 100_000_000n, 50_000_000n)
+  await until(() => wallet.state.seq > 0)
+  expect(ended).toEqual([])
+  fault = undefined
   const from_ms = time.now_ms
   const order = { symbol: 'SOL-USDC', side: 'buy', amount: 1_000_000_000n, price: 100_000_000n } as const
   const failure = await driven(() => session.place(order)).catch((error: unknown) => error)
@@ -57,5 +72,6 @@ test('a merge that the chain does not settle ends the order as one without a not
   expect(time.now_ms - from_ms).toBeLessThan(MERGE_MAX_MS + 10_000)
   // The merge itself goes on: its notes stay with it.
   expect(wallet.state.notes.map(({ state }) => state)).toEqual(['pending', 'pending'])
+  expect(ended).toEqual([])
   session.close()
 }, 120_000)
