@@ -66,6 +66,8 @@ export const LIMITS = {
   anchors_max: ANCHORS_MAX,
   /** An oracle price may be published this far ahead of the venue's clock. */
   oracle_ahead_max_ms: 5_000,
+  /** Epochs that starts intended, with the transaction of each; the one that opened stays. */
+  epochs_kept_max: 1_024,
   /** Exit requests open at a time. */
   exits_open_max: 10_000,
   /** Places of the vault's payout queue until the chain shows another number. */

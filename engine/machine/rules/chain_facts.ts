@@ -90,17 +90,32 @@ export function applyReference(state: State, command: CommandOf<'reference'>): A
   return { kind: 'done' }
 }
 
+/** Of starts that never opened their epoch only the newest are kept: the transactions of the others cannot land any more. */
 export function applyEpochIntended(state: State, command: CommandOf<'epoch_intended'>): Answer {
   const { epoch, boot_nonce, generation, settlement_key, signature, transaction } = command
-  state.epochs.push({ epoch, boot_nonce, generation, settlement_key, signature, transaction, slot: 0 })
+  const { epochs } = state
+  epochs.push({ epoch, boot_nonce, generation, settlement_key, signature, transaction, slot: 0 })
+  if (epochs.length > LIMITS.epochs_kept_max)
+    epochs.splice(
+      epochs.findIndex(({ slot }) => slot === 0),
+      1,
+    )
   return { kind: 'done' }
 }
 
-/** @throws Error for an epoch that this venue did not intend */
+/**
+ * Forgets the epochs but this and the one before, which a provider that lags may still show: a chain that shows an older one is
+ * older than this journal, whatever its boot nonce.
+ * @throws Error for an epoch that this venue did not intend
+ */
 export function applyEpochOpened(state: State, command: CommandOf<'epoch_opened'>): Answer {
   const intended = state.epochs.findLast((known) => known.epoch === command.epoch)
   if (intended === undefined) throw new Error('an epoch opened that was not intended here')
   intended.slot = command.slot
   state.epoch = command.epoch
+  state.epochs.splice(
+    0,
+    state.epochs.findIndex(({ epoch }) => epoch >= command.epoch - 1),
+  )
   return { kind: 'done' }
 }

@@ -90,3 +90,22 @@ test('one more armed socket of an account disarms the one armed first', () => {
   expect(armed.size).toBe(LIMITS.account_origins_max)
   expect([armed.has('socket 0'), armed.has('socket 1')]).toEqual([false, true])
 })
+
+test('an epoch that opened takes the place of those but the one before, and starts that open none leave the newest', () => {
+  const world = new World()
+  const { epochs } = world.state
+  const intend = (epoch: number, serial: number) =>
+    world.must({
+      ...{ kind: 'epoch_intended', epoch, boot_nonce: seeded(`boot ${serial}`).slice(0, 16), generation: 0 },
+      ...{ settlement_key: seeded('settlement'), signature: SIGNATURE, transaction: new Uint8Array(1) },
+    })
+  for (let epoch = 1; epoch <= 3; epoch++) {
+    intend(epoch, epoch)
+    world.must({ kind: 'epoch_opened', epoch, slot: 1_000, signature: SIGNATURE })
+  }
+  expect(epochs.map(({ epoch }) => epoch)).toEqual([2, 3])
+  for (let start = 0; start < LIMITS.epochs_kept_max + 10; start++) intend(4, 100 + start)
+  expect(epochs.length).toBe(LIMITS.epochs_kept_max)
+  expect(epochs.slice(0, 2)).toMatchObject([{ epoch: 2 }, { epoch: 3, slot: 1_000 }])
+  expect(epochs[2]!.boot_nonce).toEqual(seeded('boot 112').slice(0, 16))
+})
