@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { copyFileSync, renameSync, rmSync } from 'node:fs'
 import { JournalDamaged } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
-import { recover } from '../../../engine/journal/read_segments'
+import { checkSegment, recover } from '../../../engine/journal/read_segments'
 import { SECTOR_BYTES } from '../../../engine/journal/segment_header'
 import {
   all,
@@ -206,5 +206,27 @@ test('the files show neither what was written nor twice the same bytes', async (
     expect(bytes.includes('price_limit')).toBe(false)
     const sector = (i: number) => bytes.subarray(i * SECTOR_BYTES + 64, (i + 1) * SECTOR_BYTES)
     expect(sector(1).equals(sector(2))).toBe(false)
+  })
+})
+
+test('a whole old segment in the place of another is noticed by the scrub: the next one does not follow it', async () => {
+  await withFolder(async (dir) => {
+    const other = `${dir}-other`
+    try {
+      // Each opening begins a segment, and both have the same places and seqs.
+      for (const [folder, mark] of [
+        [dir, 1],
+        [other, 2],
+      ] as const)
+        for (const begins of [mark, mark + 10]) await write(folder, [records(begins, 2)])
+      const [ours, theirs] = [segmentFiles(dir), segmentFiles(other)]
+      checkSegment({ dir, key: KEY }, 1)
+      save(ours[0]!, load(theirs[0]!))
+      const check = () => checkSegment({ dir, key: KEY }, 1)
+      expect(check).toThrow(JournalDamaged)
+      expect(check).toThrow('the segment ends before its successor begins')
+    } finally {
+      rmSync(other, { recursive: true, force: true })
+    }
   })
 })
