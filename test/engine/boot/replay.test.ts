@@ -1,5 +1,6 @@
 /** A build that decides otherwise than the journal says must not start. */
 import { afterEach, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadState } from '../../../engine/boot/load_state'
 import { openJournal } from '../../../engine/journal/open_journal'
@@ -73,4 +74,15 @@ test('a replay that reaches another result refuses to start and names the record
   )
   expect(error).toBeInstanceOf(ReplayDisagrees)
   expect((error as ReplayDisagrees).message).toContain('an auction ends otherwise')
+})
+
+test('public facts that are lost come back whole from the journal', async () => {
+  let open = await auction()
+  await open.chain.settleNext()
+  const before = await open.venue.settlementBatch(1)
+  expect(before).toMatchObject({ batch: 1, stage: 'finalized' })
+  await open.close()
+  rmSync(join(site.dir, 'facts'), { recursive: true })
+  open = await site.open()
+  expect(await open.venue.settlementBatch(1)).toEqual(before)
 })

@@ -1,4 +1,4 @@
-/** Which segments a snapshot round may retire: those whose last record is older than the retention, and behind the snapshot before. */
+/** Segments that a snapshot round may retire: behind the snapshot before, with records older than the retention alone. */
 import { afterEach, expect, test } from 'bun:test'
 import { disk } from '../../../engine/journal/disk'
 import { DiskGauge } from '../../../engine/journal/disk_gauge'
