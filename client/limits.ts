@@ -75,6 +75,16 @@ export const WATCH_WAIT_MAX_S = 300
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 
+/** Wait before a command says on a terminal what it waits for, and between two such lines. */
+export const PROGRESS_AFTER_MS = 1_000
+export const PROGRESS_EVERY_MS = 5_000
+/** Longest wait for the receiver of a forwarded event. */
+export const FORWARD_ANSWER_MS = 10_000
+/** The most that a trader's clock may differ from the venue's before `doctor` names it. */
+export const CLOCK_APART_MAX_MS = 5_000
+/** Seconds between two verifications of a watched venue. */
+export const WATCH_VENUE_S = 60
+
 /** Unused keys and deposits in a row that end a recovery's search; commands in a row that end it as incomplete. */
 export const GAP_LIMITS = { keys: 20, deposits: 1_000, commands: 1_000_000 } as const
 

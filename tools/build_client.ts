@@ -10,7 +10,7 @@ import { wireTypes } from './wire_types'
 
 const ROOT = join(import.meta.dir, '..')
 const FACES = { '.': 'client/index', './verify': 'client/verify/index', './testing': 'client/testing/index' }
-const COMMANDS = { 'tacit-client': 'client/cli/tacit', 'tacit-wallet': 'client/cli/wallet' }
+const COMMANDS = { tacit: 'client/cli/tacit' }
 const WIRE = { accounts, public: public_shapes, trading }
 const SHEBANG = /^#!.*\n/
 

@@ -25,12 +25,25 @@ export type DepositTerms = {
   keep?: () => void
 }
 
+/**
+ * Everything that a deposit needs, looked at before anything is signed.
+ * @returns base units that the payer holds, and the transaction's fee
+ * @throws TransactionFailed naming what is missing, NotAVault
+ */
+export async function planDeposit(
+  chain: ChainAccess,
+  { program_id, mint, amount }: Pick<DepositTerms, 'program_id' | 'mint' | 'amount'>,
+): Promise<{ token_program: Uint8Array; held: bigint; fee_lamports: bigint }> {
+  const { token_program, min_deposit } = await readMintRecord(chain, program_id, mint)
+  if (amount < min_deposit)
+    throw new TransactionFailed(`a deposit of ${mint} is at least ${min_deposit} units`)
+  const fee_lamports = await requireLamports(chain, [])
+  const held = await requireTokens(chain, mint, token_program, amount)
+  return { token_program, held, fee_lamports }
+}
+
 async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Array): Promise<Instruction> {
-  const { token_program, min_deposit } = await readMintRecord(chain, terms.program_id, terms.mint)
-  if (terms.amount < min_deposit)
-    throw new TransactionFailed(`a deposit of ${terms.mint} is at least ${min_deposit} units`)
-  await requireLamports(chain, [])
-  await requireTokens(chain, terms.mint, token_program, terms.amount)
+  const { token_program } = await planDeposit(chain, terms)
   const built = depositInstruction({
     program: decodeBase58(terms.program_id, 32)!,
     depositor: payerKey(chain),

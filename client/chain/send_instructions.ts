@@ -90,13 +90,14 @@ const FEE_LAMPORTS = 10_000n
 /**
  * Checks the payer's lamports before anything is signed.
  * @param account_bytes sizes of the accounts that the transaction creates
- * @param bond_lamports of the bond that it pays too. @throws TransactionFailed naming the missing amount
+ * @param bond_lamports of the bond that it pays too
+ * @returns lamports that the transaction takes. @throws TransactionFailed naming the missing amount
  */
 export async function requireLamports(
   chain: ChainAccess,
   account_bytes: readonly number[],
   bond_lamports = 0n,
-): Promise<void> {
+): Promise<bigint> {
   const { rpc, payer } = chain
   let needed = FEE_LAMPORTS + bond_lamports
   for (const bytes of account_bytes)
@@ -104,7 +105,7 @@ export async function requireLamports(
   const { value: held } = await patientRead(() =>
     rpc.getBalance(payer.address, { commitment: 'confirmed' }).send(),
   )
-  if (held >= needed) return
+  if (held >= needed) return needed
   const why = bond_lamports > 0n ? 'fee, rent and a bond that returns' : 'fee and rent'
   throw new TransactionFailed(
     `the payer ${payer.address} holds ${held} lamports and needs ${needed} (${why}): send it SOL`,
@@ -113,17 +114,18 @@ export async function requireLamports(
 
 /**
  * Checks the payer's tokens before anything is signed.
- * @param mint base58. @throws TransactionFailed naming the missing amount
+ * @param mint base58
+ * @returns base units that it holds. @throws TransactionFailed naming the missing amount
  */
 export async function requireTokens(
   chain: ChainAccess,
   mint: string,
   token_program: Uint8Array,
   amount: bigint,
-): Promise<void> {
+): Promise<bigint> {
   const { bytes, text } = ownAccount(chain, mint, token_program)
   const held = await patientRead(() => tokenBalance(chain, bytes))
-  if (held >= amount) return
+  if (held >= amount) return held
   throw new TransactionFailed(
     `the payer's token account ${text} holds ${held} units of ${mint}, less than ${amount}: fund it first`,
   )

@@ -1,6 +1,6 @@
 /** Derives, creates and reads associated token accounts (SPL). */
 
-import type { Instruction } from '@solana/kit'
+import type { Address, Instruction } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { associatedAccount } from '../../protocol/vault/addresses'
 import { createAssociatedInstruction } from '../../protocol/vault/instruction'
@@ -17,6 +17,7 @@ import {
 /** Without extensions. */
 export const TOKEN_ACCOUNT_BYTES = 165
 const STATE_AT = 108
+const DECIMALS_AT = 44
 
 export const createAssociatedAccount = (
   chain: ChainAccess,
@@ -45,6 +46,13 @@ export async function readTokenAccount(
   const data = bytesOfBase64(value.data[0])
   const state = data.length >= TOKEN_ACCOUNT_BYTES ? data[STATE_AT] : undefined
   return state === 1 || state === 2 ? { mint: data.slice(0, 32), frozen: state === 2 } : undefined
+}
+
+/** SPL mint: decimals u8 at 44. Undefined where there is no mint. */
+export async function readMintDecimals({ rpc }: ChainReader, mint: string): Promise<number | undefined> {
+  const config = { encoding: 'base64', commitment: 'confirmed' } as const
+  const { value } = await patientRead(() => rpc.getAccountInfo(mint as Address, config).send())
+  return value === null ? undefined : bytesOfBase64(value.data[0])[DECIMALS_AT]
 }
 
 /** Base units in a token account at `confirmed`; 0 when the account does not exist. */

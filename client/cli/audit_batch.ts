@@ -1,4 +1,4 @@
-/** Runs `tacit audit-batch`: the auditor's own check of one exported batch. It needs no key of the venue. */
+/** `tacit audit-batch`: the auditor's own check of one exported batch. It needs no key of the venue. */
 import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { newAgeKey, readAgeIdentity } from '../../protocol/age'
 import { decodeBase58 } from '../../protocol/base58'
@@ -9,30 +9,28 @@ import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { Refused, transcriptText } from '../verify/transcript'
 import { identityOf } from '../verify/verify_receipt'
-import { Options, readInput, readInputText, UsageFault } from './command'
+import type { Call, Verb } from './call'
+import { readInput, readInputText, UsageFault } from './command'
 
-export const AUDIT_BATCH_USAGE = `       tacit audit-batch FILE --key KEYFILE [--offline BUNDLE [--policy FILE]]
-         decrypts a batch that a venue exported to its auditor, holds its auction again and compares. BUNDLE is evidence of the
-         venue ('tacit verify --bundle'): without it nothing shows whose export it is
-       tacit audit-batch --new-key KEYFILE
-         makes an auditor's key and prints its public half, the TACIT_AUDITOR_KEY of a venue
-exit code of audit-batch: 0 the batch is what the attested venue recorded, 1 it is not, 2 it agrees but is not attested`
+export const AUDIT_BATCH: Verb = {
+  form: '[FILE] [--key KEYFILE] [--offline BUNDLE] [--policy FILE] [--new-key KEYFILE]',
+  says: `decrypts a batch that a venue exported to its auditor, holds its auction again and compares: 0 it is what the attested venue
+  recorded, 1 it is not, 2 it agrees but is not attested. BUNDLE is evidence of the venue ('tacit verify --bundle'): without it
+  nothing shows whose export it is. --new-key, alone, makes an auditor's key and prints its public half, the
+  TACIT_AUDITOR_KEY of a venue`,
+  example: 'tacit audit-batch batch.age --key auditor.key --offline evidence.json --policy policy.json',
+  run: auditExport,
+}
 
-type AuditOptions = Options<'key' | 'offline' | 'policy' | 'new-key'>
-
-/** @returns the exit code. @throws UsageFault, Refused */
-export async function runAuditBatch(args: string[]): Promise<number> {
-  const options: AuditOptions = new Options(args, {
-    texts: ['key', 'offline', 'policy', 'new-key'],
-    words: 1,
-  })
-  const [path] = options.words
-  const new_key = options.optional('new-key')
+/** @throws UsageFault, Refused */
+async function auditExport(call: Call): Promise<number> {
+  const [path] = call.words
+  const new_key = call.optional('new-key')
   if ((path === undefined) === (new_key === undefined)) throw new UsageFault()
   if (path === undefined) return await makeKey(new_key!)
   const file = readInput(path)
-  const identity = readKey(options.text('key'))
-  const judged = await judgeBundle(options)
+  const identity = readKey(call.text('key'))
+  const judged = await judgeBundle(call)
   if (judged !== undefined && 'text' in judged) {
     console.error(`the evidence does not attest the venue:\n${judged.text}`)
     return 1
@@ -67,9 +65,9 @@ function readKey(path: string): string {
 }
 
 /** The venue that the evidence attests, or the transcript of evidence that attests none; undefined without a bundle. */
-async function judgeBundle(options: AuditOptions): Promise<AttestedVenue | { text: string } | undefined> {
-  const path = options.optional('offline')
-  const policy = options.file('policy')
+async function judgeBundle(call: Call): Promise<AttestedVenue | { text: string } | undefined> {
+  const path = call.optional('offline')
+  const policy = call.file('policy')
   if (path === undefined) {
     if (policy !== undefined) throw new UsageFault('--policy judges the evidence of --offline')
     return undefined

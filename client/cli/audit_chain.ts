@@ -1,46 +1,48 @@
-/** Runs `bun run audit-chain`: recomputes roots and queue of a vault from the chain and compares them with its accounts. */
+/** `tacit audit-chain` recomputes roots and queue of a vault from the chain and compares them with its accounts. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ArchiveRejected } from '../archive/block'
 import { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from '../audit/chain_audit'
-import { chainFailure, openChainReader } from '../chain/chain_access'
 import { NodesDisagree, newest, readEventsFrom } from '../chain/current_history'
 import { NotAVault } from '../chain/read_vault'
-import { Refused } from '../verify/transcript'
-import { hashFast } from '../wallet/hash_fast'
 import { HistoryIncomplete } from '../wallet/vault_history'
-import { type Failure, Options, runCommand, timeOf } from './command'
-import { rpcOf } from './options'
+import type { Call, Verb } from './call'
+import { timeOf } from './command'
 import { reporting } from './recover_notes'
 
-const USAGE = `usage: bun run audit-chain --rpc URL[,URL] --program ADDRESS [--archive FOLDER|URL] [--json]
-Reads every transaction of the vault, or with --archive those that came after it, so without one the node must keep the whole
-history. What it says is as true as the node: ask one of your own, or several.
-exit code: 0 agrees, 1 differs, 2 the history is incomplete, 3 no vault or no answer, 64 usage`
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
 
-let rpc = ''
-
-async function run(args: string[]): Promise<number> {
-  const options = new Options(args, { texts: ['rpc', 'program', 'archive'], flags: ['json'] })
-  rpc = options.text('rpc')
-  const [chain, archive] = [openChainReader(rpcOf(rpc)), options.optional('archive')]
+async function audit(call: Call): Promise<number> {
+  const [chain, archive] = [call.reader(), call.optional('archive')]
   const from = archive === undefined ? {} : { archive }
-  const { events, vaults } = await readEventsFrom(chain, options.text('program'), from, reporting())
-  const audit = auditChain(events, newest(vaults))
-  console.log(options.flag('json') ? JSON.stringify(printed(audit), null, 2) : report(audit))
-  if (vaults.some((vault) => auditChain(events, vault).verdict !== audit.verdict))
+  const { events, vaults } = await readEventsFrom(chain, call.program(), from, reporting())
+  const found = auditChain(events, newest(vaults))
+  call.print(printed(found), () => [report(found)])
+  if (vaults.some((vault) => auditChain(events, vault).verdict !== found.verdict))
     throw new NodesDisagree('the nodes show vaults of different histories')
-  return EXIT[audit.verdict]
+  return EXIT[found.verdict]
 }
 
-function judge(error: Error): Failure | undefined {
-  const failure = chainFailure(error, rpc)
-  const message = failure ?? error.message
-  const unread = [NotAVault, ArchiveRejected, NodesDisagree].some((kind) => error instanceof kind)
-  if (failure !== undefined || unread) return { code: 3, message }
-  if (error instanceof HistoryIncomplete) return { code: EXIT.incomplete, message }
-  return error instanceof RangeError || error instanceof Refused ? { code: 64, message } : undefined
+/** What the nodes show is no history of one vault: neither an agreement nor a difference. */
+function unread(error: unknown): number {
+  if (error instanceof HistoryIncomplete) return EXIT.incomplete
+  if ([NotAVault, ArchiveRejected, NodesDisagree].some((kind) => error instanceof kind)) return 3
+  throw error
+}
+
+export const AUDIT_CHAIN: Verb = {
+  form: '[--archive FOLDER|URL]',
+  reads: ['chain'],
+  says: `rebuilds note tree, spent log and payout queue of a vault from public events and compares them with its accounts: 0 they
+  agree, 1 they differ, 2 the history is incomplete. Without --archive the node must keep the whole history. What it says is as
+  true as the node: ask one of your own, or several`,
+  example: 'tacit audit-chain',
+  run: (call) =>
+    audit(call).catch((error: unknown) => {
+      const code = unread(error)
+      console.error((error as Error).message)
+      return code
+    }),
 }
 
 const SLOT_S = 0.4
@@ -85,6 +87,3 @@ function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): obj
   })
   return { ...rest, note_tree: one(note_tree), spent_log: one(spent_log), open_exits: exits }
 }
-
-await hashFast()
-await runCommand(USAGE, run, judge)

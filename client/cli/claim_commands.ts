@@ -1,9 +1,8 @@
-/** Runs `wallet exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
+/** `tacit exit claim|redirect|challenge` and `tacit watch-escapes`: takes notes out of a frozen vault, and guards it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import type { EscapeClaim } from '../../protocol/vault/accounts'
-import { type ChainAccess, nodesOf, openChainAccess } from '../chain/chain_access'
+import { type ChainAccess, nodesOf } from '../chain/chain_access'
 import {
   challengeClaim,
   claimDueS,
@@ -22,29 +21,27 @@ import type { VaultProofs } from '../exit/vault_proofs'
 import { WATCH_POLL_S, WATCH_WAIT_MAX_S } from '../limits'
 import { Refused, reasonOf } from '../verify/transcript'
 import { absorbFrozen } from '../wallet/absorb_recovered'
-import { hashFast } from '../wallet/hash_fast'
 import type { WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { judgeChain } from './chain_failures'
-import { Options } from './command'
+import type { Call, Verb } from './call'
 import { claimStage, noteOf, payoutAccount } from './exit_commands'
-import { type CommandOptions, rpcOf } from './options'
-import { described, readHistory, recovered, reporting } from './recover_notes'
+import { judge } from './failures'
+import { described, GAPS, readHistory, recovered, reporting } from './recover_notes'
 
 /**
  * Takes each note, or the one that `--note` names, a step further: claims it, or pays its claim once it is due. The wallet is
  * recovered from its seed first, because in a frozen vault the chain alone says which notes there are.
  */
-export async function exitClaim(options: CommandOptions): Promise<void> {
-  const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
-  const { wallet: found, proofs } = await recovered(options, wallet.seed, chain)
+async function exitClaim(call: Call): Promise<void> {
+  const [wallet, chain, program_id] = [call.walletToChange(), await call.chain(), call.program()]
+  const { wallet: found, proofs } = await recovered(call, wallet.seed, chain)
   const { config, slot } = await readVaultState(chain, program_id, 'confirmed')
   if (!config.frozen) throw new Refused("the vault is not frozen: leave by 'exit request'")
   // Before the freeze is final a batch that the history lacks may have spent a note, which would cost the claim's bond.
   if (!proofs.vault.config.frozen) throw new Refused('the freeze is not final yet: ask again in some seconds')
   absorbFrozen(wallet, found, proofs.history)
-  saveWallet(options.text('wallet'), wallet)
-  const named = options.optional('note') === undefined ? wallet.state.notes : [noteOf(options, wallet)]
+  saveWallet(call.text('wallet'), wallet)
+  const named = call.optional('note') === undefined ? wallet.state.notes : [noteOf(call, wallet)]
   const block_s = await chain.rpc
     .getBlockTime(BigInt(slot))
     .send()
@@ -58,7 +55,7 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
     if (claim === undefined) {
       if (note.state === 'spent') return undefined
       try {
-        const destination = await payoutAccount(chain, options, note.mint)
+        const destination = await payoutAccount(chain, call, note.mint)
         await claimNote(chain, wallet, note, { program_id, destination, proofs })
         claim = await readClaim(chain, program_id, nullifier)
       } catch (error) {
@@ -68,58 +65,55 @@ export async function exitClaim(options: CommandOptions): Promise<void> {
       }
     }
     if (claim !== undefined && isDue(claim)) {
-      await payClaim(chain, program_id, claim, options.flag('accept-less') ? { wallet, note } : undefined)
+      await payClaim(chain, program_id, claim, call.flag('accept-less') ? { wallet, note } : undefined)
       claim = await readClaim(chain, program_id, nullifier)
     }
     if (claim === undefined) throw new TransactionFailed(`${chain.rpc_url} does not show the claim`)
     return claimStage(claim, config)
   }
   let failed = 0
+  const stages: { note: string; amount: string; mint: string; stage: string }[] = []
   for (const note of named) {
     const stage = await next(note).catch((error: unknown) => {
       if (!(error instanceof TransactionFailed)) throw error
       failed += 1
       return error.message
     })
-    if (stage !== undefined) console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}`)
+    const { commitment, amount, mint } = note
+    if (stage !== undefined) stages.push({ note: commitment, amount, mint, stage })
   }
+  call.list('notes', stages, (one) => `${one.note}  ${one.amount} of ${one.mint}: ${one.stage}`)
   if (failed > 0) throw new TransactionFailed(`${failed} notes did not get further: see above`)
 }
 
 /** `--destination` replaces the account that an open claim is paid to. */
-export async function exitRedirect(options: CommandOptions): Promise<void> {
-  const [wallet, chain, program_id] = [options.wallet(), await options.chain(), options.program()]
-  const note = noteOf(options, wallet)
+async function exitRedirect(call: Call): Promise<void> {
+  const [wallet, chain, program_id] = [call.wallet(), await call.chain(), call.program()]
+  const note = noteOf(call, wallet)
   const [claim] = await readOpenClaims(chain, program_id, nullifierOfNote(note))
   if (claim === undefined) throw new Refused("the note has no open claim: 'exit status' tells its stage")
-  const destination = await payoutAccount(chain, options, note.mint)
+  const destination = await payoutAccount(chain, call, note.mint)
   const signature = await redirectClaim(chain, wallet, note, { program_id, claim, destination })
-  console.log(`redirected   in ${signature}`)
+  call.say('redirected', signature, `in ${signature}`)
 }
 
 /** Any payer may cancel a claim for a spent note and gets its bond. */
-export async function exitChallenge(options: CommandOptions): Promise<void> {
-  const [nullifier, program_id] = [options.hex32('nullifier'), options.program()]
-  const chain = await options.chain()
-  const { proofs } = await readHistory(options, chain)
+async function exitChallenge(call: Call): Promise<void> {
+  const [nullifier, program_id] = [call.hex32('nullifier'), call.program()]
+  const chain = await call.chain()
+  const { proofs } = await readHistory(call, chain)
   const [claim] = await readOpenClaims(chain, program_id, nullifier)
   if (claim === undefined)
     throw new TransactionFailed(`there is no open claim for nullifier ${toHex(nullifier)}`)
   const signature = await challengeClaim(chain, { program_id, claim, proofs })
-  console.log(`cancelled    in ${signature}: the bond is the payer's`)
+  call.say('cancelled', signature, `in ${signature}: the bond is the payer's`)
 }
 
-export const WATCH_USAGE = `       tacit watch-escapes --rpc URL[,URL] --program ADDRESS --payer FILE [--archive FOLDER|URL] [--every SECONDS] [--once]
-         challenges each claim of a frozen vault whose note a batch spent; the payer gets the bond, 0.05 SOL. Runs until it is
-         stopped, whatever fails meanwhile, or with --once looks once, and fails where a false claim stays`
-
-export async function runWatchEscapes(args: string[]): Promise<void> {
-  const texts = ['rpc', 'program', 'payer', 'archive', 'every'] as const
-  const options = new Options(args, { texts, flags: ['once'] })
-  const [program_id, archive] = [encodeBase58(options.address('program')), options.optional('archive')]
-  const every_s = Math.max(1, options.count('every', WATCH_POLL_S, 5))
-  const chain = await openChainAccess(rpcOf(options.text('rpc')), options.seed('payer'))
-  await hashFast()
+/** Neither a node that fails nor one that lies ends the guard. */
+async function watchEscapes(call: Call): Promise<void> {
+  const [program_id, archive] = [call.program(), call.optional('archive')]
+  const every_s = Math.max(1, call.count('every', WATCH_POLL_S, 5))
+  const chain = await call.chain()
   let proofs: VaultProofs | undefined
   const look = async (): Promise<void> => {
     const shown = await Promise.all(nodesOf(chain).map((node) => readVaultState(node, program_id)))
@@ -134,14 +128,13 @@ export async function runWatchEscapes(args: string[]): Promise<void> {
     }
     await challengeFalse(chain, program_id, proofs)
   }
-  if (options.flag('once')) return look()
+  if (call.flag('once')) return look()
   for (let wait_s = every_s; ; ) {
     try {
       await look()
       wait_s = every_s
     } catch (error) {
-      // Neither a node that fails nor one that lies ends the guard.
-      console.error(judgeChain(error as Error, 'the node')?.message ?? reasonOf(error))
+      console.error(judge(error as Error)?.message ?? reasonOf(error))
       wait_s = Math.max(every_s, Math.min(2 * wait_s, WATCH_WAIT_MAX_S))
     }
     await sleep(wait_s * 1_000)
@@ -170,4 +163,40 @@ async function challengeFalse(chain: ChainAccess, program_id: string, proofs: Va
     }
   }
   if (left > 0) throw new TransactionFailed(`${left} false claims are not cancelled: see above`)
+}
+
+const ARCHIVED = '[--archive FOLDER|URL]'
+
+/** Of a frozen vault. */
+export const CLAIM_VERBS: Readonly<Record<string, Verb>> = {
+  'exit claim': {
+    form: `[--note COMMITMENT] [--destination ACCOUNT] [--accept-less] ${ARCHIVED} ${GAPS}`,
+    reads: ['chain', 'wallet', 'payer'],
+    says: 'claims unspent notes of a frozen vault; run again, it collects what is due',
+    example: 'tacit exit claim --wallet wallet.json --payer payer.hex',
+    run: exitClaim,
+  },
+  'exit redirect': {
+    form: '--note COMMITMENT --destination ACCOUNT',
+    reads: ['chain', 'wallet', 'payer'],
+    says: 'names another token account for an open claim',
+    example:
+      'tacit exit redirect --wallet wallet.json --payer payer.hex --note COMMITMENT --destination ACCOUNT',
+    run: exitRedirect,
+  },
+  'exit challenge': {
+    form: `--nullifier NULLIFIER ${ARCHIVED}`,
+    reads: ['chain', 'wallet', 'payer'],
+    says: "cancels a claim for a note that a batch spent; its bond is the payer's",
+    example: 'tacit exit challenge --wallet wallet.json --payer payer.hex --nullifier NULLIFIER',
+    run: exitChallenge,
+  },
+  'watch-escapes': {
+    form: `${ARCHIVED} [--every SECONDS] [--once]`,
+    reads: ['chain', 'payer'],
+    says: `challenges each claim of a frozen vault whose note a batch spent; the payer gets the bond, 0.05 SOL. Runs until it is
+  stopped, whatever fails meanwhile, or with --once looks once, and fails where a false claim stays`,
+    example: 'tacit watch-escapes --payer payer.hex --once',
+    run: watchEscapes,
+  },
 }

@@ -14,13 +14,24 @@ export class UsageFault extends Error {}
 /** A file or URL that the command line names cannot be used. */
 export class InputFault extends Refused {}
 
+/** Words at the beginning of a line that a terminal shows in colour. */
+const GREEN = /^(accepted|VERIFIED|PARTIAL|ok|[0-9.]+ pass)\b/
+const RED = /^(refused|unknown|FAILED|INCOMPLETE|fault|changed|[0-9.]+ FAIL)\b/
+const coloured = (line: string): string =>
+  line.replace(GREEN, '\u001b[32m$&\u001b[0m').replace(RED, '\u001b[31m$&\u001b[0m')
+
 /** Nothing is printed raw: control characters in the text of a node or file would rewrite the terminal. */
 function printEscaped(): void {
-  for (const stream of ['log', 'error'] as const) {
+  const { stdout, stderr, env } = process
+  for (const [stream, { isTTY }] of [
+    ['log', stdout],
+    ['error', stderr],
+  ] as const) {
     const print = console[stream]
+    const with_colour = isTTY === true && !env['NO_COLOR']
     console[stream] = (text: unknown = '') => {
-      const shown = typeof text === 'string' ? text : inspect(text)
-      print(shown.split('\n').map(printable).join('\n'))
+      const lines = (typeof text === 'string' ? text : inspect(text)).split('\n').map(printable)
+      print(lines.map((line) => (with_colour ? coloured(line) : line)).join('\n'))
     }
   }
 }
@@ -72,8 +83,28 @@ export async function runCommand(
 type Names<T, F> = {
   readonly texts: readonly T[]
   readonly flags?: readonly F[]
-  /** The most words without `--`; default none. */
+  /** The most words without `--`, and the fewest; default none. */
   readonly words?: number
+  readonly least?: number
+}
+
+/** An option with its value, as `--kind trade|read`, or alone, as `--once`. */
+const OPTION = /--([a-z0-9-]+)(?: (?![-|[(])[^\s\])]+)?/g
+const OPTIONAL = /\[[^[\]]*\]/
+const countOf = (text: string): number => text.match(/[^\s()|[\]]\S*/g)?.length ?? 0
+
+/** The options and words that a form names, such as `FILE [MORE] [--kind trade|read] [--once]`. */
+export function namesIn(form: string): Required<Names<string, string>> {
+  const named = [...form.matchAll(OPTION)].map(([text, name]) => ({ name: name!, takes: text.includes(' ') }))
+  let words = form.replace(OPTION, '')
+  const most = countOf(words)
+  while (OPTIONAL.test(words)) words = words.replace(OPTIONAL, '')
+  return {
+    texts: named.filter(({ takes }) => takes).map(({ name }) => name),
+    flags: named.filter(({ takes }) => !takes).map(({ name }) => name),
+    words: most,
+    least: countOf(words),
+  }
 }
 
 /** The options of one command line, read by name and form. */
@@ -83,7 +114,7 @@ export class Options<T extends string, F extends string = never> {
   private readonly values: Partial<Record<string, string | boolean>>
 
   /** @throws Error of `parseArgs` for an unknown option, UsageFault for too many words and for an option given twice */
-  constructor(args: readonly string[], { texts, flags = [], words = 0 }: Names<T, F>) {
+  constructor(args: readonly string[], { texts, flags = [], words = 0, least = 0 }: Names<T, F>) {
     const options = Object.fromEntries([
       ...texts.map((name) => [name, { type: 'string' as const }] as const),
       ...flags.map((name) => [name, { type: 'boolean' as const }] as const),
@@ -92,7 +123,7 @@ export class Options<T extends string, F extends string = never> {
     const given = parsed.tokens.flatMap((token) => (token.kind === 'option' ? token.name : []))
     const twice = given.find((name, at) => given.indexOf(name) !== at)
     if (twice !== undefined) throw new UsageFault(`--${twice} is given twice`)
-    if (parsed.positionals.length > words) throw new UsageFault()
+    if (parsed.positionals.length > words || parsed.positionals.length < least) throw new UsageFault()
     this.words = parsed.positionals
     this.values = parsed.values as Partial<Record<string, string | boolean>>
   }

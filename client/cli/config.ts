@@ -1,30 +1,67 @@
-/** Where a command finds its venue, login and wallet: options, then a file of them, then the venue of this machine. */
+/** Where a command finds its venue, chain and wallet: options, environment, a file of them, then the venue of this machine. */
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { writeWhole } from '../whole_file'
-import { InputFault, Options, readInputText, UsageFault } from './command'
+import type { Verb } from './call'
+import { InputFault, readInputText, UsageFault } from './command'
 
-/** Names that an option, and the file `tacit.json` of the working folder, may have. */
-export const PLACES = [
+/** Names that an option, a variable of the environment, and the file `tacit.json` of the working folder may have. */
+const PLACES = [
   ...(['url', 'policy', 'collateral', 'manifest'] as const),
-  ...(['login', 'account', 'wallet', 'password-file', 'data'] as const),
+  ...(['login', 'account', 'wallet', 'password-file'] as const),
+  ...(['rpc', 'program', 'payer', 'data'] as const),
 ] as const
 export type Place = (typeof PLACES)[number]
 export type Config = Partial<Record<Place, string>>
-const FILES: ReadonlySet<string> = new Set(PLACES.filter((name) => name !== 'url' && name !== 'account'))
+
+/** Options of the settings that a verb reads, as its help shows them. */
+export const SETTINGS = {
+  venue: '[--url URL] [--policy FILE] [--collateral FILE] [--manifest FILE]',
+  login: '[--login FILE] [--account ID]',
+  wallet: '[--wallet FILE] [--password-file FILE]',
+  chain: '[--rpc URL,URL] [--program ADDRESS]',
+  payer: '[--payer FILE]',
+} as const
+export type Setting = keyof typeof SETTINGS
+
+const NO_FILES: ReadonlySet<string> = new Set(['url', 'account', 'rpc', 'program'])
 const CONFIG_FILE = 'tacit.json'
+/** `--password-file` is TACITCLI_PASSWORD_FILE; names that begin with TACIT_ are a venue's. */
+const variableOf = (name: Place): string => `TACITCLI_${name.toUpperCase().replace('-', '_')}`
+
+/** What a message about a missing setting says. */
+export const MEANINGS: Partial<Record<string, string>> = {
+  url: "the venue's address; without it a venue that 'start' runs is looked for in ./data, or in --data FOLDER",
+  policy: 'what you accept as this venue',
+  login: "the file that 'tacit account request' wrote",
+  wallet: "the wallet file; 'tacit wallet create' makes one",
+  rpc: 'the URL of a Solana node, such as https://api.mainnet-beta.solana.com, or several separated by commas',
+  program: "the vault program's address, as the venue's /info and its verified evidence name it",
+  'seed-file': 'the file that holds the seed',
+  'password-file': 'a file whose first line is the password',
+  out: 'a file that does not exist yet',
+  backup: "a file that 'backup' wrote",
+  payer: 'a file with the key that pays fees',
+  note: "a commitment, as 'tacit notes' lists it",
+  nullifier: "as 'exit request' printed it",
+}
 
 /** Paths in the file are relative to its folder. @throws InputFault */
-export function readConfig(given: Options<Place | 'config'>): Config {
-  const named = given.optional('config')
+export function readConfig(given: (name: Place | 'config') => string | undefined): Config {
+  const named = given('config')
   const path = named ?? CONFIG_FILE
   const config: Config = named !== undefined || existsSync(path) ? parsed(path) : {}
   for (const name of PLACES) {
-    const value = given.optional(name)
+    const value = given(name) ?? (process.env[variableOf(name)] || undefined)
     if (value !== undefined) config[name] = value
   }
-  return config.url === undefined ? { ...laptop(config.data ?? 'data'), ...config } : config
+  const { login, rpc, program, ...venue } = config.url === undefined ? laptop(config.data ?? 'data') : {}
+  const chain = config.rpc === undefined && config.program === undefined ? { rpc, program } : {}
+  return { ...venue, ...(login && { login }), ...stated(chain), ...config }
 }
+
+const stated = (config: { [name in Place]?: string | undefined }): Config =>
+  Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined))
 
 function parsed(path: string): Config {
   let content: unknown
@@ -38,7 +75,7 @@ function parsed(path: string): Config {
   for (const [name, value] of Object.entries(Object(content))) {
     if (!PLACES.includes(name as Place) || typeof value !== 'string')
       throw new InputFault(`${path} has an entry ${name} that no command reads: ${PLACES.join(', ')}`)
-    config[name as Place] = FILES.has(name) ? resolve(dirname(path), value) : value
+    config[name as Place] = NO_FILES.has(name) ? value : resolve(dirname(path), value)
   }
   return config
 }
@@ -47,26 +84,27 @@ function parsed(path: string): Config {
 function laptop(data: string): Config {
   const facts_path = join(data, 'laptop.json')
   if (!existsSync(facts_path)) return {}
-  const { url, policy, collateral } = JSON.parse(readInputText(facts_path)) as Config
+  const { url, policy, collateral, rpc_url, program_id } = JSON.parse(readInputText(facts_path))
   const login = join(data, 'demo-login.json')
-  const own = { ...(url && { url }), ...(policy && { policy }), ...(collateral && { collateral }) }
-  return existsSync(login) ? { ...own, login } : own
+  const found = { url, policy, collateral, rpc: rpc_url, program: program_id }
+  return stated({ ...found, login: existsSync(login) ? login : undefined })
 }
 
-export const INIT_USAGE = `       tacit init [--url URL] [--policy FILE] [--collateral FILE] [--login FILE] [--wallet FILE] [--password-file FILE] ...
-         writes what every later command in this folder would otherwise be told, into ${CONFIG_FILE}`
-
-/** Runs `tacit init`. @throws UsageFault, NotWritten */
-export async function runInit(args: string[]): Promise<void> {
-  const options = new Options(args, { texts: [...PLACES, 'config'] })
-  const path = options.optional('config') ?? CONFIG_FILE
-  if (existsSync(path)) throw new InputFault(`${path} exists: change it, or name another by --config`)
-  const config: Config = {}
-  for (const name of PLACES) {
-    const value = options.optional(name)
-    if (value !== undefined) config[name] = FILES.has(name) ? resolve(value) : value
-  }
-  if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
-  writeWhole(path, `${JSON.stringify(config, null, 2)}\n`, 0o600)
-  console.log(`${path} is read by every command in this folder`)
+/** `tacit init`. */
+export const INIT: Verb = {
+  form: [...Object.values(SETTINGS), '[--config FILE] [--data FOLDER]'].join(' '),
+  says: `keeps settings for every later command of this folder in ${CONFIG_FILE}; options and variables such as TACITCLI_WALLET prevail`,
+  example: 'tacit init --wallet wallet.json --payer payer.hex',
+  run(call) {
+    const path = call.optional('config') ?? CONFIG_FILE
+    if (existsSync(path)) throw new InputFault(`${path} exists: change it, or name another by --config`)
+    const config: Config = {}
+    for (const name of PLACES) {
+      const value = call.optional(name)
+      if (value !== undefined) config[name] = NO_FILES.has(name) ? value : resolve(value)
+    }
+    if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
+    writeWhole(path, `${JSON.stringify(config, null, 2)}\n`, 0o600)
+    call.print({ file: path, ...config }, () => [`${path} is read by every command in this folder`])
+  },
 }

@@ -1,4 +1,4 @@
-/** Runs `wallet exit request|status|pay|close|freeze|refuse`: leaves the vault without the venue. */
+/** `tacit exit request|status|pay|close|freeze|refuse`: leaves the vault without the venue. */
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import type { ConfigAccount, EscapeClaim } from '../../protocol/vault/accounts'
@@ -20,22 +20,18 @@ import { markSpent } from '../wallet/absorb_recovered'
 import type { VaultExit } from '../wallet/vault_history'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
+import type { Call, Verb } from './call'
 import { timeOf } from './command'
-import type { CommandOptions } from './options'
 import { readHistory } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
  * @throws Refused for a destination that the vault cannot pay: the tokens would return as another note
  */
-export async function payoutAccount(
-  chain: ChainAccess,
-  options: CommandOptions,
-  mint: string,
-): Promise<Uint8Array> {
-  const { token_program } = await readMintRecord(chain, options.program(), mint)
-  if (options.optional('destination') !== undefined) {
-    const named = options.address('destination')
+export async function payoutAccount(chain: ChainAccess, call: Call, mint: string): Promise<Uint8Array> {
+  const { token_program } = await readMintRecord(chain, call.program(), mint)
+  if (call.optional('destination') !== undefined) {
+    const named = call.address('destination')
     const account = await readTokenAccount(chain, named, token_program)
     const whose = `--destination ${encodeBase58(named)}`
     const instead = "name one, or leave --destination out for the payer's own"
@@ -55,55 +51,69 @@ export async function payoutAccount(
   return bytes
 }
 
-export function noteOf(options: CommandOptions, wallet: Wallet): WalletNote {
-  const note = wallet.note(toHex(options.hex32('note')))
+export function noteOf(call: Call, wallet: Wallet): WalletNote {
+  const note = wallet.note(toHex(call.hex32('note')))
   if (note === undefined)
     throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
   return note
 }
 
-export async function exitRequest(options: CommandOptions): Promise<void> {
-  const [wallet, chain, program_id] = [options.walletToChange(), await options.chain(), options.program()]
-  const note = noteOf(options, wallet)
-  const keep = (): void => saveWallet(options.text('wallet'), wallet)
-  const { proofs } = await readHistory(options, chain)
+async function exitRequest(call: Call): Promise<void> {
+  const [wallet, chain, program_id] = [call.walletToChange(), await call.chain(), call.program()]
+  const note = noteOf(call, wallet)
+  const keep = (): void => saveWallet(call.text('wallet'), wallet)
+  const { proofs } = await readHistory(call, chain)
   if (markSpent(wallet, proofs.history).length > 0) keep()
-  const destination = await payoutAccount(chain, options, note.mint)
+  const destination = await payoutAccount(chain, call, note.mint)
   const terms = { program_id, destination, proofs, keep }
   const signature = await requestExit(chain, wallet, note, terms).finally(keep)
   const open = await readExitRequest(chain, program_id, nullifierOfNote(note))
-  console.log(`requested    ${note.amount} of ${note.mint} to ${encodeBase58(destination)} in ${signature}`)
-  console.log(`nullifier    ${toHex(nullifierOfNote(note))}`)
-  if (open !== undefined)
-    console.log(`deadline     ${timeOf(open.deadline_s)}: unserved by then, anyone may freeze the vault`)
+  const to = encodeBase58(destination)
+  const asked = { amount: note.amount, mint: note.mint, destination: to, signature }
+  call.say('requested', asked, `${note.amount} of ${note.mint} to ${to} in ${signature}`)
+  call.say('nullifier', toHex(nullifierOfNote(note)))
+  if (open === undefined) return
+  const deadline = timeOf(open.deadline_s)
+  call.say('deadline', deadline, `${deadline}: unserved by then, anyone may freeze the vault`)
 }
 
 /** The vault with its queue, whose payouts anyone may pay, then every note that is unspent or has an exit. */
-export async function exitStatus(options: CommandOptions): Promise<void> {
-  const [wallet, program_id, chain] = [options.walletToChange(), options.program(), options.reader()]
-  const { history } = (await readHistory(options, chain)).proofs
-  if (markSpent(wallet, history).length > 0) saveWallet(options.text('wallet'), wallet)
+async function exitStatus(call: Call): Promise<void> {
+  const [wallet, program_id, chain] = [call.walletToChange(), call.program(), call.reader()]
+  const { history } = (await readHistory(call, chain)).proofs
+  if (markSpent(wallet, history).length > 0) saveWallet(call.text('wallet'), wallet)
   const { config, queue } = await readVaultState(chain, program_id, 'confirmed')
-  console.log(`vault        ${config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen'}`)
-  if (config.frozen) for (const line of FROZEN) console.log(`             ${line}`)
-  console.log(`queue        ${queue.entries.length} payouts wait, ${queue.capacity} places`)
-  for (const { number, amount, mint, destination } of queue.entries)
-    console.log(`  ${number}: ${amount} of ${encodeBase58(mint)} to ${encodeBase58(destination)}`)
-  let shown = 0
+  call.say('vault', config.frozen ? `frozen since ${timeOf(config.frozen_at_s)}` : 'not frozen')
+  if (config.frozen) for (const line of FROZEN) call.hint(`             ${line}`)
+  const { length } = queue.entries
+  call.say('queue', { length, capacity: queue.capacity }, `${length} payouts wait, ${queue.capacity} places`)
+  const payouts = queue.entries.map(({ number, amount, mint, destination }) => {
+    return { number, amount, mint: encodeBase58(mint), destination: encodeBase58(destination) }
+  })
+  call.list(
+    'payouts',
+    payouts,
+    (one) => `  ${one.number}: ${one.amount} of ${one.mint} to ${one.destination}`,
+  )
+  const shown: { note: string; amount: string; mint: string; stage: string; claim?: string }[] = []
   for (const note of wallet.state.notes) {
     const nullifier = nullifierOfNote(note)
     const exit = history.exits.get(toHex(nullifier))
     if (note.state === 'spent' && exit === undefined) continue
     const claim = config.frozen ? await readClaim(chain, program_id, nullifier) : undefined
-    if (claim !== undefined) console.log(`${note.commitment}  ${claimStage(claim, config)}`)
     const request = await readExitRequest(chain, program_id, nullifier)
     const stage = stageOf(exit, request?.deadline_s, queue.entries)
     const ended = request !== undefined && (request.served || config.frozen)
     const rest = ended ? "; 'exit close' returns the bond" : ''
-    console.log(`${note.commitment}  ${note.amount} of ${note.mint}: ${stage}${rest}`)
-    shown += 1
+    const { commitment, amount, mint } = note
+    const claimed = claim === undefined ? {} : { claim: claimStage(claim, config) }
+    shown.push({ note: commitment, amount, mint, stage: `${stage}${rest}`, ...claimed })
   }
-  if (shown === 0) console.log('no unspent note and no exit')
+  call.list('notes', shown, ({ note, amount, mint, stage, claim }) => {
+    const line = `${note}  ${amount} of ${mint}: ${stage}`
+    return claim === undefined ? line : `${note}  ${claim}\n${line}`
+  })
+  if (shown.length === 0) call.hint('no unspent note and no exit')
 }
 
 const FROZEN = [
@@ -136,18 +146,18 @@ export function claimStage(claim: EscapeClaim, config: ConfigAccount): string {
 }
 
 /** Any payer may. `--number` names a payout of a withdrawal, or one without a wallet. */
-export async function exitPay(options: CommandOptions): Promise<void> {
-  const chain = await options.chain()
-  const number =
-    options.optional('number') !== undefined ? options.count('number', 0) : await payoutOf(options, chain)
-  const of = { program_id: options.program(), number, refund: options.flag('refund') }
+async function exitPay(call: Call): Promise<void> {
+  const chain = await call.chain()
+  const number = call.optional('number') !== undefined ? call.count('number', 0) : await payoutOf(call, chain)
+  const of = { program_id: call.program(), number, refund: call.flag('refund') }
   const signature = await payPayout(chain, of)
-  console.log(`closed       payout ${number} in ${signature}: 'exit status' tells whether it was paid`)
+  const text = `payout ${number} in ${signature}: 'exit status' shows whether it was paid`
+  call.say('closed', { payout: number, signature }, text)
 }
 
-async function payoutOf(options: CommandOptions, chain: ChainAccess): Promise<number> {
-  const note = noteOf(options, options.wallet())
-  const { history } = (await readHistory(options, chain)).proofs
+async function payoutOf(call: Call, chain: ChainAccess): Promise<number> {
+  const note = noteOf(call, call.wallet())
+  const { history } = (await readHistory(call, chain)).proofs
   const payout = history.exits.get(toHex(nullifierOfNote(note)))?.payout
   if (payout === undefined)
     throw new Refused("no batch has served this note yet: 'exit status' tells its stage")
@@ -155,30 +165,77 @@ async function payoutOf(options: CommandOptions, chain: ChainAccess): Promise<nu
 }
 
 /** Any payer may; rent and bond return to the key that paid them. */
-export async function exitClose(options: CommandOptions): Promise<void> {
-  const signature = await closeExit(await options.chain(), options.program(), namedNullifier(options))
-  console.log(`closed       in ${signature}: rent and bond are back`)
+async function exitClose(call: Call): Promise<void> {
+  const signature = await closeExit(await call.chain(), call.program(), namedNullifier(call))
+  call.say('closed', signature, `in ${signature}: rent and bond are back`)
 }
 
 /** Any payer may freeze. */
-export async function exitFreeze(options: CommandOptions): Promise<void> {
-  const signature = await freezeVault(await options.chain(), options.program(), namedNullifier(options))
-  console.log(`frozen       in ${signature}:`)
-  for (const line of FROZEN) console.log(`             ${line}`)
+async function exitFreeze(call: Call): Promise<void> {
+  const signature = await freezeVault(await call.chain(), call.program(), namedNullifier(call))
+  call.say('frozen', signature, `in ${signature}:`)
+  for (const line of FROZEN) call.hint(`             ${line}`)
 }
 
 /** `--nullifier` names a request without a wallet. */
-function namedNullifier(options: CommandOptions): Uint8Array {
-  return options.optional('nullifier') !== undefined
-    ? options.hex32('nullifier')
-    : nullifierOfNote(noteOf(options, options.wallet()))
+function namedNullifier(call: Call): Uint8Array {
+  return call.optional('nullifier') !== undefined
+    ? call.hex32('nullifier')
+    : nullifierOfNote(noteOf(call, call.wallet()))
 }
 
 /** Any payer may close a request for a spent note and gets its bond. `--wallet` names the place of the kept history. */
-export async function exitRefuse(options: CommandOptions): Promise<void> {
-  const nullifier = options.hex32('nullifier')
-  const chain = await options.chain()
-  const { proofs } = await readHistory(options, chain)
-  const signature = await refuseExit(chain, { program_id: options.program(), nullifier, proofs })
-  console.log(`refused      in ${signature}: the bond is the payer's`)
+async function exitRefuse(call: Call): Promise<void> {
+  const nullifier = call.hex32('nullifier')
+  const chain = await call.chain()
+  const { proofs } = await readHistory(call, chain)
+  const signature = await refuseExit(chain, { program_id: call.program(), nullifier, proofs })
+  call.say('refused', signature, `in ${signature}: the bond is the payer's`)
+}
+
+const ARCHIVED = '[--archive FOLDER|URL]'
+
+export const EXIT_VERBS: Readonly<Record<string, Verb>> = {
+  'exit request': {
+    form: `--note COMMITMENT [--destination ACCOUNT] ${ARCHIVED}`,
+    reads: ['chain', 'wallet', 'payer'],
+    says: "opens a note in public and demands its payout; without --destination the payer's own token account receives it",
+    example: 'tacit exit request --wallet wallet.json --payer payer.hex --note COMMITMENT',
+    run: exitRequest,
+  },
+  'exit status': {
+    form: ARCHIVED,
+    reads: ['chain', 'wallet'],
+    says: 'shows vault, payout queue, and how far each exit came, from the chain alone',
+    example: 'tacit exit status --wallet wallet.json',
+    run: exitStatus,
+  },
+  'exit pay': {
+    form: `(--note COMMITMENT | --number PAYOUT) [--refund] ${ARCHIVED}`,
+    reads: ['chain', 'wallet', 'payer'],
+    says: 'pays what waits in the queue; any payer may',
+    example: 'tacit exit pay --payer payer.hex --number 1',
+    run: exitPay,
+  },
+  'exit close': {
+    form: '(--note COMMITMENT | --nullifier NULLIFIER)',
+    reads: ['chain', 'wallet', 'payer'],
+    says: 'closes a request that is served or ended: rent and bond return',
+    example: 'tacit exit close --wallet wallet.json --payer payer.hex --note COMMITMENT',
+    run: exitClose,
+  },
+  'exit freeze': {
+    form: '(--note COMMITMENT | --nullifier NULLIFIER)',
+    reads: ['chain', 'wallet', 'payer'],
+    says: 'freezes a vault that missed the deadline of a request; any payer may',
+    example: 'tacit exit freeze --payer payer.hex --nullifier NULLIFIER',
+    run: exitFreeze,
+  },
+  'exit refuse': {
+    form: `--nullifier NULLIFIER ${ARCHIVED}`,
+    reads: ['chain', 'wallet', 'payer'],
+    says: "closes a request for a note that a batch spent; its bond is the payer's",
+    example: 'tacit exit refuse --wallet wallet.json --payer payer.hex --nullifier NULLIFIER',
+    run: exitRefuse,
+  },
 }

@@ -1,4 +1,4 @@
-/** Runs `wallet recover` and `wallet sync`, from the seed and the public chain alone. */
+/** `tacit wallet recover` and `wallet sync`: find notes from the seed and the public chain alone. */
 import { existsSync, rmSync } from 'node:fs'
 import { toHex } from '../../protocol/bytes'
 import type { ChainReader } from '../chain/chain_access'
@@ -10,8 +10,12 @@ import { absorbFrozen, absorbRecovered } from '../wallet/absorb_recovered'
 import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import { type CommandOptions, lockPath } from './options'
-import { printNotes } from './wallet_commands'
+import type { Call, Verb } from './call'
+import { lockPath } from './options'
+import { printNotes } from './tables'
+
+/** How many unused places in a row end a search; a search that ends before every spent note has its command fails. */
+export const GAPS = '[--gap-keys 20] [--gap-deposits 1000] [--gap-commands 1000000] [--partial]'
 
 /** Transactions between two lines of progress. */
 const PROGRESS_EVERY = 1_000
@@ -21,16 +25,12 @@ const PROGRESS_EVERY = 1_000
  * against the vault. @param again reads everything from the node, and replaces the archive beside the wallet
  * @throws HistoryIncomplete, NotAVault, ProofUnavailable, ArchiveRejected, NodesDisagree
  */
-export async function readHistory(
-  options: CommandOptions,
-  chain: ChainReader,
-  again = false,
-): Promise<CurrentHistory> {
-  const archive = options.optional('archive')
-  if (archive === undefined) lockPath(options.text('wallet'))
-  const from = archive === undefined ? { folder: historyPath(options) } : { archive }
-  const current = await currentHistory(chain, options.program(), from, reporting(), again)
-  console.log(`history      ${described(current)}`)
+export async function readHistory(call: Call, chain: ChainReader, again = false): Promise<CurrentHistory> {
+  const archive = call.optional('archive')
+  if (archive === undefined) lockPath(call.text('wallet'))
+  const from = archive === undefined ? { folder: historyPath(call) } : { archive }
+  const current = await currentHistory(chain, call.program(), from, reporting(), again)
+  call.say('history', described(current))
   return current
 }
 
@@ -52,39 +52,40 @@ export function described({ proofs, archive, kept, read }: CurrentHistory): stri
 }
 
 /** Of a wallet's own. */
-const historyPath = (options: CommandOptions): string => `${options.text('wallet')}.history`
+const historyPath = (call: Call): string => `${call.text('wallet')}.history`
 
 /**
  * Reads the whole history from the node again: nothing on disk is trusted. `--replace` overwrites a wallet file and so
  * drops its live orders.
  */
-export async function recoverNotes(options: CommandOptions): Promise<void> {
-  const seed = options.seed('seed-file')
-  const path = options.text('wallet')
-  if (existsSync(path) && !options.flag('replace'))
+async function recoverNotes(call: Call): Promise<void> {
+  const seed = call.seed('seed-file')
+  const path = call.text('wallet')
+  if (existsSync(path) && !call.flag('replace'))
     throw new Refused(`${path} exists: 'sync' brings it up to date, --replace writes over it`)
   lockPath(path)
-  const chain = options.reader()
-  rmSync(historyPath(options), { force: true, recursive: true })
-  const { wallet } = await recovered(options, seed, chain)
-  const password = options.password()
+  const chain = call.reader()
+  rmSync(historyPath(call), { force: true, recursive: true })
+  const { wallet } = await recovered(call, seed, chain)
+  const password = call.password()
   saveWallet(path, wallet, { replace: true, ...(password === undefined ? {} : { password }) })
-  console.log(`wallet       ${path}`)
-  printNotes(wallet, options.flag('all'))
+  call.say('wallet', path)
+  printNotes(call, wallet, call.flag('all'))
   if (wallet.state.notes.length === 0)
-    console.log('this seed has none in this vault: is it the right one, and are GAPS wide enough?')
+    call.hint('this seed has none in this vault: is it the right one, and are GAPS wide enough?')
 }
 
 /** Reads only newer transactions, adds missing notes and marks spent ones. */
-export async function syncNotes(options: CommandOptions): Promise<void> {
-  const wallet = options.walletToChange()
-  const found = await recovered(options, wallet.seed, options.reader())
+async function syncNotes(call: Call): Promise<void> {
+  const wallet = call.walletToChange()
+  const found = await recovered(call, wallet.seed, call.reader())
   const { history, vault } = found.proofs
   const absorb = vault.config.frozen ? absorbFrozen : absorbRecovered
   const { added, spent } = absorb(wallet, found.wallet, history)
-  saveWallet(options.text('wallet'), wallet)
-  console.log(`wallet       ${added.length} notes new, ${spent.length} found spent`)
-  printNotes(wallet, options.flag('all'))
+  saveWallet(call.text('wallet'), wallet)
+  const found_now = { new: added.length, spent: spent.length }
+  call.say('changes', found_now, `${added.length} notes new, ${spent.length} found spent`)
+  printNotes(call, wallet, call.flag('all'))
 }
 
 /**
@@ -92,14 +93,14 @@ export async function syncNotes(options: CommandOptions): Promise<void> {
  * the archive beside the wallet, an earlier node lied about it, or one lies now: all is read again.
  * @throws RecoveryIncomplete unless `--partial` keeps what was found, and as `readHistory` and `confirmBatches`
  */
-export async function recovered(options: CommandOptions, seed: Uint8Array, chain: ChainReader) {
+export async function recovered(call: Call, seed: Uint8Array, chain: ChainReader) {
   const limits: GapLimits = {
-    keys: options.count('gap-keys', GAP_LIMITS.keys),
-    deposits: options.count('gap-deposits', GAP_LIMITS.deposits),
-    commands: options.count('gap-commands', GAP_LIMITS.commands),
+    keys: call.count('gap-keys', GAP_LIMITS.keys),
+    deposits: call.count('gap-deposits', GAP_LIMITS.deposits),
+    commands: call.count('gap-commands', GAP_LIMITS.commands),
   }
   const search = async (again: boolean) => {
-    const current = await readHistory(options, chain, again)
+    const current = await readHistory(call, chain, again)
     const { history, vault } = current.proofs
     const { wallet, incomplete } = searched(() =>
       recoverWallet(seed, history, vault.config.generation, limits),
@@ -109,14 +110,14 @@ export async function recovered(options: CommandOptions, seed: Uint8Array, chain
       const batch = history.spent.get(toHex(nullifierOfNote(note)))
       if (batch !== undefined) spent_in.add(batch)
     }
-    const unserved = await confirmBatches(chain, options.program(), current, { spent_in, seed })
+    const unserved = await confirmBatches(chain, call.program(), current, { spent_in, seed })
     if (unserved > 0) console.error(`${unserved} batches of this wallet ${UNSERVED}`)
-    if (incomplete !== undefined && !options.flag('partial')) throw incomplete
+    if (incomplete !== undefined && !call.flag('partial')) throw incomplete
     if (incomplete !== undefined) console.error(incomplete.message)
     return { wallet, proofs: current.proofs }
   }
   return search(false).catch((error: Error) => {
-    if (!(error instanceof BatchDiffers) || options.optional('archive') !== undefined) throw error
+    if (!(error instanceof BatchDiffers) || call.optional('archive') !== undefined) throw error
     console.error(`${error.message}; everything is read again`)
     return search(true)
   })
@@ -133,3 +134,22 @@ function searched(recover: () => Wallet): { wallet: Wallet; incomplete?: Recover
 
 const UNSERVED =
   'were shown by fewer than two of the nodes, or by none of one: a misstated memo would hide a note, so ask others or compare with an archive'
+
+const ARCHIVED = '[--archive FOLDER|URL]'
+
+export const RECOVER_VERBS: Readonly<Record<string, Verb>> = {
+  'wallet recover': {
+    form: `--seed-file FILE [--replace] [--all] ${ARCHIVED} ${GAPS}`,
+    reads: ['chain', 'wallet'],
+    says: 'finds every note of a seed on the chain, for a new wallet file',
+    example: 'tacit wallet recover --seed-file seed.hex --wallet recovered.json',
+    run: recoverNotes,
+  },
+  'wallet sync': {
+    form: `[--all] ${ARCHIVED} ${GAPS}`,
+    reads: ['chain', 'wallet'],
+    says: 'reads what came since the last time from the chain: new notes, and which are spent',
+    example: 'tacit wallet sync --wallet wallet.json',
+    run: syncNotes,
+  },
+}

@@ -1,51 +1,112 @@
 #!/usr/bin/env bun
-/** Runs `tacit`, the command of traders and auditors. */
-import { EvidenceUnavailable } from '../verify/collect/collect_venue'
-import { Refused } from '../verify/transcript'
-import { ACCOUNT_USAGE, runAccount } from './account'
-import { ARCHIVE_USAGE, runArchive } from './archive'
-import { AUDIT_BATCH_USAGE, runAuditBatch } from './audit_batch'
-import { judgeChain } from './chain_failures'
-import { runWatchEscapes, WATCH_USAGE } from './claim_commands'
+/** Runs `tacit`, the one command of traders and auditors: its verbs are one table, of which help and completion are made. */
+import { hashFast } from '../wallet/hash_fast'
+import { ACCOUNT_VERBS } from './account'
+import { ARCHIVE } from './archive'
+import { AUDIT_BATCH } from './audit_batch'
+import { AUDIT_CHAIN } from './audit_chain'
+import { Call, optionsOf, type Verb } from './call'
+import { CLAIM_VERBS } from './claim_commands'
 import { runCommand, UsageFault } from './command'
-import { INIT_USAGE, runInit } from './config'
-import { runStatistics, STATISTICS_USAGE } from './statistics'
-import { helpOf, runTrade, TRADE_USAGE, TRADE_VERBS } from './trade'
-import { judgeTrading } from './trader_session'
-import { runVerify, VERIFY_USAGE } from './verify'
+import { completionFor } from './completion'
+import { INIT } from './config'
+import { DOCTOR } from './doctor'
+import { EXIT_VERBS } from './exit_commands'
+import { CODES, judge } from './failures'
+import { FILE_JUDGES } from './judge_files'
+import { RECEIPT_VERBS } from './receipt'
+import { RECOVER_VERBS } from './recover_notes'
+import { STATISTICS } from './statistics'
+import { TRADE_VERBS } from './trade'
+import { VENUE_VERBS } from './verify'
+import { WALLET_VERBS } from './wallet_commands'
+import { FILE_VERBS } from './wallet_files'
 
-const COMMANDS: Record<string, (args: string[]) => Promise<unknown>> = {
-  ...Object.fromEntries(
-    Object.keys(TRADE_VERBS).map((name) => [name, (args: string[]) => runTrade(name, args)]),
-  ),
-  init: runInit,
-  verify: runVerify,
-  account: runAccount,
-  statistics: runStatistics,
-  archive: runArchive,
-  'audit-batch': runAuditBatch,
-  'watch-escapes': runWatchEscapes,
+const VERBS: Readonly<Record<string, Verb>> = {
+  ...VENUE_VERBS,
+  init: INIT,
+  doctor: DOCTOR,
+  ...FILE_VERBS,
+  ...RECOVER_VERBS,
+  ...WALLET_VERBS,
+  ...TRADE_VERBS,
+  ...EXIT_VERBS,
+  ...CLAIM_VERBS,
+  ...ACCOUNT_VERBS,
+  ...RECEIPT_VERBS,
+  statistics: STATISTICS,
+  archive: ARCHIVE,
+  'audit-chain': AUDIT_CHAIN,
+  'audit-batch': AUDIT_BATCH,
+  ...FILE_JUDGES,
+  completion: {
+    form: 'bash|zsh|fish',
+    says: 'prints the completion of a shell, to be read by it at its start',
+    example: 'tacit completion bash',
+    run: (call) => console.log(completionFor(call.words[0]!, VERBS)),
+  },
 }
 
-const CODES =
-  'exit code of archive and watch-escapes: 0 done, 1 refused by the chain or its history, 2 no answer from the node, 64 usage, 74 a file or folder fails'
+const WHERE = `Settings are options, or variables (TACITCLI_WALLET for --wallet), or entries of tacit.json ('tacit init'), or those of the venue
+that 'start' runs on this machine, in ./data. --json prints one JSON value.`
 
-const USAGES = [VERIFY_USAGE, INIT_USAGE, TRADE_USAGE, ACCOUNT_USAGE, STATISTICS_USAGE, ARCHIVE_USAGE]
-const [first = '', second = ''] = process.argv.slice(2)
-const verb = first === 'help' ? second : first
+function helpOf(name: string, verb: Verb): string {
+  const settings = verb.reads === undefined ? '' : `\n  settings: ${optionsOf(verb)}`
+  const lines = [`usage: tacit ${name} ${verb.form}`.trimEnd() + settings, `  ${verb.says}`]
+  return [...lines, `  for example: ${verb.example}`, WHERE, CODES].join('\n')
+}
+
+function listOf(names: readonly string[]): string {
+  const lines = names.map((name) => {
+    const { form, says } = VERBS[name]!
+    return `       ${`tacit ${name} ${form}`.trimEnd()}\n         ${says.replaceAll('\n ', '').split(/[.:;] /)[0]}`
+  })
+  return [
+    'usage: tacit VERB ...',
+    ...lines,
+    "'tacit help VERB' has the options and an example of each.",
+    WHERE,
+    CODES,
+  ].join('\n')
+}
+
+/** A verb of one word or two, and what follows it. */
+function verbIn(words: readonly string[]): { name: string; verb: Verb | undefined; args: readonly string[] } {
+  for (const count of [2, 1]) {
+    const name = words.slice(0, count).join(' ')
+    if (Object.hasOwn(VERBS, name)) return { name, verb: VERBS[name], args: words.slice(count) }
+  }
+  return { name: words[0] ?? '', verb: undefined, args: words }
+}
+
+const given = process.argv.slice(2)
+const { name, verb, args } = verbIn(given[0] === 'help' ? given.slice(1) : given)
+const group = Object.keys(VERBS).filter((one) => one.startsWith(`${name} `))
+const usage = verb === undefined ? listOf(group.length > 0 ? group : Object.keys(VERBS)) : helpOf(name, verb)
+/** Asked about after a failure: it names the node, and what may have been sent. */
+let call: Call | undefined
+
+const SENT = "what was sent already may still land: 'wallet sync' or 'exit status' shows it"
+const pays = verb?.reads?.includes('payer') === true
+if (pays)
+  process.once('SIGINT', () => {
+    console.error(`stopped; ${SENT}`)
+    process.exit(130)
+  })
 
 await runCommand(
-  helpOf(verb) ?? [...USAGES, WATCH_USAGE, AUDIT_BATCH_USAGE, CODES].join('\n'),
-  ([command = '', ...args]) => {
-    const run = COMMANDS[command]
-    if (run === undefined) throw new UsageFault()
-    return run(args)
+  usage,
+  async () => {
+    if (verb === undefined) throw new UsageFault()
+    call = new Call(verb, args)
+    await hashFast()
+    const code = await verb.run(call)
+    call.finish()
+    return code
   },
   (error) => {
-    if (error instanceof EvidenceUnavailable) return { code: 3, message: error.message }
-    const trading = Object.hasOwn(TRADE_VERBS, verb) ? judgeTrading(error) : undefined
-    if (trading !== undefined) return trading
-    if (error instanceof Refused || error instanceof RangeError) return { code: 64, message: error.message }
-    return judgeChain(error, 'the node')
+    const failure = judge(error, call?.node)
+    if (failure?.code === 3 && pays && call?.node !== undefined) failure.message += `\n${SENT}`
+    return failure
   },
 )

@@ -1,162 +1,140 @@
-/** Runs the trading verbs of `tacit`: each opens a session, does one thing, and prints it as lines or as JSON. */
-import type { AccountEvent, Fill, Instrument, Order } from '../../protocol/wire/trading'
+/** The verbs that trade: each opens a session, does one thing, and prints it. */
+import { feeUpTo, quoteAmount } from '../../protocol/units'
+import type { AccountEvent, Fill, Order } from '../../protocol/wire/trading'
+import { total } from '../session/notes'
 import type { Session } from '../session/session'
+import type { SessionOrder } from '../session/session_options'
 import type { Outcome } from '../session/settle'
-import { formatAmount, formatPrice, parseAmount } from '../session/units'
+import { formatAmount, formatPrice } from '../session/units'
+import type { WalletNote } from '../wallet/wallet'
+import { type Call, IN_SESSION, unitsIn, type Verb } from './call'
 import { InputFault, UsageFault } from './command'
-import { CODES, type TradeOptions, tradeOptions, withSession } from './trader_session'
-import { printNotes } from './wallet_commands'
+import { FORWARDING, forward } from './forward'
+import { printNotes, readTokens, type Tokens } from './tables'
 
-type Verb = {
-  /** Words after the verb, and its own options. */
-  form: string
-  says: string
-  example: string
-  words: number
-  run(options: TradeOptions): Promise<number>
-}
+const TERMS = '[--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS]'
 
 export const TRADE_VERBS: Readonly<Record<string, Verb>> = {
   place: {
-    form: 'SYMBOL buy|sell AMOUNT @ PRICE [--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS] [--no-merge]',
+    ...IN_SESSION,
+    form: `SYMBOL buy|sell AMOUNT @ PRICE ${TERMS} [--no-merge] [--dry-run]`,
     says: 'places an order; amounts in base tokens, the price in quote tokens per base token, both exact',
     example: 'tacit place SOL-USDC buy 1.5 @ 149.25',
-    words: 6,
-    run: place,
+    run: (call) => (call.flag('dry-run') ? check(call) : placeOrder(call)),
+  },
+  check: {
+    ...IN_SESSION,
+    form: `SYMBOL buy|sell AMOUNT @ PRICE ${TERMS}`,
+    says: 'has the venue check an order without placing it, and shows its collateral, its highest fee, and the notes it takes',
+    example: 'tacit check SOL-USDC buy 1.5 @ 149.25',
+    run: check,
   },
   modify: {
-    form: 'ORDER AMOUNT @ PRICE [--expires SLOTS]',
+    ...IN_SESSION,
+    form: 'ORDER AMOUNT @ PRICE [--expires SLOTS] [--dry-run]',
     says: 'replaces an open order of this wallet on the note that backs it, both or neither',
-    example: 'tacit modify 6f0c... 1.5 @ 149',
-    words: 4,
+    example: 'tacit modify ORDER 1 @ 149',
     run: modify,
   },
   cancel: {
-    form: 'ORDER',
+    ...IN_SESSION,
+    form: 'ORDER [--dry-run]',
     says: 'cancels one order',
-    example: 'tacit cancel 6f0c...',
-    words: 1,
-    run: (options) => send(options, (session) => session.cancel(words(options, 1)[0]!)),
+    example: 'tacit cancel ORDER',
+    run: (call) => cancelling(call, call.words, (session) => session.cancel(call.words[0]!)),
   },
   'cancel-all': {
-    form: '[--symbol SYMBOL] [--key K]',
+    ...IN_SESSION,
+    form: '[--symbol SYMBOL] [--key K] [--dry-run]',
     says: 'cancels all orders of a trading key',
     example: 'tacit cancel-all',
-    words: 0,
-    run: (options) =>
-      send(options, (session) => session.cancelAll(options.count('key', 0), options.optional('symbol'))),
+    run: (call) =>
+      cancelling(call, undefined, (session) =>
+        session.cancelAll(call.count('key', 0), call.optional('symbol')),
+      ),
   },
   'dead-man': {
-    form: 'SLOTS [--key K]',
-    says: 'lets the venue cancel all orders of a key unless this is said again within so many slots; 0 ends it',
+    ...IN_SESSION,
+    form: 'SLOTS [--key K] [--dry-run]',
+    says: 'has the venue cancel all orders of a key unless this is said again within so many slots; 0 ends it',
     example: 'tacit dead-man 150',
-    words: 1,
     run: deadMan,
   },
   settle: {
+    ...IN_SESSION,
     form: '',
     says: 'asks for the outcome of every request whose answer was lost, with the same bytes',
     example: 'tacit settle',
-    words: 0,
     run: settle,
   },
   orders: {
+    ...IN_SESSION,
     form: '[--status STATUS|all] [--symbol SYMBOL]',
     says: 'lists orders of the account, the open ones by default',
     example: 'tacit orders --status all',
-    words: 0,
     run: orders,
   },
-  order: { form: 'ORDER', says: 'shows one order', example: 'tacit order 6f0c...', words: 1, run: order },
-  fills: { form: '[--after SEQ]', says: 'lists fills', example: 'tacit fills', words: 0, run: fills },
+  order: { ...IN_SESSION, form: 'ORDER', says: 'shows one order', example: 'tacit order ORDER', run: order },
+  fills: {
+    ...IN_SESSION,
+    form: '[--after SEQ]',
+    says: 'lists fills with their settlement stages',
+    example: 'tacit fills',
+    run: fills,
+  },
   events: {
+    ...IN_SESSION,
     form: '[--after SEQ]',
     says: 'lists events of the account, one JSON object per line',
-    example: 'tacit events --after 100',
-    words: 0,
+    example: 'tacit events --after 1',
     run: events,
   },
   watch: {
-    form: '[--until ORDER]',
-    says: 'prints events as they come; with --until it ends when the order and all its fills are final',
-    example: 'tacit watch --until 6f0c...',
-    words: 0,
+    ...IN_SESSION,
+    form: `[--until ORDER] ${FORWARDING}`,
+    says: `prints events as they come; with --until it ends when the order and all its fills are final. --forward-to posts each
+  event as JSON, in order and until it is taken (status 2xx), and keeps the seq of the last one in WALLET.forwarded`,
+    example: 'tacit watch --until ORDER',
     run: watch,
   },
   notes: {
-    form: '[--json]',
-    says: 'lists the unspent notes of the wallet, as the venue knows them now',
+    ...IN_SESSION,
+    form: '[--all]',
+    says: 'lists the unspent notes of the wallet, as the venue knows them now; spent ones too with --all',
     example: 'tacit notes',
-    words: 0,
     run: notes,
   },
   withdraw: {
-    form: 'MINT AMOUNT ACCOUNT [--expires SLOTS] [--no-merge]',
+    ...IN_SESSION,
+    form: 'MINT AMOUNT ACCOUNT [--expires SLOTS] [--no-merge] [--dry-run]',
     says: 'pays tokens to a token account; the fee of the mint is added',
-    example: 'tacit withdraw EPjF... 25 7xKX...',
-    words: 3,
+    example: 'tacit withdraw MINT 25 ACCOUNT',
     run: withdraw,
   },
   merge: {
-    form: 'NOTE NOTE [NOTE [NOTE]]',
+    ...IN_SESSION,
+    form: 'NOTE NOTE [NOTE [NOTE]] [--dry-run]',
     says: 'merges free notes of one key and mint into one',
-    example: 'tacit merge 01ab... 02cd...',
-    words: 4,
-    run: (options) => reshape(options, options.words, 2),
+    example: 'tacit merge NOTE NOTE',
+    run: (call) => reshape(call, call.words),
   },
   split: {
-    form: 'NOTE AMOUNT [AMOUNT [AMOUNT]]',
+    ...IN_SESSION,
+    form: 'NOTE AMOUNT [AMOUNT [AMOUNT]] [--dry-run]',
     says: 'splits a free note; the amounts are base units, and what is left is a note of its own',
-    example: 'tacit split 01ab... 1000000',
-    words: 4,
-    run: (options) => reshape(options, options.words.slice(0, 1), 1, options.words.slice(1)),
+    example: 'tacit split NOTE 1000000',
+    run: (call) => reshape(call, call.words.slice(0, 1), call.words.slice(1)),
   },
-}
-
-const COMMON = `every verb takes --url, --policy, --collateral, --manifest, --login, --account, --wallet, --password-file and --data, or reads
-them from tacit.json ('tacit init'), or finds the venue of this machine in ./data; --json prints one JSON value`
-
-/** Help of one verb. */
-export function helpOf(name: string): string | undefined {
-  const verb = Object.hasOwn(TRADE_VERBS, name) ? TRADE_VERBS[name] : undefined
-  if (verb === undefined) return undefined
-  const { form, says, example } = verb
-  return [`usage: tacit ${name} ${form}`, `  ${says}`, `  for example: ${example}`, COMMON, CODES].join('\n')
-}
-export const TRADE_USAGE = [
-  ...Object.entries(TRADE_VERBS).map(
-    ([name, { form, says }]) => `       tacit ${name} ${form}\n         ${says}`,
-  ),
-  COMMON,
-].join('\n')
-
-/** @returns the exit code */
-export function runTrade(name: string, args: string[]): Promise<number> {
-  const verb = TRADE_VERBS[name]!
-  return verb.run(tradeOptions(args, verb.words))
-}
-
-function words(options: TradeOptions, least: number): readonly string[] {
-  if (options.words.length < least) throw new UsageFault()
-  return options.words
-}
-
-/** Prints the value as JSON, or else its lines. */
-function print(options: TradeOptions, value: unknown, lines: () => string[]): void {
-  if (options.flag('json')) console.log(JSON.stringify(value))
-  else for (const line of lines()) console.log(line)
 }
 
 /** Sends one request and prints its outcome. @returns the exit code */
-async function send(options: TradeOptions, call: (session: Session) => Promise<Outcome>): Promise<number> {
-  const outcome = await withSession(options, call)
-  return report(options, outcome)
-}
+const send = async (call: Call, request: (session: Session) => Promise<Outcome>): Promise<number> =>
+  report(call, await call.session(request))
 
-function report(options: TradeOptions, outcome: Outcome): number {
+function report(call: Call, outcome: Outcome): number {
   if (outcome.status === 'accepted') {
     const { id, receipt } = outcome
-    print(options, outcome, () => [
+    call.print(outcome, () => [
       `accepted  ${id}`,
       `receipt   ${receipt === undefined ? 'none' : `seq ${receipt.seq}, verified`}`,
     ])
@@ -164,185 +142,247 @@ function report(options: TradeOptions, outcome: Outcome): number {
   }
   if (outcome.status === 'refused') {
     const { problem } = outcome
-    print(options, outcome, () => [`refused   ${problem.code}: ${problem.message}`])
+    call.print(outcome, () => [`refused   ${problem.code}: ${problem.message}`])
     return 1
   }
   const { status, id, cause } = outcome
-  print(options, { status, id, cause: String(cause) }, () => [
+  call.print({ status, id, cause: String(cause) }, () => [
     `unknown   ${id}: ${cause}`,
     "it is kept in the wallet: 'tacit settle' asks again and never places it twice",
   ])
   return 2
 }
 
-async function place(options: TradeOptions): Promise<number> {
-  const [symbol, side, amount, at, price] = words(options, 5)
-  if (at !== '@' || (side !== 'buy' && side !== 'sell') || options.words.length > 5) throw new UsageFault()
-  if (options.flag('ioc') && options.flag('fok')) throw new UsageFault('--ioc and --fok exclude each other')
-  const type = options.flag('ioc') ? 'ioc' : options.flag('fok') ? 'fok' : 'limit'
-  const min_fill = options.optional('min-fill')
-  const terms = { symbol: symbol!, side, type, amount: amount!, price: price!, ...life(options) } as const
-  const order = min_fill === undefined ? terms : { ...terms, min_fill }
-  return send(options, (session) => session.place(order, { merge: !options.flag('no-merge') }))
+// What a request would do.
+
+const NOTHING_SENT = 'nothing was sent'
+
+/** Notes that a request takes, and what it leaves of them. */
+function showNotes(call: Call, tokens: Tokens, notes: readonly WalletNote[], left: bigint): void {
+  const [{ mint }] = notes as [WalletNote]
+  const { name = mint, decimals = 0 } = tokens.of(mint) ?? {}
+  const shown = (units: bigint | string) => `${formatAmount(BigInt(units), decimals)} ${name}`
+  call.list('takes', notes, ({ commitment, amount }) => `note         ${commitment}  ${shown(amount)}`)
+  call.say('left', { mint, amount: left }, `${shown(left)} as change, once it is settled`)
 }
 
-const life = (options: TradeOptions): { life_slots?: number } =>
-  options.optional('expires') === undefined ? {} : { life_slots: options.count('expires', 0) }
+function termsOf(call: Call): SessionOrder {
+  const [symbol, side, amount, at, price] = call.words
+  if (at !== '@' || (side !== 'buy' && side !== 'sell')) throw new UsageFault()
+  if (call.flag('ioc') && call.flag('fok')) throw new UsageFault('--ioc and --fok exclude each other')
+  const type = call.flag('ioc') ? 'ioc' : call.flag('fok') ? 'fok' : 'limit'
+  const min_fill = call.optional('min-fill')
+  const terms = { symbol: symbol!, side, type, amount: amount!, price: price!, ...life(call) } as const
+  return min_fill === undefined ? terms : { ...terms, min_fill }
+}
+const life = (call: Call): { life_slots?: number } =>
+  call.optional('expires') === undefined ? {} : { life_slots: call.count('expires', 0) }
 
-async function modify(options: TradeOptions): Promise<number> {
-  const [order_id, amount, at, price] = words(options, 4)
-  if (at !== '@') throw new UsageFault()
-  return send(options, async (session) => {
-    const known = session.wallet.order(order_id!)
-    if (known === undefined) throw new InputFault("the wallet has no such order: 'tacit orders' lists them")
-    const { symbol, side } = known
-    return session.modify(order_id!, { symbol, side, amount: amount!, price: price!, ...life(options) })
+function placeOrder(call: Call): Promise<number> {
+  const order = termsOf(call)
+  return send(call, (session) => session.place(order, { merge: !call.flag('no-merge') }))
+}
+
+async function check(call: Call): Promise<void> {
+  const order = termsOf(call)
+  await call.session(async (session) => {
+    const { terms, needed, notes, unsigned } = await session.plan(order)
+    if (unsigned !== undefined) await session.client.check(unsigned)
+    const { instrument, amount, price_limit, side } = terms
+    const quote = quoteAmount(amount, price_limit, instrument.base_decimals)
+    const fee = feeUpTo(quote, instrument.fee_bps)
+    const tokens = await readTokens(session.client)
+    const { name = '', decimals = 0 } = tokens.of(needed.mint) ?? {}
+    const fee_text = `${formatAmount(fee, instrument.quote_decimals)} ${tokens.of(instrument.quote_mint)?.name}`
+    call.say('ok', true, unsigned === undefined ? 'after a merge of notes' : `the venue takes this ${side}`)
+    call.say('collateral', needed, `${formatAmount(needed.amount, decimals)} ${name}`)
+    call.say('fee', { mint: instrument.quote_mint, amount: fee }, `at most ${fee_text}`)
+    showNotes(call, tokens, notes, total(notes) - needed.amount)
+    call.hint(NOTHING_SENT)
   })
 }
 
-async function deadMan(options: TradeOptions): Promise<number> {
-  const [slots] = words(options, 1)
-  if (!/^(0|[1-9][0-9]{0,8})$/.test(slots!)) throw new UsageFault('SLOTS is a whole number')
-  return send(options, (session) => session.deadMan(Number(slots), options.count('key', 0)))
+async function modify(call: Call): Promise<number> {
+  const [order_id, amount, at, price] = call.words
+  if (at !== '@') throw new UsageFault()
+  return call.session(async (session) => {
+    const known = session.wallet.order(order_id!)
+    if (known === undefined) throw new InputFault("the wallet has no such order: 'tacit orders' lists them")
+    const { symbol, side } = known
+    const order = { symbol, side, amount: amount!, price: price!, ...life(call) }
+    if (!call.flag('dry-run')) return report(call, await session.modify(order_id!, order))
+    const { needed } = await session.plan(order)
+    const note = session.wallet.note(known.collateral)!
+    if (BigInt(note.amount) < needed.amount)
+      throw new InputFault(
+        `the note that backs the order holds ${note.amount} base units, less than ${needed.amount}`,
+      )
+    showNotes(call, await readTokens(session.client), [note], BigInt(note.amount) - needed.amount)
+    call.hint(NOTHING_SENT)
+    return 0
+  })
 }
 
-async function settle(options: TradeOptions): Promise<number> {
-  return withSession(options, async (session) => {
+/** @param named orders of the command; undefined for all open ones of a key */
+async function cancelling(
+  call: Call,
+  named: readonly string[] | undefined,
+  request: (session: Session) => Promise<Outcome>,
+): Promise<number> {
+  if (!call.flag('dry-run')) return send(call, request)
+  return call.session(async ({ wallet }) => {
+    const [key, symbol] = [
+      call.optional('key') === undefined ? 0 : call.count('key', 0),
+      call.optional('symbol'),
+    ]
+    const ends = wallet.state.orders.filter((one) => {
+      if (named !== undefined) return named.includes(one.order_id)
+      return one.open && one.key_index === key && (symbol === undefined || one.symbol === symbol)
+    })
+    if (named !== undefined && ends.length === 0) throw new InputFault('the wallet has no such order')
+    call.list(
+      'cancels',
+      ends,
+      ({ order_id, collateral }) => `cancels      ${order_id}, which frees note ${collateral}`,
+    )
+    call.say('fee', 0, 'none')
+    call.hint(NOTHING_SENT)
+    return 0
+  })
+}
+
+async function deadMan(call: Call): Promise<number> {
+  const [slots] = call.words
+  if (!/^(0|[1-9][0-9]{0,8})$/.test(slots!)) throw new UsageFault('SLOTS is a whole number')
+  return cancelling(call, undefined, (session) => session.deadMan(Number(slots), call.count('key', 0)))
+}
+
+async function settle(call: Call): Promise<number> {
+  return call.session(async (session) => {
     let code = 0
     for (const { id } of [...session.open_requests])
-      code = Math.max(code, report(options, await session.settle(id)))
-    if (!options.flag('json') && code === 0) console.log('no request is open')
+      code = Math.max(code, report(call, await session.settle(id)))
+    if (code === 0) call.hint('no request is open')
     return code
   })
 }
 
-async function withdraw(options: TradeOptions): Promise<number> {
-  const [mint, amount, destination] = words(options, 3)
-  const to = { mint: mint!, amount: amount!, destination: destination!, ...life(options) }
-  return send(options, (session) => session.withdraw(to, { merge: !options.flag('no-merge') }))
+async function withdraw(call: Call): Promise<number> {
+  const [mint, amount, destination] = call.words
+  const to = { mint: mint!, amount: amount!, destination: destination!, ...life(call) }
+  if (!call.flag('dry-run'))
+    return send(call, (session) => session.withdraw(to, { merge: !call.flag('no-merge') }))
+  return call.session(async (session) => {
+    const { amount: paid, needed, notes } = await session.planWithdrawal(to)
+    const tokens = await readTokens(session.client)
+    const { name = mint, decimals = 0 } = tokens.of(mint!) ?? {}
+    const shown = (units: bigint) => `${formatAmount(units, decimals)} ${name}`
+    call.say('pays', { mint, amount: paid, destination }, `${shown(paid)} to ${destination}`)
+    call.say('fee', { mint, amount: needed.amount - paid }, shown(needed.amount - paid))
+    showNotes(call, tokens, notes, total(notes) - needed.amount)
+    call.hint(NOTHING_SENT)
+    return 0
+  })
 }
 
-async function reshape(
-  options: TradeOptions,
-  named: readonly string[],
-  least: number,
-  into: readonly string[] = [],
-): Promise<number> {
-  words(options, 2)
-  if (named.length < least) throw new UsageFault()
-  return send(options, async (session) => {
+async function reshape(call: Call, named: readonly string[], into: readonly string[] = []): Promise<number> {
+  return call.session(async (session) => {
     const notes = named.map((commitment) => {
       const note = session.wallet.note(commitment)
       if (note === undefined) throw new InputFault("the wallet has no such note: 'tacit notes' lists them")
       return note
     })
-    const sum = notes.reduce((total, { amount }) => total + BigInt(amount), 0n)
-    const amounts = into.map((text) => parseAmount(text, 0))
-    const rest = amounts.reduce((left, amount) => left - amount, sum)
-    if (rest < 0n) throw new InputFault(`the note holds ${sum} base units`)
-    return session.reshape(notes, rest === 0n ? amounts : [...amounts, rest])
+    const asked = into.map(unitsIn)
+    const rest = asked.reduce((left, amount) => left - amount, total(notes))
+    if (rest < 0n) throw new InputFault(`the note holds ${total(notes)} base units`)
+    const amounts = rest === 0n ? asked : [...asked, rest]
+    if (!call.flag('dry-run')) return report(call, await session.reshape(notes, amounts))
+    if (notes.some(({ state }) => state !== 'free')) throw new InputFault('a note is not free')
+    call.list('takes', notes, ({ commitment, amount }) => `note         ${commitment}  ${amount} base units`)
+    call.list('makes', amounts, (amount) => `note         new  ${amount} base units`)
+    call.say('fee', 0, 'none')
+    call.hint(NOTHING_SENT)
+    return 0
   })
 }
 
 // Reading.
 
-type Units = Map<string, Instrument>
-const unitsOf = async (session: Session): Promise<Units> =>
-  new Map((await session.client.instruments()).map((one) => [one.symbol, one]))
-
-function orderLine(one: Order, units: Units): string {
-  const of = units.get(one.symbol)!
+function orderLine(one: Order, { instruments }: Tokens): string {
+  const of = instruments.get(one.symbol)!
   const amount = (text: string) => formatAmount(BigInt(text), of.base_decimals)
   const price = formatPrice(of, BigInt(one.price_limit))
   const left = `${amount(one.remaining_amount)} of ${amount(one.amount)}`
   return `${one.order_id}  ${one.symbol} ${one.side} ${left} @ ${price}  ${one.type}  ${one.status}`
 }
 
-async function orders(options: TradeOptions): Promise<number> {
-  const status = options.text('status', 'open')
-  const symbol = options.optional('symbol')
-  return withSession(options, async (session) => {
+async function orders(call: Call): Promise<void> {
+  const status = call.text('status', 'open')
+  const symbol = call.optional('symbol')
+  await call.session(async ({ client }) => {
     const filter = {
       ...(status === 'all' ? {} : { status: status as Order['status'] }),
       ...(symbol === undefined ? {} : { symbol }),
       limit: 100,
     }
-    const { items } = await session.client.orders(filter)
-    const units = await unitsOf(session)
-    print(options, items, () =>
-      items.length === 0 ? ['no orders'] : items.map((one) => orderLine(one, units)),
-    )
-    return 0
+    const { items } = await client.orders(filter)
+    const tokens = await readTokens(client)
+    call.print(items, () => (items.length === 0 ? ['no orders'] : items.map((one) => orderLine(one, tokens))))
   })
 }
 
-async function order(options: TradeOptions): Promise<number> {
-  const [order_id] = words(options, 1)
-  return withSession(options, async (session) => {
-    const shown = await session.client.order(order_id!)
-    const units = await unitsOf(session)
-    print(options, shown, () => [orderLine(shown, units)])
-    return 0
+async function order(call: Call): Promise<void> {
+  await call.session(async ({ client }) => {
+    const shown = await client.order(call.words[0]!)
+    const tokens = await readTokens(client)
+    call.print(shown, () => [orderLine(shown, tokens), ...shown.fills.map((one) => fillLine(one, tokens))])
   })
 }
 
-const after = (options: TradeOptions): { after?: number; limit: number } =>
-  options.optional('after') === undefined
-    ? { limit: 100 }
-    : { after: options.count('after', 0, 15), limit: 100 }
+const after = (call: Call): { after?: number; limit: number } =>
+  call.optional('after') === undefined ? { limit: 100 } : { after: call.count('after', 0, 15), limit: 100 }
 
-async function fills(options: TradeOptions): Promise<number> {
-  return withSession(options, async (session) => {
-    const { items } = await session.client.fills(after(options))
-    const units = await unitsOf(session)
-    print(options, items, () =>
-      items.length === 0 ? ['no fills'] : items.map((one) => fillLine(one, units)),
-    )
-    return 0
+async function fills(call: Call): Promise<void> {
+  await call.session(async ({ client }) => {
+    const { items } = await client.fills(after(call))
+    const tokens = await readTokens(client)
+    call.print(items, () => (items.length === 0 ? ['no fills'] : items.map((one) => fillLine(one, tokens))))
   })
 }
 
-function fillLine(fill: Fill, units: Units): string {
-  const of = units.get(fill.symbol)!
+function fillLine(fill: Fill, { instruments }: Tokens): string {
+  const of = instruments.get(fill.symbol)!
   const amount = formatAmount(BigInt(fill.amount), of.base_decimals)
   const fee = formatAmount(BigInt(fill.fee), of.quote_decimals)
   const price = formatPrice(of, BigInt(fill.price))
   return `${fill.order_id}  ${fill.symbol} ${fill.side} ${amount} @ ${price}, fee ${fee}  ${fill.stage}`
 }
 
-async function notes(options: TradeOptions): Promise<number> {
-  return withSession(options, async ({ wallet }) => {
-    const unspent = wallet.state.notes.filter(({ state }) => state !== 'spent')
-    if (options.flag('json')) console.log(JSON.stringify(unspent))
-    else printNotes(wallet, false)
-    return 0
-  })
-}
-
-async function events(options: TradeOptions): Promise<number> {
-  return withSession(options, async (session) => {
-    const { items } = await session.client.events({ after: 0, ...after(options) })
-    for (const event of items) console.log(JSON.stringify(event))
-    return 0
-  })
-}
-
-async function watch(options: TradeOptions): Promise<number> {
-  const until = options.optional('until')
-  const show = ({ seq, kind, data }: AccountEvent): void => {
-    console.log(options.flag('json') ? JSON.stringify({ seq, kind, data }) : `${seq}  ${kind}`)
-  }
-  return withSession(
-    options,
-    async (session) => {
-      for (;;) {
-        const { seq } = session.wallet.state
-        if (until !== undefined && isFinal(await session.client.order(until))) return 0
-        await session.until(({ state }) => state.seq > seq || undefined)
-      }
-    },
-    show,
+async function notes(call: Call): Promise<void> {
+  await call.session(async ({ wallet, client }) =>
+    printNotes(call, wallet, call.flag('all'), await readTokens(client)),
   )
+}
+
+async function events(call: Call): Promise<void> {
+  await call.session(async ({ client }) => {
+    const { items } = await client.events({ after: 0, ...after(call) })
+    for (const event of items) console.log(JSON.stringify(event))
+  })
+}
+
+async function watch(call: Call): Promise<void> {
+  const [until, url] = [call.optional('until'), call.optional('forward-to')]
+  const show = ({ seq, kind, data }: AccountEvent): void =>
+    console.log(call.is_json ? JSON.stringify({ seq, kind, data }) : `${seq}  ${kind}`)
+  await call.session(async (session) => {
+    for (;;) {
+      const { seq } = session.wallet.state
+      if (url !== undefined) await forward(call, session, url)
+      if (until !== undefined && isFinal(await session.client.order(until))) return
+      await session.until(({ state }) => state.seq > seq || undefined)
+    }
+  }, show)
 }
 
 const isFinal = ({ status, fills }: Order): boolean =>

@@ -1,69 +1,161 @@
-/** Runs `tacit verify`: prints the transcript of one verification. */
-import { writeFileSync } from 'node:fs'
-import { connect } from '../connect'
-import { type ConnectOptions, VerificationFailed } from '../verified_venue'
+/** `tacit verify`, `watch-venue`, `login` and `transparency`: a venue as anyone, or its trader, may judge it. */
+import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { WATCH_VENUE_S } from '../limits'
+import { formatAmount } from '../session/units'
+import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { type EvidenceBundle, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
-import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
-import { parseCollateral } from '../verify/tdx/collateral_form'
-import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
-import { Options, readInputText, UsageFault } from './command'
-
-export const VERIFY_USAGE = `usage: tacit verify URL [--policy FILE] [--collateral FILE] [--manifest FILE] [--bundle OUT] [--json]
-       tacit verify --offline BUNDLE [--policy FILE] [--json]
-exit code: 0 accepted, 1 refused, 2 nothing failed but a skip is not permitted, 3 no evidence, 64 usage`
+import { BARE_POLICY } from '../verify/policy'
+import { type Transcript, transcriptText, type Verdict } from '../verify/transcript'
+import { writeWhole } from '../whole_file'
+import type { Call, Verb } from './call'
+import { InputFault, readInputText, timeOf, UsageFault } from './command'
+import { judge } from './failures'
+import { publicClient, readTokens } from './tables'
 
 const EXIT: Record<Verdict, number> = { verified: 0, partial: 0, failed: 1, incomplete: 2 }
-const TEXTS = ['policy', 'collateral', 'manifest', 'bundle', 'offline'] as const
-type VerifyOptions = Options<(typeof TEXTS)[number], 'json'>
-
-/** @returns the exit code. @throws UsageFault, Refused, EvidenceUnavailable */
-export async function runVerify(args: string[]): Promise<number> {
-  const options: VerifyOptions = new Options(args, { texts: TEXTS, flags: ['json'], words: 1 })
-  const [url] = options.words
-  const offline = options.optional('offline')
-  const named_once = (url === undefined) !== (offline === undefined)
-  if (!named_once || (url !== undefined && (!url.startsWith('https://') || !URL.canParse(url))))
-    throw new UsageFault()
-  const given = options.file('policy')
-  const policy = given === undefined ? BARE_POLICY : parsePolicy(given)
-  const { transcript, evidence } =
-    url === undefined ? await judgeFile(offline!, policy) : await judgeVenue(url, policy, options)
-  console.log(options.flag('json') ? JSON.stringify(transcript, null, 2) : transcriptText(transcript))
-  const bundle = options.optional('bundle')
-  if (bundle !== undefined) writeText(bundle, `${JSON.stringify(evidence, null, 2)}\n`)
-  return EXIT[transcript.verdict]
-}
-
 type Judged = { transcript: Transcript; evidence: EvidenceBundle }
 
-/** The collateral and the manifest that the options name. */
-export function connectOptions(given: Options<'collateral' | 'manifest'>): ConnectOptions {
-  const [collateral, app_compose] = [given.file('collateral'), given.file('manifest')]
-  return {
-    ...(collateral === undefined ? {} : { collateral: parseCollateral(collateral) }),
-    ...(app_compose === undefined ? {} : { app_compose }),
-  }
-}
-
-async function judgeVenue(url: string, policy: VerificationPolicy, given: VerifyOptions): Promise<Judged> {
+async function judgeVenue(call: Call): Promise<Judged> {
   try {
-    return await connect(url, policy, connectOptions(given))
+    return await call.venue()
   } catch (error) {
     if (error instanceof VerificationFailed) return error
     throw error
   }
 }
 
-async function judgeFile(path: string, policy: VerificationPolicy): Promise<Judged> {
+async function judgeFile(call: Call, path: string): Promise<Judged> {
   const evidence = parseBundle(readInputText(path))
-  return { transcript: await judgeEvidence(evidence, policy, 'recorded'), evidence }
+  return { transcript: await judgeEvidence(evidence, call.policy() ?? BARE_POLICY, 'recorded'), evidence }
 }
 
-function writeText(path: string, content: string): void {
-  try {
-    writeFileSync(path, content)
-  } catch {
-    throw new Refused(`${path} cannot be written`)
+async function verify(call: Call): Promise<number> {
+  const [offline, bundle] = [call.optional('offline'), call.optional('bundle')]
+  if (offline !== undefined && call.words.length > 0) throw new UsageFault()
+  const { transcript, evidence } =
+    offline === undefined ? await judgeVenue(call) : await judgeFile(call, offline)
+  if (call.is_json) console.log(JSON.stringify(transcript, null, 2))
+  else console.log(transcriptText(transcript))
+  if (bundle !== undefined) writeWhole(bundle, `${JSON.stringify(evidence, null, 2)}\n`, 0o644)
+  return EXIT[transcript.verdict]
+}
+
+/** What a trader wants to know at once when it changes. */
+async function standing(judged: Judged): Promise<Record<string, string>> {
+  const { transcript, evidence } = judged
+  const { info, attestation, spki_sha256 } = evidence
+  const bad = transcript.checks.filter(({ result }) => result === 'fail')
+  const shown = {
+    verdict: transcript.verdict,
+    failed: bad.map(({ name, reason }) => `${name}: ${reason}`).join('; ') || 'none',
+    venue: info.venue,
+    epoch: String(info.epoch),
+    settlement_key: attestation.tee_pubkey,
+    compose_hash: info.compose_hash,
+    tls_key: String(spki_sha256),
   }
+  if (!('fetch' in judged)) return shown
+  const { admin, mints } = await publicClient(judged as VerifiedVenue).transparency()
+  const short = mints.filter((one) => !one.stale && BigInt(one.vault_balance) < BigInt(one.outstanding))
+  const announced = admin.pending.map(
+    ({ action, effective_unix_s }) => `${action} ${timeOf(effective_unix_s)}`,
+  )
+  const [pending, shortage] = [
+    announced.join(', ') || 'none',
+    short.map(({ mint }) => mint).join(', ') || 'none',
+  ]
+  return { ...shown, pending, shortage }
+}
+
+async function watchVenue(call: Call): Promise<number> {
+  const every_s = Math.max(1, call.count('every', WATCH_VENUE_S, 6))
+  let before: Record<string, string> | undefined
+  for (;;) {
+    const now = await judgeVenue(call)
+      .then(standing)
+      .catch((error: Error): Record<string, string> => {
+        const failure = judge(error)
+        if (failure?.code !== 3) throw error
+        return { ...before, verdict: 'unavailable', failed: failure.message }
+      })
+    const at = timeOf(Math.floor(Date.now() / 1_000))
+    const changes = Object.entries(now).filter(([name, value]) => before?.[name] !== value)
+    for (const [name, value] of changes) {
+      const from = before?.[name]
+      const text =
+        from === undefined ? `${at}  ${name} ${value}` : `changed  ${at}  ${name}: ${from} -> ${value}`
+      call.print({ at, name, from: from ?? null, to: value }, () => [text])
+    }
+    const is_good = now['verdict'] === 'verified' || now['verdict'] === 'partial'
+    if (call.flag('once')) return is_good ? 0 : 1
+    if (before !== undefined && changes.length > 0 && call.flag('until-change')) return 1
+    before = now
+    await sleep(every_s * 1_000)
+  }
+}
+
+async function logIn(call: Call): Promise<void> {
+  const path = call.optional('out')
+  if (path !== undefined && existsSync(path)) throw new InputFault(`${path} exists: name another`)
+  const client = call.client(await call.venue())
+  call.say('account', await client.login(), `${await client.login()}, as the login says`)
+  if (path === undefined) return call.hint('the login works; --out FILE keeps its token, as for curl')
+  writeWhole(path, `${await client.token()}\n`, 0o600)
+  call.say('token', path, `${path}, which only you can read`)
+}
+
+async function showTransparency(call: Call): Promise<void> {
+  const client = publicClient(await call.venue())
+  const [shown, tokens] = [await client.transparency(), await readTokens(client)]
+  const { mints, tree, payout_queue, exits, settlement, admin } = shown
+  call.print(shown, () => [
+    ...mints.map(({ mint, decimals, vault_balance, outstanding, withdraw_fee, stale }) => {
+      const amount = (units: string) => formatAmount(BigInt(units), decimals)
+      const name = tokens.of(mint)?.name ?? mint
+      const held = stale ? 'not known now' : `${amount(vault_balance)} held for ${amount(outstanding)} owed`
+      return `${name.padEnd(12)} ${held}, withdrawal fee ${amount(withdraw_fee)}`
+    }),
+    `notes        ${tree.leaf_count} leaves, ${tree.spent_count} spent`,
+    `payouts      ${payout_queue.length} wait`,
+    `exits        ${exits.length} requests wait${exits[0] ? `, the nearest deadline ${timeOf(exits[0].deadline)}` : ''}`,
+    `settlement   batch ${settlement.last_batch}, epoch ${settlement.epoch}, key ${settlement.signer}`,
+    ...admin.pending.map(({ action, effective_unix_s, value }) => {
+      return `announced    ${action} ${value} from ${timeOf(effective_unix_s)}`
+    }),
+  ])
+}
+
+export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
+  verify: {
+    form: '[URL] [--bundle OUT] [--offline BUNDLE]',
+    reads: ['venue'],
+    says: `checks quote, measurements, keys, connection and chain of a venue and prints each check: 0 accepted, 1 refused, 2 nothing
+  failed but a skip is not permitted. --bundle keeps the evidence, --offline judges kept evidence again`,
+    example: 'tacit verify --bundle evidence.json',
+    run: verify,
+  },
+  'watch-venue': {
+    form: '[URL] [--every SECONDS] [--once] [--until-change]',
+    reads: ['venue'],
+    says: `verifies a venue again and again and prints each change of verdict, keys, build, epoch, announced changes of the vault, and
+  shortage of a mint; --until-change ends with 1 at the first`,
+    example: 'tacit watch-venue --once',
+    run: watchVenue,
+  },
+  login: {
+    form: '[URL] [--out FILE]',
+    reads: ['venue', 'login'],
+    says: 'verifies the venue, logs in, and shows the account; --out keeps the token',
+    example: 'tacit login',
+    run: logIn,
+  },
+  transparency: {
+    form: '[URL]',
+    reads: ['venue'],
+    says: 'shows what the vault holds and owes per token, payout queue, exits, settlement, and announced changes',
+    example: 'tacit transparency',
+    run: showTransparency,
+  },
 }

@@ -1,69 +1,126 @@
-/** Runs `wallet address`, `notes`, `faucet` and `deposit`. */
+/** `tacit wallet address`, `wallet notes`, `faucet` and `deposit`: what a wallet holds, and how money gets into it. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { encodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
-import { deposit } from '../chain/deposit'
+import type { ChainReader } from '../chain/chain_access'
+import { deposit, planDeposit } from '../chain/deposit'
 import { airdrop, mintTo } from '../chain/embedded_faucet'
-import { ownAccount, tokenBalance } from '../chain/token_account'
+import { ownAccount, readMintDecimals, tokenBalance } from '../chain/token_account'
 import { FAUCET_POLL_MS } from '../limits'
+import { formatAmount, parseAmount } from '../session/units'
 import { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
-import type { CommandOptions } from './options'
+import type { Call, Verb } from './call'
+import { InputFault } from './command'
+import { printNotes, publicClient, readTokens } from './tables'
 
-/** `wallet address`: the trading key of an index, and the payer's Solana address. */
-export function showAddress(options: CommandOptions): void {
-  const seed_file = options.optional('seed-file')
-  const payer = options.optional('payer')
-  if (payer === undefined || seed_file !== undefined || options.optional('wallet') !== undefined) {
-    const wallet = seed_file === undefined ? options.wallet() : new Wallet(options.seed('seed-file'))
-    console.log(`trading key  ${wallet.tradingKeyText(options.count('key', 0))}`)
+/** The trading key of an index, and the payer's Solana address. */
+function showAddress(call: Call): void {
+  const seed_file = call.optional('seed-file')
+  const payer = call.optional('payer')
+  if (payer === undefined || seed_file !== undefined || call.optional('wallet') !== undefined) {
+    const wallet = seed_file === undefined ? call.wallet() : new Wallet(call.seed('seed-file'))
+    call.say('trading key', wallet.tradingKeyText(call.count('key', 0)))
   }
-  if (payer !== undefined) console.log(`payer        ${encodeBase58(publicKeyOf(options.seed('payer')))}`)
+  if (payer !== undefined) call.say('payer', encodeBase58(publicKeyOf(call.seed('payer'))))
 }
 
-/** `wallet notes`: the notes in a wallet file. */
-export function listNotes(options: CommandOptions): void {
-  printNotes(options.wallet(), options.flag('all'))
-}
-
-/** One line per note, then the sum per mint. */
-export function printNotes(wallet: Wallet, with_spent: boolean): void {
-  const notes = wallet.state.notes.filter((note) => with_spent || note.state !== 'spent')
-  for (const { commitment, mint, amount, state, key_index, origin } of notes)
-    console.log(`${commitment}  ${mint}  ${amount.padStart(20)}  key ${key_index}  ${state}  ${origin}`)
-  for (const mint of new Set(notes.map((note) => note.mint)))
-    console.log(`${'total'.padEnd(64)}  ${mint}  ${String(wallet.balance(mint)).padStart(20)}`)
-  if (notes.length === 0) console.log('no notes')
+/** A mint with its decimals: an address, or a name that the venue, verified first, has for it. */
+async function tokenIn(call: Call, chain: ChainReader, text: string) {
+  let mint = decodeBase58(text, 32) === undefined ? undefined : text
+  if (mint === undefined && call.optional('url') !== undefined) {
+    const { instruments, of } = await readTokens(publicClient(await call.venue()))
+    const mints = [...instruments.values()].flatMap((one) => [one.base_mint, one.quote_mint])
+    mint = mints.find((one) => of(one)?.name === text)
+  }
+  if (mint === undefined)
+    throw new InputFault(
+      'TOKEN is not a Solana address, and no instrument of the venue has a token of that name',
+    )
+  const decimals = await readMintDecimals(chain, mint)
+  if (decimals === undefined) throw new InputFault(`there is no mint ${mint} on this chain`)
+  const amount = parseAmount(call.words[1]!, decimals)
+  if (amount === 0n) throw new InputFault('AMOUNT is 0')
+  return { mint, decimals, amount }
 }
 
 const FEE_LAMPORTS = 1_000_000_000n
 
-/** `wallet faucet`: SOL for fees and tokens of a mint, on an embedded chain only. */
-export async function askFaucet(options: CommandOptions): Promise<void> {
-  const chain = await options.chain()
-  const [mint, amount] = [encodeBase58(options.address('mint')), options.units()]
+/** SOL for fees and tokens of a mint, on an embedded chain only. */
+async function askFaucet(call: Call): Promise<void> {
+  const chain = await call.chain()
+  const { mint, amount } = await tokenIn(call, chain, call.words[0]!)
   const account = ownAccount(chain, mint)
-  const before = await tokenBalance(chain, account.bytes)
-  await airdrop(chain, FEE_LAMPORTS)
-  await mintTo(chain, mint, amount)
-  while ((await tokenBalance(chain, account.bytes)) < before + amount) await sleep(FAUCET_POLL_MS)
-  console.log(`payer        ${chain.payer.address}: ${FEE_LAMPORTS} lamports more`)
-  console.log(`tokens       ${amount} units of ${mint} more, in ${account.text}`)
+  const filled = async (): Promise<void> => {
+    const before = await tokenBalance(chain, account.bytes)
+    await airdrop(chain, FEE_LAMPORTS)
+    await mintTo(chain, mint, amount)
+    while ((await tokenBalance(chain, account.bytes)) < before + amount) await sleep(FAUCET_POLL_MS)
+  }
+  await call.during('waiting for the chain', filled())
+  const { address } = chain.payer
+  call.say('payer', address, `${address}: ${FEE_LAMPORTS} lamports more`)
+  call.say(
+    'tokens',
+    { mint, amount, account: account.text },
+    `${call.words[1]} of ${mint} more, in ${account.text}`,
+  )
 }
 
-/** `wallet deposit`: turns the payer's tokens into a note of a trading key. */
-export async function depositTokens(options: CommandOptions): Promise<void> {
-  const wallet = options.walletToChange()
-  const keep = (): void => saveWallet(options.text('wallet'), wallet)
-  const terms = {
-    program_id: options.program(),
-    mint: encodeBase58(options.address('mint')),
-    amount: options.units(),
-    key_index: options.count('key', 0),
-    keep,
+/** Turns the payer's tokens into a note of a trading key. */
+async function depositTokens(call: Call): Promise<void> {
+  const chain = await call.chain()
+  const { mint, amount, decimals } = await tokenIn(call, chain, call.words[0]!)
+  const [program_id, key_index] = [call.program(), call.count('key', 0)]
+  if (call.flag('dry-run')) {
+    const { held, fee_lamports } = await planDeposit(chain, { program_id, mint, amount })
+    const shown = (units: bigint) => formatAmount(units, decimals)
+    call.say('deposit', { mint, amount }, `${shown(amount)} of ${mint} into a note of key ${key_index}`)
+    call.say('fee', { lamports: fee_lamports }, `at most ${fee_lamports} lamports of the payer`)
+    call.say(
+      'left',
+      { amount: held - amount },
+      `${shown(held - amount)} in the payer's account; nothing was sent`,
+    )
+    return
   }
-  const { note, signature } = await deposit(await options.chain(), wallet, terms).finally(keep)
-  console.log(`note         ${note.commitment}`)
-  console.log(`leaf         ${note.leaf_index}, final in ${signature}`)
+  const wallet = call.walletToChange()
+  const keep = (): void => saveWallet(call.text('wallet'), wallet)
+  const terms = { program_id, mint, amount, key_index, keep }
+  const landing = deposit(chain, wallet, terms).finally(keep)
+  const { note, signature } = await call.during('waiting for finality', landing)
+  call.say('note', note.commitment)
+  call.say('leaf', { index: note.leaf_index, signature }, `${note.leaf_index}, final in ${signature}`)
+}
+
+export const WALLET_VERBS: Readonly<Record<string, Verb>> = {
+  'wallet address': {
+    form: '[--seed-file FILE] [--key K]',
+    reads: ['wallet', 'payer'],
+    says: 'shows a trading key of the wallet, and the Solana address that pays',
+    example: 'tacit wallet address --wallet wallet.json',
+    run: showAddress,
+  },
+  'wallet notes': {
+    form: '[--all]',
+    reads: ['wallet'],
+    says: 'lists what the file holds, in base units; spent notes too with --all',
+    example: 'tacit wallet notes --wallet wallet.json',
+    run: (call) => printNotes(call, call.wallet(), call.flag('all')),
+  },
+  faucet: {
+    form: 'TOKEN AMOUNT',
+    reads: ['venue', 'chain', 'payer'],
+    says: 'gives the payer test money, on the sandbox alone; TOKEN is a mint or a name such as USDC',
+    example: 'tacit faucet USDC 500 --payer payer.hex',
+    run: askFaucet,
+  },
+  deposit: {
+    form: 'TOKEN AMOUNT [--key K] [--dry-run]',
+    reads: ['venue', 'chain', 'wallet', 'payer'],
+    says: "turns the payer's tokens into a note of a trading key; TOKEN as in 'faucet'",
+    example: 'tacit deposit USDC 300 --wallet wallet.json --payer payer.hex',
+    run: depositTokens,
+  },
 }

@@ -1,4 +1,4 @@
-/** Runs `wallet create`, `words`, `encrypt`, `backup` and `restore`: seeds and wallet files, without chain or venue. */
+/** `tacit wallet create`, `words`, `encrypt`, `backup` and `restore` make and keep seeds and wallet files, without chain or venue. */
 import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -7,20 +7,21 @@ import { Refused } from '../verify/transcript'
 import { seedOfWords, wordsOfSeed } from '../wallet/seed_words'
 import { Wallet } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
+import type { Call, Verb } from './call'
 import { readInputText } from './command'
-import { type CommandOptions, lockPath, requireOwn } from './options'
+import { lockPath, requireOwn } from './options'
 
 /**
  * `wallet create`: a new seed file, or one from 24 words, and an empty wallet. Never overwrites a file: a lost seed is lost
  * money.
  */
-export function createWallet(options: CommandOptions): void {
-  const path = options.text('seed-file')
-  const wallet_path = options.optional('wallet')
-  const password = options.password()
+function createWallet(call: Call): void {
+  const path = call.text('seed-file')
+  const wallet_path = call.optional('wallet')
+  const password = call.password()
   if (wallet_path !== undefined && existsSync(wallet_path))
     throw new Refused(`${wallet_path} exists: name another`)
-  const words = options.optional('words-file')
+  const words = call.optional('words-file')
   const seed =
     words === undefined
       ? crypto.getRandomValues(new Uint8Array(32))
@@ -34,62 +35,92 @@ export function createWallet(options: CommandOptions): void {
   writeFileSync(file, `${toHex(seed)}\n`)
   fsyncSync(file)
   closeSync(file)
-  console.log(`seed         ${path} (back it up: with the public chain it recovers every note)`)
+  call.say('seed', path, `${path} (back it up: with the public chain it recovers every note)`)
   const wallet = new Wallet(seed)
   if (wallet_path !== undefined) {
     saveWallet(wallet_path, wallet, password === undefined ? {} : { password })
-    console.log(`wallet       ${wallet_path}${password === undefined ? '' : ', encrypted'}`)
+    call.say('wallet', wallet_path, `${wallet_path}${password === undefined ? '' : ', encrypted'}`)
   }
   // A seed without a wallet may be a payer's, whose address is not the trading key.
-  else console.log(`as payer     ${encodeBase58(publicKeyOf(seed))}`)
-  console.log(`trading key  ${wallet.tradingKeyText(0)}`)
+  else call.say('as payer', encodeBase58(publicKeyOf(seed)))
+  call.say('trading key', wallet.tradingKeyText(0))
 }
 
 /** `wallet words`: the seed as 24 words, to be written on paper. */
-export function showWords(options: CommandOptions): void {
-  const words = wordsOfSeed(options.seed('seed-file')).split(' ')
-  for (let row = 0; row < words.length; row += 6)
-    console.log(
-      words
-        .slice(row, row + 6)
-        .map((word, at) => `${String(row + at + 1).padStart(2)} ${word.padEnd(9)}`)
-        .join(''),
-    )
+function showWords(call: Call): void {
+  const words = wordsOfSeed(call.seed('seed-file')).split(' ')
+  const numbered = words.map((word, at) => `${String(at + 1).padStart(2)} ${word.padEnd(9)}`)
+  call.print(words, () => [0, 6, 12, 18].map((row) => numbered.slice(row, row + 6).join('')))
 }
 
 /** `wallet encrypt`: under the password from now on. A copy of the old file elsewhere stays as it is. */
-export function encryptWallet(options: CommandOptions): void {
-  const password = neededPassword(options)
-  const wallet = options.walletToChange()
-  saveWallet(options.text('wallet'), wallet, { password })
-  console.log(
-    `wallet       ${options.text('wallet')} is encrypted: without its password only the seed opens it`,
-  )
+function encryptWallet(call: Call): void {
+  const password = neededPassword(call)
+  const wallet = call.walletToChange()
+  saveWallet(call.text('wallet'), wallet, { password })
+  const path = call.text('wallet')
+  call.say('wallet', path, `${path} is encrypted: without its password only the seed opens it`)
 }
 
 /** `wallet backup`: an encrypted copy of a wallet that no program is changing. */
-export function backupWallet(options: CommandOptions): void {
-  const [path, password] = [options.text('out'), neededPassword(options)]
+function backupWallet(call: Call): void {
+  const [path, password] = [call.text('out'), neededPassword(call)]
   if (existsSync(path)) throw new Refused(`${path} exists: name another, a backup is never written over`)
-  const { seed, state } = options.walletToChange()
+  const { seed, state } = call.walletToChange()
   saveWallet(path, new Wallet(seed, state), { password })
-  console.log(`backup       ${path}, encrypted: 'wallet restore' reads it`)
+  call.say('backup', path, `${path}, encrypted: 'wallet restore' reads it`)
 }
 
 /** `wallet restore`: a wallet file from a backup, encrypted as the backup is. */
-export function restoreWallet(options: CommandOptions): void {
-  const [from, path] = [options.text('backup'), options.text('wallet')]
+function restoreWallet(call: Call): void {
+  const [from, path] = [call.text('backup'), call.text('wallet')]
   if (existsSync(path)) throw new Refused(`${path} exists: name another, a wallet is never written over`)
-  const password = options.password()
+  const password = call.password()
   const wallet = loadWallet(from, password)
   if (wallet === undefined) throw new Refused(`there is no backup at ${from}`)
   lockPath(path)
   saveWallet(path, wallet)
-  console.log(`wallet       ${path}`)
-  console.log("run 'wallet sync' before anything else: the backup knows nothing of what came after it")
+  call.say('wallet', path)
+  call.hint("run 'wallet sync' before anything else: the backup knows nothing of what came after it")
 }
 
-function neededPassword(options: CommandOptions): string {
-  options.text('password-file')
-  return options.password()!
+function neededPassword(call: Call): string {
+  call.text('password-file')
+  return call.password()!
+}
+
+export const FILE_VERBS: Readonly<Record<string, Verb>> = {
+  'wallet create': {
+    form: '--seed-file FILE [--wallet FILE] [--password-file FILE] [--words-file FILE]',
+    says: 'makes a new seed, or that of 24 words, and an empty wallet; without --wallet the seed alone, as of a key that pays',
+    example: 'tacit wallet create --seed-file seed.hex --wallet wallet.json',
+    run: createWallet,
+  },
+  'wallet words': {
+    form: '--seed-file FILE',
+    says: 'shows the seed as 24 words, for paper',
+    example: 'tacit wallet words --seed-file seed.hex',
+    run: showWords,
+  },
+  'wallet encrypt': {
+    form: '',
+    reads: ['wallet'],
+    says: 'puts the wallet under a password: the first line of a file that only you can read',
+    example: 'tacit wallet encrypt --wallet wallet.json --password-file password',
+    run: encryptWallet,
+  },
+  'wallet backup': {
+    form: '--out FILE',
+    reads: ['wallet'],
+    says: 'writes an encrypted copy',
+    example: 'tacit wallet backup --wallet wallet.json --out backup.json --password-file password',
+    run: backupWallet,
+  },
+  'wallet restore': {
+    form: '--backup FILE',
+    reads: ['wallet'],
+    says: 'makes a wallet from such a copy',
+    example: 'tacit wallet restore --backup backup.json --wallet restored.json --password-file password',
+    run: restoreWallet,
+  },
 }

@@ -1,6 +1,7 @@
 /** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue refused. */
 import { dropRefused, dropRefusedPayment } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
+import { NoNote } from './session_options'
 
 /** The wallet forgets what the venue refused. */
 export function drop(wallet: Wallet, sent: WalletRequest): void {
@@ -37,6 +38,15 @@ export function mergeable(notes: readonly WalletNote[], amount: bigint): WalletN
     return largest.slice(0, count)
   }
   return undefined
+}
+
+export type Needed = { mint: string; amount: bigint }
+/** The smallest free note that covers the amount, or the notes whose merge does. @throws NoNote */
+export function notesFor(wallet: Wallet, { mint, amount }: Needed): WalletNote[] {
+  const note = wallet.noteFor(mint, amount)
+  const notes = note === undefined ? mergeable(wallet.freeNotes(mint), amount) : [note]
+  if (notes === undefined) throw new NoNote(mint, amount)
+  return notes
 }
 export const total = (notes: readonly WalletNote[]): bigint =>
   notes.reduce((sum, note) => sum + BigInt(note.amount), 0n)

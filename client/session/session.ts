@@ -35,11 +35,12 @@ import {
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
+  unsignedPlace,
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
 import { LiveVenue, policyOf } from './live_venue'
-import { drop, isUndecidable, mergeable, total, undecidableBefore } from './notes'
+import { drop, isUndecidable, mergeable, type Needed, notesFor, total, undecidableBefore } from './notes'
 import {
   NoNote,
   SessionEnded,
@@ -133,6 +134,25 @@ export class Session {
     })
   }
 
+  /**
+   * What `place` would do, with nothing changed or sent: the free note, or the notes that it would merge first.
+   * @throws InexactValue, NoNote
+   */
+  async plan(order: SessionOrder) {
+    const terms = await this.termsOf(order)
+    const needed = collateralOf(terms)
+    const notes = notesFor(this.wallet, needed)
+    const unsigned = notes.length > 1 ? undefined : unsignedPlace(this.wallet, terms, notes[0]!)
+    return { terms, needed, notes, unsigned }
+  }
+  /** The same of `withdraw`. `needed` includes the mint's fee. @throws as `plan`, RangeError for another mint */
+  async planWithdrawal(
+    to: Pick<SessionWithdrawal, 'mint' | 'amount'>,
+  ): Promise<{ amount: bigint; needed: Needed; notes: WalletNote[] }> {
+    const { amount, needed } = await this.dueFor(to)
+    return { amount, needed, notes: notesFor(this.wallet, needed) }
+  }
+
   /** @throws RangeError for an order that is not in the wallet, NotWritten when nothing was sent, SessionEnded */
   async cancel(order_id: string): Promise<Outcome<CancelResult>> {
     return this.submit(() => {
@@ -177,15 +197,11 @@ export class Session {
   /** Pays out of one note; the mint's fee is added to the amount. @throws as `place` */
   async withdraw(to: SessionWithdrawal, { merge = true }: Options = {}): Promise<Outcome<Withdrawal>> {
     const { mint, destination, life_slots } = to
-    const { mints } = await this.client.transparency()
-    const listed = mints.find((one) => one.mint === mint)
-    if (listed === undefined) throw new RangeError('the venue does not have this mint')
-    const amount = typeof to.amount === 'bigint' ? to.amount : parseAmount(to.amount, listed.decimals)
-    const needed = amount + BigInt(listed.withdraw_fee)
+    const { amount, needed } = await this.dueFor(to)
     const expiry_slot = await this.expiry(life_slots)
-    if (merge) await this.mergeFor(mint, needed)
+    if (merge) await this.mergeFor(mint, needed.amount)
     return this.submit(() => {
-      const note = this.noteFor(mint, needed)
+      const note = this.noteFor(mint, needed.amount)
       const request = prepareWithdrawal(this.wallet, this.venue_id, note, {
         destination,
         amount,
@@ -392,6 +408,13 @@ export class Session {
     const order = this.wallet.order(order_id)
     if (order === undefined) throw new RangeError('the wallet has no such order')
     return order
+  }
+  private async dueFor({ mint, amount: asked }: Pick<SessionWithdrawal, 'mint' | 'amount'>) {
+    const { mints } = await this.client.transparency()
+    const listed = mints.find((one) => one.mint === mint)
+    if (listed === undefined) throw new RangeError('the venue does not have this mint')
+    const amount = typeof asked === 'bigint' ? asked : parseAmount(asked, listed.decimals)
+    return { amount, needed: { mint, amount: amount + BigInt(listed.withdraw_fee) } }
   }
   private noteFor(mint: string, amount: bigint): WalletNote {
     const note = this.wallet.noteFor(mint, amount)

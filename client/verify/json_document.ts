@@ -47,6 +47,9 @@ export class JsonObject {
   has(field: string): boolean {
     return Object.hasOwn(this.fields, field)
   }
+  isNull(field: string): boolean {
+    return this.get(field) === null
+  }
   /** @throws Refused for a field that is none of these: a misspelt demand would demand nothing. */
   only(fields: readonly string[]): void {
     const unknown = Object.keys(this.fields).find((field) => !fields.includes(field))

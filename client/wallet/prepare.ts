@@ -20,6 +20,7 @@ import {
 import type {
   CancelAllRequest,
   CancelRequest,
+  CheckRequest,
   DeadManRequest,
   Instrument,
   ModifyRequest,
@@ -77,15 +78,19 @@ function requireFree(notes: readonly WalletNote[]): void {
   if (notes.some(({ state }) => state !== 'free')) throw new RangeError('the note is not free')
 }
 
-function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: WalletNote): PlaceRequest {
+/** What `preparePlace` would sign next, for `POST /orders/check`; no counter advances. */
+export function unsignedPlace(wallet: Wallet, terms: OrderTerms, note: WalletNote): CheckRequest {
+  const { commands } = wallet.counters(note.key_index)
+  return { ...unsignedOf(wallet, terms, note, commands), opening: openingOf(note) }
+}
+
+function unsignedOf(wallet: Wallet, terms: OrderTerms, note: WalletNote, command: number) {
   const { key_index } = note
-  const command = wallet.counters(key_index).commands++
   const { instrument, side, type = 'limit', amount, price_limit, min_fill = 0n, expiry_slot } = terms
-  const { symbol, base_mint, quote_mint, base_decimals, fee_bps } = instrument
-  const unsigned = {
+  return {
     order_id: toHex(deriveOrderId(wallet.seed, key_index, command)),
     trading_key: wallet.tradingKeyText(key_index),
-    symbol,
+    symbol: instrument.symbol,
     side,
     type,
     amount: String(amount),
@@ -98,6 +103,14 @@ function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: Wal
       anchorOf(wallet, key_index, command, at),
     ),
   }
+}
+
+function placeOn(wallet: Wallet, venue: Uint8Array, terms: OrderTerms, note: WalletNote): PlaceRequest {
+  const { key_index } = note
+  const command = wallet.counters(key_index).commands++
+  const unsigned = unsignedOf(wallet, terms, note, command)
+  const { symbol, base_mint, quote_mint, base_decimals, fee_bps } = terms.instrument
+  const { side } = terms
   const signature = signBody(wallet, key_index, placeBody(venue, unsigned))
   note.state = 'pending'
   wallet.state.orders.push({

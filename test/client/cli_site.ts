@@ -6,6 +6,7 @@ import { deposit } from '../../client/chain/deposit'
 import { readVaultEvents } from '../../client/chain/read_history'
 import { programBytes, readVaultState } from '../../client/chain/read_vault'
 import { sendInstructions } from '../../client/chain/send_instructions'
+import { formatAmount } from '../../client/session/units'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
@@ -17,12 +18,17 @@ import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
-const CLI = join(import.meta.dir, '../../client/cli/wallet.ts')
+const CLI = join(import.meta.dir, '../../client/cli/tacit.ts')
+/** Verbs that are none of `tacit wallet`. */
+const TOP = ['exit', 'faucet', 'deposit', 'archive', 'audit-chain', 'watch-escapes', 'help', '--help']
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const EXIT_DELAY_S = 600
 /** Mints of the embedded chain. */
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
+
+/** Base units of USDC as `tacit` takes them. */
+export const usdc = (units: number): string => formatAmount(BigInt(units), 6)
 
 export type Said = { code: number; out: string; error: string }
 
@@ -55,8 +61,11 @@ export class CliSite {
     return ['--rpc', this.chain.url, '--program', this.program_id]
   }
 
+  /** Starts a verb of `tacit`, or of `tacit wallet`. */
   start(...args: string[]) {
-    return Bun.spawn([process.execPath, CLI, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+    const verb = TOP.includes(args[0] ?? '') ? args : ['wallet', ...args]
+    const options = { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' } as const
+    return Bun.spawn([process.execPath, CLI, ...verb], { cwd: this.folder.dir, ...options })
   }
   async run(...args: string[]): Promise<Said> {
     return said(this.start(...args))

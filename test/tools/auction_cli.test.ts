@@ -4,14 +4,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const CLI = join(import.meta.dir, '../../tools/auction/main.ts')
+const CLI = join(import.meta.dir, '../../client/cli/tacit.ts')
 
 function auction(text: string) {
   const folder = mkdtempSync(join(tmpdir(), 'auction-'))
   try {
     const file = join(folder, 'cases.json')
     writeFileSync(file, text)
-    const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, CLI, file])
+    const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, CLI, 'auction', file])
     return { exitCode, lines: stdout.toString().split('\n').filter(Boolean), error: stderr.toString() }
   } finally {
     rmSync(folder, { recursive: true })
@@ -46,7 +46,7 @@ const own = {
   ],
 }
 
-describe('bun run auction', () => {
+describe('tacit auction', () => {
   test('prints one JSON object per case, in file order, quantities as decimal strings', () => {
     const empty = { id: 'pub-1', reference: null, orders: [] }
     const { exitCode, lines } = auction(
@@ -73,7 +73,7 @@ describe('bun run auction', () => {
   })
 
   test('the file its help shows is one it answers', () => {
-    const { stdout } = Bun.spawnSync([process.execPath, CLI, '--help'])
+    const { stdout } = Bun.spawnSync([process.execPath, CLI, 'auction', '--help'])
     const shown = stdout.toString()
     const { exitCode, lines } = auction(shown.slice(shown.indexOf('{'), shown.lastIndexOf('}') + 1))
     expect(exitCode).toBe(0)
@@ -82,7 +82,7 @@ describe('bun run auction', () => {
 
   test('refuses a file it cannot read, naming the place', () => {
     const { exitCode, error, lines } = auction('{"own":[{"id":"x"}]}')
-    expect({ exitCode, lines }).toEqual({ exitCode: 1, lines: [] })
-    expect(error).toContain('/own/0/config')
+    expect({ exitCode, lines }).toEqual({ exitCode: 64, lines: [] })
+    expect(error).toContain('/own/0 config')
   })
 })

@@ -78,7 +78,12 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'client',
     owns: 'the package that a trader runs',
-    values: ['protocol', 'native', 'client/audit/recompute_batch'],
+    values: ['protocol', 'native', 'client/audit/recompute_batch', 'client/audit/auction_cases'],
+  },
+  {
+    folder: 'client/audit/auction_cases',
+    owns: "auctions of a file, held by the venue's own code",
+    values: ['protocol', 'engine/machine/book', 'client/verify'],
   },
   {
     folder: 'client/audit/recompute_batch',

@@ -17,7 +17,7 @@ import { requestExitInstruction } from '../../protocol/vault/exits'
 import { check, DemoFailed, fact, short } from '../../sandbox/demo/report'
 import { runProcess } from './landed_report'
 
-const WALLET = 'client/cli/wallet.ts'
+const TACIT = 'client/cli/tacit.ts'
 const WAIT_MS_MAX = 300_000
 const POLL_MS = 500
 
@@ -26,11 +26,11 @@ export type Leaver = { name: string; dir: string; chain: ChainAccess; program_id
 
 const walletPath = ({ dir, name }: Leaver): string => join(dir, `${name}-wallet.json`)
 
-async function walletCommand(leaver: Leaver, words: string[], more: string[]): Promise<void> {
+async function exitCommand(leaver: Leaver, words: string[], more: string[]): Promise<void> {
   const { dir, name, chain, program_id } = leaver
   const payer = ['--payer', join(dir, `${name}-payer.hex`)]
   const target = ['--rpc', chain.rpc_url, '--program', program_id, '--wallet', walletPath(leaver)]
-  const out = await runProcess(WALLET, [...words, ...target, ...payer, ...more])
+  const out = await runProcess(TACIT, [...words, ...target, ...payer, ...more])
   for (const line of out.split('\n')) console.log(`   ${line}`)
 }
 
@@ -53,7 +53,7 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
 }
 
 const request = (leaver: Leaver, note: WalletNote) =>
-  walletCommand(leaver, ['exit', 'request'], ['--note', note.commitment])
+  exitCommand(leaver, ['exit', 'request'], ['--note', note.commitment])
 
 /** The venue pays a requested note out in an ordinary batch. */
 export async function servedExit(leaver: Leaver): Promise<void> {
@@ -104,7 +104,7 @@ export async function frozenVault(leaver: Leaver): Promise<void> {
   const { deadline_s } = (await readExitRequest(chain, program_id, nullifier))!
   await until('the deadline', async () => (await clockOf(chain)) > deadline_s)
   for (const step of ['freeze', 'close'])
-    await walletCommand(leaver, ['exit', step], ['--note', note.commitment])
+    await exitCommand(leaver, ['exit', step], ['--note', note.commitment])
   const closed = (await readExitRequest(chain, program_id, nullifier)) === undefined
   check(closed, 'the vault is frozen and the bond is back')
 }

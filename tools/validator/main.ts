@@ -95,7 +95,9 @@ async function administer(rpc_url: string, program_id: string, admin: string): P
 
 async function report(rpc_url: string, program_id: string): Promise<void> {
   chapter('What the validator ran')
-  console.log(await runProcess('client/cli/audit_chain.ts', ['--rpc', rpc_url, '--program', program_id]))
+  console.log(
+    await runProcess('client/cli/tacit.ts', ['audit-chain', '--rpc', rpc_url, '--program', program_id]),
+  )
   console.table(Object.fromEntries(await landedReport(rpc_url, program_id)))
 }
 

@@ -88,7 +88,7 @@ test('an auditor reads a mirror and what came after it', async () => {
   })
   await node.ask('grow', { batches: 2 })
   await calls()
-  const audit = ['audit_chain.ts', ...where, '--archive', mirror.url.href] as const
+  const audit = ['tacit.ts', 'audit-chain', ...where, '--archive', mirror.url.href] as const
   const honest = await said(start(...audit))
   expect([honest.code, honest.error]).toEqual([0, ''])
   expect(honest.out).toContain(`note tree    ${LEAVES + 1 + 5 * 56} leaves`)
@@ -105,7 +105,7 @@ test('a wallet is recovered from the archive and what came after it, or it says 
   await calls()
   const recover = (name: string, ...args: string[]) => {
     const files = ['--seed-file', seed_file, '--wallet', join(folder, name), '--archive', out]
-    return said(start('wallet.ts', 'recover', ...where, ...files, ...args))
+    return said(start('tacit.ts', 'wallet', 'recover', ...where, ...files, ...args))
   }
   const whole = await recover('whole.json')
   expect(whole).toMatchObject({ code: 0, error: '' })
@@ -122,7 +122,7 @@ test('a wallet is recovered from the archive and what came after it, or it says 
 
 test('what is asked wrongly is said', async () => {
   const ask = (...args: string[]) => said(start('tacit.ts', 'archive', ...args))
-  expect(await ask(...where)).toMatchObject({ code: 64, error: expect.stringContaining('--out is missing') })
+  expect(await ask(...where)).toMatchObject({ code: 64, error: expect.stringContaining('--out is needed') })
   const nowhere = await ask('--rpc', 'here', '--program', program_id, '--out', out)
   expect([nowhere.code, nowhere.error.includes('--rpc is the URL')]).toEqual([64, true])
   const another = encodeBase58(new Uint8Array(32).fill(3))

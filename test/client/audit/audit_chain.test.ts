@@ -21,7 +21,7 @@ import { element } from '../../kit/vault/open_vault'
 import { CliSite, said, USDC } from '../cli_site'
 import { LyingNode } from '../lying_node'
 
-const CLI = join(import.meta.dir, '../../../client/cli/audit_chain.ts')
+const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')
 
 let site: CliSite
 let node: LyingNode
@@ -230,7 +230,13 @@ describe('a tampered event list is found out:', () => {
 })
 
 const command = (...args: string[]) =>
-  said(Bun.spawn([process.execPath, CLI, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' }))
+  said(
+    Bun.spawn([process.execPath, CLI, 'audit-chain', ...args], {
+      stdout: 'pipe',
+      stderr: 'pipe',
+      stdin: 'ignore',
+    }),
+  )
 
 test('the command tells an honest node from one that lies or forgets', async () => {
   const where = ['--rpc', node.url, '--program', program_id]

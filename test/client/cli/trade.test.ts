@@ -87,10 +87,9 @@ test('orders of a key end together, by command or by the timer', async () => {
 test('notes are listed, split, merged and withdrawn', async () => {
   const free = async () => {
     for (;;) {
-      const notes = JSON.parse((await tacit('notes', '--json')).out) as {
-        commitment: string
-        state: string
-      }[]
+      const { notes } = JSON.parse((await tacit('notes', '--json')).out) as {
+        notes: { commitment: string; state: string }[]
+      }
       if (notes.every(({ state }) => state === 'free')) return notes.map(({ commitment }) => commitment)
     }
   }
@@ -120,7 +119,7 @@ const WRONG: [string[], number, string][] = [
   [['dead-man', 'soon'], 64, 'SLOTS is a whole number'],
   [['order', '11'.repeat(16)], 1, 'the venue refuses: order_unknown'],
   [['orders', '--wallet', 'absent.json'], 64, 'there is no wallet at absent.json'],
-  [['orders', '--login', 'tacit.json'], 64, 'WrongAccount|another account'],
+  [['orders', '--login', 'tacit.json'], 64, 'tacit.json does not name its account'],
   [['orders', '--url', 'https://localhost:1'], 3, 'the venue did not open TLS'],
   [['orders', '--url', 'http://localhost:1'], 64, '--url is an https address'],
   [['orders', '--policy', 'other.json'], 4, 'nothing was sent: the venue is refused: compose_hash'],

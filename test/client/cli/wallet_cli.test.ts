@@ -11,9 +11,7 @@ import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor } from '../../../protocol/notes/derive'
 import { noteInner, outputBlinding } from '../../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, notesIn, said, USDC } from '../cli_site'
-
-const AUDIT = join(import.meta.dir, '../../../client/cli/audit_chain.ts')
+import { CliSite, EXIT_DELAY_S, notesIn, said, USDC, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']
 
@@ -50,13 +48,13 @@ test('a seed is made once, for its owner alone', async () => {
 test('deposits made by command are recovered from the seed, to the last note', async () => {
   const payer = site.payer('payer.json')
   expect((await wallet('address', ...files)).out).toContain(payer)
-  const asked = ['--rpc', site.chain.url, '--payer', path('payer.json'), '--mint', USDC, '--amount', '1000']
+  const asked = [USDC, usdc(1000), '--rpc', site.chain.url, '--payer', path('payer.json')]
   expect(await wallet('faucet', ...asked)).toMatchObject({ code: 0, error: '' })
   for (const [amount, key] of [
-    ['600', '0'],
-    ['300', '1'],
+    [600, '0'],
+    [300, '1'],
   ] as const) {
-    const terms = ['--mint', USDC, '--amount', amount, '--key', key]
+    const terms = [USDC, usdc(amount), '--key', key]
     expect(await wallet('deposit', ...where, ...files, ...terms)).toMatchObject({ code: 0, error: '' })
   }
   const { out } = await wallet('notes', '--wallet', path('wallet.json'))
@@ -69,8 +67,11 @@ test('deposits made by command are recovered from the seed, to the last note', a
   expect((await wallet('recover', ...where, ...again, ...GAPS)).code).toBe(64)
 }, 120_000)
 
-const own = () => ['--wallet', path('again.json'), '--payer', path('payer.json')]
-const exit = (command: string, ...args: string[]) => wallet('exit', command, ...where, ...own(), ...args)
+const own = () => ['--wallet', path('again.json')]
+const exit = (command: string, ...args: string[]) => {
+  const payer = command === 'status' ? [] : ['--payer', path('payer.json')]
+  return wallet('exit', command, ...where, ...own(), ...payer, ...args)
+}
 const statusOf = async (note: string): Promise<string> =>
   (await exit('status')).out.split('\n').find((line) => line.startsWith(note)) ?? ''
 
@@ -121,7 +122,7 @@ function refundInner(wallet: Wallet, commitment: string): Uint8Array {
   return noteInner(wallet.tradingKey(key_index), blinding)
 }
 
-const audit = () => said(Bun.spawn([process.execPath, AUDIT, ...where], { stdout: 'pipe', stderr: 'pipe' }))
+const audit = () => wallet('audit-chain', ...where)
 
 test('a payout to an account that is not there comes back as a note, and a spent note is refused for its bond', async () => {
   const [note] = notesIn((await wallet('notes', ...own())).out)
@@ -167,11 +168,11 @@ test('after a missed deadline anyone freezes the vault: bonds return, and claims
 }, 180_000)
 
 test('what is asked wrongly is told, and nothing is done', async () => {
-  expect((await wallet()).error).toContain('usage: bun run wallet')
+  expect((await wallet()).error).toContain('usage: tacit VERB')
   expect((await wallet('exit', 'vanish')).code).toBe(64)
   expect((await wallet('notes', '--colour', 'red')).code).toBe(64)
   expect((await wallet('notes', '--wallet', path('none.json'))).error).toContain('there is no wallet')
-  expect((await wallet('deposit', ...where, ...files, '--mint', USDC, '--amount', '1.5')).code).toBe(64)
+  expect((await wallet('deposit', ...where, ...files, USDC, '0.0000015')).code).toBe(64)
   const elsewhere = ['--rpc', site.chain.url, '--program', USDC]
   const lost = await wallet('recover', ...elsewhere, '--seed-file', path('seed'), '--wallet', path('x.json'))
   expect(lost).toMatchObject({

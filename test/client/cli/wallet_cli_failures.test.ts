@@ -6,7 +6,7 @@ import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wallet/wallet'
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
-import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC } from '../cli_site'
+import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 
@@ -35,7 +35,7 @@ beforeAll(async () => {
   payer = site.payer('payer.json')
   await wallet('create', '--seed-file', path('seed'), ...file())
   await site.fund(payer, USDC, '1000')
-  const made = await onChain('deposit', ...rich(), '--mint', USDC, '--amount', '600')
+  const made = await onChain('deposit', ...rich(), USDC, usdc(600))
   note = /note +([0-9a-f]{64})/.exec(made.out)![1]!
 }, 120_000)
 afterAll(() => site.close())
@@ -52,16 +52,16 @@ test('a node that is not there, is none, or is no address at all', async () => {
     wallet(...args, '--rpc', url, '--program', site.program_id, ...file(), ...GAPS)
   expectRefusal(await at('here', 'sync'), 64, '--rpc is the URL of a Solana node')
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('<html>hello') })
-  expectRefusal(await at(server.url.href, 'sync'), 2, 'does not answer as a Solana node does')
+  expectRefusal(await at(server.url.href, 'sync'), 3, 'does not answer as a Solana node does')
   await server.stop(true)
   const gone = server.url.href
-  const deposit = ['deposit', ...rich(), '--mint', USDC, '--amount', '1']
+  const deposit = ['deposit', USDC, usdc(1), ...rich()]
   const [read, write] = await Promise.all([
-    at(gone, 'exit', 'status'),
+    wallet('exit', 'status', '--rpc', gone, '--program', site.program_id, ...file()),
     // Its own wallet: one command at a time.
     wallet(...deposit, '--rpc', gone, '--program', site.program_id, '--wallet', other('gone.json')),
   ])
-  for (const refused of [read, write]) expectRefusal(refused, 2, `no answer from ${gone}: check --rpc`)
+  for (const refused of [read, write]) expectRefusal(refused, 3, `no answer from ${gone}: check --rpc`)
 }, 120_000)
 
 /** A wallet of the same seed in another file. */
@@ -74,12 +74,12 @@ test('a payer without SOL or without tokens, another mint, an amount that is non
   const before = deposits()
   const poor = site.payer('poor.json')
   const by = (key: string, mint: string, amount: string) =>
-    onChain('deposit', '--payer', path(key), '--mint', mint, '--amount', amount)
-  expectRefusal(await by('poor.json', USDC, '1'), 1, `the payer ${poor} holds 0 lamports`)
-  expectRefusal(await by('payer.json', USDC, '100000'), 1, 'holds 400 units')
-  expectRefusal(await by('payer.json', poor, '1'), 1, `the vault of this program takes no ${poor}`)
-  expectRefusal(await by('payer.json', USDC, '0'), 64, '--amount is a whole number of base units above 0')
-  expectRefusal(await by('payer.json', 'dollars', '1'), 64, '--mint is not a Solana address')
+    onChain('deposit', '--payer', path(key), mint, amount)
+  expectRefusal(await by('poor.json', USDC, usdc(1)), 1, `the payer ${poor} holds 0 lamports`)
+  expectRefusal(await by('payer.json', USDC, usdc(100_000)), 1, 'holds 400 units')
+  expectRefusal(await by('payer.json', poor, '1'), 64, `there is no mint ${poor}`)
+  expectRefusal(await by('payer.json', USDC, '0'), 64, 'AMOUNT is 0')
+  expectRefusal(await by('payer.json', 'dollars', '1'), 64, 'TOKEN is not a Solana address')
   expectRefusal(await onChain('exit request', '--payer', path('poor.json'), '--note', note), 1, 'send it SOL')
   expect(deposits()).toBe(before)
 }, 120_000)
@@ -158,11 +158,20 @@ const tacit = (...args: string[]) => {
 
 test('a disk that takes no more is named, and leaves the wallet and its history as they were', async () => {
   const before = readFileSync(path('wallet.json'))
-  const main = join(import.meta.dir, '../../../client/cli/wallet.ts')
+  const main = join(import.meta.dir, '../../../client/cli/tacit.ts')
   const limited = (...args: string[]) =>
     said(
       Bun.spawn(
-        ['sh', '-c', 'trap \'\' XFSZ; ulimit -f 1; exec "$@"', 'sh', process.execPath, main, ...args],
+        [
+          'sh',
+          '-c',
+          'trap \'\' XFSZ; ulimit -f 1; exec "$@"',
+          'sh',
+          process.execPath,
+          main,
+          'wallet',
+          ...args,
+        ],
         {
           stdout: 'pipe',
           stderr: 'pipe',
@@ -229,10 +238,10 @@ async function interrupted(sent: () => boolean, ...args: string[]): Promise<void
 test('Ctrl-C while a deposit is on its way: the next takes its own blinding, and sync finds the first', async () => {
   const before = deposits()
   site.chain.faults.landing_delay_slots = 100
-  const pay = ['deposit', '--mint', USDC, '--amount']
-  await interrupted(() => deposits() > before, ...pay, '40')
+  const pay = ['deposit', USDC]
+  await interrupted(() => deposits() > before, ...pay, usdc(40))
   site.chain.faults.landing_delay_slots = 0
-  const second = await wallet(...pay, '7', ...site.where, ...file(), ...rich())
+  const second = await wallet(...pay, usdc(7), ...site.where, ...file(), ...rich())
   expect(second).toMatchObject({ code: 0, error: '' })
   expect(deposits()).toBe(before + 2)
   site.chain.advance(120)
@@ -263,7 +272,7 @@ test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refus
     1,
     "'exit status' tells what a frozen vault",
   )
-  expectRefusal(await onChain('deposit', ...rich(), '--mint', USDC, '--amount', '1'), 1, 'vault_frozen')
+  expectRefusal(await onChain('deposit', ...rich(), USDC, usdc(1)), 1, 'vault_frozen')
 }, 120_000)
 
 test('sync finds what the wallet file never knew, in a frozen vault too', async () => {

@@ -233,7 +233,7 @@ test('a false claim that stays is a failure, and no outage ends the watcher', as
         ? new Response('', { status: 403 })
         : fetch(site.chain.url, { method: 'POST', headers: request.headers, body: await request.text() }),
   })
-  expect(await said(watch(proxy.url.href, '--once'))).toMatchObject({ code: 2, out: '' })
+  expect(await said(watch(proxy.url.href, '--once'))).toMatchObject({ code: 3, out: '' })
   const guard = watch(proxy.url.href, '--every', '1')
   await until(guard.stderr, /HTTP 403/)
   down = false

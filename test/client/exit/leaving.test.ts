@@ -66,10 +66,10 @@ async function trade(note: WalletNote): Promise<void> {
 /** What happens before a command; the note that it is about. */
 type Scene = { note?: () => WalletNote; before?: () => Promise<void>; expected: string }
 const SCENES: Record<string, Scene[]> = {
-  'wallet recover': [{ expected: '10000' }],
-  'wallet exit request': [{ note: () => paid, expected: 'deadline' }],
-  'wallet exit status': [{ expected: 'requested, deadline' }],
-  'wallet exit pay': [
+  'tacit wallet recover': [{ expected: '10000' }],
+  'tacit exit request': [{ note: () => paid, expected: 'deadline' }],
+  'tacit exit status': [{ expected: 'requested, deadline' }],
+  'tacit exit pay': [
     {
       note: () => paid,
       async before() {
@@ -85,8 +85,8 @@ const SCENES: Record<string, Scene[]> = {
       expected: 'payout 1',
     },
   ],
-  'wallet exit close': [{ note: () => paid, expected: 'bond are back' }],
-  'wallet exit refuse': [
+  'tacit exit close': [{ note: () => paid, expected: 'bond are back' }],
+  'tacit exit refuse': [
     {
       note: () => traded,
       async before() {
@@ -97,8 +97,8 @@ const SCENES: Record<string, Scene[]> = {
     },
   ],
   'tacit archive': [{ expected: 'both roots are those of the vault' }],
-  'wallet sync': [{ expected: 'blocks of archive' }],
-  'wallet exit freeze': [
+  'tacit wallet sync': [{ expected: 'blocks of archive' }],
+  'tacit exit freeze': [
     {
       note: () => unserved,
       async before() {
@@ -109,7 +109,7 @@ const SCENES: Record<string, Scene[]> = {
       expected: 'frozen',
     },
   ],
-  'wallet exit claim': [
+  'tacit exit claim': [
     { expected: 'claimed (window)' },
     {
       async before() {
@@ -119,8 +119,8 @@ const SCENES: Record<string, Scene[]> = {
       expected: 'claim paid: 4000 of 4000',
     },
   ],
-  'wallet exit redirect': [{ note: () => claimed, expected: 'redirected' }],
-  'wallet exit challenge': [
+  'tacit exit redirect': [{ note: () => claimed, expected: 'redirected' }],
+  'tacit exit challenge': [
     {
       note: () => traded,
       before: () => claimFalsely(stranger, program_id, wallet, traded),

@@ -3,7 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, spyOn, test } from 'b
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runVerify } from '../../../client/cli/verify'
+import { Call } from '../../../client/cli/call'
+import { VENUE_VERBS } from '../../../client/cli/verify'
 import { connect } from '../../../client/connect'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import { CHECKS, type Transcript } from '../../../client/verify/transcript'
@@ -67,7 +68,8 @@ function write(name: string, content: unknown): string {
 async function verify(...args: string[]): Promise<{ code: number; said: Transcript }> {
   const printed = spyOn(console, 'log').mockImplementation(() => {})
   try {
-    const code = await runVerify([...args, '--json'])
+    const verb = VENUE_VERBS['verify']!
+    const code = Number(await verb.run(new Call(verb, [...args, '--json'])))
     return { code, said: JSON.parse(String(printed.mock.calls[0]![0])) as Transcript }
   } finally {
     printed.mockRestore()

@@ -42,7 +42,8 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect(offline.code).toBe(0)
   const nowhere = ['--offline', bundle, '--policy', policy, '--bundle', join(folder, 'no/where')]
   const unkept = await run('client/cli/tacit.ts', 'verify', ...nowhere)
-  expect([unkept.code, unkept.err]).toEqual([64, `${join(folder, 'no/where')} cannot be written\n`])
+  expect(unkept.code).toBe(74)
+  expect(unkept.err).toStartWith(`${join(folder, 'no/where')} cannot be written`)
   expect(unkept.out).toBe(offline.out)
   expect(offline.out).toContain('PARTIAL: 16 passed, 0 failed, 12 skipped')
   const other = write('other.json', JSON.stringify({ ...site.policy, compose_hashes: ['00'.repeat(32)] }))
@@ -80,7 +81,7 @@ test('tacit verify without evidence or with a wrong call says so', async () => {
 test.skipIf(!HAVE_QUOTES)('verify-quote accepts a real quote at its time and rejects it later', async () => {
   const given = ['--quote', pathOf('dcap-qvl-b0c06f/quote.bin')]
   given.push('--collateral', pathOf('dcap-qvl-b0c06f/collateral.json'))
-  const verify = (...more: string[]) => run('client/cli/verify_quote.ts', ...given, ...more)
+  const verify = (...more: string[]) => run('client/cli/tacit.ts', 'verify-quote', ...given, ...more)
   const accepted = await verify('--now', '2025-06-19T12:16:03Z')
   expect(accepted.code).toBe(0)
   expect(JSON.parse(accepted.out)).toMatchObject({
@@ -102,30 +103,31 @@ test('verify-quote takes a development quote only under its root', async () => {
   const collateral = write('development.json', JSON.stringify(site.machine.agent.collateral()))
   const root = write('development-root.pem', site.machine.agent.root_pem)
   const given = ['--quote', quote, '--collateral', collateral]
-  const accepted = await run('client/cli/verify_quote.ts', ...given, '--root', root)
+  const accepted = await run('client/cli/tacit.ts', 'verify-quote', ...given, '--root', root)
   expect(JSON.parse(accepted.out)).toMatchObject({ verdict: 'accept', intel_root: false })
-  const refused = await run('client/cli/verify_quote.ts', ...given)
+  const refused = await run('client/cli/tacit.ts', 'verify-quote', ...given)
   expect(JSON.parse(refused.out)).toEqual({ verdict: 'reject', reason: 'the root is not trusted' })
-  expect((await run('client/cli/verify_quote.ts')).code).toBe(64)
+  expect((await run('client/cli/tacit.ts', 'verify-quote')).code).toBe(64)
 })
 
 test('verify-eventlog compares a log with its quote', async () => {
   const answer = JSON.parse(await site.answers.get('/attestation')!(undefined))
-  const honest = await run('client/cli/verify_eventlog.ts', write('honest.json', JSON.stringify(answer)))
+  const honest = await run(
+    'client/cli/tacit.ts',
+    'verify-eventlog',
+    write('honest.json', JSON.stringify(answer)),
+  )
   expect(JSON.parse(honest.out)).toMatchObject({ verdict: 'accept', mr_config_id: 'compose_hash' })
-  const alone = await run('client/cli/verify_eventlog.ts', write('log.json', answer.event_log))
+  const alone = await run('client/cli/tacit.ts', 'verify-eventlog', write('log.json', answer.event_log))
   expect(JSON.parse(alone.out).reason).toMatch(/no quote/)
   const events = JSON.parse(answer.event_log)
   const cut = { ...answer, event_log: JSON.stringify(events.slice(1)) }
-  const refused = await run('client/cli/verify_eventlog.ts', write('cut.json', JSON.stringify(cut)))
+  const refused = await run('client/cli/tacit.ts', 'verify-eventlog', write('cut.json', JSON.stringify(cut)))
   expect([refused.code, JSON.parse(refused.out).reason]).toEqual([1, 'the event log does not lead to RTMR0'])
-  const none = await run('client/cli/verify_eventlog.ts', write('none.json', 'text'))
+  const none = await run('client/cli/tacit.ts', 'verify-eventlog', write('none.json', 'text'))
   expect(JSON.parse(none.out).verdict).toBe('reject')
-  for (const args of [
-    ['client/cli/verify_eventlog.ts'],
-    ['client/cli/verify_quote.ts', '--collateral', 'x', '--quote'],
-  ]) {
-    const missing = await run(...(args as [string]), '/no/such/file')
+  for (const args of [['verify-eventlog'], ['verify-quote', '--collateral', 'x', '--quote']]) {
+    const missing = await run('client/cli/tacit.ts', ...args, '/no/such/file')
     expect([missing.code, JSON.parse(missing.out).reason]).toEqual([
       1,
       expect.stringMatching(/cannot be read$/),
@@ -135,7 +137,11 @@ test('verify-eventlog compares a log with its quote', async () => {
 
 test.skipIf(!HAVE_QUOTES)('verify-eventlog replays the logs of real machines', async () => {
   for (const folder_name of ['dstack-0.5-90c06f', 'dstack-0.6-lite']) {
-    const { code, out } = await run('client/cli/verify_eventlog.ts', pathOf(`${folder_name}/getquote.json`))
+    const { code, out } = await run(
+      'client/cli/tacit.ts',
+      'verify-eventlog',
+      pathOf(`${folder_name}/getquote.json`),
+    )
     expect([code, JSON.parse(out).verdict]).toEqual([0, 'accept'])
   }
 })

@@ -344,7 +344,7 @@ test('a seed is 24 words and back', () => {
 
 /** Runs a command of the wallet in the folder. */
 function wallet(...args: string[]) {
-  const command = [process.execPath, join(ROOT, 'client/cli/wallet.ts'), ...args]
+  const command = [process.execPath, join(ROOT, 'client/cli/tacit.ts'), 'wallet', ...args]
   const { exitCode, stdout, stderr } = Bun.spawnSync(command, { cwd: folder })
   return { code: exitCode, out: stdout.toString(), error: stderr.toString() }
 }

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
-import { type AuctionCase, answerCase, orderIdBytes, readCases } from '../../../tools/auction/cases'
+import { type AuctionCase, answerCase, orderIdBytes, readCases } from '../../../client/audit/auction_cases'
 import { type OracleAnswer, oracle } from './oracle'
 
 const FILE = `${import.meta.dir}/../../../../shared/vectors/auction.json`

@@ -1,10 +1,9 @@
 /** Reads auction cases from a file (`own` and `external`) and answers them with the engine's matching code (matching.md "Auditing"). */
-
-import { type Static, Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../engine/machine/book/book'
 import { type Cross, type CrossTerms, cross } from '../../engine/machine/book/cross'
 import { BUY, IOC, LIMIT, OrderPool, SELL } from '../../engine/machine/book/order_pool'
+import { JsonObject, parseJson } from '../verify/json_document'
+import { Refused } from '../verify/transcript'
 
 /** One order of a case. Lots are exact at any size. */
 type CaseOrder = {
@@ -102,95 +101,85 @@ function applied(result: Cross, ids: Map<number, string>, orders: CaseOrder[]) {
   }
 }
 
-// The JSON form of an auction file.
+// The JSON form of an auction file; fields that are not named here are not read.
 
-const whole = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-const tick = Type.Integer({ minimum: 1, maximum: TICK_MAX })
-const lots = Type.String({ pattern: '^(0|[1-9][0-9]{0,38})$' })
-const side = Type.Union([Type.Literal('buy'), Type.Literal('sell')])
-const nullable_tick = Type.Union([tick, Type.Null()])
-
-/** A case under this venue's rules. `rule` `maxvol-ref` is price rule `ref`; `bandBps` is the collar. */
-const OwnCase = Type.Object({
-  id: Type.String(),
-  config: Type.Object({
-    ref: nullable_tick,
-    bandBps: Type.Union([whole, Type.Null()]),
-    rule: Type.Union([Type.Literal('std4'), Type.Literal('maxvol-ref')]),
-    slot: whole,
-    tolBps: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
-    seed: Type.Optional(Type.String({ pattern: '^[0-9a-fA-F]{64}$' })),
-  }),
-  orders: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      side,
-      price: tick,
-      qty: lots,
-      arrivalBatch: whole,
-      expirySlot: whole,
-      ioc: Type.Boolean(),
-      minFill: lots,
-    }),
-  ),
-})
-/** A published case: a null price is a market order, and all orders arrive in one batch. */
-const ExternalCase = Type.Object({
-  id: Type.String(),
-  reference: nullable_tick,
-  orders: Type.Array(
-    Type.Object({ id: Type.String(), side, price: nullable_tick, qty: Type.Integer({ minimum: 1 }) }),
-  ),
-})
-const AuctionFile = Type.Object({
-  own: Type.Optional(Type.Array(OwnCase)),
-  external: Type.Optional(Type.Array(ExternalCase)),
-})
-
-/** The cases of a file, in the file's order. @throws SyntaxError with the position of the first error */
+/** The cases of a file, in the file's order. @throws Refused naming the place of the first error */
 export function readCases(text: string): AuctionCase[] {
-  const file: unknown = JSON.parse(text)
-  if (!Value.Check(AuctionFile, file)) {
-    const first = Value.Errors(AuctionFile, file).First()
-    throw new SyntaxError(`not an auction file: ${first?.path ?? ''} ${first?.message ?? ''}`)
-  }
+  const file = parseJson(text)
   const cases: AuctionCase[] = []
-  for (const name of Object.keys(file)) {
-    if (name === 'own') for (const own of file.own ?? []) cases.push(ownCase(own))
-    if (name === 'external') for (const external of file.external ?? []) cases.push(externalCase(external))
-  }
+  for (const [name, list] of Object.entries(Object(file)))
+    if (name === 'own' || name === 'external')
+      for (const [at, one] of Object.entries(Array.isArray(list) ? list : [null])) {
+        const place = `not an auction file: /${name}/${at}`
+        const read = name === 'own' ? ownCase : externalCase
+        cases.push(read(JsonObject.of(one, place), place))
+      }
+  if (file === undefined) throw new Refused('not an auction file: it is not JSON')
   for (const { id, orders } of cases) {
     if (new Set(orders.map((order) => order.id)).size !== orders.length)
-      throw new SyntaxError(`not an auction file: case ${id} names an order twice`)
+      throw new Refused(`not an auction file: case ${id} names an order twice`)
     if (orders.some((order) => order.lots === 0n))
-      throw new SyntaxError(`not an auction file: case ${id} has no lots`)
+      throw new Refused(`not an auction file: case ${id} has no lots`)
   }
   return cases
 }
 
-function ownCase({ id, config, orders }: Static<typeof OwnCase>): AuctionCase {
+const wrong = (place: string, field: string): Refused => new Refused(`${place} has no well formed ${field}`)
+const nullable = <T>(of: JsonObject, field: string, read: (field: string) => T): T | null =>
+  of.isNull(field) ? null : read(field)
+const tickIn = (of: JsonObject, field: string, place: string): number => {
+  const tick = of.integer(field, TICK_MAX)
+  if (tick === 0) throw wrong(place, field)
+  return tick
+}
+function lotsIn(of: JsonObject, field: string, place: string): bigint {
+  const text = of.text(field)
+  if (!/^(0|[1-9][0-9]{0,38})$/.test(text)) throw wrong(place, field)
+  return BigInt(text)
+}
+function sideIn(of: JsonObject, place: string): 'buy' | 'sell' {
+  const side = of.text('side')
+  if (side !== 'buy' && side !== 'sell') throw wrong(place, 'side')
+  return side
+}
+
+/** A case under this venue's rules. `rule` `maxvol-ref` is price rule `ref`; `bandBps` is the collar. */
+function ownCase(one: JsonObject, place: string): AuctionCase {
+  const id = one.text('id')
+  const config = one.object('config')
+  const rule = config.text('rule')
+  if (rule !== 'std4' && rule !== 'maxvol-ref') throw wrong(place, 'config.rule')
   return {
     id,
-    slot: config.slot,
-    reference: config.ref,
-    collar_bps: config.bandBps,
-    price_rule: config.rule === 'std4' ? 'std4' : 'ref',
-    volume_tolerance_bps: config.tolBps ?? 0,
-    seed: Uint8Array.fromHex(config.seed ?? '00'.repeat(32)),
-    orders: orders.map((order) => ({
-      id: order.id,
-      side: order.side,
-      tick: order.price,
-      lots: BigInt(order.qty),
-      min_fill: BigInt(order.minFill),
-      immediate: order.ioc,
-      arrival_batch: order.arrivalBatch,
-      expiry_slot: order.expirySlot,
+    slot: config.safeInteger('slot'),
+    reference: nullable(config, 'ref', (field) => tickIn(config, field, place)),
+    collar_bps: nullable(config, 'bandBps', (field) => config.safeInteger(field)),
+    price_rule: rule === 'std4' ? 'std4' : 'ref',
+    volume_tolerance_bps: config.optional('tolBps', (field) => config.integer(field, 10_000)) ?? 0,
+    seed: config.optional('seed', (field) => config.bytes(field, 32)) ?? new Uint8Array(32),
+    orders: one.objects('orders').map((order) => ({
+      id: order.text('id'),
+      side: sideIn(order, place),
+      tick: tickIn(order, 'price', place),
+      lots: lotsIn(order, 'qty', place),
+      min_fill: lotsIn(order, 'minFill', place),
+      immediate: order.boolean('ioc'),
+      arrival_batch: order.safeInteger('arrivalBatch'),
+      expiry_slot: order.safeInteger('expirySlot'),
     })),
   }
 }
 
-function externalCase({ id, reference, orders }: Static<typeof ExternalCase>): AuctionCase {
+/** A published case: a null price is a market order, and all orders arrive in one batch. */
+function externalCase(one: JsonObject, place: string): AuctionCase {
+  const id = one.text('id')
+  const reference = nullable(one, 'reference', (field) => tickIn(one, field, place))
+  const orders = one.objects('orders').map((order) => ({
+    id: order.text('id'),
+    side: sideIn(order, place),
+    price: nullable(order, 'price', (field) => tickIn(order, field, place)),
+    lots: BigInt(order.safeInteger('qty')),
+  }))
   const prices = orders.flatMap((order) => order.price ?? [])
   const edges = reference === null ? prices : [...prices, reference]
   const market = { buy: Math.max(1, ...edges), sell: edges.length === 0 ? 1 : Math.min(...edges) }
@@ -203,11 +192,11 @@ function externalCase({ id, reference, orders }: Static<typeof ExternalCase>): A
     volume_tolerance_bps: 0,
     seed: new Uint8Array(32),
     orders: orders.map(
-      (order): CaseOrder => ({
-        id: order.id,
-        side: order.side,
-        tick: order.price ?? market[order.side],
-        lots: BigInt(order.qty),
+      ({ id: order_id, side, price, lots }): CaseOrder => ({
+        id: order_id,
+        side,
+        tick: price ?? market[side],
+        lots,
         min_fill: 0n,
         immediate: false,
         arrival_batch: 1,

@@ -1,0 +1,265 @@
+/** One call of a verb: its options and settings, what they open, and what it prints, as lines or as one JSON value. */
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
+import { parseU64 } from '../../protocol/units'
+import type { AccountEvent } from '../../protocol/wire/trading'
+import { type Login, VenueClient } from '../api/venue_client'
+import { type ChainAccess, type ChainReader, openChainAccess, openChainReader } from '../chain/chain_access'
+import { connect } from '../connect'
+import { PROGRESS_AFTER_MS, PROGRESS_EVERY_MS } from '../limits'
+import { Session } from '../session/session'
+import type { ConnectOptions, VerifiedVenue } from '../verified_venue'
+import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
+import { parseCollateral } from '../verify/tdx/collateral_form'
+import { Refused } from '../verify/transcript'
+import type { Wallet } from '../wallet/wallet'
+import { loadWallet } from '../wallet/wallet_file'
+import { InputFault, namesIn, Options, readInputText, UsageFault } from './command'
+import { type Config, MEANINGS, type Place, readConfig, SETTINGS, type Setting } from './config'
+import { lockPath, passwordIn, requireOwn, rpcOf } from './options'
+
+export type Verb = {
+  /** Words after the verb and its own options: the help and the parser read the same text. */
+  form: string
+  /** Settings that it reads, each an option too. */
+  reads?: readonly Setting[]
+  says: string
+  example: string
+  /** @returns the exit code; 0 for nothing */
+  run(call: Call): unknown
+}
+
+const TRADER: readonly Setting[] = ['venue', 'login', 'wallet']
+/** What a session needs. */
+export const IN_SESSION = { reads: TRADER } as const
+
+/** Every verb has `--json`; those with settings name the file of them, or the data folder of a venue on this machine. */
+export const optionsOf = ({ reads = [] }: Verb): string =>
+  [
+    ...reads.map((name) => SETTINGS[name]),
+    ...(reads.length === 0 ? [] : ['[--config FILE] [--data FOLDER]']),
+    '[--json]',
+  ].join(' ')
+
+export class Call extends Options<string, string> {
+  private readonly reads: ReadonlySet<string>
+  private readonly facts: Record<string, unknown> = {}
+  private settings: Config | undefined
+
+  /** @throws as `Options` does */
+  constructor(verb: Verb, args: readonly string[]) {
+    const [own, settings] = [namesIn(verb.form), namesIn(optionsOf(verb))]
+    const flags = [...own.flags, ...settings.flags]
+    super(args, { ...own, texts: [...own.texts, ...settings.texts], flags })
+    this.reads = new Set(settings.texts)
+    const [first] = this.words
+    this.named_url = verb.form.startsWith('[URL]') && first?.includes('://') ? first : undefined
+  }
+  /** The address of a venue that is a word of the command, not an option. */
+  private readonly named_url: string | undefined
+
+  // Options and settings.
+
+  /** An option, or else the setting of that name, if the verb reads it. */
+  override optional(name: string): string | undefined {
+    const given = super.optional(name)
+    return given ?? (this.reads.has(name) ? this.config[name as Place] : undefined)
+  }
+  override text(name: string, fallback?: string): string {
+    const value = this.optional(name) ?? fallback
+    if (value === undefined) throw new InputFault(`--${name} is needed: ${MEANINGS[name]}`)
+    return value
+  }
+  private get config(): Config {
+    this.settings ??= readConfig((name) =>
+      name === 'url' ? (this.named_url ?? super.optional(name)) : super.optional(name),
+    )
+    return this.settings
+  }
+  /** @throws Refused for a file that others may read */
+  override seed(name: string): Uint8Array {
+    const seed = super.seed(name)
+    requireOwn(this.text(name))
+    return seed
+  }
+  /** First line of the file that `--password-file` names. @throws Refused for a file that others may read */
+  password(): string | undefined {
+    const path = this.optional('password-file')
+    return path === undefined ? undefined : passwordIn(path)
+  }
+  protected override fault(message: string): Error {
+    return new InputFault(message)
+  }
+
+  // The wallet.
+
+  /** For reading only. */
+  wallet(): Wallet {
+    const path = this.text('wallet')
+    const wallet = loadWallet(path, this.password())
+    if (wallet === undefined)
+      throw new Refused(`there is no wallet at ${path}: make it with 'wallet create' or 'wallet recover'`)
+    return wallet
+  }
+  /** Locked for changes. @throws Refused while another command holds the lock */
+  walletToChange(): Wallet {
+    lockPath(this.text('wallet'))
+    return this.wallet()
+  }
+
+  // The chain: settings, or else what the policy names as the own view of it.
+
+  /** The nodes that were asked. */
+  node: string | undefined
+  private rpc(): string {
+    this.node = rpcOf(this.optional('rpc') ?? this.policy()?.chain?.rpc_url ?? this.text('rpc'))
+    return this.node
+  }
+  program(): string {
+    if (this.optional('program') !== undefined) return encodeBase58(this.address('program'))
+    return this.policy()?.chain?.program_id ?? this.text('program')
+  }
+  reader(): ChainReader {
+    return openChainReader(this.rpc())
+  }
+  /** With `--payer` as payer. */
+  chain(): Promise<ChainAccess> {
+    return openChainAccess(this.rpc(), this.seed('payer'))
+  }
+
+  // The venue.
+
+  url(): string {
+    const url = this.text('url')
+    // A word in place of an option is a misuse of the form.
+    const fault = (message: string) =>
+      this.named_url === undefined ? new InputFault(message) : new UsageFault(message)
+    if (!url.startsWith('https://') || !URL.canParse(url)) throw fault('--url is an https address')
+    return url
+  }
+  policy(): VerificationPolicy | undefined {
+    const path = this.config.policy
+    return path === undefined ? undefined : parsePolicy(readInputText(path))
+  }
+  connectOptions(): ConnectOptions {
+    const { collateral, manifest } = this.config
+    return {
+      ...(collateral === undefined ? {} : { collateral: parseCollateral(readInputText(collateral)) }),
+      ...(manifest === undefined ? {} : { app_compose: readInputText(manifest) }),
+    }
+  }
+  /** Verified first. @throws VerificationFailed, EvidenceUnavailable */
+  venue(): Promise<VerifiedVenue> {
+    const [url, policy] = [this.url(), this.policy() ?? BARE_POLICY]
+    return this.during(`verifying ${url}`, connect(url, policy, this.connectOptions()))
+  }
+  login(): Login {
+    const path = requireOwn(this.text('login'))
+    let content: Login & { login?: Login }
+    try {
+      content = Object(JSON.parse(readInputText(path)))
+    } catch (error) {
+      if (error instanceof SyntaxError) throw new InputFault(`${path} does not hold a login`)
+      throw error
+    }
+    const login = content.login ?? content
+    if (fromHex(String(login.account_id), 32) === undefined)
+      throw new InputFault(`${path} does not name its account: make a login with 'tacit account request'`)
+    return login
+  }
+  /** The account that is expected in place of the one of the wallet's seed. */
+  accountOf(login: Login): string | undefined {
+    // The demo account of this machine's venue belongs to no wallet.
+    const is_demo = this.optional('login')?.endsWith('demo-login.json')
+    return this.optional('account') ?? (is_demo ? login.account_id : undefined)
+  }
+  client(venue: VerifiedVenue): VenueClient {
+    return new VenueClient(venue, this.login())
+  }
+  /** Runs `use` in a session whose wallet has every event that the venue had, and closes it. */
+  async session<T>(use: (session: Session) => Promise<T>, event?: (event: AccountEvent) => void): Promise<T> {
+    const [login, password] = [this.login(), this.password()]
+    const account = this.accountOf(login)
+    const policy = this.policy()
+    const url = this.url()
+    if (policy === undefined) throw new InputFault(`--policy is needed: ${MEANINGS['policy']}`)
+    const opening = Session.open({
+      ...{ url, policy, login, connect: this.connectOptions(), wallet: this.text('wallet') },
+      ...(account === undefined ? {} : { account_id: account }),
+      ...(password === undefined ? {} : { password }),
+      ...(event === undefined ? {} : { event }),
+      ended: () => undefined,
+    })
+    const session = await this.during(`verifying ${url}`, opening)
+    try {
+      await this.during("reading the account's events", catchUp(session))
+      return await this.during('waiting for the venue', use(session))
+    } finally {
+      session.close()
+    }
+  }
+
+  // What it prints.
+
+  get is_json(): boolean {
+    return this.flag('json')
+  }
+  /** Prints the value as JSON, or else its lines. */
+  print(value: unknown, lines: () => readonly string[]): void {
+    if (this.is_json) console.log(jsonOf(value))
+    else for (const line of lines()) console.log(line)
+  }
+  /** One fact of the answer: a line, or a field of the JSON value that `finish` prints. */
+  say(name: string, value: unknown, text = String(value)): void {
+    if (this.is_json) this.facts[name.replaceAll(' ', '_')] = value
+    else console.log(`${name.padEnd(12)} ${text}`)
+  }
+  /** The same for a list. */
+  list<T>(name: string, items: readonly T[], line: (item: T) => string): void {
+    if (this.is_json) this.facts[name] = items
+    else for (const item of items) console.log(line(item))
+  }
+  /** Advice for a person. */
+  hint(text: string): void {
+    if (!this.is_json) console.log(text)
+  }
+  finish(): void {
+    if (this.is_json && Object.keys(this.facts).length > 0) console.log(jsonOf(this.facts))
+  }
+  /** Says on a terminal what takes longer than a second. */
+  async during<T>(doing: string, work: Promise<T>): Promise<T> {
+    if (!process.stderr.isTTY) return work
+    const began = performance.now()
+    const say = (): void => console.error(`${doing}: ${Math.round((performance.now() - began) / 1_000)} s`)
+    let every: ReturnType<typeof setInterval> | undefined
+    const first = setTimeout(() => {
+      say()
+      every = setInterval(say, PROGRESS_EVERY_MS)
+    }, PROGRESS_AFTER_MS)
+    return work.finally(() => {
+      clearTimeout(first)
+      clearInterval(every)
+    })
+  }
+}
+
+const jsonOf = (value: unknown): string =>
+  JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? String(one) : one))
+
+/** Waits until the wallet has absorbed the events that the venue has now. */
+async function catchUp(session: Session): Promise<void> {
+  for (;;) {
+    const { items } = await session.client.events({ after: session.wallet.state.seq, limit: 100 })
+    const last = items.at(-1)
+    if (last === undefined) return
+    await session.until(({ state }) => state.seq >= last.seq || undefined)
+  }
+}
+
+/** A whole number of base units above 0. */
+export function unitsIn(text: string): bigint {
+  const amount = parseU64(text)
+  if (amount === undefined || amount === 0n)
+    throw new InputFault('an amount is a whole number of base units above 0')
+  return amount
+}
