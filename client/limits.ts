@@ -21,6 +21,8 @@ export const RECEIPTS_KEPT_MAX = 4_096
 /** Longest wait for the merge of notes that an order needs. */
 export const MERGE_MAX_MS = 300_000
 
+/** Longest wait for an answer of a verified venue. */
+export const VENUE_CALL_MS = 30_000
 /** Longest TLS handshake with a venue. */
 export const HANDSHAKE_MS = 10_000
 /** Longest wait for one answer while evidence is collected. */
@@ -43,6 +45,9 @@ export const CBOR_DEPTH_MAX = 8
 /** Memory ranges of a machine; firmware accepts a handful. */
 export const MEMORY_RANGES_MAX = 64
 
+/** Longest wait for one answer of a node, and answers of one read that may be that late. */
+export const NODE_CALL_MS = 30_000
+export const NODE_TIMEOUTS_MAX = 2
 /** Reads of a busy node before its failure counts, and the first wait, which doubles: six seconds in all. */
 export const NODE_READ_ATTEMPTS_MAX = 7
 export const NODE_READ_WAIT_FIRST_MS = 100

@@ -2,6 +2,7 @@
 import type { RefusalCode } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
+import { VENUE_CALL_MS } from '../limits'
 import { MustStop } from './must_stop'
 
 /** A connection to one venue: `connect` gives a pinned one. */
@@ -28,14 +29,24 @@ export class VenueProblem extends Error {
   }
 }
 
-type CallOptions = { method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; token?: string; body?: unknown }
+type CallOptions = {
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  token?: string
+  body?: unknown
+}
 
 /** Resolves with the resource. @throws VenueProblem, or the error of `fetch` for a lost connection */
-async function call<T>(transport: Transport, path: string, options: CallOptions = {}): Promise<T> {
+async function call<T>(
+  transport: Transport,
+  path: string,
+  options: CallOptions & { timeout_ms: number },
+): Promise<T> {
   const headers: Record<string, string> = { accept: 'application/json' }
   if (options.token !== undefined) headers['authorization'] = `Bearer ${options.token}`
   if (options.body !== undefined) headers['content-type'] = 'application/json'
-  const init: RequestInit = { method: options.method ?? 'GET', headers }
+  // An answer that never comes is a lost one.
+  const signal = AbortSignal.timeout(options.timeout_ms)
+  const init: RequestInit = { method: options.method ?? 'GET', headers, signal }
   if (options.body !== undefined) init.body = JSON.stringify(options.body)
   const response = await transport.fetch(path, init)
   if (response.ok) return (await response.json()) as T
@@ -84,6 +95,8 @@ export class VenueClient {
   constructor(
     readonly transport: Transport,
     private readonly credentials: Login,
+    /** Longest wait for an answer; after it a command's outcome is open, as after a lost connection. */
+    private readonly timeout_ms: number = VENUE_CALL_MS,
   ) {}
 
   /** The own account's id; concurrent callers share one login. @throws WrongAccount, VenueProblem */
@@ -96,7 +109,7 @@ export class VenueClient {
   private async newSession(): Promise<string> {
     const { account_id, api_key, api_secret, passphrase } = this.credentials
     const body: wire.TokenRequest = { api_key, api_secret, passphrase }
-    const answer = await call<wire.TokenResponse>(this.transport, '/auth/token', { method: 'POST', body })
+    const answer = await this.call<wire.TokenResponse>('/auth/token', { method: 'POST', body })
     // Without an account to compare with, any would do.
     if (typeof account_id !== 'string' || answer.account_id !== account_id) throw new WrongAccount()
     const renew_at = performance.now() + answer.expires_in * 1000 * RENEW_AT
@@ -195,37 +208,40 @@ export class VenueClient {
   }
 
   info(): Promise<wire.Info> {
-    return call(this.transport, '/info')
+    return this.call('/info')
   }
   time(): Promise<wire.ServerTime> {
-    return call(this.transport, '/time')
+    return this.call('/time')
   }
   status(): Promise<wire.SystemStatus> {
-    return call(this.transport, '/system/status')
+    return this.call('/system/status')
   }
   instruments(): Promise<wire.Instrument[]> {
-    return call(this.transport, '/instruments')
+    return this.call('/instruments')
   }
   instrument(symbol: string): Promise<wire.InstrumentView> {
-    return call(this.transport, `/instruments/${symbol}`)
+    return this.call(`/instruments/${symbol}`)
   }
   treeRoot(): Promise<wire.TreeRoot> {
-    return call(this.transport, '/tree/root')
+    return this.call('/tree/root')
   }
   transparency(): Promise<wire.Transparency> {
-    return call(this.transport, '/transparency')
+    return this.call('/transparency')
   }
 
   /** Retries once with a new token: tokens end with the venue process that issued them. */
   private async own<T>(path: string, options: CallOptions = {}): Promise<T> {
     const token = await this.token()
     try {
-      return await call<T>(this.transport, path, { ...options, token })
+      return await this.call<T>(path, { ...options, token })
     } catch (error) {
       if (!(error instanceof VenueProblem) || !DEAD_TOKEN.has(error.code)) throw error
       this.forget(token)
-      return call<T>(this.transport, path, { ...options, token: await this.token() })
+      return this.call<T>(path, { ...options, token: await this.token() })
     }
+  }
+  private call<T>(path: string, options: CallOptions = {}): Promise<T> {
+    return call<T>(this.transport, path, { ...options, timeout_ms: this.timeout_ms })
   }
   /** Discards `token`, unless a newer one has replaced it. */
   forget(token: string): void {

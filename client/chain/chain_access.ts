@@ -5,8 +5,9 @@ import {
   AccountRole,
   type AccountSignerMeta,
   type Address,
+  createDefaultRpcTransport,
   createKeyPairSignerFromPrivateKeyBytes,
-  createSolanaRpc,
+  createSolanaRpcFromTransport,
   getBase64Encoder,
   type Instruction,
   isSolanaError,
@@ -17,7 +18,7 @@ import {
 } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
+import { NODE_CALL_MS, NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS, NODE_TIMEOUTS_MAX } from '../limits'
 import { printable } from '../verify/transcript'
 
 /** A node of the client's choice; the venue is never asked about the chain. */
@@ -27,11 +28,18 @@ export type ChainReader = ChainNode & { others: readonly ChainNode[] }
 /** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
 export type ChainAccess = ChainReader & { payer: KeyPairSigner }
 
-/** @param rpc_urls one, or several separated by commas: the first is asked and sent to */
-export function openChainReader(rpc_urls: string): ChainReader {
-  const [first, ...others] = rpc_urls
-    .split(',')
-    .map((rpc_url) => ({ rpc: createSolanaRpc(rpc_url), rpc_url }))
+/**
+ * @param rpc_urls one, or several separated by commas: the first is asked and sent to
+ * @param timeout_ms longest wait for each answer of a node
+ */
+export function openChainReader(rpc_urls: string, timeout_ms = NODE_CALL_MS): ChainReader {
+  const [first, ...others] = rpc_urls.split(',').map((rpc_url) => {
+    const transport = createDefaultRpcTransport({ url: rpc_url })
+    // A node that takes a request and never answers would hold up its caller for good.
+    const limited: typeof transport = (config) =>
+      transport({ ...config, signal: AbortSignal.timeout(timeout_ms) })
+    return { rpc: createSolanaRpcFromTransport(limited), rpc_url }
+  })
   return { ...first!, others }
 }
 
@@ -50,25 +58,29 @@ export const nodesOf = (chain: ChainReader): readonly ChainNode[] => [chain, ...
 
 /**
  * Retries a read; a whole history takes thousands of them. Only for requests that change nothing.
- * @throws the last failure, after about six seconds
+ * @throws the last failure, after about six seconds, or two limits of time
  */
 export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await read()
     } catch (error) {
-      if (attempt === NODE_READ_ATTEMPTS_MAX || !isPassing(error)) throw error
+      const attempts_max = isTimeout(error) ? NODE_TIMEOUTS_MAX : NODE_READ_ATTEMPTS_MAX
+      if (attempt >= attempts_max || !isPassing(error)) throw error
       await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** (attempt - 1))
     }
   }
 }
 
-/** Whether a retry may help: the node rate-limits (429), fails (5xx) or is not reachable. */
+const isTimeout = (error: unknown): boolean => (error as Error).name === 'TimeoutError'
+
+/** Whether a retry may help: the node rate-limits (429), fails (5xx), is not reachable or does not answer in time. */
 export function isPassing(error: unknown): boolean {
   if (isSolanaError(error, SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR)) {
     const { statusCode } = error.context
     return statusCode === 429 || statusCode >= 500
   }
+  if (isTimeout(error)) return true
   // Without a connection fetch throws a TypeError with the system's error code, on itself or on its cause.
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'

@@ -1,4 +1,5 @@
 /** Asks the embedded chain for test money; other clusters have no such methods. */
+import { NODE_CALL_MS } from '../limits'
 import type { ChainAccess } from './chain_access'
 import { TransactionFailed } from './send_instructions'
 
@@ -8,6 +9,7 @@ async function ask(rpc_url: string, method: string, params: unknown): Promise<st
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body,
+    signal: AbortSignal.timeout(NODE_CALL_MS),
   })
   const answer = (await response.json()) as { result?: string; error?: { message: string } }
   if (answer.result === undefined)

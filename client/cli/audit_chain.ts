@@ -8,7 +8,7 @@ import { NotAVault } from '../chain/read_vault'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import type { Call, Verb } from './call'
 import { timeOf } from './command'
-import { reporting } from './recover_notes'
+import { ARCHIVED, reporting } from './recover_notes'
 
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
 
@@ -31,7 +31,7 @@ function unread(error: unknown): number {
 }
 
 export const AUDIT_CHAIN: Verb = {
-  form: '[--archive FOLDER|URL]',
+  form: ARCHIVED,
   reads: ['chain'],
   says: `rebuilds note tree, spent log and payout queue of a vault from public events and compares them with its accounts: 0 they
   agree, 1 they differ, 2 the history is incomplete. Without --archive the node must keep the whole history. What it says is as

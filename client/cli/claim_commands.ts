@@ -26,7 +26,7 @@ import { saveWallet } from '../wallet/wallet_file'
 import type { Call, Verb } from './call'
 import { claimStage, noteOf, payoutAccount } from './exit_commands'
 import { judge } from './failures'
-import { described, GAPS, readHistory, recovered, reporting } from './recover_notes'
+import { ARCHIVED, described, GAPS, readHistory, recovered, reporting } from './recover_notes'
 
 /**
  * Takes each note, or the one that `--note` names, a step further: claims it, or pays its claim once it is due. The wallet is
@@ -164,8 +164,6 @@ async function challengeFalse(chain: ChainAccess, program_id: string, proofs: Va
   }
   if (left > 0) throw new TransactionFailed(`${left} false claims are not cancelled: see above`)
 }
-
-const ARCHIVED = '[--archive FOLDER|URL]'
 
 /** Of a frozen vault. */
 export const CLAIM_VERBS: Readonly<Record<string, Verb>> = {

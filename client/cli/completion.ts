@@ -36,8 +36,8 @@ export function completionFor(shell: string, verbs: Readonly<Record<string, Verb
   const lines = [
     ...(shell === 'zsh' ? ['autoload -U +X bashcompinit && bashcompinit'] : []),
     '_tacit() {',
-    '  local words at="${COMP_WORDS[COMP_CWORD]}"',
-    '  case "$COMP_CWORD:${COMP_WORDS[1]} ${COMP_WORDS[2]}" in',
+    `  local words at="\${COMP_WORDS[COMP_CWORD]}"`,
+    `  case "$COMP_CWORD:\${COMP_WORDS[1]} \${COMP_WORDS[2]}" in`,
     `    1:*) words='${first}' ;;`,
     ...cases,
     '  esac',

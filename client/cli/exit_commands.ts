@@ -22,7 +22,7 @@ import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import type { Call, Verb } from './call'
 import { timeOf } from './command'
-import { readHistory } from './recover_notes'
+import { ARCHIVED, readHistory } from './recover_notes'
 
 /**
  * The token account that an exit pays: `--destination`, or the payer's own, created when absent.
@@ -192,8 +192,6 @@ async function exitRefuse(call: Call): Promise<void> {
   const signature = await refuseExit(chain, { program_id: call.program(), nullifier, proofs })
   call.say('refused', signature, `in ${signature}: the bond is the payer's`)
 }
-
-const ARCHIVED = '[--archive FOLDER|URL]'
 
 export const EXIT_VERBS: Readonly<Record<string, Verb>> = {
   'exit request': {

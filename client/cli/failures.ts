@@ -53,5 +53,6 @@ export function judge(error: Error, rpc = 'the node'): Failure | undefined {
   if (isOneOf(error, INPUTS)) return { code: 64, message }
   const failure = chainFailure(error, rpc)
   if (failure !== undefined) return { code: 3, message: failure }
-  return error instanceof TypeError ? { code: 3, message: `the connection is lost: ${message}` } : undefined
+  const is_lost = error instanceof TypeError || error.name === 'TimeoutError'
+  return is_lost ? { code: 3, message: `the connection is lost: ${message}` } : undefined
 }

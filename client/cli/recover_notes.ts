@@ -14,7 +14,8 @@ import type { Call, Verb } from './call'
 import { lockPath } from './options'
 import { printNotes } from './tables'
 
-/** How many unused places in a row end a search; a search that ends before every spent note has its command fails. */
+/** An archive in place of the own history; how many unused places in a row end a search. A search that ends before every spent note has its command fails. */
+export const ARCHIVED = '[--archive FOLDER|URL]'
 export const GAPS = '[--gap-keys 20] [--gap-deposits 1000] [--gap-commands 1000000] [--partial]'
 
 /** Transactions between two lines of progress. */
@@ -134,8 +135,6 @@ function searched(recover: () => Wallet): { wallet: Wallet; incomplete?: Recover
 
 const UNSERVED =
   'were shown by fewer than two of the nodes, or by none of one: a misstated memo would hide a note, so ask others or compare with an archive'
-
-const ARCHIVED = '[--archive FOLDER|URL]'
 
 export const RECOVER_VERBS: Readonly<Record<string, Verb>> = {
   'wallet recover': {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { preparePlace } from '../../client/wallet/prepare'
 import type { LoadTrader } from '../faults/kit/load_trader'
-import { openTrader, SOL, USDC } from '../faults/kit/open_trader'
+import { openTrader, SOL } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -58,11 +58,8 @@ async function run(command: string): Promise<string> {
 }
 
 test('eight commands lead to a finalized trade', async () => {
-  const { rpc_url, program_id } = venue.facts
-  for (const printed of commandsAfter("A wallet on the sandbox's chain"))
-    await run(printed.replace('URL', rpc_url).replace(' ID ', ` ${program_id} `).replace('MINT', USDC))
-  const [init, place, watch] = commandsAfter('Trading by hand')
-  await run(init!)
+  for (const printed of commandsAfter("A wallet on the sandbox's chain")) await run(printed)
+  const [place, watch, ...others] = commandsAfter('Trading by hand')
   const [order_id = ''] = /[0-9a-f]{32}/.exec(await run(place!)) ?? []
   expect(order_id).not.toBe('')
   const terms = {
@@ -78,4 +75,7 @@ test('eight commands lead to a finalized trade', async () => {
   const { fills } = await other.client.order(sold.order_id)
   expect(fills.map(({ amount }) => amount)).toEqual(['1500000000'])
   expect(count).toBeLessThanOrEqual(COMMANDS_MAX)
+  expect(others).toHaveLength(2)
+  for (const printed of others) expect(await run(printed.replace('ORDER', order_id))).not.toBe('')
+  expect(await run('bun run tacit receipt verify receipt.json')).toContain('by the accepted evidence')
 }, 180_000)

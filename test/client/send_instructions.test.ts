@@ -4,6 +4,8 @@ import {
   type ChainAccess,
   chainFailure,
   openChainAccess,
+  openChainReader,
+  patientRead,
   payerKey,
   toInstruction,
 } from '../../client/chain/chain_access'
@@ -128,4 +130,12 @@ test('the text of a node is quoted as one printable line', async () => {
     expect(text).toMatch(/^[\x20-\x7e]+$/)
   }
   await proxy.stop(true)
+}, 120_000)
+
+test('a node that takes a request and never answers ends the wait, and is named', async () => {
+  const silent = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Promise<Response>(() => {}) })
+  const { rpc } = openChainReader(silent.url.href, 50)
+  const failure = await patientRead(() => rpc.getSlot().send()).catch((error: unknown) => error)
+  expect(chainFailure(failure, silent.url.href)).toStartWith(`no answer from ${silent.url.href}`)
+  await silent.stop(true)
 }, 120_000)

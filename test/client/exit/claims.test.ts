@@ -41,7 +41,7 @@ const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
 const path = (name: string): string => site.path(name)
 const own = () => ['--wallet', path('wallet.json'), '--payer', path('payer.json')]
 const exit = (command: string, ...args: string[]) =>
-  site.run('exit', ...command.split(' '), ...site.where, ...own(), ...args)
+  site.run('exit', command, ...site.where, ...(command === 'status' ? own().slice(0, 2) : own()), ...args)
 const claim = (...args: string[]) => exit('claim', ...GAPS, ...args)
 const tacit = async (...args: string[]) =>
   said(Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' }))

@@ -185,6 +185,16 @@ test('a credential that the operator admitted under its own key is refused, and 
   dropRefused(wallet, request.order_id)
 })
 
+test('a venue that takes a request and never answers leaves its outcome open, and does not hold up the caller', async () => {
+  const plain = venueTransport(venue)
+  const fetch: typeof plain.fetch = (_, init) =>
+    new Promise((_resolve, reject) => {
+      init?.signal?.addEventListener('abort', () => reject(init.signal!.reason))
+    })
+  const hung = new VenueClient({ ...plain, base_url: plain.base_url, fetch }, credentials, 20)
+  expect(await hung.time().catch((error: Error) => error.name)).toBe('TimeoutError')
+})
+
 test('the client logs in by itself: at first, and again after its token is revoked', async () => {
   const own = new VenueClient(venueTransport(venue), credentials)
   const first = await own.token()
