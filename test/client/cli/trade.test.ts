@@ -53,54 +53,60 @@ async function run(command: string[]) {
 }
 const idIn = (out: string): string => /[0-9a-f]{32}/.exec(out)![0]
 
-test('every verb does what its help says', async () => {
-  const placed = await tacit(...BUY)
-  expect(placed).toMatchObject({ code: 0, error: '' })
-  expect(placed.out).toMatch(/^accepted {2}[0-9a-f]{32}\nreceipt {3}seq \d+, verified\n$/)
-  const id = idIn(placed.out)
-  expect((await tacit('orders')).first).toBe(`${id}  SOL-USDC buy 1 of 1 @ 140  limit  accepted`)
-  const changed = await tacit('modify', id, '1', '@', '139.5', '--json')
-  const { id: next, receipt } = JSON.parse(changed.out)
+test('an order that fills at once or not at all ends by itself, and JSON shows why', async () => {
+  const { id, receipt } = JSON.parse((await tacit(...BUY, '--ioc', '--min-fill', '0.5', '--json')).out)
   expect(receipt.seq).toBeGreaterThan(0)
-  expect((await tacit('order', next)).first).toBe(`${next}  SOL-USDC buy 1 of 1 @ 139.5  limit  accepted`)
-  expect((await tacit('cancel', next)).first).toStartWith('accepted  ')
-  expect((await tacit('order', next)).first).toEndWith('limit  cancelled')
-
-  const ioc = idIn((await tacit(...BUY, '--ioc', '--min-fill', '0.5')).out)
-  const watched = await tacit('watch', '--until', ioc)
-  expect(watched).toMatchObject({ code: 0, error: '' })
-  expect((await tacit('order', ioc, '--json')).out).toContain('"ioc_remainder"')
-  expect((await tacit('fills')).first).toBe('no fills')
+  expect(await tacit('watch', '--until', id)).toMatchObject({ code: 0, error: '' })
+  expect((await tacit('order', id, '--json')).out).toContain('"ioc_remainder"')
   const events = (await tacit('events')).out.trim().split('\n')
   expect(events.map((line) => JSON.parse(line).seq)).toEqual(events.map((_, index) => index + 1))
 }, 120_000)
 
-test('orders of a key end together, by command or by the timer', async () => {
-  expect((await tacit('dead-man', '100000')).first).toStartWith('accepted  ')
-  expect((await tacit(...BUY)).code).toBe(0)
-  expect((await tacit('cancel-all')).first).toStartWith('accepted  ')
-  expect((await tacit('dead-man', '0')).first).toStartWith('accepted  ')
-  expect((await tacit('orders')).first).toBe('no orders')
-  expect((await tacit('settle')).first).toBe('no request is open')
+test('a dry run shows fee, collateral and notes, and changes nothing', async () => {
+  const before = loadWallet(at('wallet.json'))!.state
+  const { notes } = before
+  const shown = JSON.parse((await tacit(...BUY, '--dry-run', '--json')).out)
+  // 140 USDC, and 5 basis points of it.
+  expect(shown).toMatchObject({
+    ok: true,
+    fee: { amount: '70000' },
+    collateral: { mint: USDC, amount: '140070000' },
+  })
+  expect(shown.left.amount).toBe(String(BigInt(shown.takes[0].amount) - 140_070_000n))
+  const withdrawal = await tacit('withdraw', USDC, '1.5', destination, '--dry-run')
+  expect(withdrawal).toMatchObject({ code: 0, error: '' })
+  expect(withdrawal.out).toMatch(/^pays {9}1.5 USDC to \w+\nfee {10}\S+ USDC\nnote {9}[0-9a-f]{64} .*\nleft/)
+  expect(withdrawal.out).toEndWith('nothing was sent\n')
+  expect((await tacit('split', notes[0]!.commitment, '1000000', '--dry-run')).out).toContain(
+    '1000000 base units',
+  )
+  expect((await tacit('cancel-all', '--dry-run')).out).toBe('fee          none\nnothing was sent\n')
+  const after = loadWallet(at('wallet.json'))!.state
+  expect({ ...after, seq: 0 }).toEqual({ ...before, seq: 0 })
 }, 120_000)
 
-test('notes are listed, split, merged and withdrawn', async () => {
-  const free = async () => {
-    for (;;) {
-      const { notes } = JSON.parse((await tacit('notes', '--json')).out) as {
-        notes: { commitment: string; state: string }[]
-      }
-      if (notes.every(({ state }) => state === 'free')) return notes.map(({ commitment }) => commitment)
-    }
-  }
-  const before = await free()
-  expect((await tacit('split', before[0]!, '1000000')).first).toStartWith('accepted  ')
-  const split = await free()
-  expect(split).toHaveLength(before.length + 1)
-  const made = split.filter((note) => !before.includes(note))
-  expect((await tacit('merge', ...made)).first).toStartWith('accepted  ')
-  expect(await free()).toHaveLength(before.length)
-  expect((await tacit('withdraw', USDC, '1.5', destination)).first).toStartWith('accepted  ')
+test('events are forwarded in order until they are taken, and go on from there', async () => {
+  const taken: number[] = []
+  let refusals = 2
+  const receiver = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      if (refusals-- > 0) return new Response('', { status: 503 })
+      taken.push((await request.json()).seq)
+      return new Response('')
+    },
+  })
+  const ended = JSON.parse((await tacit('orders', '--status', 'all', '--json')).out)[0].order_id
+  const forwarded = () => tacit('watch', '--until', ended, '--forward-to', receiver.url.href)
+  const first = await forwarded()
+  expect(first.code).toBe(0)
+  expect(first.error).toMatch(/answers 503 to event 1: it is sent again/)
+  const last = Number(readFileSync(at('wallet.json.forwarded'), 'utf8'))
+  expect(taken).toEqual(Array.from({ length: last }, (_, index) => index + 1))
+  expect(await forwarded()).toMatchObject({ code: 0, error: '' })
+  expect(taken).toHaveLength(last)
+  await receiver.stop(true)
 }, 120_000)
 
 /** Input, exit code, and what the message contains. */
@@ -160,19 +166,3 @@ test('a wallet that is locked, encrypted or on a full disk sends nothing', async
   expect(placed.code).toBe(0)
   expect((await tacit('cancel', idIn(placed.out), '--password-file', 'password')).code).toBe(0)
 }, 120_000)
-
-test('help of a verb names its form, an example and the exit codes, and starts nothing', async () => {
-  for (const [verb, form] of [
-    ['place', 'SYMBOL buy|sell AMOUNT @ PRICE'],
-    ['watch', '[--until ORDER]'],
-  ] as const)
-    for (const args of [
-      [verb, '--help'],
-      ['help', verb],
-    ]) {
-      const { code, out, error } = await tacit(...args)
-      expect([code, error]).toEqual([0, ''])
-      for (const part of [`usage: tacit ${verb} ${form}`, 'for example: tacit', 'exit code: 0 done'])
-        expect(out).toContain(part)
-    }
-}, 180_000)
