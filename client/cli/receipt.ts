@@ -53,10 +53,15 @@ async function verify(call: Call): Promise<number> {
     call.say('attested', false, 'no: name the evidence of the venue (--offline), or the venue (--url)')
     return 2
   }
-  const is_same =
-    evidence.attestation.tee_pubkey === tee_pubkey && toHex(identityOf(evidence).venue) === toHex(venue)
-  call.say('attested', is_same, is_same ? 'by the accepted evidence' : 'no: the evidence is of another venue')
-  return is_same ? 0 : 1
+  const shown = identityOf(evidence)
+  const is_venue = toHex(shown.venue) === toHex(venue)
+  const is_same = is_venue && evidence.attestation.tee_pubkey === tee_pubkey
+  // A venue makes another settlement key at each start.
+  const other = is_venue
+    ? `not shown: the evidence is of epoch ${shown.epoch}; name evidence of epoch ${epoch}`
+    : 'no: the evidence is of another venue'
+  call.say('attested', is_same, is_same ? 'by the accepted evidence' : other)
+  return is_same ? 0 : is_venue ? 2 : 1
 }
 
 export const RECEIPT_VERBS: Readonly<Record<string, Verb>> = {

@@ -177,7 +177,7 @@ function attested(): void {
 test('each verb by the example of its help', async () => {
   expect(rows.map(({ verb }) => verb).sort()).toEqual(Object.keys(VERBS).sort())
   const table: unknown[] = []
-  for (const { verb, code = 0, first, before, after } of rows) {
+  for (const { verb, first, before, after } of rows) {
     await before?.()
     const words = VERBS[verb]!.example.split(' ')
     const line = words
