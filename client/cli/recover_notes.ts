@@ -14,7 +14,10 @@ import type { Call, Verb } from './call'
 import { lockPath } from './options'
 import { printNotes } from './tables'
 
-/** An archive in place of the own history; how many unused places in a row end a search. A search that ends before every spent note has its command fails. */
+/**
+ * An archive in place of the own history; how many unused places in a row end a search. A search that ends before every
+ * spent note has its command fails.
+ */
 export const ARCHIVED = '[--archive FOLDER|URL]'
 export const GAPS = '[--gap-keys 20] [--gap-deposits 1000] [--gap-commands 1000000] [--partial]'
 
