@@ -1,27 +1,49 @@
 /** Verifies a venue and opens a transport to it: the first call of every trader. */
 import { HANDSHAKE_MS } from './limits'
+import { sandboxTerms } from './sandbox_venue'
 import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
 import { collectEvidence } from './verify/collect/collect_evidence'
 import { EvidenceUnavailable } from './verify/collect/collect_venue'
 import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_transport'
 import { judgeEvidence } from './verify/judge_evidence'
-import { requireParsed, type VerificationPolicy } from './verify/policy'
+import { parsePolicy, requireParsed, type VerificationPolicy } from './verify/policy'
+import { parseCollateral } from './verify/tdx/collateral_form'
 import { isAccepted } from './verify/transcript'
 
 /**
  * Fails closed: without an accepting transcript there is no transport. Bun, Node and Deno; a browser pins no TLS key, and
  * there `collectEvidence` and `judgeEvidence` verify without a pinned connection.
- * @param url HTTPS origin of the venue
+ * @param urls HTTPS origin of the venue, or of its nodes: the first that answers is verified
+ * @param policy by default the one that `start` wrote into ./data for the venue of this machine, with its collateral
  * @throws VerificationFailed with the transcript when a check fails or is skipped without permission;
  * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates or
  * `parsePolicy` did not make it
  */
 export async function connect(
-  url: string,
-  policy: VerificationPolicy,
+  urls: string | readonly string[],
+  policy?: VerificationPolicy,
   options: ConnectOptions = {},
 ): Promise<VerifiedVenue> {
   if ('document' in globalThis) throw new Error('connect needs Bun, Node or Deno: a browser pins no TLS key')
+  const [url, ...others] = [urls].flat()
+  if (url === undefined) throw new RangeError('no address of a venue is given')
+  try {
+    return await connectTo(url, policy, options)
+  } catch (error) {
+    // A venue that answers and is refused is no reason to ask elsewhere.
+    if (!(error instanceof EvidenceUnavailable) || others.length === 0) throw error
+    return connect(others, policy, options)
+  }
+}
+
+async function connectTo(
+  url: string,
+  named: VerificationPolicy | undefined,
+  given: ConnectOptions,
+): Promise<VerifiedVenue> {
+  const terms = named === undefined ? sandboxTerms(url) : undefined
+  const policy = named ?? parsePolicy(terms!.policy)
+  const options = terms === undefined ? given : { collateral: parseCollateral(terms.collateral), ...given }
   requireParsed(policy)
   const origin = new URL(url)
   if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')

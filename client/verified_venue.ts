@@ -4,7 +4,7 @@ import type { Attestation, Info } from '../protocol/wire/public'
 import { MustStop } from './api/must_stop'
 import type { Transport } from './api/venue_client'
 import type { EvidenceBundle } from './verify/evidence_bundle'
-import type { Transcript } from './verify/transcript'
+import { policyLine, type Transcript } from './verify/transcript'
 
 /** A venue that passed verification. Its transport rejects every connection whose TLS key is not the attested one. */
 export type VerifiedVenue = Transport & {
@@ -34,6 +34,7 @@ export class VerificationFailed extends MustStop {
     readonly evidence: EvidenceBundle,
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
-    super(`the venue is refused: ${bad.map((check) => `${check.name}: ${check.reason}`).join('; ')}`)
+    const said = bad.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
+    super(`the venue is refused: ${said.join('; ')}`)
   }
 }

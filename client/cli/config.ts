@@ -1,6 +1,7 @@
 /** Where a command finds its venue, chain and wallet: options, environment, a file of them, then the venue of this machine. */
 import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
+import { readSandboxVenue } from '../sandbox_venue'
 import { writeWhole } from '../whole_file'
 import type { Verb } from './call'
 import { InputFault, readInputText, UsageFault } from './command'
@@ -82,12 +83,10 @@ function parsed(path: string): Config {
 
 /** What `start` wrote for the venue on this machine, its demo account included. */
 function laptop(data: string): Config {
-  const facts_path = join(data, 'laptop.json')
-  if (!existsSync(facts_path)) return {}
-  const { url, policy, collateral, rpc_url, program_id } = JSON.parse(readInputText(facts_path))
-  const login = join(data, 'demo-login.json')
-  const found = { url, policy, collateral, rpc: rpc_url, program: program_id }
-  return stated({ ...found, login: existsSync(login) ? login : undefined })
+  const found = readSandboxVenue(data)
+  if (found === undefined) return {}
+  const { rpc_url, program_id, ...venue } = found
+  return { ...venue, rpc: rpc_url, program: program_id }
 }
 
 /** `tacit init`. */

@@ -22,7 +22,7 @@ import type { ReceiptFile } from '../wallet/receipt_file'
 export type PolicySource = VerificationPolicy | string | (() => VerificationPolicy | string)
 
 /** @throws Refused for a text that is no policy */
-export function policyOf(source: PolicySource): VerificationPolicy {
+export function policyOf(source: PolicySource | undefined): VerificationPolicy | undefined {
   const current = typeof source === 'function' ? source() : source
   return typeof current === 'string' ? parsePolicy(current) : current
 }

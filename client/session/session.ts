@@ -96,8 +96,8 @@ export class Session {
     const { wallet } = store
     const own_id = accountIdOf(publicKeyOf(deriveAccountKey(wallet.seed)))
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
-    const verify =
-      options.open_venue ?? (async () => connect(options.url, policyOf(options.policy), options.connect))
+    const { url, policy, connect: how } = options
+    const verify = options.open_venue ?? (async () => connect(url, policyOf(policy), how))
     const venue = await LiveVenue.open(verify, store.receipts)
     const session = new Session(wallet, store, venue, options)
     try {

@@ -6,10 +6,10 @@ import type { WalletStore } from '../wallet/wallet_store'
 import type { PolicySource, SessionVenue } from './live_venue'
 
 export type SessionOptions = {
-  /** HTTPS origin of the venue. */
-  url: string
-  /** What is accepted as this venue. */
-  policy: PolicySource
+  /** HTTPS origin of the venue, or of its nodes. */
+  url: string | readonly string[]
+  /** What is accepted as this venue; by default what `start` wrote for the venue of this machine. */
+  policy?: PolicySource
   /** As `tacit account request` wrote it. */
   login: Login
   /** Path of the wallet's file, which no other session may have open, or a wallet with another place to keep it. */

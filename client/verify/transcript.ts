@@ -65,6 +65,24 @@ export const CHECKS = [
 ] as const
 export type CheckName = (typeof CHECKS)[number][1]
 
+/** The lines of a policy that decide a check, as far as it is the policy that does. */
+const POLICY_LINES: Partial<Record<CheckName, string>> = {
+  ...{ collateral: 'collateral_url, roots_pem', quote: 'roots_pem', xfam: 'xfam_mask', app: 'app_ids' },
+  ...{ platform: 'tcb_statuses, advisories, tcb_evaluation_min', key_provider: 'key_providers' },
+  ...{ compose_hash: 'compose_hashes', manifest: 'environment_names', rpc_operators: 'rpc_operators' },
+  ...{ os_image: 'os_image_hashes, registers', machine_list: 'ppids', location: 'location' },
+  ...{ settlement_signer: 'chain.rpc_url, chain.program_id', admin: 'chain.admins' },
+  ...{ vault_state: 'chain.pending_actions, chain.paused_allowed', exit_delay: 'chain.exit_delay_min_s' },
+  ...{ program: 'chain.program_sha256, chain.upgrade_authorities', kms: 'kms.rpc_url' },
+  kms_owner: 'kms.owners, kms.timelock_min_s',
+}
+/** What of the policy to look at after a check that did not pass. */
+export function policyLine(name: CheckName, result: CheckResult): string {
+  const lines = POLICY_LINES[name]
+  if (result === 'skipped') return `policy: ${lines === undefined ? '' : `${lines}, or `}permitted_skips`
+  return lines === undefined ? 'no policy decides this' : `policy: ${lines}`
+}
+
 export type CheckResult = 'pass' | 'fail' | 'skipped'
 export type Check = {
   number: string
@@ -110,11 +128,12 @@ export function transcriptText(transcript: Transcript): string {
     `${printable(url)} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`,
   ]
   if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
-  for (const { number, result, statement, reason, reason_code, values } of checks) {
+  for (const { number, name: check, result, statement, reason, reason_code, values } of checks) {
     const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
     lines.push(
       `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${printable(reason)}`}${reason_code === '' ? '' : ` (${reason_code})`}`,
     )
+    if (result === 'fail') lines.push(`          ${policyLine(check, result)}`)
     for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${printable(value)}`)
   }
   const count = (result: CheckResult) => checks.filter((check) => check.result === result).length

@@ -1,6 +1,6 @@
 /** README's commands as printed, from a venue that was just started to a finalized trade: at most eight of them. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { preparePlace } from '../../client/wallet/prepare'
@@ -37,6 +37,24 @@ function commandsAfter(sentence: string): string[] {
 }
 
 let count = 1
+test('in code, the venue of this machine needs no policy by name, and the first of its addresses that answers serves', async () => {
+  const program = `import * as tacit from './client'
+    const { transcript } = await tacit.connect(['https://localhost:1', '${venue.facts.url}'])
+    const elsewhere = await tacit.connect('https://localhost:1').catch((error) => error.message)
+    console.log(JSON.stringify([transcript.verdict, elsewhere]))`
+  writeFileSync(join(folder, 'default.ts'), program)
+  const child = Bun.spawn([process.execPath, 'default.ts'], {
+    cwd: folder,
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const [verdict, elsewhere] = JSON.parse(await new Response(child.stdout).text())
+  expect([verdict, elsewhere]).toEqual([
+    'partial',
+    expect.stringContaining('a policy is needed for https://localhost:1'),
+  ])
+}, 120_000)
+
 /** @returns what the command printed */
 async function run(command: string): Promise<string> {
   count += 1

@@ -102,10 +102,15 @@ test('events are forwarded in order until they are taken, and go on from there',
   const first = await forwarded()
   expect(first.code).toBe(0)
   expect(first.error).toMatch(/answers 503 to event 1: it is sent again/)
-  const last = Number(readFileSync(at('wallet.json.forwarded'), 'utf8'))
-  expect(taken).toEqual(Array.from({ length: last }, (_, index) => index + 1))
+  const counted = () => {
+    const last = Number(readFileSync(at('wallet.json.forwarded'), 'utf8'))
+    expect(taken).toEqual(Array.from({ length: last }, (_, index) => index + 1))
+    return last
+  }
+  const before = counted()
+  // Each login is an event too.
   expect(await forwarded()).toMatchObject({ code: 0, error: '' })
-  expect(taken).toHaveLength(last)
+  expect(counted()).toBeGreaterThanOrEqual(before)
   await receiver.stop(true)
 }, 120_000)
 
@@ -144,7 +149,7 @@ test('a wrong input is named, sends nothing and loses nothing', async () => {
   expect(said).toEqual(WRONG.map(([args, code, message]) => [args.join(' '), code, '', message]))
   const { keys, orders } = loadWallet(at('wallet.json'))!.state
   expect({ keys, orders }).toEqual({ keys: before.keys, orders: before.orders })
-}, 120_000)
+}, 600_000)
 
 test('a wallet that is locked, encrypted or on a full disk sends nothing', async () => {
   const unlock = lockFile(at('wallet.json'))
