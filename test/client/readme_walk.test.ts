@@ -38,21 +38,24 @@ function commandsAfter(sentence: string): string[] {
 
 let count = 1
 test('in code, the venue of this machine needs no policy by name, and the first of its addresses that answers serves', async () => {
+  const { url, policy, collateral } = venue.facts
   const program = `import * as tacit from './client'
-    const { transcript } = await tacit.connect(['https://localhost:1', '${venue.facts.url}'])
+    import { readFileSync } from 'node:fs'
+    const { transcript } = await tacit.connect('${url}')
     const elsewhere = await tacit.connect('https://localhost:1').catch((error) => error.message)
-    console.log(JSON.stringify([transcript.verdict, elsewhere]))`
+    const named = tacit.parsePolicy(readFileSync('${policy}', 'utf8'))
+    const options = { collateral: JSON.parse(readFileSync('${collateral}', 'utf8')) }
+    const second = await tacit.connect(['https://localhost:1', '${url}'], named, options)
+    console.log(JSON.stringify([transcript.verdict, elsewhere, second.transcript.verdict]))`
   writeFileSync(join(folder, 'default.ts'), program)
   const child = Bun.spawn([process.execPath, 'default.ts'], {
     cwd: folder,
     stdout: 'pipe',
     stderr: 'inherit',
   })
-  const [verdict, elsewhere] = JSON.parse(await new Response(child.stdout).text())
-  expect([verdict, elsewhere]).toEqual([
-    'partial',
-    expect.stringContaining('a policy is needed for https://localhost:1'),
-  ])
+  const said = JSON.parse(await new Response(child.stdout).text())
+  const refused = expect.stringContaining('a policy is needed for https://localhost:1')
+  expect(said).toEqual(['partial', refused, 'partial'])
 }, 120_000)
 
 /** @returns what the command printed */
