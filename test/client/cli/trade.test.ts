@@ -53,13 +53,54 @@ async function run(command: string[]) {
 }
 const idIn = (out: string): string => /[0-9a-f]{32}/.exec(out)![0]
 
-test('an order that fills at once or not at all ends by itself, and JSON shows why', async () => {
-  const { id, receipt } = JSON.parse((await tacit(...BUY, '--ioc', '--min-fill', '0.5', '--json')).out)
+test('every verb does what its help says', async () => {
+  const placed = await tacit(...BUY)
+  expect(placed).toMatchObject({ code: 0, error: '' })
+  expect(placed.out).toMatch(/^accepted {2}[0-9a-f]{32}\nreceipt {3}seq \d+, verified\n$/)
+  const id = idIn(placed.out)
+  expect((await tacit('orders')).first).toBe(`${id}  SOL-USDC buy 1 of 1 @ 140  limit  accepted`)
+  const changed = await tacit('modify', id, '1', '@', '139.5', '--json')
+  const { id: next, receipt } = JSON.parse(changed.out)
   expect(receipt.seq).toBeGreaterThan(0)
-  expect(await tacit('watch', '--until', id)).toMatchObject({ code: 0, error: '' })
-  expect((await tacit('order', id, '--json')).out).toContain('"ioc_remainder"')
+  expect((await tacit('order', next)).first).toBe(`${next}  SOL-USDC buy 1 of 1 @ 139.5  limit  accepted`)
+  expect((await tacit('cancel', next)).first).toStartWith('accepted  ')
+  expect((await tacit('order', next)).first).toEndWith('limit  cancelled')
+
+  const ioc = idIn((await tacit(...BUY, '--ioc', '--min-fill', '0.5')).out)
+  const watched = await tacit('watch', '--until', ioc)
+  expect(watched).toMatchObject({ code: 0, error: '' })
+  expect((await tacit('order', ioc, '--json')).out).toContain('"ioc_remainder"')
+  expect((await tacit('fills')).first).toBe('no fills')
   const events = (await tacit('events')).out.trim().split('\n')
   expect(events.map((line) => JSON.parse(line).seq)).toEqual(events.map((_, index) => index + 1))
+}, 120_000)
+
+test('orders of a key end together, by command or by the timer', async () => {
+  expect((await tacit('dead-man', '100000')).first).toStartWith('accepted  ')
+  expect((await tacit(...BUY)).code).toBe(0)
+  expect((await tacit('cancel-all')).first).toStartWith('accepted  ')
+  expect((await tacit('dead-man', '0')).first).toStartWith('accepted  ')
+  expect((await tacit('orders')).first).toBe('no orders')
+  expect((await tacit('settle')).first).toBe('no request is open')
+}, 120_000)
+
+test('notes are listed, split, merged and withdrawn', async () => {
+  const free = async () => {
+    for (;;) {
+      const { notes } = JSON.parse((await tacit('notes', '--json')).out) as {
+        notes: { commitment: string; state: string }[]
+      }
+      if (notes.every(({ state }) => state === 'free')) return notes.map(({ commitment }) => commitment)
+    }
+  }
+  const before = await free()
+  expect((await tacit('split', before[0]!, '1000000')).first).toStartWith('accepted  ')
+  const split = await free()
+  expect(split).toHaveLength(before.length + 1)
+  const made = split.filter((note) => !before.includes(note))
+  expect((await tacit('merge', ...made)).first).toStartWith('accepted  ')
+  expect(await free()).toHaveLength(before.length)
+  expect((await tacit('withdraw', USDC, '1.5', destination)).first).toStartWith('accepted  ')
 }, 120_000)
 
 test('a dry run shows fee, collateral and notes, and changes nothing', async () => {
