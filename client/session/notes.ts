@@ -1,7 +1,9 @@
 /** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue refused. */
+import type { VenueClient } from '../api/venue_client'
 import { dropRefused, dropRefusedPayment } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
-import { NoNote } from './session_options'
+import { NoNote, type SessionWithdrawal } from './session_options'
+import { parseAmount } from './units'
 
 /** The wallet forgets what the venue refused. */
 export function drop(wallet: Wallet, sent: WalletRequest): void {
@@ -40,13 +42,24 @@ export function mergeable(notes: readonly WalletNote[], amount: bigint): WalletN
   return undefined
 }
 
-export type Needed = { mint: string; amount: bigint }
+type Needed = { mint: string; amount: bigint }
 /** The smallest free note that covers the amount, or the notes whose merge does. @throws NoNote */
 export function notesFor(wallet: Wallet, { mint, amount }: Needed): WalletNote[] {
   const note = wallet.noteFor(mint, amount)
   const notes = note === undefined ? mergeable(wallet.freeNotes(mint), amount) : [note]
   if (notes === undefined) throw new NoNote(mint, amount)
   return notes
+}
+/** What a withdrawal pays, and what it takes with the mint's fee. @throws RangeError for a mint that the venue does not have */
+export async function dueFor(
+  client: VenueClient,
+  { mint, amount: asked }: Pick<SessionWithdrawal, 'mint' | 'amount'>,
+) {
+  const { mints } = await client.transparency()
+  const listed = mints.find((one) => one.mint === mint)
+  if (listed === undefined) throw new RangeError('the venue does not have this mint')
+  const amount = typeof asked === 'bigint' ? asked : parseAmount(asked, listed.decimals)
+  return { amount, needed: { mint, amount: amount + BigInt(listed.withdraw_fee) } }
 }
 export const total = (notes: readonly WalletNote[]): bigint =>
   notes.reduce((sum, note) => sum + BigInt(note.amount), 0n)

@@ -40,7 +40,7 @@ import {
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
 import { LiveVenue, policyOf } from './live_venue'
-import { drop, isUndecidable, mergeable, type Needed, notesFor, total, undecidableBefore } from './notes'
+import { drop, dueFor, isUndecidable, mergeable, notesFor, total, undecidableBefore } from './notes'
 import {
   NoNote,
   SessionEnded,
@@ -49,7 +49,7 @@ import {
   type SessionWithdrawal,
 } from './session_options'
 import { findAccepted, type Outcome, settleRequest } from './settle'
-import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
+import { parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
 type Options = { merge?: boolean }
 type Prepared = SentCommand & { id: string; key_index: number }
@@ -146,10 +146,8 @@ export class Session {
     return { terms, needed, notes, unsigned }
   }
   /** The same of `withdraw`. `needed` includes the mint's fee. @throws as `plan`, RangeError for another mint */
-  async planWithdrawal(
-    to: Pick<SessionWithdrawal, 'mint' | 'amount'>,
-  ): Promise<{ amount: bigint; needed: Needed; notes: WalletNote[] }> {
-    const { amount, needed } = await this.dueFor(to)
+  async planWithdrawal(to: Pick<SessionWithdrawal, 'mint' | 'amount'>) {
+    const { amount, needed } = await dueFor(this.client, to)
     return { amount, needed, notes: notesFor(this.wallet, needed) }
   }
 
@@ -197,7 +195,7 @@ export class Session {
   /** Pays out of one note; the mint's fee is added to the amount. @throws as `place` */
   async withdraw(to: SessionWithdrawal, { merge = true }: Options = {}): Promise<Outcome<Withdrawal>> {
     const { mint, destination, life_slots } = to
-    const { amount, needed } = await this.dueFor(to)
+    const { amount, needed } = await dueFor(this.client, to)
     const expiry_slot = await this.expiry(life_slots)
     if (merge) await this.mergeFor(mint, needed.amount)
     return this.submit(() => {
@@ -408,13 +406,6 @@ export class Session {
     const order = this.wallet.order(order_id)
     if (order === undefined) throw new RangeError('the wallet has no such order')
     return order
-  }
-  private async dueFor({ mint, amount: asked }: Pick<SessionWithdrawal, 'mint' | 'amount'>) {
-    const { mints } = await this.client.transparency()
-    const listed = mints.find((one) => one.mint === mint)
-    if (listed === undefined) throw new RangeError('the venue does not have this mint')
-    const amount = typeof asked === 'bigint' ? asked : parseAmount(asked, listed.decimals)
-    return { amount, needed: { mint, amount: amount + BigInt(listed.withdraw_fee) } }
   }
   private noteFor(mint: string, amount: bigint): WalletNote {
     const note = this.wallet.noteFor(mint, amount)
