@@ -230,6 +230,8 @@ export const LIMITS = {
   /** Whole days between the end of a day and its publication in `/transparency`, and days that are published there. */
   statistics_delay_days: 1,
   statistics_days_max: 30,
+  /** Openings of epochs, and final settlement batches, in `/transparency`. */
+  course_entries_max: 64,
   /** Streams of one account, those that trade and those of credentials that only read each. */
   account_streams_max: 64,
   /** Streams of the whole venue; beyond it 503 `connection_limit`. */

@@ -18,8 +18,10 @@ export function table(caption: string, heads: readonly string[], rows: (Node | s
   const head = heads.map((title) => Object.assign(element('th', '', title), { scope: 'col' }))
   const body = rows.map((cells) => {
     const made = cells.map((content, at) => {
-      if (at === 0) return Object.assign(element('th', '', content), { scope: 'row' })
-      const cell = element('td', '', content)
+      const cell: HTMLElement =
+        at === 0
+        ? Object.assign(element('th', '', content), { scope: 'row' })
+        : element('td', '', content)
       cell.dataset['label'] = heads[at] ?? ''
       return cell
     })

@@ -136,6 +136,11 @@ function showReserves({ transparency, instruments }: Shown): void {
 
 function showSettlement({ transparency }: Shown): void {
   const { batches, settlement, payout_queue, exits } = transparency
+  const latencies = settlement.finality.map(({ batch, ms }) => ({
+    label: `batch ${batch}`,
+    value: BigInt(ms),
+    text: `${ms} ms`,
+  }))
   show(
     'settlement',
     table(
@@ -163,10 +168,24 @@ function showSettlement({ transparency }: Shown): void {
         ],
       ],
     ),
+    lineChart('From signature to finality, by settlement batch', latencies),
   )
 }
 
-function showBuilds({ transparency }: Shown): void {
+/** Each epoch and the slots that it lasted; the present one lasts until now. */
+function epochBars({ transparency, time }: Shown): HTMLElement {
+  const { epochs, builds } = transparency
+  const bars = epochs.map(({ epoch, from_slot }, at) => {
+    const slots = BigInt((epochs[at + 1]?.from_slot ?? Math.max(time.slot, from_slot)) - from_slot)
+    const build = builds.findLastIndex((one) => one.from_slot <= from_slot)
+    const series = build % 2 === 1 ? 1 : 0
+    return { label: `epoch ${epoch}`, value: slots, text: `${slots} slots`, series } as const
+  })
+  return barChart('Epochs and how long each lasted; a change of colour is a change of build', bars)
+}
+
+function showBuilds(shown: Shown): void {
+  const { transparency } = shown
   const builds = transparency.builds.map(({ compose_hash, tacit_version, from_slot }) => [
     tacit_version,
     short(compose_hash),
@@ -183,6 +202,7 @@ function showBuilds({ transparency }: Shown): void {
   ])
   show(
     'builds',
+    epochBars(shown),
     table('Builds', ['Version', 'Build', 'From slot'], builds),
     table('Announced changes', ['Change', 'Value', 'Takes effect'], pending),
     table('Outages declared', ['Declared', 'Deadlines moved by'], outages),

@@ -31,6 +31,43 @@ class Builds {
   }
 }
 
+type Epoch = Transparency['epochs'][number]
+type Finality = Transparency['settlement']['finality']
+/** Batches that are signed and not final, with the time of the first signature; then those that are final, oldest first. */
+type Times = { signed: [batch: number, unix_ms: number][]; final: Finality }
+
+/** The last openings of epochs, and how long the last settlement batches took from signature to finality. */
+class Course {
+  constructor(private readonly rows: SealedRows) {}
+
+  epochs(): Epoch[] {
+    return this.rows.get<Epoch[]>('epochs') ?? []
+  }
+  opened(epoch: Epoch): void {
+    this.rows.set('epochs', [...this.epochs(), epoch].slice(-LIMITS.course_entries_max))
+  }
+  finality(): Finality {
+    return this.times().final
+  }
+  signed(batch: number, unix_ms: number): void {
+    const { signed, final } = this.times()
+    if (signed.some(([one]) => one === batch)) return
+    const more: Times['signed'] = [...signed, [batch, unix_ms]]
+    this.rows.set('times', { signed: more.slice(-LIMITS.course_entries_max), final })
+  }
+  finalized({ batch_id, slot }: Pick<BatchStage, 'batch_id' | 'slot'>, unix_ms: number): void {
+    const { signed, final } = this.times()
+    const known = signed.find(([one]) => one === batch_id)
+    if (known === undefined) return
+    const entry = { batch: batch_id, slot, ms: Math.max(0, unix_ms - known[1]) }
+    const others = signed.filter((one) => one !== known)
+    this.rows.set('times', { signed: others, final: [...final, entry].slice(-LIMITS.course_entries_max) })
+  }
+  private times(): Times {
+    return this.rows.get<Times>('times') ?? { signed: [], final: [] }
+  }
+}
+
 /** Settlement batches on chain, by id. */
 export class LandedBatches {
   constructor(private readonly rows: SealedRows) {}
@@ -59,6 +96,7 @@ export class LandedBatches {
 
 /** Commands with facts of their own; fills are facts of any command's events. */
 const FACT_COMMANDS: readonly Command['kind'][] = [
+  'batch_signed',
   'batch_stage',
   'epoch_opened',
   'spent_restored',
@@ -77,6 +115,7 @@ const START: Stored = {
 export class PublicFacts {
   readonly landed: LandedBatches
   readonly builds: Builds
+  readonly course: Course
   readonly statistics: Statistics
   private readonly rows: SealedRows
   /** In memory: the disk is read at the opening only. */
@@ -96,6 +135,7 @@ export class PublicFacts {
     this.stored = stored ?? START
     this.landed = new LandedBatches(this.rows)
     this.builds = new Builds(this.rows)
+    this.course = new Course(this.rows)
     this.statistics = new Statistics(this.rows, {
       read: () => this.stored.counting,
       write: (counting) => this.change({ counting }),
@@ -143,17 +183,16 @@ export class PublicFacts {
     if (seq <= this.watermark()) return
     this.unsealed.push(() => {
       if (filled) this.statistics.record(events)
-      if (command.kind === 'batch_stage') this.landed.record(command.stage)
-      if (command.kind === 'spent_restored') {
-        for (const batch of command.batches) this.landed.record({ ...batch, stage: 'finalized' })
-      }
+      this.recordSettlement(command)
       this.countBatch(command)
       if (command.kind === 'closed') {
         for (const { symbol, reference_ticks } of command.due)
           this.statistics.refer(symbol, reference_ticks, command.unix_ms)
       }
-      if (command.kind === 'epoch_opened' && build !== undefined) {
-        this.builds.opened({ ...build, from_slot: command.slot })
+      if (command.kind === 'epoch_opened') {
+        const { epoch, slot: from_slot } = command
+        this.course.opened({ epoch, from_slot })
+        if (build !== undefined) this.builds.opened({ ...build, from_slot })
       }
     })
   }
@@ -208,6 +247,17 @@ export class PublicFacts {
   }
 
   isStalled = (): boolean => this.stalled
+
+  private recordSettlement(command: Command): void {
+    if (command.kind === 'batch_signed') this.course.signed(command.signed.batch_id, command.unix_ms)
+    if (command.kind === 'batch_stage') {
+      this.landed.record(command.stage)
+      if (command.stage.stage === 'finalized') this.course.finalized(command.stage, command.unix_ms)
+    }
+    if (command.kind === 'spent_restored') {
+      for (const batch of command.batches) this.landed.record({ ...batch, stage: 'finalized' })
+    }
+  }
 
   private countBatch(command: Command): void {
     const { batches } = this.stored

@@ -15,7 +15,7 @@ import type { PublicFacts } from './public_facts'
 type Reading = Pick<Transparency, 'payout_queue'> & {
   mints: Omit<Transparency['mints'][number], 'stale'>[]
   tree: Omit<Transparency['tree'], 'remaining_days'>
-  settlement: Omit<Transparency['settlement'], 'last_signature'>
+  settlement: Omit<Transparency['settlement'], 'last_signature' | 'finality'>
   pending: VaultConfig['pending']
   announced: VaultConfig['announced']
   outages: Transparency['outages']
@@ -113,11 +113,16 @@ export class TransparencyReads {
           nullifier: toHex(nullifier),
           deadline: deadline_unix_s,
         })),
-      settlement: { ...settlement, last_signature: facts.landed.last()?.signature ?? null },
+      settlement: {
+        ...settlement,
+        last_signature: facts.landed.last()?.signature ?? null,
+        finality: facts.course.finality(),
+      },
       ...announcementsOf(pending, announced, Math.floor(chain.view().unix_ms / 1000)),
       outages,
       auditor_key: settings.auditor_key || null,
       builds: facts.builds.all(),
+      epochs: facts.course.epochs(),
       batches: facts.batches(),
       statistics: { days: facts.statistics.days(venue, symbols, clock.unixMs()) },
     })

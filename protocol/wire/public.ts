@@ -248,6 +248,10 @@ export const Transparency = exact({
     generation: Count,
     last_batch: Count,
     last_signature: nullable(TransactionSignature),
+    finality: t.Array(
+      exact({ batch: Count, slot: Slot, ms: Count }),
+      { description: 'The last 64 final settlement batches, oldest first.' },
+    ),
   }),
   admin: exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
@@ -278,6 +282,9 @@ export const Transparency = exact({
     text('age recipient to whom alone a batch can be exported; null without an auditor.'),
   ),
   builds: t.Array(exact({ compose_hash: Hash, tacit_version: t.String(), from_slot: Slot })),
+  epochs: t.Array(exact({ epoch: Count, from_slot: Slot }), {
+    description: 'The last 64 openings, oldest first.',
+  }),
   /** Closes, each of all due instruments together, and their outcomes. */
   batches: exact({ closed: Count, matched: Count, void: Count, since_slot: Slot }),
   statistics: exact({

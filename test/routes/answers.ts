@@ -120,11 +120,12 @@ export const TRANSPARENCY: wire.Transparency = {
   spent_log_remaining_days: 1,
   payout_queue: { length: 0, oldest_slot: null },
   exits: [{ nullifier: HASH, deadline: 1 }],
-  settlement: { signer: KEY, epoch: 1, generation: 0, last_batch: 1, last_signature: null },
+  settlement: { signer: KEY, epoch: 1, generation: 0, last_batch: 1, last_signature: null, finality: [] },
   auditor_key: null,
   admin: { pending: [{ action: 'pause', effective_unix_s: 1, value: '' }] },
   outages: [{ outage_at_s: 1, outage_extra_s: 2 }],
   builds: [{ compose_hash: HASH, tacit_version: '1.2.3', from_slot: 1 }],
+  epochs: [{ epoch: 1, from_slot: 1 }],
   batches: { closed: 3, matched: 1, void: 1, since_slot: 1 },
   statistics: { days: [{ day: '2026-01-01', symbol: 'SOL-USDC', fills: null, volume: '1' }] },
 }

@@ -57,6 +57,41 @@ test('closes and their outcomes count from the first opening on, each once, also
   facts.close()
 })
 
+test('epochs, and the time from the first signature of a batch to its finality, are kept over restarts, the last 64', () => {
+  const dir = folder()
+  const signature = KEY
+  const signed = { batch_id: 1, signature, transaction: KEY, last_valid_block_height: 1 }
+  const stage = { batch_id: 1, signature, slot: 90 }
+  const commands: Command[] = [
+    { kind: 'epoch_opened', unix_ms: 0, epoch: 4, slot: 70, signature },
+    { kind: 'batch_signed', unix_ms: 1_000, signed },
+    { kind: 'batch_stage', unix_ms: 1_200, stage: { ...stage, stage: 'confirmed' } },
+    { kind: 'batch_signed', unix_ms: 1_500, signed },
+    { kind: 'batch_stage', unix_ms: 2_750, stage: { ...stage, stage: 'finalized' } },
+    // Never signed by this venue, as after a restore.
+    { kind: 'batch_stage', unix_ms: 2_800, stage: { ...stage, batch_id: 2, stage: 'finalized' } },
+  ]
+  let facts = new PublicFacts(dir, KEY)
+  let seq = 0
+  const record = (command: Command) => {
+    facts.record(++seq, command, [], undefined)
+    facts.seal(pointAt(seq))
+  }
+  for (const command of commands) record(command)
+  facts.close()
+  facts = new PublicFacts(dir, KEY)
+  expect(facts.course.epochs()).toEqual([{ epoch: 4, from_slot: 70 }])
+  expect(facts.course.finality()).toEqual([{ batch: 1, slot: 90, ms: 1_750 }])
+  for (let batch_id = 3; batch_id < 80; batch_id++) {
+    record({ kind: 'batch_signed', unix_ms: 5_000, signed: { ...signed, batch_id } })
+    const final = { ...stage, batch_id, stage: 'finalized' } as const
+    record({ kind: 'batch_stage', unix_ms: 5_000 + batch_id, stage: final })
+  }
+  const kept = facts.course.finality()
+  expect([kept.length, kept.at(-1)]).toEqual([64, { batch: 79, slot: 90, ms: 79 }])
+  facts.close()
+})
+
 test('a snapshot of an earlier record does not make later facts count again', () => {
   const dir = folder()
   const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
