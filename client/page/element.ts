@@ -19,9 +19,7 @@ export function table(caption: string, heads: readonly string[], rows: (Node | s
   const body = rows.map((cells) => {
     const made = cells.map((content, at) => {
       const cell: HTMLElement =
-        at === 0
-        ? Object.assign(element('th', '', content), { scope: 'row' })
-        : element('td', '', content)
+        at === 0 ? Object.assign(element('th', '', content), { scope: 'row' }) : element('td', '', content)
       cell.dataset['label'] = heads[at] ?? ''
       return cell
     })
