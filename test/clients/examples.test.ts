@@ -173,5 +173,5 @@ test.skipIf(python === '').each([
       expect(slots).toContain(false)
     }
   },
-  LENGTH_S * 1_000 + 120_000,
+  LENGTH_S * 1_000 + 600_000,
 )

@@ -119,7 +119,9 @@ def _absorb_voided(wallet: Wallet, generation: int, fill: dict[str, Any]) -> Non
         return
     if fee > wallet.fees(order["quote_mint"]):
         raise WalletMismatch("the fee of a fill that is void was never paid")
-    made = {_fill_blinding(wallet, generation, order, j, role).hex() for role in (0, 1)}
+    # A vault that was restored has another generation by now than when it made the notes.
+    generations = range(generation + 1)
+    made = {_fill_blinding(wallet, one, order, j, role).hex() for one in generations for role in (0, 1)}
     wallet.state["notes"] = [note for note in wallet.state["notes"] if note["blinding"] not in made]
     note = wallet.note(order["consumed"][j])
     if note is not None and note["state"] == "spent":
