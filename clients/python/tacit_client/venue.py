@@ -21,6 +21,8 @@ _IDLE_MAX_S = 4.0
 """An idle connection may have been closed by the venue."""
 _RENEW_AT = 0.8
 """Share of a token's life after which the next call logs in again."""
+_GENERATION_MAX = 1_000
+"""A vault is restored rarely; the notes of each generation are derived in turn."""
 _ANSWER_BYTES_MAX = 64 * 2**20
 _DEAD_TOKEN = {"token_invalid", "token_expired", "token_revoked"}
 
@@ -136,7 +138,7 @@ class Venue:
         """Verifies the binding of the present epoch. Raises BindingRefused, also when another venue answers."""
         nonce = os.urandom(32)
         info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
-        count_of(info, "generation")
+        count_of(info, "generation", _GENERATION_MAX)
         # Each start of the venue has another settlement key: the one that was given was judged, and no other.
         is_judged = self._tee_pubkey in (None, member(info, "tee_pubkey", str))
         if not is_judged or (self.info and info.get("venue") != self.info["venue"]):
