@@ -248,10 +248,9 @@ export const Transparency = exact({
     generation: Count,
     last_batch: Count,
     last_signature: nullable(TransactionSignature),
-    finality: t.Array(
-      exact({ batch: Count, slot: Slot, ms: Count }),
-      { description: 'The last 64 final settlement batches, oldest first.' },
-    ),
+    finality: t.Array(exact({ batch: Count, slot: Slot, ms: Count }), {
+      description: 'The last 64 final settlement batches, oldest first.',
+    }),
   }),
   admin: exact({
     pending: t.Array(exact({ action: t.String(), effective_unix_s: Count, value: t.String() })),
