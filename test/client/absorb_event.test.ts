@@ -259,6 +259,8 @@ describe('the end of an order', () => {
         ])
       for (const event of fills)
         absorbEvent(trader.wallet, 0, { ...event, kind: 'fill.voided', seq: trader.wallet.state.seq + 1 })
+      // The fee of a fill comes back once.
+      refusesLies<Fill>(trader, { ...fills[0]!, kind: 'fill.voided' }, [{}])
       expect(trader.wallet.state.notes.map(({ origin }) => origin)).toEqual(['deposit', 'deposit'])
       expect(trader.wallet.state.fees).toEqual([{ mint: QUOTE, amount: '0' }])
     }
