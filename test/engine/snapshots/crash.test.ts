@@ -9,7 +9,6 @@ import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { indexOf, PAST_KINDS, queuesOf, rowAt } from '../../../engine/machine/state/past'
 import type { ChainPort } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
-import { publicKeyOf } from '../../../protocol/sign'
 import { Ledger } from '../../kit/venue/memory_chain'
 import { testConfig, testKeys } from '../../kit/venue/open_test_venue'
 
@@ -49,11 +48,11 @@ async function trade(dir: string, snapshots: number, delay_ms: number): Promise<
 
 /** What a boot makes of the folder. */
 async function boot(dir: string, lines: string[][]) {
-  const [genesis_hash, program_id, config_account] = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
+  const facts = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
+  const [genesis_hash, program_id, config_account, settlement_key] = facts
   const chain = { genesis_hash, program_id, config_account } as ChainPort
-  const { settlement_seed } = testKeys()
   // The chain died with the process, and covered nothing.
-  const vault = { ...new Ledger([], publicKeyOf(settlement_seed)).config, epoch: 1 }
+  const vault = { ...new Ledger([], settlement_key!).config, epoch: 1 }
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
   expect(loaded.verdict.fault).toBeUndefined()
   const { rows } = loaded.state.finals

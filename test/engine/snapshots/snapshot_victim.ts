@@ -2,6 +2,7 @@
 import { writeSync } from 'node:fs'
 import { LIMITS } from '../../../engine/limits'
 import { toHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
@@ -13,7 +14,8 @@ const say = (line: string) => writeSync(1, `${line}\n`)
 const site = new TestSite()
 const open = await site.open({}, process.argv[2]!)
 const { genesis_hash, program_id, config_account } = open.chain
-say(`chain ${[genesis_hash, program_id, config_account].map(toHex).join(' ')}`)
+const settlement_key = publicKeyOf(site.keys.settlement_seed)
+say(`chain ${[genesis_hash, program_id, config_account, settlement_key].map(toHex).join(' ')}`)
 
 const lanes: (() => Promise<never>)[] = []
 for (let lane = 0; lane < LANES; lane++) {
