@@ -92,10 +92,10 @@ test.skipIf(node === null)(
   async () => {
     const { bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
     const command = (name: string, ...args: string[]) => run([node!, join(installed, bin[name]), ...args])
-    expect((await command('tacit-client', '--help')).out).toContain('tacit verify')
+    expect((await command('tacit', '--help')).out).toContain('tacit verify')
     const facts = JSON.parse(readFileSync(join(venue.data_dir, 'laptop.json'), 'utf8'))
     const judged = await command(
-      'tacit-client',
+      'tacit',
       'verify',
       facts.url,
       '--policy',
@@ -104,7 +104,7 @@ test.skipIf(node === null)(
       facts.collateral,
     )
     expect({ code: judged.code, error: judged.error }).toEqual({ code: 0, error: '' })
-    const made = await command('tacit-wallet', 'create', '--seed-file', 'seed', '--wallet', 'created.json')
+    const made = await command('tacit', 'wallet', 'create', '--seed-file', 'seed', '--wallet', 'created.json')
     expect({ code: made.code, error: made.error }).toEqual({ code: 0, error: '' })
   },
   120_000,
