@@ -1,4 +1,4 @@
-/** Replaces a file so that a reader sees the old content or the new, never a part, whenever the process ends. Bun and Node. */
+/** Writes files whole: a reader sees the old content or the new, never a part, whenever the process ends. Bun and Node. */
 import {
   closeSync,
   copyFileSync,
@@ -31,7 +31,7 @@ export function writeWhole(path: string, content: string | Uint8Array, mode: num
     if (existsSync(path)) keep(path, last)
     renameSync(next, path)
     renamed = true
-    synced(path.includes('/') ? path.replace(/[^/]*$/, '') : '.', 'r')
+    synced(folderOf(path), 'r')
   } catch (cause) {
     if (renamed) putBack(path, last)
     rmSync(next, { force: true })
@@ -40,6 +40,26 @@ export function writeWhole(path: string, content: string | Uint8Array, mode: num
     rmSync(last, { force: true })
   }
 }
+
+/**
+ * Makes a file that must not exist yet; content and name are on disk before it returns. A failure leaves no file.
+ * @throws NotWritten
+ */
+export function writeNew(path: string, content: string | Uint8Array, mode: number): void {
+  let made = false
+  try {
+    synced(path, 'wx', mode, (file) => {
+      made = true
+      writeFileSync(file, content)
+    })
+    synced(folderOf(path), 'r')
+  } catch (cause) {
+    if (made) rmSync(path, { force: true })
+    throw new NotWritten(path, cause)
+  }
+}
+
+const folderOf = (path: string) => (path.includes('/') ? path.replace(/[^/]*$/, '') : '.')
 
 function keep(path: string, last: string): void {
   try {

@@ -1,5 +1,5 @@
 /** `tacit account`: the trader's own logins. Secrets are made here and go nowhere but into the trader's file. */
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { fromHex } from '../../protocol/bytes'
 import { deriveAccountKey } from '../../protocol/notes/derive'
 import type { VenueClient } from '../api/venue_client'
@@ -7,6 +7,7 @@ import type { VerifiedVenue } from '../verified_venue'
 import { Refused } from '../verify/transcript'
 import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
 import { saveWallet } from '../wallet/wallet_file'
+import { writeNew } from '../whole_file'
 import type { Call, Verb } from './call'
 import { UsageFault } from './command'
 
@@ -83,7 +84,7 @@ async function makeCredential(call: Call, venue: VerifiedVenue) {
   const path = call.text('out')
   if (existsSync(path)) throw new Refused(`${path} exists: a login is never overwritten`)
   const { login, request } = await newCredential(accountSeed(call), idOf(venue), terms)
-  writeFileSync(path, `${JSON.stringify(login, null, 2)}\n`, { flag: 'wx', mode: 0o600 })
+  writeNew(path, `${JSON.stringify(login, null, 2)}\n`, 0o600)
   return request
 }
 

@@ -1,5 +1,5 @@
 /** `tacit audit-batch`: the auditor's own check of one exported batch. It needs no key of the venue. */
-import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { newAgeKey, readAgeIdentity } from '../../protocol/age'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -9,6 +9,7 @@ import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { Refused, transcriptText } from '../verify/transcript'
 import { identityOf } from '../verify/verify_receipt'
+import { writeNew } from '../whole_file'
 import type { Call, Verb } from './call'
 import { readInput, readInputText, UsageFault } from './command'
 
@@ -49,7 +50,7 @@ async function auditExport(call: Call): Promise<number> {
 async function makeKey(path: string): Promise<number> {
   if (existsSync(path)) throw new Refused(`${path} exists: a key is never overwritten`)
   const { file, recipient } = await newAgeKey()
-  writeFileSync(path, file, { flag: 'wx', mode: 0o600 })
+  writeNew(path, file, 0o600)
   console.log(JSON.stringify({ auditor_key: recipient }, null, 2))
   return 0
 }

@@ -1,5 +1,5 @@
 /** `tacit wallet create`, `words`, `encrypt`, `backup` and `restore` make and keep seeds and wallet files, without chain or venue. */
-import { closeSync, existsSync, fsyncSync, openSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
@@ -7,6 +7,7 @@ import { Refused } from '../verify/transcript'
 import { seedOfWords, wordsOfSeed } from '../wallet/seed_words'
 import { Wallet } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
+import { writeNew } from '../whole_file'
 import type { Call, Verb } from './call'
 import { readInputText } from './command'
 import { lockPath, requireOwn } from './options'
@@ -21,20 +22,13 @@ function createWallet(call: Call): void {
   const password = call.password()
   if (wallet_path !== undefined && existsSync(wallet_path))
     throw new Refused(`${wallet_path} exists: name another`)
+  if (existsSync(path)) throw new Refused(`${path} exists: name another, a seed is never written over`)
   const words = call.optional('words-file')
   const seed =
     words === undefined
       ? crypto.getRandomValues(new Uint8Array(32))
       : seedOfWords(readInputText(requireOwn(words)))
-  let file: number
-  try {
-    file = openSync(path, 'wx', 0o600)
-  } catch {
-    throw new Refused(`${path} exists, or cannot be made: name another, a seed is never written over`)
-  }
-  writeFileSync(file, `${toHex(seed)}\n`)
-  fsyncSync(file)
-  closeSync(file)
+  writeNew(path, `${toHex(seed)}\n`, 0o600)
   call.say('seed', path, `${path} (back it up: with the public chain it recovers every note)`)
   const wallet = new Wallet(seed)
   if (wallet_path !== undefined) {

@@ -9,7 +9,7 @@ import { deriveKey, type StoredKeys } from '../../sandbox/enclave/keys'
 
 const ROOT = join(import.meta.dir, '../..')
 const PINNED = {
-  settlement: 'tacit/settlement/ed25519/v1',
+  epoch_authority: 'tacit/epoch/ed25519/v1',
   journal: 'tacit/journal/v1',
   tie_break: 'tacit/tie-break/v1',
   credential: 'tacit/credential/v1',

@@ -150,10 +150,13 @@ test('derived keys repeat per path and differ between paths', async () => {
   expect(await enclave.deriveKey('tacit/tie-break/v1')).not.toEqual(one)
 })
 
-test('a second boot keeps the settlement key and makes another statement and TLS key', async () => {
+test('a second boot is the same machine and build with other settlement, statement and TLS keys', async () => {
   const again = await openOn(machine.agent)
   await again.bind({ venue: VENUE, epoch: 5, slot: () => 0 })
-  expect(again.identity).toEqual(enclave.identity)
+  const { tee_pubkey } = again.identity
+  expect({ ...again.identity, tee_pubkey: enclave.identity.tee_pubkey }).toEqual(enclave.identity)
+  expect(tee_pubkey).not.toEqual(enclave.identity.tee_pubkey)
+  expect(publicKeyOf(again.settlement_seed)).toEqual(tee_pubkey)
   expect(again.statement().key).not.toEqual(enclave.statement().key)
   expect(again.tls.spki_sha256).not.toEqual(enclave.tls.spki_sha256)
   await again.close()
@@ -181,7 +184,15 @@ test.each(['dstack', 'development'] as const)('%s refuses to start without an ag
   await expect(openEnclave({ ...options, agent: { socket: file } })).rejects.toThrow('no guest agent socket')
 })
 
-test.each(['Info', 'GetKey', 'GetQuote'])('a boot where %s fails is refused', async (method) => {
+test('where GetKey fails no key is derived, so nothing that needs one starts', async () => {
+  const broken = await openMachine({ failing_methods: ['GetKey'] })
+  const opened = await openOn(broken.agent)
+  await expect(opened.deriveKey('tacit/journal/v1')).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  await opened.close()
+  await broken.close()
+})
+
+test.each(['Info', 'GetQuote'])('a boot where %s fails is refused', async (method) => {
   const broken = await openMachine({ failing_methods: [method] })
   await expect(openOn(broken.agent)).rejects.toThrow(`guest agent ${method}: status 400`)
   await broken.close()

@@ -45,7 +45,7 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect(unkept.code).toBe(74)
   expect(unkept.err).toStartWith(`${join(folder, 'no/where')} cannot be written`)
   expect(unkept.out).toBe(offline.out)
-  expect(offline.out).toContain('PARTIAL: 16 passed, 0 failed, 12 skipped')
+  expect(offline.out).toContain('PARTIAL: 17 passed, 0 failed, 12 skipped')
   const other = write('other.json', JSON.stringify({ ...site.policy, compose_hashes: ['00'.repeat(32)] }))
   const refused = await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', other)
   expect(refused.code).toBe(1)
