@@ -201,7 +201,7 @@ const OTHERS: readonly Row[] = [
   ['validator-demo', 64, /^usage: /],
   ['validator-demo --rpc NODE --data folder', 64, /folder exists/],
   ['validator-demo --validator none --data new', 64, /none is no program that can be run/],
-  ['tacit verify', 64, /usage: /],
+  ['tacit verify', 64, /^--url is needed/],
   ['tacit verify DOWN', 3, /did not open TLS/],
   ['tacit verify DOWN --policy none', 64, /none cannot be read/],
   ['tacit audit-batch none --key none --policy none', 64, /none cannot be read/],
