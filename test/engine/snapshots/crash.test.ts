@@ -55,9 +55,11 @@ async function boot(dir: string, lines: string[][]) {
   const vault = { ...new Ledger([], settlement_key!).config, epoch: 1 }
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
   expect(loaded.verdict.fault).toBeUndefined()
-  const { rows } = loaded.state.finals
-  const numbers = Array.from({ length: rows.size - rows.first }, (_, at) => rows.first + at)
-  const ended = numbers.map((number) => rows.at(number).subarray(0, 16).toHex())
+  // Also those that have left the state for the stores.
+  const numbers = Array.from({ length: loaded.state.finals.rows.size }, (_, number) => number)
+  const ended = numbers.map((number) =>
+    rowAt(loaded.state, loaded.stores, 'finals', number).subarray(0, 16).toHex(),
+  )
   const orders = new Set([...loaded.state.orders.keys(), ...ended])
   const found = {
     state: toHex(encodeState(loaded.state)),
