@@ -10,8 +10,8 @@ import { InputFault, readInputText } from './command'
 export const FORWARDING = '[--forward-to URL]'
 
 /**
- * Forwards every event after the last one that was taken. A receiver may see an event twice, after a lost answer, and none
- * is left out: its `seq` tells them apart.
+ * Forwards every event after the last one that was taken. After a lost answer a receiver gets an event twice: the same
+ * `seq` marks it. None is left out.
  * @throws InputFault, NotWritten, VenueProblem
  */
 export async function forward(call: Call, session: Session, url: string): Promise<void> {

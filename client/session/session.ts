@@ -295,7 +295,7 @@ export class Session {
   private async run(sent: WalletRequest, sent_before: boolean): Promise<Outcome> {
     for (const before of undecidableBefore(sent, this.open_requests)) {
       const outcome = await this.outcomeOf(before, true)
-      // A later nonce would leave it open for ever.
+      // Once a later nonce is used, the venue can no longer decide it.
       if (outcome.status === 'unknown') return { ...outcome, id: sent.id }
     }
     return this.outcomeOf(sent, sent_before)
@@ -312,7 +312,7 @@ export class Session {
     return this.conclude(sent, outcome)
   }
 
-  /** What nothing shows later is told only once it is saved: else the request could be taken up again after a crash. */
+  /** Saves an outcome that no later read shows before it is returned: after a crash the request would be sent again. */
   private async conclude(sent: WalletRequest, outcome: Outcome): Promise<Outcome> {
     if (outcome.status === 'unknown') return outcome
     const accepted = outcome.status === 'accepted'

@@ -24,8 +24,9 @@ export interface Meters {
 }
 
 /**
- * The refusals counted by code: of a connection, a login, a rate or a form of transport. A command's says what it was and how it
- * ended, and a host that holds back other messages could move its count to the next step with commands of an account of its own.
+ * The refusals counted by code: of a connection, a login, a rate or a form of transport. Those of commands are left
+ * out: a host that holds back all other messages could raise a count to its next step by its own commands, and read the outcome
+ * of the next.
  */
 const COUNTED_REFUSALS = REFUSALS.filter(({ code, status }) => {
   const limited = ['rate_limited', 'login_limited', 'login_busy', 'quote_busy', 'export_busy'].includes(code)

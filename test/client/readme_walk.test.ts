@@ -3,9 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { preparePlace } from '../../client/wallet/prepare'
 import type { LoadTrader } from '../faults/kit/load_trader'
-import { openTrader, SOL } from '../faults/kit/open_trader'
+import { openTrader, SOL, sellOnce } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -83,15 +82,7 @@ test('eight commands lead to a finalized trade', async () => {
   const [place, watch, ...others] = commandsAfter('Trading by hand')
   const [order_id = ''] = /[0-9a-f]{32}/.exec(await run(place!)) ?? []
   expect(order_id).not.toBe('')
-  const terms = {
-    instrument: other.instrument,
-    side: 'sell',
-    amount: 1_500_000_000n,
-    price_limit: 149_250_000n,
-    expiry_slot: (await other.client.time()).slot + 5_000,
-  } as const
-  const note = other.wallet.noteFor(SOL, terms.amount)!
-  const sold = await other.client.place(preparePlace(other.wallet, other.venue, terms, note))
+  const sold = await sellOnce(other)
   expect(await run(watch!.replace('ORDER', order_id))).toContain('finalized')
   const { fills } = await other.client.order(sold.order_id)
   expect(fills.map(({ amount }) => amount)).toEqual(['1500000000'])

@@ -31,7 +31,7 @@ async function openNode(dir: string): Promise<Node> {
   return { journal, log: logOf(), lead }
 }
 
-/** A node that leads a log of its own. */
+/** A node that leads a new log. */
 async function withLeader(body: (node: Node, dir: string) => Promise<void>): Promise<void> {
   venues++
   await withFolder(async (dir) => {

@@ -22,6 +22,11 @@ export class Random {
   }
 
   /** From `min` to `max`, both included. */
+  /** 0 to `count` - 1. */
+  below(count: number): number {
+    return this.between(0, count - 1)
+  }
+
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1))
   }

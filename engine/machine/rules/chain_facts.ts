@@ -105,7 +105,7 @@ export function applyEpochIntended(state: State, command: CommandOf<'epoch_inten
 
 /**
  * Forgets the epochs but this and the one before, which a provider that lags may still show: a chain that shows an older one is
- * older than this journal, whatever its boot nonce.
+ * itself older than this journal, also under a known boot nonce.
  * @throws Error for an epoch that this venue did not intend
  */
 export function applyEpochOpened(state: State, command: CommandOf<'epoch_opened'>): Answer {

@@ -1,14 +1,13 @@
-/** Every verb of `tacit`, by the example of its own help, on a venue: exit code and first line. Help, options and completion too. */
+/** Runs the example in the help of every verb of `tacit` on a venue: exit code, first line. Then help, options, completion. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Call } from '../../../client/cli/call'
 import { helpOf, VERBS } from '../../../client/cli/verbs'
-import { preparePlace } from '../../../client/wallet/prepare'
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import type { LoadTrader } from '../../faults/kit/load_trader'
-import { openTrader, SOL, USDC } from '../../faults/kit/open_trader'
+import { openTrader, SOL, sellOnce, USDC } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../../..')
@@ -50,18 +49,6 @@ const tacit = (line: string) => run(process.execPath, CLI, ...line.split(' ').sl
 const notes = () => loadWallet(at('wallet.json'))?.state.notes ?? []
 const free = () => notes().filter(({ state, mint }) => state === 'free' && mint === USDC)
 
-/** The other trader sells what the example buys. */
-async function sell(): Promise<void> {
-  const terms = {
-    instrument: other.instrument,
-    side: 'sell',
-    amount: 1_500_000_000n,
-    price_limit: 149_250_000n,
-    expiry_slot: (await other.client.time()).slot + 5_000,
-  } as const
-  const note = other.wallet.noteFor(SOL, terms.amount)!
-  await other.client.place(preparePlace(other.wallet, other.venue, terms, note))
-}
 async function settled(): Promise<void> {
   for (;;) {
     await tacit('tacit notes')
@@ -115,7 +102,7 @@ const rows: Row[] = [
     before: async () => {
       await settled()
       ordered((await tacit(VERBS['place']!.example)).out)
-      await sell()
+      await sellOnce(other)
     },
     first: /^\d+ {2}\w+\.\w+/,
     after: (out: string) => expect(out).toContain('finalized'),

@@ -1,8 +1,8 @@
 /**
  * Random schedules of lost answers, refusals, gaps, renewals, kills and full disks against a session, in simulated time: no
  * request becomes two orders, no maybe is called a no, the file always loads, and the notes are the venue's.
- * TACIT_SCHEDULES and TACIT_SEED choose others, TACIT_THIN those with mostly rare kinds of calls; every fiftieth seed begins
- * with a venue of its own, so a schedule is repeated from the seed of its venue on.
+ * TACIT_SCHEDULES and TACIT_SEED choose others, TACIT_THIN those with mostly rare kinds of calls; every fiftieth seed opens
+ * a new venue, so to repeat a schedule begin at the seed that opened its venue.
  */
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -31,7 +31,6 @@ const ROUNDS = Number(process.env['TACIT_BOOT_ROUNDS'] ?? 60)
 const SEED = Number(process.env['TACIT_BOOT_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
 class Died extends Error {}
-const below = (random: Random, count: number) => random.between(0, count - 1)
 
 /** The vault, and transactions of dead processes that may still land. */
 class Vault {
@@ -84,7 +83,7 @@ class Vault {
 
   landSome(): void {
     const { random } = this
-    for (const land of this.pending.splice(0, below(random, this.pending.length + 1))) land()
+    for (const land of this.pending.splice(0, random.below(this.pending.length + 1))) land()
   }
 
   anchor({ seq, head }: { seq: number; head: Uint8Array }): void {
@@ -104,12 +103,12 @@ async function serve(
   promised: Promised,
 ): Promise<void> {
   const { random } = vault
-  for (let left = below(random, 5); left > 0; left--) {
+  for (let left = random.below(5); left > 0; left--) {
     const capacity = promised.capacity + 1
     await sequencer.submit({ kind: 'queue_capacity', capacity })
     promised.capacity = capacity
     promised.served++
-    if (below(random, 3) === 0) vault.anchor(journal.head())
+    if (random.below(3) === 0) vault.anchor(journal.head())
   }
 }
 
@@ -126,10 +125,10 @@ async function openOn(faults: DiskFaults, options: JournalOptions): Promise<Jour
 /** One life: boot, service, close, with a death on the way unless it reaches the end. */
 async function live(dir: string, vault: Vault, promised: Promised): Promise<void> {
   const { random, keys } = vault
-  const fault = below(random, 3)
-  const at = 1 + below(random, 14)
+  const fault = random.below(3)
+  const at = 1 + random.below(14)
   const faults: DiskFaults = fault === 0 ? { write_fails_at: at } : fault === 1 ? { sync_fails_at: at } : {}
-  const chain = vault.port(fault === 2 ? 1 + below(random, 6) : 0)
+  const chain = vault.port(fault === 2 ? 1 + random.below(6) : 0)
   const { journal_key: key } = keys
   const journal = await openOn(faults, { dir: join(dir, 'journal'), key, segment_bytes: 16_384 })
   if (journal === undefined) return
@@ -174,10 +173,10 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     await sequencer.submit({ kind: 'epoch_opened', epoch, slot, signature })
     promised.opened++
     await serve(vault, sequencer, journal, promised)
-    if (below(random, 2) === 0) return
+    if (random.below(2) === 0) return
     const point = journal.head()
     const state_hash = await store.writeSnapshot(point, () => [encodeState(state)], snapshot?.seq)
-    if (below(random, 4) === 0) return
+    if (random.below(4) === 0) return
     const covered = { leaves: 0, nullifiers: 0, retired: 0, finals: 0 }
     const taken = { seq: point.seq, state_hash, catalogue_hash: new Uint8Array(32), covered }
     void sequencer.submit({ kind: 'snapshot_taken', ...taken }).catch(() => undefined)

@@ -49,7 +49,7 @@ const turns = async (count: number) => {
 test(`no sector of a journal is sealed twice under one key (seed ${SEED})`, async () => {
   const random = new Random(SEED)
   const host = new Host()
-  const simulated = new SimulatedDisk((count) => random.between(0, count - 1))
+  const simulated = new SimulatedDisk((count) => random.below(count))
   Object.assign(disk, simulated.disk)
   const { write, read } = simulated.disk
   disk.write = (fd, bytes, from, length, at) => {

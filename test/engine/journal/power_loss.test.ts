@@ -52,15 +52,11 @@ class Journals {
     private readonly simulated: SimulatedDisk,
   ) {}
 
-  private below(count: number): number {
-    return this.random.between(0, count - 1)
-  }
-
   /** A life that ends at a random call, if it makes as many. */
   async life(): Promise<void> {
     const { simulated } = this
     const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'short'] as const)!
-    simulated.start({ at: 1 + this.below(60), kind })
+    simulated.start({ at: 1 + this.random.below(60), kind })
     const process = process_()
     if (this.opens(process, kind)) {
       if (this.reads(process)) await this.trade(process)
@@ -70,7 +66,7 @@ class Journals {
     await turns(4)
     this.acknowledge(process)
     // Without a power loss the next process reads the cache.
-    if (this.below(3) === 0) return
+    if (this.random.below(3) === 0) return
     simulated.losePower()
     this.losses++
   }
@@ -114,17 +110,17 @@ class Journals {
 
   private async trade(process: Process): Promise<void> {
     process.serve({ op: 'sign_as', signer: SIGNER })
-    for (let step = this.below(14); step > 0; step--) {
-      for (let groups = 1 + this.below(3); groups > 0; groups--) this.append(process)
-      await turns(this.below(4))
-      if (this.below(6) === 0) this.retire(process)
+    for (let step = this.random.below(14); step > 0; step--) {
+      for (let groups = 1 + this.random.below(3); groups > 0; groups--) this.append(process)
+      await turns(this.random.below(4))
+      if (this.random.below(6) === 0) this.retire(process)
     }
-    if (this.below(4) === 0) process.serve({ op: 'close' })
+    if (this.random.below(4) === 0) process.serve({ op: 'close' })
   }
 
   private append(process: Process): void {
-    const records: NewRecord[] = Array.from({ length: 1 + this.below(3) }, () => {
-      const body = new Uint8Array(1 + this.below(900)).map(() => this.below(256))
+    const records: NewRecord[] = Array.from({ length: 1 + this.random.below(3) }, () => {
+      const body = new Uint8Array(1 + this.random.below(900)).map(() => this.random.below(256))
       return { type: 1, unix_ms: 1, body }
     })
     const group = encodeGroup(records, this.pushed + 1, new Uint8Array(32))
@@ -150,7 +146,7 @@ test(
   async () => {
     const random = new Random(SEED)
     for (let losses = 0; losses < ROUNDS; ) {
-      const simulated = new SimulatedDisk((count) => random.between(0, count - 1))
+      const simulated = new SimulatedDisk((count) => random.below(count))
       Object.assign(disk, simulated.disk)
       const journals = new Journals(random, simulated)
       while (journals.losses < Math.min(LIVES, ROUNDS - losses)) await journals.life()
@@ -165,7 +161,7 @@ test('a published snapshot survives a power loss, and the one before it until th
   const dir = mkdtempSync(join(tmpdir(), 'tacit-power-'))
   try {
     for (let round = 0; round < 60; round++) {
-      const simulated = new SimulatedDisk((count) => random.between(0, count - 1))
+      const simulated = new SimulatedDisk((count) => random.below(count))
       Object.assign(disk, simulated.disk)
       const hashes = new Map<number, Uint8Array>()
       let published = 0

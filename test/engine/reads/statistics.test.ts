@@ -257,6 +257,26 @@ test('a page with any figure, hash, order or signature changed is refused', asyn
   expect(verifyStatistics(page, asked, stranger)).rejects.toThrow('not the one of its hash')
 })
 
+function copyOf(folder: string): string {
+  const copy = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
+  folders.push(copy)
+  cpSync(folder, copy, { recursive: true })
+  return copy
+}
+
+/** The facts of a copy in which the host puts `value` in the place of a row, or deletes the row. */
+function spliced(folder: string, name: string, value?: Uint8Array): PublicFacts {
+  const copy = copyOf(folder)
+  const db = new Database(join(copy, 'facts.sqlite'))
+  const row = Buffer.from(name, 'hex')
+  if (value === undefined) db.query('DELETE FROM facts WHERE name = ?').run(row)
+  else db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(row, value)
+  db.close()
+  const forged = new PublicFacts(copy, KEY)
+  opened.push(forged)
+  return forged
+}
+
 /** The rows of the store as the disk has them, by name. */
 function rowsOn(folder: string): Map<string, Uint8Array> {
   const db = new Database(join(folder, 'facts.sqlite'), { readonly: true })
@@ -280,9 +300,7 @@ test('a host that puts back rows of an earlier disk learns no difference between
   const late = takeRows()
   refer(second, 105n)
   const after = takeRows()
-  const unpublished = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
-  folders.push(unpublished)
-  cpSync(folder, unpublished, { recursive: true })
+  const unpublished = copyOf(folder)
   const { seq } = facts.point()
   const published = (of: PublicFacts) => {
     const row = rowsOf(of, 'hour', START + HOUR + DELAY).items[0]
@@ -292,14 +310,7 @@ test('a host that puts back rows of an earlier disk learns no difference between
   for (const [name, value] of [...early, ...late]) {
     const now = after.get(name)
     if (now !== undefined && Buffer.compare(now, value) === 0) continue
-    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
-    folders.push(spliced)
-    cpSync(unpublished, spliced, { recursive: true })
-    const db = new Database(join(spliced, 'facts.sqlite'))
-    db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(Buffer.from(name, 'hex'), value)
-    db.close()
-    const forged = new PublicFacts(spliced, KEY)
-    opened.push(forged)
+    const forged = spliced(unpublished, name, value)
     tried += 1
     // The boot counts again from there, or withholds the hour where the journal does not reach back.
     if (forged.point().seq < seq) forged.lose(second)
@@ -338,9 +349,7 @@ test('a host that puts back the rows of an unpublished day, without one of them,
   trade(START + 3 * HOUR, 4, ...crowd(12, 22, '120'))
   refer(START + DAY, 120n)
   facts.mark(facts.point())
-  const unpublished = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
-  folders.push(unpublished)
-  cpSync(folder, unpublished, { recursive: true })
+  const unpublished = copyOf(folder)
   const now = START + 2 * DAY + DELAY
   const dayOf = (of: PublicFacts) => {
     const { hash: _, previous: __, ...figures } = rowsOf(of, 'day', now).items[0]!
@@ -350,14 +359,7 @@ test('a host that puts back the rows of an unpublished day, without one of them,
   expect(shown).toMatchObject({ volume: '430', high: '170', auctions: 4 })
   const volumes: (string | null)[] = []
   for (const name of rowsOn(unpublished).keys()) {
-    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
-    folders.push(spliced)
-    cpSync(unpublished, spliced, { recursive: true })
-    const db = new Database(join(spliced, 'facts.sqlite'))
-    db.query('DELETE FROM facts WHERE name = ?').run(Buffer.from(name, 'hex'))
-    db.close()
-    const forged = new PublicFacts(spliced, KEY)
-    opened.push(forged)
+    const forged = spliced(unpublished, name)
     // Without the point the boot counts again.
     if (forged.point().seq > 0) volumes.push(dayOf(forged).volume)
   }
@@ -374,14 +376,7 @@ test('a published row that the host deletes does not end the list: the client mi
   facts.mark(facts.point())
   let missed = 0
   for (const name of rowsOn(folder).keys()) {
-    const spliced = mkdtempSync(join(tmpdir(), 'tacit-statistics-'))
-    folders.push(spliced)
-    cpSync(folder, spliced, { recursive: true })
-    const db = new Database(join(spliced, 'facts.sqlite'))
-    db.query('DELETE FROM facts WHERE name = ?').run(Buffer.from(name, 'hex'))
-    db.close()
-    const forged = new PublicFacts(spliced, KEY)
-    opened.push(forged)
+    const forged = spliced(folder, name)
     if (forged.point().seq === 0) continue
     const left = answered(forged, 'hour', now)
     if (left.items.length === page.items.length) continue

@@ -105,14 +105,10 @@ class Lives {
     private readonly simulated: SimulatedDisk,
   ) {}
 
-  private below(count: number): number {
-    return this.random.between(0, count - 1)
-  }
-
   async life(): Promise<void> {
     const { simulated } = this
     const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'ENOSPC', 'short'] as const)!
-    simulated.start({ at: 1 + this.below(140), kind })
+    simulated.start({ at: 1 + this.random.below(140), kind })
     const { worker, kill } = thread()
     try {
       await this.run(worker)
@@ -124,7 +120,7 @@ class Lives {
     simulated.end()
     kill()
     await new Promise<void>((resolve) => setImmediate(resolve))
-    if (this.below(4) === 0) return
+    if (this.random.below(4) === 0) return
     simulated.losePower()
     this.losses++
   }
@@ -134,9 +130,9 @@ class Lives {
     const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES, thread: () => worker })
     const running = await this.start(journal)
     journal.signAs(SIGNER)
-    for (let steps = this.below(14); steps > 0; steps--) {
+    for (let steps = this.random.below(14); steps > 0; steps--) {
       await this.trade(running)
-      if (this.below(3) === 0) await this.snapshot(running)
+      if (this.random.below(3) === 0) await this.snapshot(running)
     }
   }
 
@@ -168,7 +164,7 @@ class Lives {
     for (const kind of PAST_KINDS) {
       const { size } = queuesOf(state)[kind]
       for (let look = Math.min(size, 12); look > 0; look--) {
-        const number = this.below(size)
+        const number = this.random.below(size)
         const row = SCRIPT.ever[kind][number]!
         ensure(Buffer.from(rowAt(state, stores, kind, number)).equals(row), `another row ${kind} ${number}`)
         if (number >= stores.covered[kind]) continue
@@ -185,7 +181,7 @@ class Lives {
   private async trade(running: Running): Promise<void> {
     const { journal } = running
     const { next } = this.places.get(journal.head().seq)!
-    const bodies = SCRIPT.commands.slice(next, next + 1 + this.below(12))
+    const bodies = SCRIPT.commands.slice(next, next + 1 + this.random.below(12))
     if (bodies.length > 0) await this.append(running, bodies, next + bodies.length)
   }
 
@@ -241,7 +237,7 @@ test(
     const random = new Random(SEED)
     let rounds = 0
     for (let losses = 0; losses < ROUNDS; ) {
-      const simulated = new SimulatedDisk((count) => random.between(0, count - 1))
+      const simulated = new SimulatedDisk((count) => random.below(count))
       Object.assign(disk, simulated.disk)
       const lives = new Lives(random, simulated)
       while (lives.losses < Math.min(LIVES, ROUNDS - losses)) await lives.life()

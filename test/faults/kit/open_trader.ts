@@ -43,3 +43,16 @@ export async function restOrder(trader: LoadTrader): Promise<{ request: PlaceReq
   const request = preparePlace(trader.wallet, trader.venue, terms, note)
   return { request, result: await trader.client.place(request) }
 }
+
+/** Sells what README's first order buys, at its price. */
+export async function sellOnce(trader: LoadTrader): Promise<PlaceResult> {
+  const terms = {
+    instrument: trader.instrument,
+    side: 'sell',
+    amount: 1_500_000_000n,
+    price_limit: 149_250_000n,
+    expiry_slot: (await trader.client.time()).slot + 5_000,
+  } as const
+  const note = trader.wallet.noteFor(SOL, terms.amount)!
+  return trader.client.place(preparePlace(trader.wallet, trader.venue, terms, note))
+}
