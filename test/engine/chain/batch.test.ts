@@ -117,3 +117,15 @@ test('a state is cited only if the own tree has its root and a quorum shows it',
   expect(states.cite([shows(current), shows(state(7, 9), current)], 6)).toEqual(current)
   expect(states.cite([shows(state(5, 3)), shows(state(5, 3))], 0)).toBeUndefined()
 })
+
+test('the states beyond the bound are forgotten, the oldest first, and one that is verified again takes no place', () => {
+  const state = (leaf_count: number) => ({ leaf_count, root: new Uint8Array(32).fill(leaf_count % 251) })
+  const states = new KnownStates(1)
+  for (let count = 1; count <= LIMITS.tree_states_kept; count++) states.verified(state(count))
+  states.verified(state(LIMITS.tree_states_kept))
+  expect(states.isVerified(state(1))).toBe(true)
+  states.verified(state(LIMITS.tree_states_kept + 1))
+  expect(states.isVerified(state(1))).toBeUndefined()
+  expect(states.isVerified(state(2))).toBe(true)
+  expect(states.isVerified(state(LIMITS.tree_states_kept + 1))).toBe(true)
+})

@@ -327,3 +327,28 @@ test('each append is timed, and each sync, which several share', async () => {
     await journal.close()
   })
 })
+
+test('one group more than may wait for the disk closes the journal; what was written before is there at the next opening', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir, 1024 * 1024)
+    const first = await journal.append(records(1))
+    // One turn of the event loop: no answer of the disk arrives in it.
+    const waiting = Array.from({ length: LIMITS.journal_pending_groups_max }, () =>
+      journal.append(records(2)).catch((error) => error),
+    )
+    expect(journal.pending()).toBe(LIMITS.journal_pending_groups_max)
+    const beyond = await failure(journal.append(records(3)))
+    expect(beyond).toBeInstanceOf(JournalClosed)
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set([beyond]))
+    expect(await failure(journal.append(records(4)))).toBe(beyond)
+
+    const again = await open(dir, 1024 * 1024)
+    const { seq } = again.head()
+    expect(seq).toBeGreaterThanOrEqual(1)
+    expect(seq).toBeLessThanOrEqual(1 + LIMITS.journal_pending_groups_max)
+    const kept = await all(again)
+    expect(kept.map((record) => record.seq)).toEqual(Array.from({ length: seq }, (_, i) => i + 1))
+    expect(kept[0]).toEqual({ ...records(1)[0]!, seq: first.seq_last })
+    await again.close()
+  })
+}, 120_000)

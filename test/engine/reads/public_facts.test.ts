@@ -6,8 +6,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command } from '../../../engine/commands'
+import { LIMITS } from '../../../engine/limits'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
+import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { pointAt } from '../history/account_events'
 
@@ -153,6 +155,46 @@ test('a row is read from the disk once, until it is written or a write of it fai
   disk.close()
   rows.close()
 })
+
+test('rows in memory are bounded by their characters: the one that was read longest ago is read from the disk again', () => {
+  const dir = folder()
+  const rows = new SealedRows(dir, KEY)
+  const text = 'x'.repeat(0.45 * LIMITS.facts_characters_max)
+  const names = ['first', 'second', 'third']
+  for (const name of names) rows.set(name, text)
+  expect(names.map((name) => rows.get(name))).toEqual([text, text, text])
+  const disk = new Database(join(dir, 'facts.sqlite'))
+  disk.run('DELETE FROM facts')
+  expect(names.toReversed().map((name) => rows.get(name))).toEqual([text, text, undefined])
+  disk.close()
+  rows.close()
+})
+
+test.skipIf(!isMountable())(
+  'a full disk keeps facts waiting up to their bound, beyond it the seal throws, and space stores them all once',
+  async () => {
+    await withSmallVolume('2m', async (dir) => {
+      const facts = new PublicFacts(join(dir, 'facts'), KEY)
+      const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
+      const bound = LIMITS.facts_waiting_max
+      const free = fillUp(dir)
+      for (let seq = 1; seq <= bound; seq++) facts.record(seq, closed, [], undefined)
+      facts.seal(pointAt(bound))
+      expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, 0, 0])
+      facts.record(bound + 1, closed, [], undefined)
+      expect(() => facts.seal(pointAt(bound + 1))).toThrow(/disk|full|I\/O/)
+      expect([facts.watermark(), facts.batches().closed]).toEqual([0, 0])
+      free()
+      facts.seal(pointAt(bound + 1))
+      expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
+      facts.close()
+      const again = new PublicFacts(join(dir, 'facts'), KEY)
+      expect([again.watermark(), again.batches().closed]).toEqual([bound + 1, bound + 1])
+      again.close()
+    })
+  },
+  120_000,
+)
 
 test('builds are listed with the slot from which each ran', async () => {
   const first = await site.open()
