@@ -217,6 +217,8 @@ export const LIMITS = {
   facts_characters_max: 1024 * 1024,
   /** Public facts that wait for space on a full disk. */
   facts_waiting_max: 100_000,
+  /** Of them, those that one group stores or tries to store. */
+  facts_stored_max: 256,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
   /** Time between two measurements of the trees' growth. */

@@ -105,6 +105,8 @@ const FACT_COMMANDS: readonly Command['kind'][] = [
 ]
 /** The journal up to which facts are stored, and in the same row what each record counts on: none of them rolls back alone. */
 type Stored = { seq: number; head: string; batches: Transparency['batches']; counting: Counting }
+/** Writes what a record adds, within a transaction. */
+type Fact = () => void
 const START: Stored = {
   seq: 0,
   head: '00'.repeat(32),
@@ -120,11 +122,11 @@ export class PublicFacts {
   private readonly rows: SealedRows
   /** In memory: the disk is read at the opening only. */
   private stored: Stored
-  /** Facts of the group whose end is not known yet, and before them those that a full disk did not take. */
-  private unsealed: (() => void)[] = []
-
-  /** The disk takes no facts at present. */
-  private stalled = false
+  /** Facts of the group whose end is not known yet. */
+  private unsealed: Fact[] = []
+  /** Groups that a full disk did not take, oldest first, and the number of their facts. */
+  private waiting: { point: ChainPoint; facts: Fact[] }[] = []
+  private facts_waiting = 0
 
   /** @param dir folder, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
@@ -199,33 +201,54 @@ export class PublicFacts {
 
   /**
    * Ends a journal group: stores its facts, which belong to the journal with this head and to no other. Those that a full disk
-   * does not take are stored with later ones.
+   * does not take are stored with later ones, a bounded number at a time: the caller holds the main thread.
    * @throws Error when more than `facts_waiting_max` wait
    */
   seal(point: ChainPoint): void {
-    if (this.unsealed.length === 0) return
+    this.endGroup(point)
+    if (this.waiting.length === 0) return
     try {
-      this.store(point)
+      this.storeOldest()
     } catch (error) {
-      if (!isDiskError(error) || this.unsealed.length > LIMITS.facts_waiting_max) throw error
-      this.stalled = true
+      if (!isDiskError(error) || this.facts_waiting > LIMITS.facts_waiting_max) throw error
     }
   }
 
   /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. @throws SQLiteError when the disk is full */
   mark(point: ChainPoint): void {
-    this.store(point)
+    this.endGroup(point)
+    while (this.waiting.length > 0) this.storeOldest()
+    this.store([], point)
     this.rows.sync()
   }
 
-  private store({ seq, head }: ChainPoint): void {
+  private endGroup(point: ChainPoint): void {
+    if (this.unsealed.length === 0) return
+    this.waiting.push({ point, facts: this.unsealed })
+    this.facts_waiting += this.unsealed.length
+    this.unsealed = []
+  }
+
+  /** Stores the groups that wait, up to `facts_stored_max` facts and at least one group. */
+  private storeOldest(): void {
+    const facts: Fact[] = []
+    let groups = 0
+    for (const { facts: more } of this.waiting) {
+      if (groups > 0 && facts.length + more.length > LIMITS.facts_stored_max) break
+      for (const fact of more) facts.push(fact)
+      groups++
+    }
+    this.store(facts, this.waiting[groups - 1]!.point)
+    this.waiting = this.waiting.slice(groups)
+    this.facts_waiting -= facts.length
+  }
+
+  private store(facts: readonly Fact[], { seq, head }: ChainPoint): void {
     this.together(() => {
-      for (const write of this.unsealed) write()
+      for (const write of facts) write()
       // Facts behind a point of the past are stored already: counted from there, they would count twice.
       if (seq > this.watermark()) this.change({ seq, head: toHex(head) })
     })
-    this.unsealed = []
-    this.stalled = false
   }
 
   /** Stores what `work` changes, all or nothing. */
@@ -246,7 +269,8 @@ export class PublicFacts {
     this.stored = { ...this.stored, ...change }
   }
 
-  isStalled = (): boolean => this.stalled
+  /** Facts wait for the disk. */
+  isStalled = (): boolean => this.waiting.length > 0
 
   private recordSettlement(command: Command): void {
     if (command.kind === 'batch_signed') this.course.signed(command.signed.batch_id, command.unix_ms)

@@ -185,7 +185,10 @@ test.skipIf(!isMountable())(
       expect(() => facts.seal(pointAt(bound + 1))).toThrow(/disk|full|I\/O/)
       expect([facts.watermark(), facts.batches().closed]).toEqual([0, 0])
       free()
-      facts.seal(pointAt(bound + 1))
+      facts.seal(pointAt(bound + 2))
+      expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, bound, bound])
+      // A group without facts stores those that wait.
+      facts.seal(pointAt(bound + 3))
       expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
       facts.close()
       const again = new PublicFacts(join(dir, 'facts'), KEY)
@@ -194,6 +197,34 @@ test.skipIf(!isMountable())(
     })
   },
   120_000,
+)
+
+test.skipIf(!isMountable())(
+  'facts that waited for a full disk are stored a bounded number at a time, each once',
+  async () => {
+    await withSmallVolume('2m', async (dir) => {
+      const facts = new PublicFacts(join(dir, 'facts'), KEY)
+      const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
+      const free = fillUp(dir)
+      let seq = 0
+      const group = () => {
+        facts.record(++seq, closed, [], undefined)
+        facts.seal(pointAt(seq))
+        return facts.watermark()
+      }
+      const step = LIMITS.facts_stored_max
+      for (let count = 0; count < 3 * step; count++) expect(group()).toBe(0)
+      free()
+      const reached = [group(), group(), group()]
+      expect(reached).toEqual([step, 2 * step, 3 * step])
+      expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
+      expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
+      facts.close()
+      const again = new PublicFacts(join(dir, 'facts'), KEY)
+      expect([again.watermark(), again.batches().closed]).toEqual([seq, seq])
+      again.close()
+    })
+  },
 )
 
 test('builds are listed with the slot from which each ran', async () => {
