@@ -10,6 +10,7 @@ import {
   certificateOf,
   certifiedBy,
   identityOf,
+  ReceiptRefused,
   type VenueIdentity,
   verifyReceipt,
 } from '../verify/verify_receipt'
@@ -66,9 +67,8 @@ export class LiveVenue implements Transport {
   get info(): Info {
     return this.current.info
   }
-  /** 32 bytes. */
-  get venue_id(): Uint8Array {
-    return identityOf(this.current).venue
+  get identity(): VenueIdentity {
+    return identityOf(this.current)
   }
 
   /** After a failed connection the venue is looked at before anything else is sent. @throws MustStop, or a failed connection */
@@ -87,14 +87,23 @@ export class LiveVenue implements Transport {
 
   /**
    * Whether a receipt could be verified: one of an epoch that no session of this wallet saw cannot.
+   * @param sent journal seq and epoch that were known when the command was first sent: its receipt is of no earlier one
    * @throws ReceiptRefused for a false one, MustStop when the venue's new epoch fails verification
    */
-  async hasVerified(receipt: Receipt, command: Uint8Array, after_seq: number): Promise<boolean> {
-    const epoch = BigInt(receipt.epoch)
-    if (epoch > identityOf(this.current).epoch) await this.replace()
+  async hasVerified(
+    receipt: Receipt,
+    command: Uint8Array,
+    sent: { after_seq: number; epoch: bigint },
+  ): Promise<boolean> {
+    const shown: unknown = Object(receipt).epoch
+    if (!Number.isSafeInteger(shown)) throw new ReceiptRefused('the receipt has no well formed epoch')
+    const epoch = BigInt(shown as number)
+    if (epoch > this.identity.epoch) await this.replace()
+    if (epoch > this.identity.epoch || epoch < sent.epoch)
+      throw new ReceiptRefused(`the receipt is of epoch ${epoch}, in which the command was not sent`)
     const identity = this.identities.get(epoch)
     if (identity === undefined) return false
-    await verifyReceipt(receipt, identity, command, after_seq)
+    await verifyReceipt(receipt, identity, command, sent.after_seq)
     return true
   }
 

@@ -116,7 +116,7 @@ export class Session {
   }
   /** 32 bytes. */
   get venue_id(): Uint8Array {
-    return this.venue.venue_id
+    return this.venue.identity.venue
   }
 
   /**
@@ -306,17 +306,18 @@ export class Session {
     // Settled for the request before this one.
     if (!this.open_requests.some(({ id }) => id === sent.id)) throw notOpen()
     const { patience_ms = SETTLE_PATIENCE_MS } = this.options
+    const epoch = sent_before ? 0n : this.venue.identity.epoch
     const isOver = () => this.over !== undefined
     const isAwaited = (order_id: string) => this.open_requests.some(({ id }) => id === order_id)
     const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver, isAwaited })
-    return this.conclude(sent, outcome)
+    return this.conclude(sent, outcome, epoch)
   }
 
   /** Saves an outcome that no later read shows before it is returned: after a crash the request would be sent again. */
-  private async conclude(sent: WalletRequest, outcome: Outcome): Promise<Outcome> {
+  private async conclude(sent: WalletRequest, outcome: Outcome, epoch: bigint): Promise<Outcome> {
     if (outcome.status === 'unknown') return outcome
     const accepted = outcome.status === 'accepted'
-    const receipt = accepted ? await this.receiptOf(sent, outcome.result) : undefined
+    const receipt = accepted ? await this.receiptOf(sent, outcome.result, epoch) : undefined
     const told = receipt === undefined ? outcome : { ...outcome, receipt }
     if (accepted && !isUndecidable(sent)) {
       this.forget(sent)
@@ -339,11 +340,11 @@ export class Session {
   }
 
   /** @throws ReceiptRefused; the outcome stays open then */
-  private async receiptOf(sent: WalletRequest, result: unknown): Promise<Receipt | undefined> {
+  private async receiptOf(sent: WalletRequest, result: unknown, epoch: bigint): Promise<Receipt | undefined> {
     const { receipt } = Object(result) as { receipt?: Receipt }
     if (receipt === undefined) return undefined
     const command = commandBytes(this.venue_id, sent)
-    if (!(await this.venue.hasVerified(receipt, command, sent.after_seq))) return undefined
+    if (!(await this.venue.hasVerified(receipt, command, { ...sent, epoch }))) return undefined
     this.receipt_seq = Math.max(this.receipt_seq, receipt.seq)
     this.store.receipts?.keep({ id: sent.id, command: toHex(command), receipt })
     return receipt
@@ -446,7 +447,7 @@ export class Session {
         if (error instanceof VenueProblem) return undefined
         throw error
       })
-      if (found !== undefined) await this.conclude(sent, found)
+      if (found !== undefined) await this.conclude(sent, found, 0n)
     }
   }
 

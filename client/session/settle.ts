@@ -6,6 +6,7 @@ import type { Problem, Receipt } from '../../protocol/wire/trading'
 import { endsTrading } from '../api/event_stream'
 import { type VenueClient, VenueProblem } from '../api/venue_client'
 import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../limits'
+import { ReceiptRefused } from '../verify/verify_receipt'
 import type { WalletRequest } from '../wallet/wallet'
 
 /** What became of a request. Only `refused` says that nothing happened and nothing will. */
@@ -61,7 +62,8 @@ export type Patience = {
 }
 
 /**
- * Resolves with what is known when the patience is over. @throws MustStop, or the refusal of a login: the outcome is open
+ * Resolves with what is known when the patience is over. @throws MustStop, the refusal of a login, ReceiptRefused for an
+ * answer to the command itself that has no receipt: the outcome is open
  */
 export async function settleRequest(
   client: VenueClient,
@@ -74,9 +76,9 @@ export async function settleRequest(
   for (;;) {
     let cause: unknown
     try {
-      return accepted(sent, await send(client, sent))
+      return answered(sent, await send(client, sent))
     } catch (error) {
-      if (endsTrading(error)) throw error
+      if (endsTrading(error) || error instanceof ReceiptRefused) throw error
       const known = await judge(client, sent, error, { perhaps_sent, isAwaited })
       if (known !== undefined) return known
       cause = error
@@ -101,6 +103,12 @@ export async function findAccepted(client: VenueClient, sent: WalletRequest): Pr
 
 const accepted = ({ id }: WalletRequest, result: unknown): Outcome => ({ status: 'accepted', id, result })
 
+/** The process that took the command has its receipt; only a later one has not. @throws ReceiptRefused */
+function answered(sent: WalletRequest, result: unknown): Outcome {
+  if (Object(result).receipt === undefined) throw new ReceiptRefused('the answer has no receipt')
+  return accepted(sent, result)
+}
+
 /** What a failed attempt proves; undefined while the outcome is open. */
 async function judge(
   client: VenueClient,
@@ -110,7 +118,7 @@ async function judge(
 ): Promise<Outcome | undefined> {
   if (!(error instanceof VenueProblem)) return undefined
   const { problem, code } = error
-  if (code === 'order_exists') return accepted(sent, problem.result)
+  if (code === 'order_exists') return (perhaps_sent ? accepted : answered)(sent, problem.result)
   if (error.applied !== 'no') return undefined
   if (!perhaps_sent) return { status: 'refused', id: sent.id, problem }
   if (!NEVER.has(code)) return undefined

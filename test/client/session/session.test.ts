@@ -18,7 +18,7 @@ import { ReceiptFile } from '../../../client/wallet/receipt_file'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
-import type { Attestation, Info } from '../../../protocol/wire/trading'
+import type { Attestation, Info, PlaceResult, Receipt } from '../../../protocol/wire/trading'
 import { fundTrader } from '../../faults/kit/fund_trader'
 import { openAccount } from '../../faults/kit/open_account'
 import { USDC } from '../../faults/kit/open_trader'
@@ -140,6 +140,41 @@ test('an order is on disk before it leaves, its receipt is verified, and a cance
   await untilFree()
   expect(session.open_requests).toEqual([])
 })
+
+test('an answer to the command itself without a true receipt is refused, and its request stays open', async () => {
+  session.close()
+  const { epoch } = await asked.info()
+  let forge: ((receipt: Receipt) => unknown) | undefined
+  const open_venue = async () => {
+    const real = await openVenue()
+    const fetch: SessionVenue['fetch'] = async (of, init) => {
+      const answer = await real.fetch(of, init)
+      if (forge === undefined || of !== '/orders' || init?.method !== 'POST') return answer
+      const { receipt, ...rest } = (await answer.json()) as PlaceResult
+      return Response.json({ ...rest, receipt: forge(receipt) }, { status: answer.status })
+    }
+    return { ...real, fetch }
+  }
+  const misled = await Session.open({ ...options, open_venue })
+  for (const forged of [
+    () => undefined,
+    () => null,
+    () => 7,
+    (receipt) => ({ ...receipt, epoch: 'x' }),
+    (receipt) => ({ ...receipt, epoch: epoch + 1 }),
+    (receipt) => ({ ...receipt, epoch: 0 }),
+  ] satisfies (typeof forge)[]) {
+    forge = forged
+    expect(await failureOf(misled.place(ORDER))).toBeInstanceOf(ReceiptRefused)
+    forge = undefined
+    const [open] = misled.open_requests
+    expect(await misled.settle(open!.id)).toMatchObject({ status: 'accepted', receipt: { epoch } })
+    await misled.cancel(open!.id)
+    await misled.until(({ state }) => state.notes.every((note) => note.state !== 'pending') || undefined)
+  }
+  misled.close()
+  session = await Session.open(options)
+}, 120_000)
 
 test('values that are not exact are refused, and so is an order that no note covers', async () => {
   for (const wrong of [{ amount: '0.0000001' }, { price: '140.0000001' }, { amount: '-1' }, { price: '0' }])

@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
 import { settleRequest } from '../../../client/session/settle'
+import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
 const SENT = { id: '11'.repeat(16), key_index: 0, after_seq: 0, kind: 'place', request: {} } as never
@@ -44,5 +45,9 @@ test('answers without sense end as unknown when the patience is over', async () 
     ])
     // The wait doubles from 50 ms.
     expect(asked).toBeLessThanOrEqual(4)
+    // On the first attempt the process that took the command has its receipt.
+    if (!is_known) continue
+    const first = settleRequest(new VenueClient(transport, LOGIN), SENT, { ...waits, sent_before: false })
+    expect(await first.catch((error: unknown) => error)).toBeInstanceOf(ReceiptRefused)
   }
 }, 120_000)
