@@ -62,7 +62,7 @@ export async function openVenue({
     node === undefined
       ? { loaded: own, vault: read[0], mints: read[1] }
       : await untilLeading(node, own, chain, read[0], fatal)
-  const restore = isRestore(config, vault, loaded.state)
+  const restore = await isRestore(config, vault, loaded.journal)
   const first = restore ? restoredConfig(vault) : vault
   const { credential_key } = keys
   const engine = assemble(config, { ...ports, node }, loaded, { config: first, mints }, (book) =>

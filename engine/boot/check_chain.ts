@@ -98,6 +98,15 @@ export function groupCheck(venue: Uint8Array) {
   }
 }
 
+/** Whether a journal holds nothing but boot records: no epoch was open in it. */
+export async function isUnused(journal: Journal): Promise<boolean> {
+  if (journal.firstSeq() > 1) return false
+  for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) })) {
+    if (groups.some((group) => bootRecordOf(group) === undefined)) return false
+  }
+  return true
+}
+
 /** A boot record is a group by itself. */
 export function bootRecordOf(group: StoredGroup) {
   const command = group.records.length === 1 ? lastCommand(group) : undefined

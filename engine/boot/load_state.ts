@@ -18,7 +18,7 @@ import { randomHashSeed } from '../sequencer/hash_seed'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
-import { isIn, journaledSnapshot, judgeJournal, positionOf } from './check_chain'
+import { isIn, isUnused, journaledSnapshot, judgeJournal, positionOf } from './check_chain'
 import { replay } from './replay'
 
 export type Loaded = {
@@ -36,7 +36,8 @@ export type Loaded = {
 }
 
 /**
- * A tail that is not signed is not replayed, and so nothing of the journal: who wrote it is unknown.
+ * Nothing of a journal that the chain contradicts is replayed: who wrote it is unknown. A node of a cluster may be behind, and
+ * is judged again once it leads.
  * @param vault as read before the journal is opened
  * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees, StoreDamaged: the venue must not start.
@@ -55,7 +56,8 @@ export async function loadState(
   // A journal that the chain contradicts may be the wrong one, and its read models those of the right one.
   const judge = verdict.fault === undefined ? journal : undefined
   const { history, facts } = await openReadModels(config, key, judge)
-  const is_replayed = verdict.fault !== 'tail_unsigned'
+  const is_behind = config.cluster !== undefined && verdict.fault !== 'tail_unsigned'
+  const is_replayed = verdict.fault === undefined || is_behind || (await isUnused(journal))
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const stores_at = { dir: join(data_dir, 'stores'), key }

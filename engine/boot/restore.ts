@@ -2,10 +2,12 @@
 import { equalBytes } from '../../protocol/bytes'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
+import type { Journal } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, VaultConfig } from '../ports'
+import { isUnused } from './check_chain'
 
 /**
  * Feeds the hashing worker the leaves and batches that its cache lacks. Batches that have not landed are compared too: one
@@ -32,12 +34,16 @@ export async function restoreTrees(state: State, past: Past, hash: HashPort): Pr
 
 /**
  * Whether this boot restores a lost journal from the chain: the setting asks for it, the admin has announced it on chain,
- * and this journal never held an open epoch. Spent notes come from the vault's events, live notes from their owners'
+ * and this journal holds nothing but boot records. Spent notes come from the vault's events, live notes from their owners'
  * openings, and the book starts empty.
  */
-export function isRestore(config: EngineConfig, vault: VaultConfig, state: State): boolean {
+export async function isRestore(
+  config: EngineConfig,
+  vault: VaultConfig,
+  journal: Journal,
+): Promise<boolean> {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
-  return config.restore_from_chain === true && announced && state.epochs.every(({ slot }) => slot === 0)
+  return config.restore_from_chain === true && announced && (await isUnused(journal))
 }
 
 /** The config of the next epoch: the incremented generation voids every body signed for the old one. */

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test
 import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CommandBody } from '../../../engine/commands'
+import type { EngineConfig } from '../../../engine/config'
 import type { GroupSigner, NewRecord } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
@@ -68,13 +69,14 @@ function copyTo(name: string, from = site.dir): string {
   }
   return to
 }
-async function refused(dir: string, because: RegExp): Promise<void> {
+async function refused(dir: string, because: RegExp, change: Partial<EngineConfig> = {}): Promise<TestVenue> {
   const { epoch } = site.ledger.config
-  const open = await site.open({}, dir)
+  const open = await site.open(change, dir)
   expect(open.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(open.venue.status().reasons.join()).toMatch(because)
   expect(site.ledger.config.epoch).toBe(epoch)
   await open.close()
+  return open
 }
 async function trades(dir = site.dir): Promise<void> {
   const open = await site.open({}, dir)
@@ -107,6 +109,45 @@ test('a tail that another key signed is refused with what to do, whatever it cla
   await forge(signerBy(stranger, 1, site.keys.statement_seed), [[FREEZE]], dir)
   await refused(dir, /tail_unsigned/)
   await trades()
+})
+
+test('nothing of a journal is replayed whose author the chain does not show, whichever reason it brings about', async () => {
+  await first.close()
+  const { seq } = first.engine.loaded.journal.head()
+  const boot = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, signature: new Uint8Array(64) }
+  const settlement_key = publicKeyOf(stranger)
+  const transaction = new Uint8Array(3)
+  const intended: CommandBody = { kind: 'epoch_intended', epoch: 2, ...boot, settlement_key, transaction }
+  const forged: [string, RegExp, CommandBody[]][] = [
+    ['by the key of a forged boot record', /chain_unknown/, [FREEZE]],
+    ['with an auction that no replay can hold', /chain_unknown/, [decision(seq)]],
+    ['where the chain is ahead', /rolled_back/, [FREEZE]],
+    ['where the chain has another head', /forked/, [FREEZE]],
+  ]
+  const { config } = site.ledger
+  for (const [name, because, group] of forged) {
+    const dir = copyTo(name)
+    await forge(signerBy(stranger, 2), [[intended], group], dir)
+    if (String(because) === '/rolled_back/') site.ledger.config = { ...config, journal_seq: seq + 100 }
+    if (String(because) === '/forked/')
+      site.ledger.config = { ...config, journal_head: new Uint8Array(32).fill(1) }
+    const open = await refused(dir, because)
+    expect([open.engine.state.halted, open.engine.state.epochs.length]).toEqual([undefined, 0])
+    expect(open.engine.loaded.history.watermark()).toBeLessThanOrEqual(seq)
+    site.ledger.config = config
+  }
+  await trades()
+})
+const decision = (seq: number): CommandBody => {
+  return { kind: 'decided', seq, outcome: 'committed', slot: 1, epoch: 1, commit_seq: seq }
+}
+
+test('an unsigned tail does not make a used journal one that a restore from the chain may continue', async () => {
+  await first.close()
+  await forge(signerBy(stranger, 1), [[FREEZE]])
+  const announced = { action: 'authorize_restore', effective_unix_s: 1, value: '' }
+  site.ledger.config = { ...site.ledger.config, pending: [announced] }
+  await refused(site.dir, /tail_unsigned/, { restore_from_chain: true })
 })
 
 test('boot records alone are accepted in any number, and bring nothing with them', async () => {

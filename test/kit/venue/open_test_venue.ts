@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { assemble, type Engine } from '../../../engine/boot/assemble'
 import { loadState } from '../../../engine/boot/load_state'
+import { isRestore, restoredConfig } from '../../../engine/boot/restore'
 import { start } from '../../../engine/boot/start'
 import type { EngineConfig } from '../../../engine/config'
 import { openHashing } from '../../../engine/hashing/open_hashing'
@@ -151,7 +152,8 @@ export class TestSite {
       while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
       await engine.sequencer.durable()
     }
-    await start(engine, vault)
+    const restore = await isRestore(config, vault, loaded.journal)
+    await start(engine, restore ? restoredConfig(vault) : vault, restore)
     const venue = jsonVenue(venueOf(engine))
     const close = async () => {
       this.running = undefined
