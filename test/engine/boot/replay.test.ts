@@ -7,6 +7,7 @@ import { openJournal } from '../../../engine/journal/open_journal'
 import { AUCTION_RECORD } from '../../../engine/sequencer/records'
 import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
 import { utf8 } from '../../../protocol/bytes'
+import type { ChainPoint } from '../../../protocol/units'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 import { SIGNER } from '../journal/folder'
@@ -45,7 +46,7 @@ test('the result of every auction stands in the journal behind the command that 
 })
 
 /** A copy of the journal in which every auction has a volume that this build does not compute. */
-async function falsified(from: string): Promise<string> {
+async function falsified(from: string): Promise<{ dir: string; end: ChainPoint }> {
   const dir = join(from, 'falsified')
   const { journal_key: key } = site.keys
   const source = await openJournal({ dir: join(from, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
@@ -56,18 +57,21 @@ async function falsified(from: string): Promise<string> {
     const changed = text.replace('"volume_lots":1000', '"volume_lots":1001')
     await copy.append([{ type, unix_ms, body: type === AUCTION_RECORD ? utf8(changed) : body.slice() }])
   }
+  const end = { ...copy.head() }
   await source.close()
   await copy.close()
-  return dir
+  return { dir, end }
 }
 
 test('a replay that reaches another result refuses to start and names the record', async () => {
   const open = await auction()
   await open.close()
-  const dir = await falsified(open.config.data_dir)
+  const { dir, end } = await falsified(open.config.data_dir)
   const config = { ...open.config, data_dir: dir }
   const ports = { keys: site.keys, chain: open.chain }
-  const loading = loadState(config, ports, await open.chain.readConfig(), { segment_bytes: 2 * 1024 * 1024 })
+  // The chain shows this journal's end: one that it contradicts is not replayed.
+  const vault = { ...(await open.chain.readConfig()), journal_seq: end.seq, journal_head: end.head }
+  const loading = loadState(config, ports, vault, { segment_bytes: 2 * 1024 * 1024 })
   const error = await loading.then(
     () => undefined,
     (reason: unknown) => reason,
