@@ -190,9 +190,15 @@ test.skipIf(!isMountable())(
       // A group without facts stores those that wait.
       facts.seal(pointAt(bound + 3))
       expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
+      const freeAgain = fillUp(dir)
+      for (let seq = bound + 4; seq < bound + 24; seq++) facts.record(seq, closed, [], undefined)
+      facts.seal(pointAt(bound + 24))
+      expect(facts.isStalled()).toBe(true)
+      freeAgain()
+      facts.seal(pointAt(bound + 25))
       facts.close()
       const again = new PublicFacts(join(dir, 'facts'), KEY)
-      expect([again.watermark(), again.batches().closed]).toEqual([bound + 1, bound + 1])
+      expect([again.watermark(), again.batches().closed]).toEqual([bound + 24, bound + 21])
       again.close()
     })
   },
@@ -219,9 +225,17 @@ test.skipIf(!isMountable())(
       expect(reached).toEqual([step, 2 * step, 3 * step])
       expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
       expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
+      // A snapshot stores all that wait, up to its own place.
+      const freeAgain = fillUp(dir)
+      const stored = seq
+      for (let count = 0; count < 3 * step; count++) expect(group()).toBe(stored)
+      expect(() => facts.mark(pointAt(seq))).toThrow()
+      freeAgain()
+      facts.mark(pointAt(seq + 5))
+      expect([facts.watermark(), facts.isStalled(), facts.batches().closed]).toEqual([seq + 5, false, seq])
       facts.close()
       const again = new PublicFacts(join(dir, 'facts'), KEY)
-      expect([again.watermark(), again.batches().closed]).toEqual([seq, seq])
+      expect([again.watermark(), again.batches().closed]).toEqual([seq + 5, seq])
       again.close()
     })
   },
