@@ -131,7 +131,7 @@ export class PublicFacts {
   /** @param dir folder, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
     this.rows = new SealedRows(dir, key)
-    // Whoever removed the point would otherwise have every fact counted twice.
+    // Without the point, which a host can remove, every fact would be counted twice.
     const stored = this.rows.get<Stored>('point')
     if (stored === undefined) this.rows.clear()
     this.stored = stored ?? START

@@ -9,11 +9,13 @@ const made = () => mkdtempSync(join(tmpdir(), 'tacit-volume-'))
 const mount = (size: string, dir: string) =>
   spawnSync('/bin/mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
 
+/** Prints the reason why tests are skipped where none can be mounted. */
 export function isMountable(): boolean {
   const dir = made()
   const mounted = mount('64k', dir)
   if (mounted) spawnSync('/bin/umount', [dir])
   rmSync(dir, { recursive: true })
+  if (!mounted) console.log('skipped: this user may not mount a small volume')
   return mounted
 }
 

@@ -308,10 +308,7 @@ test('a program that is killed while it saves leaves a wallet that loads, with a
   }
 }, 180_000)
 
-const mountable = isMountable()
-if (!mountable) console.log('skipped: this user may not mount a small volume')
-
-test.skipIf(!mountable)('a full disk refuses the save and keeps the file before it', async () => {
+test.skipIf(!isMountable())('a full disk refuses the save and keeps the file before it', async () => {
   await withSmallVolume('400k', async (dir) => {
     const path = join(dir, 'wallet.json')
     const wallet = new Wallet(SEED)

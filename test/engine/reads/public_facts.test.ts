@@ -14,6 +14,7 @@ import { TestSite } from '../../kit/venue/open_test_venue'
 import { pointAt } from '../history/account_events'
 
 const KEY = new Uint8Array(32).fill(5)
+const CLOSED = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
 let site = new TestSite()
 const folders: string[] = []
 afterEach(async () => {
@@ -31,17 +32,16 @@ function folder(): string {
 test('closes and their outcomes count from the first opening on, each once, also after a restart', () => {
   const dir = folder()
   const opened = { kind: 'epoch_opened', unix_ms: 0, epoch: 1, slot: 70, signature: KEY } as const
-  const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
   const decided = { kind: 'decided', unix_ms: 0, seq: 1, slot: 1, epoch: 1, commit_seq: 1 } as const
   let facts = new PublicFacts(dir, KEY)
   const commands: Command[] = [
     opened,
-    closed,
+    CLOSED,
     { ...decided, outcome: 'void' },
     { ...opened, slot: 90 },
-    closed,
+    CLOSED,
     { ...decided, outcome: 'committed' },
-    closed,
+    CLOSED,
   ]
   const record = () => {
     for (const [at, command] of commands.entries()) {
@@ -96,9 +96,8 @@ test('epochs, and the time from the first signature of a batch to its finality, 
 
 test('a snapshot of an earlier record does not make later facts count again', () => {
   const dir = folder()
-  const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
   const count = (facts: PublicFacts) => {
-    facts.record(9, closed, [], undefined)
+    facts.record(9, CLOSED, [], undefined)
     facts.seal(pointAt(9))
     return facts.batches().closed
   }
@@ -170,18 +169,32 @@ test('rows in memory are bounded by their characters: the one that was read long
   rows.close()
 })
 
+/** Facts on a volume that a test fills; `reopened` is what a later opening reads there: position and closes. */
+type FactsOnVolume = { facts: PublicFacts; fill: () => () => void; reopened: () => [number, number] }
+const withFacts = (body: (on: FactsOnVolume) => void) =>
+  withSmallVolume('2m', async (volume) => {
+    const dir = join(volume, 'facts')
+    const facts = new PublicFacts(dir, KEY)
+    const reopened = (): [number, number] => {
+      facts.close()
+      const again = new PublicFacts(dir, KEY)
+      const read: [number, number] = [again.watermark(), again.batches().closed]
+      again.close()
+      return read
+    }
+    body({ facts, fill: () => fillUp(volume), reopened })
+  })
+
 test.skipIf(!isMountable())(
   'a full disk keeps facts waiting up to their bound, beyond it the seal throws, and space stores them all once',
-  async () => {
-    await withSmallVolume('2m', async (dir) => {
-      const facts = new PublicFacts(join(dir, 'facts'), KEY)
-      const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
+  () =>
+    withFacts(({ facts, fill, reopened }) => {
       const bound = LIMITS.facts_waiting_max
-      const free = fillUp(dir)
-      for (let seq = 1; seq <= bound; seq++) facts.record(seq, closed, [], undefined)
+      const free = fill()
+      for (let seq = 1; seq <= bound; seq++) facts.record(seq, CLOSED, [], undefined)
       facts.seal(pointAt(bound))
       expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, 0, 0])
-      facts.record(bound + 1, closed, [], undefined)
+      facts.record(bound + 1, CLOSED, [], undefined)
       expect(() => facts.seal(pointAt(bound + 1))).toThrow(/disk|full|I\/O/)
       expect([facts.watermark(), facts.batches().closed]).toEqual([0, 0])
       free()
@@ -190,31 +203,25 @@ test.skipIf(!isMountable())(
       // A group without facts stores those that wait.
       facts.seal(pointAt(bound + 3))
       expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
-      const freeAgain = fillUp(dir)
-      for (let seq = bound + 4; seq < bound + 24; seq++) facts.record(seq, closed, [], undefined)
+      const freeAgain = fill()
+      for (let seq = bound + 4; seq < bound + 24; seq++) facts.record(seq, CLOSED, [], undefined)
       facts.seal(pointAt(bound + 24))
       expect(facts.isStalled()).toBe(true)
       freeAgain()
       facts.seal(pointAt(bound + 25))
-      facts.close()
-      const again = new PublicFacts(join(dir, 'facts'), KEY)
-      expect([again.watermark(), again.batches().closed]).toEqual([bound + 24, bound + 21])
-      again.close()
-    })
-  },
+      expect(reopened()).toEqual([bound + 24, bound + 21])
+    }),
   120_000,
 )
 
 test.skipIf(!isMountable())(
   'facts that waited for a full disk are stored a bounded number at a time, each once',
-  async () => {
-    await withSmallVolume('2m', async (dir) => {
-      const facts = new PublicFacts(join(dir, 'facts'), KEY)
-      const closed = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
-      const free = fillUp(dir)
+  () =>
+    withFacts(({ facts, fill, reopened }) => {
+      const free = fill()
       let seq = 0
       const group = () => {
-        facts.record(++seq, closed, [], undefined)
+        facts.record(++seq, CLOSED, [], undefined)
         facts.seal(pointAt(seq))
         return facts.watermark()
       }
@@ -226,19 +233,15 @@ test.skipIf(!isMountable())(
       expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
       expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
       // A snapshot stores all that wait, up to its own place.
-      const freeAgain = fillUp(dir)
+      const freeAgain = fill()
       const stored = seq
       for (let count = 0; count < 3 * step; count++) expect(group()).toBe(stored)
       expect(() => facts.mark(pointAt(seq))).toThrow()
       freeAgain()
       facts.mark(pointAt(seq + 5))
       expect([facts.watermark(), facts.isStalled(), facts.batches().closed]).toEqual([seq + 5, false, seq])
-      facts.close()
-      const again = new PublicFacts(join(dir, 'facts'), KEY)
-      expect([again.watermark(), again.batches().closed]).toEqual([seq + 5, seq])
-      again.close()
-    })
-  },
+      expect(reopened()).toEqual([seq + 5, seq])
+    }),
 )
 
 test('builds are listed with the slot from which each ran', async () => {
