@@ -66,6 +66,7 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
                         if frame["seq"] != after + 1:
                             raise EventsMissing(f"the venue left out the events {after + 1} to {frame['seq'] - 1}")
                         member(frame, "kind", str), member(frame, "data", dict)
+                        count_of(frame, "slot"), count_of(frame, "unix_ms")
                         yield {name: value for name, value in frame.items() if name != "type"}
                         after += 1
         except InvalidStatus as error:

@@ -1,0 +1,115 @@
+"""Attacks on the stream of events by a venue that lies on a real socket: no event is made up, skipped or taken twice."""
+
+import json
+import ssl
+import tempfile
+import threading
+import unittest
+from types import SimpleNamespace
+
+from liar import LOGIN, certificate_files
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import serve
+
+from tacit_client import EventsMissing
+from tacit_client.stream import follow_events
+from tacit_client.venue import pinned_context, spki_sha256_of
+
+HELLO = {"type": "hello", "heartbeat_ms": 5000, "unix_ms": 1}
+
+
+def event(seq, **other):
+    return {"type": "event", "seq": seq, "kind": "order.accepted", "slot": 7, "unix_ms": 1, "data": {}, **other}
+
+
+def without(name, seq=1):
+    return {key: value for key, value in event(seq).items() if key != name}
+
+
+MALFORMED = {
+    "no JSON": "{",
+    "equal keys": '{"type": "event", "seq": 1, "seq": 2, "kind": "x", "slot": 7, "unix_ms": 1, "data": {}}',
+    "depth": "[" * 100_000,
+    "a list": [],
+    "null": None,
+    "bytes that are no text": b"\xff\xfe",
+    "no type": {"seq": 1},
+    "a type that is no text": {"type": 1},
+    "no seq": without("seq"),
+    "a seq that is a text": event("1"),
+    "a seq that is true": event(True),
+    "a seq below zero": event(-1),
+    "a seq that no number holds": '{"type": "event", "seq": 18446744073709551617, "kind": "x", "data": {}}',
+    "no kind": without("kind"),
+    "a kind that is a list": event(1, kind=["order.accepted"]),
+    "no data": without("data"),
+    "data that are a text": event(1, data="x"),
+    "no slot": without("slot"),
+    "a slot below zero": event(1, slot=-1),
+    "no time": without("unix_ms"),
+    "a time that is a fraction": event(1, unix_ms=1.5),
+    "a heartbeat below zero": {**HELLO, "heartbeat_ms": -1},
+    "a heartbeat of a day": {**HELLO, "heartbeat_ms": 86_400_000},
+    "a gap that is a text": {"type": "gap", "seq_to": "9"},
+}
+
+
+class Stream(unittest.TestCase):
+    def setUp(self):
+        self.sockets, self.asked = [], []
+        folder = tempfile.mkdtemp()
+        certificate, key = certificate_files(folder)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        server = serve(self._serve, "127.0.0.1", 0, ssl=context)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        with open(certificate) as pem:
+            spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem.read()))
+        self.venue = SimpleNamespace(
+            **{"host": "localhost", "port": server.socket.getsockname()[1], "timeout_s": 5.0},
+            **{"context": pinned_context(spki, certificate), "token": lambda: LOGIN["api_key"], "forget": lambda token: None},
+        )
+
+    def _serve(self, socket):
+        """One list of frames for each connection, the last one for all further ones."""
+        self.asked.append(socket.request.path)
+        frames = self.sockets.pop(0) if len(self.sockets) > 1 else self.sockets[0]
+        try:
+            for frame in frames:
+                socket.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+            socket.recv()
+        except ConnectionClosed:
+            pass
+
+    def follow(self, *sockets, after=0):
+        self.sockets, self.asked = list(sockets), []
+        ended = threading.Event()
+        self.addCleanup(ended.set)
+        return follow_events(self.venue, after, ended)
+
+    def test_a_frame_of_another_form_is_no_event_and_the_stream_goes_on_behind_the_last_one(self):
+        for name, frame in MALFORMED.items():
+            with self.subTest(name):
+                if isinstance(frame, dict) and frame.get("seq") == 1:
+                    frame = {**frame, "seq": 6 if frame["seq"] is not True else True}
+                events = self.follow([HELLO, event(5), frame, event(6, data={"made": "up"})], [HELLO, event(6)], after=4)
+                self.assertEqual([next(events)["seq"], next(events)["data"]], [5, {}])
+                self.assertEqual(self.asked, ["/ws/trading?after=4", "/ws/trading?after=5"])
+                events.close()
+
+    def test_an_event_that_was_taken_is_not_taken_again(self):
+        events = self.follow([HELLO, event(1), event(1, data={"again": 1}), event(0), event(2)])
+        self.assertEqual([next(events)["data"], next(events)["seq"]], [{}, 2])
+
+    def test_what_is_left_out_ends_the_stream(self):
+        for frame in (event(3), event(2**53 - 1), {"type": "gap", "seq_to": 2}, {"type": "gap", "seq_to": 2**53 - 1}):
+            with self.subTest(frame):
+                events = self.follow([HELLO, event(1), frame])
+                self.assertEqual(next(events)["seq"], 1)
+                with self.assertRaises(EventsMissing):
+                    next(events)
+
+
+if __name__ == "__main__":
+    unittest.main()
