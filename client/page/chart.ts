@@ -69,7 +69,7 @@ export function barChart(title: string, bars: readonly Bar[]): HTMLElement {
 
 export type Point = { label: string; value: bigint; text: string }
 
-/** A line through values in their order; a single value is a dot. */
+/** A line through values in their order; a single value is a dot in the middle. */
 export function lineChart(title: string, points: readonly Point[]): HTMLElement {
   const values = points.map(({ value }) => value)
   const sorted = values.toSorted((a, b) => (a < b ? -1 : 1))
@@ -77,7 +77,7 @@ export function lineChart(title: string, points: readonly Point[]): HTMLElement 
   // A flat line stands in the middle.
   const [from, span] = most === least ? [least > 0n ? least - 1n : 0n, 2n] : [least, most - least]
   const at = (index: number): [number, number] => {
-    const x = LEFT + (index / Math.max(points.length - 1, 1)) * (WIDTH - 2 * LEFT)
+    const x = points.length === 1 ? WIDTH / 2 : LEFT + (index / (points.length - 1)) * (WIDTH - 2 * LEFT)
     return [x, HEIGHT - BOTTOM - heightOf(values[index]! - from, span)]
   }
   const path = points
@@ -95,8 +95,10 @@ export function lineChart(title: string, points: readonly Point[]): HTMLElement 
     shapes.push(
       shape('text', { x: WIDTH - LEFT, y: TOP - 6, 'text-anchor': 'end', class: 'value' }, last.text),
     )
-    shapes.push(shape('text', { x: LEFT, y: HEIGHT - 6 }, points[0]!.label))
-    shapes.push(shape('text', { x: WIDTH - LEFT, y: HEIGHT - 6, 'text-anchor': 'end' }, last.label))
+    const anchor = points.length === 1 ? { x: cx, 'text-anchor': 'middle' } : { x: LEFT }
+    shapes.push(shape('text', { ...anchor, y: HEIGHT - 6 }, points[0]!.label))
+    if (points.length > 1)
+      shapes.push(shape('text', { x: WIDTH - LEFT, y: HEIGHT - 6, 'text-anchor': 'end' }, last.label))
   }
   const range = points.length === 0 ? 'no data yet' : `from ${points[0]!.text} to ${last!.text}`
   return frame(title, range, ...shapes)

@@ -108,7 +108,7 @@ function showDays({ symbol, base_decimals }: InstrumentView, { statistics }: Tra
     }))
   if (bars.length === 0)
     return element('p', 'help', `${symbol}: no day is published yet; a day appears once it is over.`)
-  return barChart(`${symbol}: volume by UTC day, in base tokens`, bars)
+  return element('div', 'charts', barChart(`${symbol}: volume by UTC day, in base tokens`, bars))
 }
 
 function showReserves({ transparency, instruments }: Shown): void {
@@ -168,7 +168,7 @@ function showSettlement({ transparency }: Shown): void {
         ],
       ],
     ),
-    lineChart('From signature to finality, by settlement batch', latencies),
+    element('div', 'charts', lineChart('From signature to finality, by settlement batch', latencies)),
   )
 }
 
@@ -202,7 +202,7 @@ function showBuilds(shown: Shown): void {
   ])
   show(
     'builds',
-    epochBars(shown),
+    element('div', 'charts', epochBars(shown)),
     table('Builds', ['Version', 'Build', 'From slot'], builds),
     table('Announced changes', ['Change', 'Value', 'Takes effect'], pending),
     table('Outages declared', ['Declared', 'Deadlines moved by'], outages),

@@ -82,6 +82,9 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(await shown(page, '#builds table')).toContain(venue.facts.compose_hash.slice(0, 8))
     expect(await page.evaluate('document.querySelectorAll("svg[role=img][aria-label]").length')).toBe(8)
     expect(await shown(page, '#builds figure')).toContain('epoch 1')
+    const widths = '[...document.querySelectorAll("figure")].map((one) => one.offsetWidth)'
+    const wide = await page.evaluate<number[]>(widths)
+    expect(Math.max(...wide) - Math.min(...wide)).toBeLessThanOrEqual(1)
     expect(await shown(page, '#settlement table')).toMatch(/Epoch[\s\S]*Oldest since slot/)
     expect(page.faults).toEqual([])
   })
