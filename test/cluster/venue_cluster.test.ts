@@ -8,7 +8,7 @@ import { type Loaded, loadState } from '../../engine/boot/load_state'
 import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { stateHash } from '../../engine/machine/codec/encode_state'
-import { fromHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { ETCD } from '../../sandbox/cluster/etcd_binary'
 import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
@@ -17,6 +17,7 @@ import { entryOf } from '../kit/etcd/log_entries'
 import { USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
 import type { JsonVenue } from '../kit/venue/json_venue'
+import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
 
 const LIMIT_MS = 120_000
 let etcd: EtcdCluster
@@ -83,6 +84,14 @@ const logOf = (venue: JsonVenue) =>
     key: trading.site.keys.journal_key,
     venue: fromHex(venue.identity().venue, 32)!,
   })
+
+/** etcd reserves 64 MB of zeros for each write-ahead log, which it fills from the start. */
+function writtenPart(member: number) {
+  return ([path, content]: [string, Buffer]): [string, Buffer] => {
+    const end = path.endsWith('.wal') ? content.indexOf(Buffer.alloc(1024 * 1024)) : -1
+    return [`${member}/${path}`, end < 0 ? content : content.subarray(0, end)]
+  }
+}
 
 describe.skipIf(ETCD === undefined)('venues over one log', () => {
   beforeAll(async () => {
@@ -205,6 +214,37 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       expect(loaded.journal.head()).toEqual(from)
       await until(() => trading.site.fatal.length > 0)
       await stop()
+      await first.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'no member has an order, a key or a login on its disk',
+    async () => {
+      const first = await openOn(1)
+      trading.site.venue = first
+      const { api_secret, passphrase } = await trading.site.issue('alice')
+      trading.alice = trading.trader('alice')
+      const money = await trading.deposited(trading.alice, USDC, 200_000_000n)
+      const order = trading.alice.place(money, { expiry_slot: first.time().slot + 5_000 })
+      await first.place('alice', order)
+      const files = new Map([0, 1, 2].flatMap((one) => [...filesOf(etcd.dataDir(one))].map(writtenPart(one))))
+      const { journal_key, settlement_seed, statement_key } = trading.site.keys
+      const keys = [journal_key, settlement_seed, statement_key, trading.alice.key, trading.alice.seed]
+      const ids = [
+        order.order_id,
+        order.collateral_commitment,
+        ...order.continuation_anchors,
+        order.signature,
+      ]
+      const texts = [order.trading_key, money.opening.blinding, api_secret, passphrase]
+      const marks = marksOf([...keys.map(toHex), ...ids, ...texts])
+      expect(findMarks(files, marks)).toEqual([])
+      expect(missedPlants(files, marks)).toEqual([])
+      // The names of the log are there in clear: these are the files that have it.
+      const named = findMarks(files, new Map([['name', Buffer.from(`tacit/${first.identity().venue}/log/`)]]))
+      expect(named.length).toBeGreaterThanOrEqual(3)
       await first.close()
     },
     LIMIT_MS,
