@@ -18,6 +18,7 @@ import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
 import { readAgreedVault, readProgramAccount, readVaults, VaultAbsent, VaultUnreadable } from './read_vault'
+import { backoffMs } from './rpc_pool'
 import { ChainProgramError } from './transaction_status'
 
 /** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
@@ -58,11 +59,14 @@ export async function openEpoch(
     const cited = kept ?? tree
     const generation = config.generation + (args.restore ? 1 : 0)
     quoted ??= await quoteFor(client, { ...args, generation, genesis_hash: config.genesis_hash })
+    const { ppid, fmspc } = await platformOnChain(client, quoted)
     return openAttestedEpochInstructions({
       program: client.vault.program,
       settlement_signer: client.signer_key,
       authority_signer: client.authority_key,
-      ...quoted,
+      ...quoted.fields,
+      ppid,
+      fmspc,
       epoch: args.epoch,
       boot_nonce: args.boot_nonce,
       compose_hash: args.compose_hash,
@@ -89,10 +93,13 @@ export async function openEpoch(
   return landing ?? newest
 }
 
-type Quoted = ReturnType<typeof evidenceOf> &
-  Pick<OpenAttestedEpochFields, 'log' | 'image' | 'ppid' | 'fmspc'>
+type Quoted = {
+  fields: ReturnType<typeof evidenceOf> & Pick<OpenAttestedEpochFields, 'log' | 'image'>
+  /** DER: the platform's certificate, its authority, the root. */
+  pck_chain: readonly Uint8Array[]
+}
 
-/** The quote of this boot and the record of its platform, which is registered where it is missing. */
+/** The quote of this boot, as the opening takes it. */
 async function quoteFor(
   client: ChainClient,
   bound: { epoch: number; boot_nonce: Uint8Array; generation: number; genesis_hash: Uint8Array },
@@ -103,36 +110,38 @@ async function quoteFor(
   const { parsed, event_log } = await client.quoteEpoch({ venue, epoch, boot_nonce })
   const evidence = evidenceOf(parsed)
   const log = parseEventLog(event_log).filter(({ imr }) => imr === 3)
-  const platform = await platformOnChain(client, evidence.pck_key, parsed.pck_chain)
-  return {
+  const fields = {
     ...evidence,
     log: log.map(({ event, event_payload: payload }) => ({ name: utf8(event), payload })),
     image: imageId(parsed.report),
-    ppid: platform.ppid,
-    fmspc: platform.fmspc,
   }
+  return { fields, pck_chain: parsed.pck_chain }
 }
 
-/** The record of a platform; anyone may register it, so another sender may be first. */
-async function platformOnChain(
-  client: ChainClient,
-  pck_key: Uint8Array,
-  chain: readonly Uint8Array[],
-): Promise<PlatformAccount> {
+/**
+ * The confirmed record of the quote's platform, registered where it is missing; another sender may be first. An opening
+ * that names a later blockhash is rolled back with the registration, and both are made again; one that names an earlier
+ * blockhash is rejected without the record. The finality of the opening covers both.
+ */
+async function platformOnChain(client: ChainClient, { fields, pck_chain }: Quoted): Promise<PlatformAccount> {
   const { program } = client.vault
-  const address = platformAddress(program, pck_key)
+  const address = platformAddress(program, fields.pck_key)
   const read = async () => {
-    const account = await readProgramAccount(client, address)
+    const account = await readProgramAccount(client, address, 'confirmed')
     return account && decodePlatform(account)
   }
-  const register = { ...platformOf(chain), program, payer: client.payer_key }
+  const register = { ...platformOf(pck_chain), program, payer: client.payer_key }
   const prepare = async () => ((await read()) ? undefined : registerPlatformInstructions(register))
-  await landInstruction(client, { prepare }).catch(async (error: unknown) => {
+  await landInstruction(client, { prepare, level: 'confirmed' }).catch(async (error: unknown) => {
     if (!(error instanceof ChainProgramError) || !(await read())) throw error
   })
-  const platform = await read()
-  if (platform === undefined) throw new VaultUnreadable('the record of the platform has an unknown layout')
-  return platform
+  // A provider may show the transaction before the account.
+  for (let attempt = 1; attempt <= LIMITS.rpc_attempts_max; attempt++) {
+    const platform = await read()
+    if (platform !== undefined) return platform
+    await client.rpc.sleep(backoffMs(attempt))
+  }
+  throw new VaultUnreadable('the record of the platform is not shown or has an unknown layout')
 }
 
 /** @throws VaultAbsent until the vault exists and its admin has announced this venue's epoch authority; then VaultUnreadable */

@@ -1,4 +1,4 @@
-/** Lands one transaction: sign, record, rebroadcast, sign again after expiry, until finalized. */
+/** Lands one transaction: sign, record, rebroadcast, sign again after expiry, until finalized or confirmed. */
 
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -19,6 +19,8 @@ type LandingPlan = {
   compute_units?: number
   /** Errors of the program after which it is prepared and signed again. */
   retried?: readonly VaultErrorName[]
+  /** Level at which success counts, default finalized; a rejection counts once finalized. */
+  level?: 'confirmed' | 'finalized'
   /** Stores signature and bytes before they are sent. */
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
   /** Time limit; without it only closing the client ends the attempt. */
@@ -26,7 +28,7 @@ type LandingPlan = {
 }
 
 /**
- * Resolves with the finalized landing, or undefined when `prepare` returned undefined.
+ * Resolves with the landing at the plan's level, or undefined when `prepare` returned undefined.
  * @throws ChainProgramError when the program rejects it; ChainUnavailable when the client closes or the deadline passes
  */
 export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
@@ -45,7 +47,7 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
     const report = client.health.reporter()
-    const landed = await untilFinalized(client, signed, end_ms, report)
+    const landed = await untilLanded(client, signed, { end_ms, level: plan.level ?? 'finalized' }, report)
       .catch((error: unknown) => {
         const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
         if (!rejected || !plan.retried?.includes(rejected)) throw error
@@ -58,11 +60,11 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
 
 type Report = ReturnType<ChainClient['health']['reporter']>
 
-/** The slot in which it landed, once that is finalized; undefined when it can no longer land. */
-async function untilFinalized(
+/** The slot in which it landed, once that has the level; undefined when it can no longer land. */
+async function untilLanded(
   client: ChainClient,
   signed: SignedTransaction,
-  end_ms: number,
+  { end_ms, level }: { end_ms: number; level: 'confirmed' | 'finalized' },
   report: Report,
 ): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
@@ -78,7 +80,8 @@ async function untilFinalized(
     }
     // Not seen any more, it was confirmed on a fork.
     confirmed_ms = status.kind === 'executed' ? (confirmed_ms ?? view.options.monotonicMs()) : undefined
-    if (status.kind === 'executed' && status.final) return { slot: status.slot, confirmed_ms: confirmed_ms! }
+    if (status.kind === 'executed' && (status.final || level === 'confirmed'))
+      return { slot: status.slot, confirmed_ms: confirmed_ms! }
     const { slot, slot_ms } = view.now()
     const open = status.kind === 'unknown' || status.kind === 'undecided'
     if (open && height > signed.last_valid_block_height) return undefined

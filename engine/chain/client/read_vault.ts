@@ -87,15 +87,16 @@ function queueOf(data: Uint8Array): QueueAccount {
   return queue
 }
 
-/** Finalized data of an account of the program, as a quorum shows it; undefined when absent. @throws ChainUnavailable */
+/** Data of an account of the program, as a quorum shows it; undefined when absent. @throws ChainUnavailable */
 export function readProgramAccount(
   { rpc, address }: Pick<ChainClient, 'rpc' | 'address'>,
   account: Uint8Array,
+  commitment: 'confirmed' | 'finalized' = 'finalized',
 ): Promise<Uint8Array | undefined> {
   const named = addressOf(account)
   const read = async (reader: Reader) => {
     const { value } = await reader.read((endpoint, abortSignal) =>
-      endpoint.getAccountInfo(named, { commitment: 'finalized', encoding: 'base64' }).send({ abortSignal }),
+      endpoint.getAccountInfo(named, { commitment, encoding: 'base64' }).send({ abortSignal }),
     )
     return value?.owner === address.program ? bytesOf(value.data[0]) : undefined
   }

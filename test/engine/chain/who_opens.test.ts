@@ -54,6 +54,27 @@ test('a platform that is not registered takes two transactions, a registered one
   await world.close()
 }, 120_000)
 
+test('the opening follows a registration that is confirmed, and both again where a fork takes it back', async () => {
+  const world = await VaultWorld.open({}, 200)
+  const { machine } = world.chain
+  const port = await world.connect()
+  const { journal_seq: seq, journal_head: head, spent_root } = await port.readConfig()
+  const terms = { epoch: 1, boot_nonce: random(16), compose_hash: COMPOSE_HASH, seq, head, restore: false }
+  const before = machine.tip
+  const signed: Uint8Array[] = []
+  const open = { ...terms, spentRoot: async () => spent_root, passes: async () => true }
+  await port.openEpoch(open, async (signature) => {
+    signed.push(signature)
+    // Throws where a block since the first reading is finalized: the registration is confirmed only.
+    if (signed.length === 1) world.chain.fork(machine.tip - before)
+  })
+  expect(signed.length).toBeGreaterThan(1)
+  const { epoch, boot_nonce } = await port.readConfig()
+  expect([epoch, boot_nonce]).toEqual([1, terms.boot_nonce])
+  await port.close()
+  await world.close()
+}, 120_000)
+
 test('machine, build, settlement key and epoch authority are each needed', async () => {
   const world = await VaultWorld.open()
   const { machine } = world
