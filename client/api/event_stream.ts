@@ -16,7 +16,10 @@ export type EventStream = { readonly seq: number; close(): void }
 export type EventStreamHandlers = {
   /** The next event follows once this one has succeeded; one that throws ends the stream, which has not moved past it. */
   event(event: AccountEvent): void | Promise<void>
-  /** The venue no longer retains these events: read the state over REST. Without it a gap ends the stream. */
+  /**
+   * The venue no longer retains these events: read the state over REST. Without it a gap ends the stream. The position moves
+   * with the next event; on a connection that comes before it, the venue names its gap again.
+   */
   gap?(seq_from: number, seq_to: number): void | Promise<void>
   /** Reports the connection; the stream reconnects on its own. */
   connection?(connected: boolean): void
@@ -52,6 +55,8 @@ class Follower implements EventStream {
   private closed = false
   private socket: WebSocket | undefined
   private wait_ms = STREAM_RETRY_FIRST_MS
+  /** End of the gap that the present socket named: the position moves once an event follows it. */
+  private gap_to = 0
   /** Frames are handled one after the other, whatever their handlers wait for. */
   private handled: Promise<void> = Promise.resolve()
 
@@ -76,13 +81,16 @@ class Follower implements EventStream {
   /** The position moves once the handler has succeeded. @throws EventsMissing, or what a handler throws */
   private async receive(frame: Frame): Promise<void> {
     if (this.closed) return
-    if (frame.type === 'gap' && frame.seq_to > this.seq) {
-      if (this.handlers.gap === undefined) throw new EventsMissing(this.seq + 1, frame.seq_to)
-      await this.handlers.gap(this.seq + 1, frame.seq_to)
-      this.seq = frame.seq_to
+    const at = Math.max(this.seq, this.gap_to)
+    if (frame.type === 'gap' && frame.seq_to > at) {
+      if (this.handlers.gap === undefined) throw new EventsMissing(at + 1, frame.seq_to)
+      await this.handlers.gap(at + 1, frame.seq_to)
+      this.gap_to = frame.seq_to
     }
     if (frame.type !== 'event' || frame.seq <= this.seq) return
-    if (frame.seq !== this.seq + 1) throw new EventsMissing(this.seq + 1, frame.seq - 1)
+    // An event from within the gap contradicts it: a gap of any length would else hide all that follow.
+    if (frame.seq <= at) throw new EventsMissing(this.seq + 1, at)
+    if (frame.seq !== at + 1) throw new EventsMissing(at + 1, frame.seq - 1)
     const { seq, kind, slot, unix_ms, data } = frame
     await this.handlers.event({ seq, kind, slot, unix_ms, data })
     this.seq = seq
@@ -103,6 +111,7 @@ class Follower implements EventStream {
     }
     // What the socket before brought is handled first: the venue is asked for what follows.
     await this.handled
+    this.gap_to = 0
     if (!this.closed)
       this.listen(this.client.transport.webSocket(`/ws/trading?token=${token}&after=${this.seq}`), token)
   }
@@ -144,6 +153,7 @@ class Follower implements EventStream {
       if (frame.type === 'event') received = frame.seq
       if (frame.type === 'gap') received = frame.seq_to
       if (frame.type === 'heartbeat') {
+        if (frame.seq < received) return this.end(new EventsMissing(frame.seq + 1, received))
         if (received < promised && received === received_before) return socket.close()
         ;[received_before, promised] = [received, frame.seq]
       } else this.handled = this.handled.then(() => this.receive(frame)).catch((error) => this.end(error))

@@ -107,6 +107,12 @@ export class LiveVenue implements Transport {
     return true
   }
 
+  /** Whether the process of that epoch still answers; another one is verified. @throws as `fetch` */
+  async isInEpoch(epoch: bigint): Promise<boolean> {
+    await this.renew()
+    return this.identity.epoch === epoch
+  }
+
   private renew(): Promise<void> {
     this.renewing ??= this.look().finally(() => {
       this.renewing = undefined

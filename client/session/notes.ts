@@ -1,9 +1,10 @@
 /** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue refused. */
+import type { Instrument } from '../../protocol/wire/trading'
 import type { VenueClient } from '../api/venue_client'
-import { dropRefused, dropRefusedPayment } from '../wallet/prepare'
+import { dropRefused, dropRefusedPayment, type OrderTerms } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
-import { NoNote, type SessionWithdrawal } from './session_options'
-import { parseAmount } from './units'
+import { NoNote, type SessionOrder, type SessionWithdrawal } from './session_options'
+import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
 /** The wallet forgets what the venue refused. */
 export function drop(wallet: Wallet, sent: WalletRequest): void {
@@ -60,6 +61,32 @@ export async function dueFor(
   if (listed === undefined) throw new RangeError('the venue does not have this mint')
   const amount = typeof asked === 'bigint' ? asked : parseAmount(asked, listed.decimals)
   return { amount, needed: { mint, amount: amount + BigInt(listed.withdraw_fee) } }
+}
+/** @throws NoNote */
+export function coveringNote(wallet: Wallet, { mint, amount }: Needed): WalletNote {
+  const note = wallet.noteFor(mint, amount)
+  if (note === undefined) throw new NoNote(mint, amount)
+  return note
+}
+/** The key that signed the order. @throws RangeError for an order that is not in the wallet */
+export function keyOf(wallet: Wallet, order_id: string): number {
+  const order = wallet.order(order_id)
+  if (order === undefined) throw new RangeError('the wallet has no such order')
+  return order.key_index
+}
+export const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
+  `${of.trading_key}/${of.cancel_nonce}`
+/** @throws InexactValue */
+export function exactTerms(instrument: Instrument, order: SessionOrder): Omit<OrderTerms, 'expiry_slot'> {
+  const { side, type = 'limit', price, min_fill } = order
+  const units = (value: string | bigint): bigint =>
+    typeof value === 'bigint' ? value : parseOrderAmount(instrument, value)
+  const amount = units(order.amount)
+  const price_limit = typeof price === 'bigint' ? price : parsePrice(instrument, price)
+  requireLots(instrument, amount)
+  requireTicks(instrument, price_limit)
+  const least = min_fill === undefined ? {} : { min_fill: units(min_fill) }
+  return { instrument, side, type, amount, price_limit, ...least }
 }
 export const total = (notes: readonly WalletNote[]): bigint =>
   notes.reduce((sum, note) => sum + BigInt(note.amount), 0n)

@@ -40,7 +40,19 @@ import {
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
 import { LiveVenue, policyOf } from './live_venue'
-import { drop, dueFor, isUndecidable, mergeable, notesFor, total, undecidableBefore } from './notes'
+import {
+  cancelId,
+  coveringNote,
+  drop,
+  dueFor,
+  exactTerms,
+  isUndecidable,
+  keyOf,
+  mergeable,
+  notesFor,
+  total,
+  undecidableBefore,
+} from './notes'
 import {
   NoNote,
   SessionEnded,
@@ -49,7 +61,6 @@ import {
   type SessionWithdrawal,
 } from './session_options'
 import { findAccepted, type Outcome, settleRequest } from './settle'
-import { parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
 type Options = { merge?: boolean }
 type Prepared = SentCommand & { id: string; key_index: number }
@@ -61,6 +72,8 @@ export class Session {
   private readonly lanes = new Map<number, Promise<unknown>>()
   /** Requests under way, by id: one that is sent is not sent for a second caller. */
   private readonly under_way = new Map<string, Promise<Outcome>>()
+  /** Epochs in which this session first sent its open requests. */
+  private readonly sent_in = new Map<string, bigint>()
   private readonly waiters = new Set<() => void>()
   private stream: EventStream | undefined
   private unsaved: ReturnType<typeof setTimeout> | undefined
@@ -128,7 +141,7 @@ export class Session {
     const needed = collateralOf(terms)
     if (merge) await this.mergeFor(needed.mint, needed.amount)
     return this.submit(() => {
-      const note = this.noteFor(needed.mint, needed.amount)
+      const note = coveringNote(this.wallet, needed)
       const request = preparePlace(this.wallet, this.venue_id, terms, note)
       return { kind: 'place', id: request.order_id, key_index: note.key_index, request }
     })
@@ -154,7 +167,7 @@ export class Session {
   /** @throws RangeError for an order that is not in the wallet, NotWritten when nothing was sent, SessionEnded */
   async cancel(order_id: string): Promise<Outcome<CancelResult>> {
     return this.submit(() => {
-      const key_index = this.orderOf(order_id).key_index
+      const key_index = keyOf(this.wallet, order_id)
       const request = prepareCancel(this.wallet, this.venue_id, order_id, key_index)
       return { kind: 'cancel', id: cancelId(request), key_index, order_id, request }
     })
@@ -186,7 +199,7 @@ export class Session {
   async modify(order_id: string, order: SessionOrder): Promise<Outcome<ModifyResult>> {
     const terms = await this.termsOf(order)
     return this.submit(() => {
-      const key_index = this.orderOf(order_id).key_index
+      const key_index = keyOf(this.wallet, order_id)
       const request = prepareModify(this.wallet, this.venue_id, order_id, terms)
       return { kind: 'modify', id: request.replacement.order_id, key_index, order_id, request }
     })
@@ -199,7 +212,7 @@ export class Session {
     const expiry_slot = await this.expiry(life_slots)
     if (merge) await this.mergeFor(mint, needed.amount)
     return this.submit(() => {
-      const note = this.noteFor(mint, needed.amount)
+      const note = coveringNote(this.wallet, needed)
       const request = prepareWithdrawal(this.wallet, this.venue_id, note, {
         destination,
         amount,
@@ -306,10 +319,15 @@ export class Session {
     // Settled for the request before this one.
     if (!this.open_requests.some(({ id }) => id === sent.id)) throw notOpen()
     const { patience_ms = SETTLE_PATIENCE_MS } = this.options
-    const epoch = sent_before ? 0n : this.venue.identity.epoch
-    const isOver = () => this.over !== undefined
-    const isAwaited = (order_id: string) => this.open_requests.some(({ id }) => id === order_id)
-    const outcome = await settleRequest(this.client, sent, { patience_ms, sent_before, isOver, isAwaited })
+    if (!sent_before) this.sent_in.set(sent.id, this.venue.identity.epoch)
+    const epoch = this.sent_in.get(sent.id) ?? 0n
+    const outcome = await settleRequest(this.client, sent, {
+      patience_ms,
+      sent_before,
+      isOver: () => this.over !== undefined,
+      isAwaited: (order_id) => this.open_requests.some(({ id }) => id === order_id),
+      isSameProcess: () => this.venue.isInEpoch(epoch),
+    })
     return this.conclude(sent, outcome, epoch)
   }
 
@@ -336,6 +354,7 @@ export class Session {
   }
 
   private forget(sent: WalletRequest): void {
+    this.sent_in.delete(sent.id)
     this.wallet.state.requests = this.open_requests.filter((one) => one.id !== sent.id)
   }
 
@@ -384,15 +403,8 @@ export class Session {
 
   private async termsOf(order: SessionOrder): Promise<OrderTerms> {
     const instrument = await this.instrument(order.symbol)
-    const { side, type = 'limit', amount, price, min_fill } = order
-    const units = (value: string | bigint): bigint =>
-      typeof value === 'bigint' ? value : parseOrderAmount(instrument, value)
-    const price_limit = typeof price === 'bigint' ? price : parsePrice(instrument, price)
-    requireLots(instrument, units(amount))
-    requireTicks(instrument, price_limit)
-    const expiry_slot = await this.expiry(order.life_slots)
-    const least = min_fill === undefined ? {} : { min_fill: units(min_fill) }
-    return { instrument, side, type, amount: units(amount), price_limit, expiry_slot, ...least }
+    const terms = exactTerms(instrument, order)
+    return { ...terms, expiry_slot: await this.expiry(order.life_slots) }
   }
 
   private async instrument(symbol: string): Promise<Instrument> {
@@ -402,16 +414,6 @@ export class Session {
   }
   private async expiry(life_slots = ORDER_LIFE_SLOTS): Promise<number> {
     return (await this.client.time()).slot + life_slots
-  }
-  private orderOf(order_id: string) {
-    const order = this.wallet.order(order_id)
-    if (order === undefined) throw new RangeError('the wallet has no such order')
-    return order
-  }
-  private noteFor(mint: string, amount: bigint): WalletNote {
-    const note = this.wallet.noteFor(mint, amount)
-    if (note === undefined) throw new NoNote(mint, amount)
-    return note
   }
 
   /** Merges notes until one covers `amount`; each merge waits for its settlement. @throws NoNote, also when that takes too long */
@@ -459,6 +461,7 @@ export class Session {
     })
   }
   private async absorb(event: AccountEvent): Promise<void> {
+    if (event.seq === this.passed_to + 1) this.wallet.state.seq = this.passed_to
     absorbEvent(this.wallet, this.venue.info.generation, event)
     this.saveSoon()
     const { kind, data } = event
@@ -467,15 +470,16 @@ export class Session {
     await this.options.event?.(event)
     this.wake()
   }
-  /** A wallet that waits for nothing misses nothing. @throws EventsMissing */
+  /** A wallet that waits for nothing misses nothing; its position moves with the event that follows. @throws EventsMissing */
   private passOver(seq_from: number, seq_to: number): void {
     const { notes, orders } = this.wallet.state
+    if (seq_to <= this.passed_to) return
     const asked = this.open_requests.length > 0 || this.waiters.size > 0
     const waits = asked || orders.some(({ open }) => open)
     if (waits || notes.some(({ state }) => state === 'pending')) throw new EventsMissing(seq_from, seq_to)
-    this.wallet.state.seq = seq_to
-    this.saveSoon()
+    this.passed_to = seq_to
   }
+  private passed_to = 0
 
   private end(reason: unknown): void {
     if (this.over !== undefined) return
@@ -494,5 +498,3 @@ export class Session {
 }
 
 const notOpen = (): RangeError => new RangeError('no such request is open')
-const cancelId = (of: { trading_key: string; cancel_nonce: string }): string =>
-  `${of.trading_key}/${of.cancel_nonce}`

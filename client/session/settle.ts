@@ -59,16 +59,18 @@ export type Patience = {
   isOver(): boolean
   /** Whether an open request may still create this order: the venue not knowing it is then no last word. */
   isAwaited(order_id: string): boolean
+  /** Whether the process that this session first sent the request to still answers; it has the receipt. */
+  isSameProcess(): Promise<boolean>
 }
 
 /**
  * Resolves with what is known when the patience is over. @throws MustStop, the refusal of a login, ReceiptRefused for an
- * answer to the command itself that has no receipt: the outcome is open
+ * answer without a receipt by the process that the request was first sent to: the outcome is open
  */
 export async function settleRequest(
   client: VenueClient,
   sent: WalletRequest,
-  { patience_ms, sent_before, isOver, isAwaited }: Patience,
+  { patience_ms, sent_before, isOver, ...venue }: Patience,
 ): Promise<Outcome> {
   const deadline = performance.now() + patience_ms
   let wait_ms = SETTLE_RETRY_FIRST_MS
@@ -79,7 +81,7 @@ export async function settleRequest(
       return answered(sent, await send(client, sent))
     } catch (error) {
       if (endsTrading(error) || error instanceof ReceiptRefused) throw error
-      const known = await judge(client, sent, error, { perhaps_sent, isAwaited })
+      const known = await judge(client, sent, error, { perhaps_sent, ...venue })
       if (known !== undefined) return known
       cause = error
     }
@@ -97,13 +99,13 @@ export async function settleRequest(
 export async function findAccepted(client: VenueClient, sent: WalletRequest): Promise<Outcome | undefined> {
   if (!(await shows(client, sent))) return undefined
   const once = { patience_ms: 0, sent_before: true, isOver: () => true, isAwaited: () => true }
-  const again = await settleRequest(client, sent, once)
+  const again = await settleRequest(client, sent, { ...once, isSameProcess: async () => false })
   return again.status === 'accepted' ? again : { status: 'accepted', id: sent.id }
 }
 
 const accepted = ({ id }: WalletRequest, result: unknown): Outcome => ({ status: 'accepted', id, result })
 
-/** The process that took the command has its receipt; only a later one has not. @throws ReceiptRefused */
+/** The process that took the command has its receipt. @throws ReceiptRefused */
 function answered(sent: WalletRequest, result: unknown): Outcome {
   if (Object(result).receipt === undefined) throw new ReceiptRefused('the answer has no receipt')
   return accepted(sent, result)
@@ -114,15 +116,18 @@ async function judge(
   client: VenueClient,
   sent: WalletRequest,
   error: unknown,
-  { perhaps_sent, isAwaited }: { perhaps_sent: boolean } & Pick<Patience, 'isAwaited'>,
+  { perhaps_sent, ...venue }: { perhaps_sent: boolean } & Pick<Patience, 'isAwaited' | 'isSameProcess'>,
 ): Promise<Outcome | undefined> {
   if (!(error instanceof VenueProblem)) return undefined
   const { problem, code } = error
-  if (code === 'order_exists') return (perhaps_sent ? accepted : answered)(sent, problem.result)
+  if (code === 'order_exists') {
+    const has_none = Object(problem.result).receipt === undefined
+    return (has_none && (await venue.isSameProcess()) ? answered : accepted)(sent, problem.result)
+  }
   if (error.applied !== 'no') return undefined
   if (!perhaps_sent) return { status: 'refused', id: sent.id, problem }
   if (!NEVER.has(code)) return undefined
-  if (code === 'order_unknown' && 'order_id' in sent && isAwaited(sent.order_id)) return undefined
+  if (code === 'order_unknown' && 'order_id' in sent && venue.isAwaited(sent.order_id)) return undefined
   const shown = await shows(client, sent, problem).catch((failure: unknown) => {
     if (endsTrading(failure)) throw failure
     return undefined

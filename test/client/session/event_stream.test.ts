@@ -101,10 +101,28 @@ test('events that are left out end the stream by their numbers, told as a gap or
 test('a gap that a handler takes is passed over whole, once, and never backwards', async () => {
   const gaps: number[][] = []
   const frames = [event(1), { type: 'gap', seq_from: 1, seq_to: 4 }, { type: 'gap', seq_from: 2, seq_to: 3 }]
-  const of = venue([({ send }) => [...frames, event(4), event(5)].map(send)])
+  const of = venue([({ send }) => [...frames, event(5)].map(send)])
   const done = await follow(of, 2, { gap: (from, to) => void gaps.push([from, to]) })
   expect(done).toEqual({ handled: [1, 5], reason: undefined, seq: 5 })
   expect(gaps).toEqual([[2, 4]])
+})
+
+test('a gap is believed until an event follows it, and what contradicts it ends the stream', async () => {
+  const gap = { type: 'gap', seq_from: 2, seq_to: 2 ** 53 - 1 }
+  const handled = { gap: () => undefined }
+  const within = await follow(venue([({ send }) => [event(1), gap, event(2)].map(send)]), 2, handled)
+  expect(within).toEqual({ handled: [1], reason: new EventsMissing(2, 2 ** 53 - 1), seq: 1 })
+  const frames = [event(1), gap, { type: 'heartbeat', seq: 2 }]
+  const beyond = await follow(venue([({ send }) => frames.map(send)]), 2, handled)
+  expect(beyond.reason).toEqual(new EventsMissing(3, 2 ** 53 - 1))
+  // A socket that was cut after the gap is opened again where the last event was.
+  const cut: Script = ({ send, close }) => {
+    for (const frame of [event(1), gap]) send(frame)
+    close()
+  }
+  const of = venue([cut, ({ send }) => [2, 3].map((seq) => send(event(seq)))])
+  expect(await follow(of, 3, handled)).toEqual({ handled: [1, 2, 3], reason: undefined, seq: 3 })
+  expect(of.asked).toEqual([0, 1])
 })
 
 test('an event sent twice is handed out once, also by a socket that starts too early', async () => {

@@ -150,8 +150,12 @@ test('an answer to the command itself without a true receipt is refused, and its
     const fetch: SessionVenue['fetch'] = async (of, init) => {
       const answer = await real.fetch(of, init)
       if (forge === undefined || of !== '/orders' || init?.method !== 'POST') return answer
-      const { receipt, ...rest } = (await answer.json()) as PlaceResult
-      return Response.json({ ...rest, receipt: forge(receipt) }, { status: answer.status })
+      const { receipt, result, ...rest } = (await answer.json()) as PlaceResult & { result?: PlaceResult }
+      const forged =
+        result === undefined
+          ? { receipt: forge(receipt) }
+          : { result: { ...result, receipt: forge(result.receipt) } }
+      return Response.json({ ...rest, ...forged }, { status: answer.status })
     }
     return { ...real, fetch }
   }
@@ -166,8 +170,10 @@ test('an answer to the command itself without a true receipt is refused, and its
   ] satisfies (typeof forge)[]) {
     forge = forged
     expect(await failureOf(misled.place(ORDER))).toBeInstanceOf(ReceiptRefused)
-    forge = undefined
     const [open] = misled.open_requests
+    // The answer to the resend comes from the same process.
+    expect(await failureOf(misled.settle(open!.id))).toBeInstanceOf(ReceiptRefused)
+    forge = undefined
     expect(await misled.settle(open!.id)).toMatchObject({ status: 'accepted', receipt: { epoch } })
     await misled.cancel(open!.id)
     await misled.until(({ state }) => state.notes.every((note) => note.state !== 'pending') || undefined)

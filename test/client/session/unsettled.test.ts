@@ -1,5 +1,6 @@
 /** A session on a chain that settles nothing: events of others are passed over, and a merge is waited for within its bound. */
 import { afterAll, expect, test } from 'bun:test'
+import { EventsMissing } from '../../../client/api/event_stream'
 import { MERGE_MAX_MS } from '../../../client/limits'
 import { Session } from '../../../client/session/session'
 import { NoNote } from '../../../client/session/session_options'
@@ -39,34 +40,60 @@ async function until(holds: () => boolean): Promise<void> {
 
 test('a gap is passed over while nothing waits, and a merge that does not settle ends its order', async () => {
   let fault: 'gap' | undefined
+  let gaps = 0
   const ended: unknown[] = []
   venue.random = seededRandom(1)
-  venue.weather = { request: () => undefined, frame: () => fault, left() {}, killed() {} }
+  const faulted = () => {
+    if (fault !== undefined) gaps += 1
+    return fault
+  }
+  venue.weather = {
+    request: () => undefined,
+    frame: faulted,
+    left() {},
+    killed() {},
+  }
   await venue.start()
   const { open } = venue
   await open.venue.provision({ account_id: ACCOUNT, version: 1, orders_live_max: 10, keys_max: 10 })
-  const wallet = new Wallet(bytes(32))
+  const [wallet, trading] = [new Wallet(bytes(32)), new Wallet(bytes(32))]
+  depositNote(open.ledger, trading, { side: 'quote', amount: 150_000_000n, key_index: 0 })
   for (let note = 0; note < 2; note++)
     depositNote(open.ledger, wallet, { side: 'quote', amount: 60_000_000n, key_index: 0 })
   await open.chain.finalizeLeaves()
   const account_id = accountId(ACCOUNT)
-  const session = await driven(() =>
-    Session.open({
-      ...{ url: 'https://venue.test', policy: {} as never, account_id, open_venue: () => venue.connect() },
-      wallet: { wallet, save: () => undefined },
-      ended: (reason) => ended.push(reason),
-      login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },
-    }),
-  )
+  const opened = (of: Wallet) =>
+    driven(() =>
+      Session.open({
+        ...{ url: 'https://venue.test', policy: {} as never, account_id, open_venue: () => venue.connect() },
+        wallet: { wallet: of, save: () => undefined },
+        ended: (reason) => ended.push(reason),
+        login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },
+      }),
+    )
   // The account's other program trades: its events are nothing that this wallet waits for.
   const other = new Maker(ACCOUNT, 'buy')
+  // A wallet with an open order misses what a gap leaves out.
+  const order = { symbol: 'SOL-USDC', side: 'buy', amount: 1_000_000_000n, price: 100_000_000n } as const
+  const waiting = await opened(trading)
+  expect(await driven(() => waiting.place(order))).toMatchObject({ status: 'accepted' })
   fault = 'gap'
   await other.place(open, 100_000_000n, 50_000_000n)
-  await until(() => wallet.state.seq > 0)
-  expect(ended).toEqual([])
+  await until(() => ended.length > 0)
+  expect(ended[0]).toBeInstanceOf(EventsMissing)
   fault = undefined
+  ended.length = 0
+  const session = await opened(wallet)
+  await until(() => wallet.state.seq >= gaps)
+  const { seq } = wallet.state
+  fault = 'gap'
+  await other.place(open, 100_000_000n, 50_000_000n)
+  await until(() => gaps > 1)
+  expect([wallet.state.seq, ended]).toEqual([seq, []])
+  fault = undefined
+  await other.place(open, 100_000_000n, 50_000_000n)
+  await until(() => wallet.state.seq > seq)
   const from_ms = time.now_ms
-  const order = { symbol: 'SOL-USDC', side: 'buy', amount: 1_000_000_000n, price: 100_000_000n } as const
   const failure = await driven(() => session.place(order)).catch((error: unknown) => error)
   expect(failure).toBeInstanceOf(NoNote)
   expect(time.now_ms - from_ms).toBeLessThan(MERGE_MAX_MS + 10_000)
