@@ -18,7 +18,7 @@ import { readVaultState } from '../chain/read_vault'
 import { TransactionFailed } from '../chain/send_instructions'
 import { nullifierOfNote } from '../exit/prepare_exit'
 import type { VaultProofs } from '../exit/vault_proofs'
-import { WATCH_POLL_S, WATCH_WAIT_MAX_S } from '../limits'
+import { SEND_DISAGREE_POLLS, SEND_POLL_MS, WATCH_POLL_S, WATCH_WAIT_MAX_S } from '../limits'
 import { Refused, reasonOf } from '../verify/transcript'
 import { absorbFrozen } from '../wallet/absorb_recovered'
 import type { WalletNote } from '../wallet/wallet'
@@ -157,7 +157,13 @@ async function challengeFalse(chain: ChainAccess, program_id: string, proofs: Va
       console.log(`  ${name}: ${claim.amount} units, cancelled in ${signature}`)
     } catch (error) {
       if (!(error instanceof TransactionFailed)) throw error
-      const stays = (await readOpenClaims(chain, program_id, claim.nullifier)).length > 0
+      const isOpen = async () => (await readOpenClaims(chain, program_id, claim.nullifier)).length > 0
+      let stays = await isOpen()
+      // The refusal comes from a slot that is not confirmed yet; the nodes are asked, because one may lie about it.
+      for (let polls = 0; stays && error.refusal === 'claim_closed' && polls < SEND_DISAGREE_POLLS; polls++) {
+        await sleep(SEND_POLL_MS)
+        stays = await isOpen()
+      }
       if (stays) left += 1
       console.error(`  ${name}: ${stays ? error.message : 'another challenger was first'}`)
     }

@@ -123,6 +123,20 @@ test('of two at once one claims, redirects, cancels and collects; the other is r
   expect(codes(watched)).toEqual([0, 0])
   expect(watched.filter(({ out }) => out.includes('cancelled in'))).toHaveLength(1)
   expect((await claimOf(gone))!.state).toBe('cancelled')
+  // Refused by a slot that is not confirmed yet: the node shows the claim open for some reads more.
+  let stale_reads = 4
+  const lags = misstating(site.chain.url, ({ state }) => ({ state: stale_reads-- > 0 ? 'open' : state }))
+  const args = ['--rpc', lags.url, '--program', program_id, '--payer', site.path('two.key'), '--once']
+  const second = Bun.spawn([process.execPath, TACIT, 'watch-escapes', ...args], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  expect(await said(second)).toMatchObject({
+    code: 0,
+    error: expect.stringContaining('another challenger was first'),
+  })
+  expect(stale_reads).toBeLessThan(0)
+  await lags.stop()
 
   site.chain.warpTime(2 * EXIT_DELAY_S + 10)
   site.chain.advance(10)
