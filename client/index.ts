@@ -2,7 +2,8 @@
  * Collects everything a trader's program imports from the client, grouped by subject.
  *
  * `connect`, wallet files and archives need Bun, Node or Deno. The rest also runs in a browser:
- * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform.
+ * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform; what reads and sends on the
+ * chain is `tacit/chain`.
  */
 
 // Verification: connects to a venue, or judges evidence and receipts without one.
@@ -97,17 +98,9 @@ export {
   markSpent,
 } from './wallet/absorb_recovered'
 
-// Recovery: every note of a seed from the vault's public history; `currentHistory` reads archives (Bun and Node).
+// Recovery: every note of a seed from the vault's public history, which `tacit/chain` reads.
 
 export { ArchiveRejected } from './archive/block'
-export {
-  type CurrentHistory,
-  confirmBatches,
-  currentHistory,
-  type HistoryFrom,
-  NodesDisagree,
-} from './chain/current_history'
-export { type ReadHistoryOptions, readVaultEvents, readVaultHistory } from './chain/read_history'
 export { GAP_LIMITS } from './limits'
 export { type GapLimits, RecoveryIncomplete, recoverWallet } from './wallet/recover'
 export {
@@ -118,49 +111,10 @@ export {
   vaultHistory,
 } from './wallet/vault_history'
 
-// The chain, on a node of the client's choice.
+// Exits without the venue: proofs from public history and prepared instructions; `tacit/chain` sends them.
 
-export {
-  type ChainAccess,
-  type ChainReader,
-  chainFailure,
-  openChainAccess,
-  openChainReader,
-  reopenChain,
-  toInstruction,
-} from './chain/chain_access'
-export {
-  NotAVault,
-  readExitRequest,
-  readMintRecord,
-  readVaultState,
-  type VaultState,
-} from './chain/read_vault'
-export { sendInstructions, TransactionFailed } from './chain/send_instructions'
-export { createAssociatedAccount, ownAccount, tokenBalance } from './chain/token_account'
-
-// Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.
-
-export { type DepositTerms, deposit } from './chain/deposit'
-export { airdrop, mintTo } from './chain/embedded_faucet'
-
-// Exits without the venue: proofs from public history, prepared instructions, and sending them.
-
-export { closeExit, freezeVault, payPayout, readProofs, refuseExit, requestExit } from './chain/exit_note'
 export { type ExitRequestTerms, nullifierOfNote, prepareExitRequest } from './exit/prepare_exit'
 export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
-
-// Claims of a frozen vault; any payer may challenge a false one and pay one that is due.
-
-export {
-  challengeClaim,
-  claimDueS,
-  claimNote,
-  payClaim,
-  readClaim,
-  readOpenClaims,
-  redirectClaim,
-} from './chain/claims'
 
 // Audit: note tree, spent log and payout queue of a vault rebuilt from its events.
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import bs58 from 'bs58'
+import * as on_chain from '../client/chain/index'
 import * as tacit from '../client/index'
 
 const [, , data, login_path] = process.argv
@@ -17,12 +18,12 @@ const verified = await tacit.connect(facts.url, tacit.parsePolicy(read(facts.pol
 const client = new tacit.VenueClient(verified, JSON.parse(read(login_path)))
 
 // Whether the vault can pay: balances and liabilities from the node, and the same as the venue publishes.
-const chain = tacit.openChainReader(facts.rpc_url)
+const chain = on_chain.openChainReader(facts.rpc_url)
 const { mints } = await client.transparency()
 const reserves = []
 for (const { mint, vault, outstanding, stale } of mints) {
-  const { liabilities, queued } = await tacit.readMintRecord(chain, facts.program_id, mint)
-  const balance = await tacit.tokenBalance(chain, bs58.decode(vault))
+  const { liabilities, queued } = await on_chain.readMintRecord(chain, facts.program_id, mint)
+  const balance = await on_chain.tokenBalance(chain, bs58.decode(vault))
   if (balance < liabilities + queued) faults.push(`${mint}: the vault holds less than it owes`)
   if (!stale && BigInt(outstanding) > balance)
     faults.push(`${mint}: the venue publishes more liabilities than reserves`)
@@ -30,8 +31,8 @@ for (const { mint, vault, outstanding, stale } of mints) {
 }
 
 // Whether roots, spent log and payout queue follow from the public events alone.
-const state = await tacit.readVaultState(chain, facts.program_id)
-const audit = tacit.auditChain(await tacit.readVaultEvents(chain, facts.program_id), state)
+const state = await on_chain.readVaultState(chain, facts.program_id)
+const audit = tacit.auditChain(await on_chain.readVaultEvents(chain, facts.program_id), state)
 if (audit.verdict !== 'agrees') faults.push(`the history of the vault ${audit.verdict}`)
 
 // Whether the published prices are one unbroken, signed chain.

@@ -1,5 +1,6 @@
 /** Keeps the books of the demo: balances by mint in token accounts, wallets and vault, and fees paid. */
-import { ownAccount, tokenBalance, type VenueClient } from '../../client/index'
+import { ownAccount, tokenBalance } from '../../client/chain/index'
+import type { VenueClient } from '../../client/index'
 import { check, fact, tokens } from './report'
 import type { Trader } from './trader'
 

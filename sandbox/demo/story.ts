@@ -1,7 +1,8 @@
 /** Plays the story of every demo: two traders deposit, trade, survive a kill, settle, withdraw, and the books balance. */
 
 import { join } from 'node:path'
-import { type Instrument, reopenChain } from '../../client/index'
+import { reopenChain } from '../../client/chain/index'
+import type { Instrument } from '../../client/index'
 import type { SandboxFacts } from '../open_sandbox'
 import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
 import { chapter, check, fact, waiting } from './report'

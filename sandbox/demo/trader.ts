@@ -2,9 +2,9 @@
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type ChainAccess, openChainAccess } from '../../client/chain/index'
 import {
   type AccountEvent,
-  type ChainAccess,
   deriveAccountKey,
   type Fill,
   type Instrument,
@@ -12,7 +12,6 @@ import {
   loadWallet,
   newCredential,
   type Order,
-  openChainAccess,
   Session,
   type SessionOrder,
   saveWallet,

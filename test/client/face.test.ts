@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import * as on_chain from '../../client/chain/index'
 import * as tacit from '../../client/index'
 import { openAccount } from '../faults/kit/open_account'
 import { USDC } from '../faults/kit/open_trader'
@@ -32,6 +33,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'policy.json'), JSON.stringify(policy))
   for (const part of ['client', 'protocol', 'native', 'node_modules'])
     symlinkSync(join(ROOT, part), join(folder, part))
+  symlinkSync(venue.data_dir, join(folder, 'data'))
   credentials = (await openAccount(venue, 'reader')).credentials
   verified = await tacit.connect(facts.url, tacit.parsePolicy(JSON.stringify(policy)))
   client = new tacit.VenueClient(verified, credentials)
@@ -46,15 +48,18 @@ afterAll(async () => {
 /** A wallet with one note of each amount that the venue accepts as collateral. */
 async function fundedWallet(facts: VenueProcess['facts'], amounts: bigint[]): Promise<tacit.Wallet> {
   const random = () => crypto.getRandomValues(new Uint8Array(32))
-  const [wallet, chain] = [new tacit.Wallet(random()), await tacit.openChainAccess(facts.rpc_url, random())]
+  const [wallet, chain] = [
+    new tacit.Wallet(random()),
+    await on_chain.openChainAccess(facts.rpc_url, random()),
+  ]
   const total = amounts.reduce((sum, amount) => sum + amount)
-  await tacit.airdrop(chain, 5_000_000_000n)
-  await tacit.mintTo(chain, USDC, total)
-  const { bytes } = tacit.ownAccount(chain, USDC)
-  while ((await tacit.tokenBalance(chain, bytes)) < total) await Bun.sleep(20)
+  await on_chain.airdrop(chain, 5_000_000_000n)
+  await on_chain.mintTo(chain, USDC, total)
+  const { bytes } = on_chain.ownAccount(chain, USDC)
+  while ((await on_chain.tokenBalance(chain, bytes)) < total) await Bun.sleep(20)
   const terms = { program_id: facts.program_id, mint: USDC, key_index: 0 }
   for (const amount of amounts) {
-    const { commitment } = (await tacit.deposit(chain, wallet, { ...terms, amount })).note
+    const { commitment } = (await on_chain.deposit(chain, wallet, { ...terms, amount })).note
     while ((await client.inclusion({ commitment }).catch(() => undefined))?.usable !== true)
       await Bun.sleep(20)
   }
@@ -141,20 +146,29 @@ test('a modify replaces the order on its note, and a rejected one leaves both as
 
 /** What the face offers to a program without a file system and without Bun. */
 const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collectEvidence, identityOf, verifyReceipt,
-  Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, readVaultHistory, openChainAccess, deposit,
-  readProofs, requestExit, claimNote, readOpenClaims, auditChain`
+  Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, auditChain`
+const ON_CHAIN =
+  'readVaultHistory, openChainAccess, deposit, readProofs, requestExit, claimNote, readOpenClaims'
 
-async function bundle(names: string, target: 'browser' | 'node'): Promise<string> {
+async function bundle(names: string, target: 'browser' | 'node', on_chain = ''): Promise<string> {
   const entry = join(folder, `${target}.ts`)
-  writeFileSync(entry, `export { ${names} } from './client'`)
+  const also = on_chain === '' ? '' : `\nexport { ${on_chain} } from './client/chain'`
+  writeFileSync(entry, `export { ${names} } from './client'${also}`)
   const built = await Bun.build({ entrypoints: [entry], target, format: 'esm', external: ['undici'] })
   return built.outputs[0]!.text()
 }
 
 test('a browser bundle without `connect` and files takes nothing from Bun or Node', async () => {
   // The only use of Bun is its hash, where it exists (protocol/sha256.ts).
-  const code = (await bundle(PORTABLE, 'browser')).replace('globalThis.Bun?.SHA256', '')
+  const code = (await bundle(PORTABLE, 'browser', ON_CHAIN)).replace('globalThis.Bun?.SHA256', '')
   expect(code).not.toMatch(/["']node:|["']bun:|\bBun\b|\bBuffer\b|\bprocess\./)
+})
+
+test('the face brings no code of the chain, which is an entry apart', async () => {
+  // Instruction names of Solana's packages, and the calls of a node.
+  const of_chain = /sendTransaction|getSignaturesForAddress|createSolanaRpc/
+  expect(await bundle(Object.keys(tacit).join(', '), 'node')).not.toMatch(of_chain)
+  expect(await bundle('Wallet', 'node', ON_CHAIN)).toMatch(of_chain)
 })
 
 const node = Bun.which('node')
@@ -193,5 +207,6 @@ test('the package names the face and the verifier', async () => {
   expect((await by_name('tacit'))['connect']).toBe(tacit.connect)
   expect((await by_name('tacit/verify'))['judgeEvidence']).toBe(tacit.judgeEvidence)
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  expect(Object.keys(exports)).toEqual(['.', './verify'])
+  expect((await by_name('tacit/chain'))['deposit']).toBe(on_chain.deposit)
+  expect(Object.keys(exports)).toEqual(['.', './verify', './chain'])
 })

@@ -90,7 +90,11 @@ export const CELLS: readonly Cell[] = [
     owns: "the auction of an export, held again by the venue's own code",
     values: ['protocol', 'engine/machine/book'],
   },
-  { folder: 'examples', owns: 'programs that a trader starts from', values: ['client/index'] },
+  {
+    folder: 'examples',
+    owns: 'programs that a trader starts from',
+    values: ['client/index', 'client/chain/index'],
+  },
   { folder: 'sandbox', owns: 'the simulators for development, never in the image', values: ['*'] },
   { folder: 'program', owns: 'the vault program and its build', values: ['protocol'] },
   { folder: 'tools', owns: "operators' and developers' commands", values: ['*'] },

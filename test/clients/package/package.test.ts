@@ -70,10 +70,9 @@ async function trade(command: string[]): Promise<void> {
     files.push(join(folder, `${name}.login`))
     writeFileSync(files.at(-1)!, JSON.stringify(credentials), { mode: 0o600 })
   }
-  const program = readFileSync(join(import.meta.dir, 'trade.ts'), 'utf8').replace(
-    '../../../client/index',
-    'tacit-client',
-  )
+  const program = readFileSync(join(import.meta.dir, 'trade.ts'), 'utf8')
+    .replace('../../../client/index', 'tacit-client')
+    .replace('../../../client/chain/index', 'tacit-client/chain')
   writeFileSync(join(folder, 'trade.mjs'), new Bun.Transpiler({ loader: 'ts' }).transformSync(program))
   const { code, out, error } = await run([...command, 'trade.mjs', ...files])
   expect({ code, error }).toEqual({ code: 0, error: '' })

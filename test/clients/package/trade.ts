@@ -1,5 +1,6 @@
 /** A trader's program on the installed package: verify, deposit, trade, follow both fills to the finalized settlement. */
 import { readFileSync } from 'node:fs'
+import * as on_chain from '../../../client/chain/index'
 import * as tacit from '../../../client/index'
 
 const [facts, ...logins] = process.argv.slice(2).map((path) => JSON.parse(readFileSync(path, 'utf8')))
@@ -10,12 +11,16 @@ const random = (): Uint8Array => crypto.getRandomValues(new Uint8Array(32))
 const finalized = new Map<string, string>()
 
 async function open(login: tacit.Login, mint: string, amount: bigint): Promise<tacit.Session> {
-  const [chain, wallet] = [await tacit.openChainAccess(facts.rpc_url, random()), new tacit.Wallet(random())]
-  await tacit.airdrop(chain, 5_000_000_000n)
-  await tacit.mintTo(chain, mint, amount)
-  const { bytes } = tacit.ownAccount(chain, mint)
-  while ((await tacit.tokenBalance(chain, bytes)) < amount) await new Promise((done) => setTimeout(done, 100))
-  await tacit.deposit(chain, wallet, { program_id: facts.program_id, mint, amount, key_index: 0 })
+  const [chain, wallet] = [
+    await on_chain.openChainAccess(facts.rpc_url, random()),
+    new tacit.Wallet(random()),
+  ]
+  await on_chain.airdrop(chain, 5_000_000_000n)
+  await on_chain.mintTo(chain, mint, amount)
+  const { bytes } = on_chain.ownAccount(chain, mint)
+  while ((await on_chain.tokenBalance(chain, bytes)) < amount)
+    await new Promise((done) => setTimeout(done, 100))
+  await on_chain.deposit(chain, wallet, { program_id: facts.program_id, mint, amount, key_index: 0 })
   const path = `${login.api_key}.wallet`
   tacit.saveWallet(path, wallet)
   const venue = { url: facts.url, policy, connect: { collateral } }
