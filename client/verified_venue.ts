@@ -4,7 +4,7 @@ import type { Attestation, Info } from '../protocol/wire/public'
 import { MustStop } from './api/must_stop'
 import type { Transport } from './api/venue_client'
 import type { EvidenceBundle } from './verify/evidence_bundle'
-import { policyLine, type Transcript } from './verify/transcript'
+import { type CheckName, policyLine, type Transcript } from './verify/transcript'
 
 /** A venue that passed verification. Its transport rejects every connection whose TLS key is not the attested one. */
 export type VerifiedVenue = Transport & {
@@ -27,14 +27,15 @@ export type ConnectOptions = {
 }
 
 /** The venue is rejected; `transcript` names the failed checks. Only public evidence was exchanged. */
-export class VerificationFailed extends MustStop {
+export class VerificationFailed extends MustStop<{ failed: CheckName[] }> {
   override readonly name = 'VerificationFailed'
+  readonly code = 'verification_failed'
   constructor(
     readonly transcript: Transcript,
     readonly evidence: EvidenceBundle,
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
     const said = bad.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
-    super(`the venue is refused: ${said.join('; ')}`)
+    super(`the venue is refused: ${said.join('; ')}`, { failed: bad.map(({ name }) => name) })
   }
 }

@@ -1,4 +1,5 @@
 /** Writes files whole: a reader sees the old content or the new, never a part, whenever the process ends. Bun and Node. */
+
 import {
   closeSync,
   copyFileSync,
@@ -10,12 +11,14 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { TacitError } from '../protocol/tacit_error'
 
 /** The disk is full or the place is not writable; the file is as it was before. */
-export class NotWritten extends Error {
+export class NotWritten extends TacitError<{ path: string }> {
+  override readonly name = 'NotWritten'
+  readonly code = 'not_written'
   constructor(path: string, cause: unknown) {
-    super(`${path} cannot be written: ${(cause as Error).message}`, { cause })
-    this.name = 'NotWritten'
+    super(`${path} cannot be written: ${(cause as Error).message}`, { path }, { cause })
   }
 }
 

@@ -72,7 +72,9 @@ async function known(
       call = () => session.settle(outcome.id)
     } catch (error) {
       if (error instanceof tacit.NoNote) return undefined
-      const must_stop = [tacit.MustStop, tacit.SessionEnded, RangeError].some((kind) => error instanceof kind)
+      const must_stop = [tacit.MustStop, tacit.SessionEnded, tacit.InexactValue, RangeError].some(
+        (kind) => error instanceof kind,
+      )
       if (must_stop) throw error
       await Bun.sleep(500)
     }

@@ -28,10 +28,11 @@ export type EventStreamHandlers = {
 }
 
 /** Events were left out between two that came, or are no longer retained; from then on nothing is handed out. */
-export class EventsMissing extends MustStop {
+export class EventsMissing extends MustStop<{ seq_from: number; seq_to: number }> {
   override readonly name = 'EventsMissing'
+  readonly code = 'events_missing'
   constructor(seq_from: number, seq_to: number) {
-    super(`the venue does not tell the events ${seq_from} to ${seq_to} of this account`)
+    super(`the venue does not tell the events ${seq_from} to ${seq_to} of this account`, { seq_from, seq_to })
   }
 }
 

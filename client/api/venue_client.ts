@@ -1,5 +1,7 @@
 /** Calls every endpoint of the venue over the pinned connection, with a token that it renews. */
+
 import type { RefusalCode } from '../../protocol/refusals'
+import { TacitError } from '../../protocol/tacit_error'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
 import { VENUE_CALL_MS } from '../limits'
@@ -15,14 +17,14 @@ export type Transport = {
 }
 
 /** The venue rejected a call: an RFC 9457 problem with a stable code. */
-export class VenueProblem extends Error {
+export class VenueProblem extends TacitError<Problem> {
+  override readonly name = 'VenueProblem'
   readonly status: number
   readonly code: RefusalCode
   /** `yes` only for an identical resend, `unknown` only with status 500, else `no`: nothing changed. */
   readonly applied: Problem['applied']
   constructor(readonly problem: Problem) {
-    super(`${problem.code}: ${problem.message}`)
-    this.name = 'VenueProblem'
+    super(`${problem.code}: ${problem.message}`, problem)
     this.status = problem.status
     this.code = problem.code as RefusalCode
     this.applied = problem.applied
@@ -71,9 +73,11 @@ export type Login = wire.TokenRequest & {
  */
 export class WrongAccount extends MustStop {
   override readonly name = 'WrongAccount'
+  readonly code = 'wrong_account'
   constructor() {
     super(
       'the venue logs this credential in to another account: send no order with it, and make a new credential',
+      {},
     )
   }
 }

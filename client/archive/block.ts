@@ -2,6 +2,7 @@
  * Encodes and verifies the blocks of an archive: the vault's events by transaction, each block chained to the one before by
  * SHA-256 (docs/archive.md). A hash proves integrity, not truth: the trees rebuilt from an archive are compared with the vault.
  */
+
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { concatBytes, equalBytes } from '../../protocol/bytes'
 import {
@@ -19,6 +20,7 @@ import {
   type ValueOf,
 } from '../../protocol/codec'
 import { sha256 } from '../../protocol/sha256'
+import { TacitError } from '../../protocol/tacit_error'
 import { ARCHIVE_BLOCK_BYTES } from '../limits'
 
 const signature = mapped(fixed(64), encodeBase58, (text) => decodeBase58(text, 64)!)
@@ -54,10 +56,11 @@ export type ArchiveBlock = Content & { hash: Uint8Array; bytes: Uint8Array }
 const HASH_BYTES = 32
 
 /** The archive cannot be used; the message names the reason and the next step. */
-export class ArchiveRejected extends Error {
+export class ArchiveRejected extends TacitError {
+  override readonly name = 'ArchiveRejected'
+  readonly code = 'archive_rejected'
   constructor(finding: string) {
-    super(finding)
-    this.name = 'ArchiveRejected'
+    super(finding, {})
   }
 }
 

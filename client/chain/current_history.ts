@@ -1,6 +1,8 @@
 /** Brings a vault's history up to now: an archive first, then what came after it, checked against the vault. Bun and Node. */
+
 import { equalBytes, readU64Le, u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
+import { TacitError } from '../../protocol/tacit_error'
 import type { VaultEvent } from '../../protocol/vault/events'
 import { Archive } from '../archive/archive'
 import { type ArchivedTransaction, ArchiveRejected } from '../archive/block'
@@ -18,10 +20,11 @@ import {
 import { readVaultState, type VaultState } from './read_vault'
 
 /** Nodes contradict each other: one of them lies, or is on a fork. */
-export class NodesDisagree extends Error {
+export class NodesDisagree extends TacitError<{ finding: string }> {
+  override readonly name = 'NodesDisagree'
+  readonly code = 'nodes_disagree'
   constructor(finding: string) {
-    super(`${finding}: one of the nodes is wrong, ask others`)
-    this.name = 'NodesDisagree'
+    super(`${finding}: one of the nodes is wrong, ask others`, { finding })
   }
 }
 

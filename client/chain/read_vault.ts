@@ -1,5 +1,7 @@
 /** Reads the vault's accounts from the chain. */
+
 import { decodeBase58 } from '../../protocol/base58'
+import { TacitError } from '../../protocol/tacit_error'
 import {
   type ConfigAccount,
   decodeConfig,
@@ -28,10 +30,11 @@ export type VaultState = {
 }
 
 /** The program has no vault, or one of its accounts is malformed or owned by another program. */
-export class NotAVault extends Error {
+export class NotAVault extends TacitError<{ finding: string }> {
+  override readonly name = 'NotAVault'
+  readonly code = 'not_a_vault'
   constructor(finding: string) {
-    super(`${finding}: check the program's address and the cluster the node belongs to`)
-    this.name = 'NotAVault'
+    super(`${finding}: check the program's address and the cluster the node belongs to`, { finding })
   }
 }
 

@@ -18,6 +18,7 @@ import {
   signTransactionMessageWithSigners,
 } from '@solana/kit'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
+import { TacitError } from '../../protocol/tacit_error'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import { SEND_COMPUTE_UNITS_MAX, SEND_DISAGREE_POLLS, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
 import { printable } from '../verify/transcript'
@@ -46,14 +47,12 @@ const VAULT_ADVICE: Partial<Record<VaultErrorName, string>> = {
 }
 
 /** A transaction landed with an error, was rejected before it was sent, or its blockhash expired before it landed. */
-export class TransactionFailed extends Error {
-  constructor(
-    message: string,
-    /** The vault program's error; undefined for every other reason. */
-    readonly refusal?: VaultErrorName,
-  ) {
-    super(message)
-    this.name = 'TransactionFailed'
+export class TransactionFailed extends TacitError<{ refusal: VaultErrorName | undefined }> {
+  override readonly name = 'TransactionFailed'
+  readonly code = 'transaction_failed'
+  /** @param refusal the vault program's error; undefined for every other reason */
+  constructor(message: string, refusal?: VaultErrorName) {
+    super(message, { refusal })
   }
 }
 

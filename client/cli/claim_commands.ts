@@ -160,7 +160,11 @@ async function challengeFalse(chain: ChainAccess, program_id: string, proofs: Va
       const isOpen = async () => (await readOpenClaims(chain, program_id, claim.nullifier)).length > 0
       let stays = await isOpen()
       // The refusal comes from a slot that is not confirmed yet; the nodes are asked, because one may lie about it.
-      for (let polls = 0; stays && error.refusal === 'claim_closed' && polls < SEND_DISAGREE_POLLS; polls++) {
+      for (
+        let polls = 0;
+        stays && error.facts.refusal === 'claim_closed' && polls < SEND_DISAGREE_POLLS;
+        polls++
+      ) {
         await sleep(SEND_POLL_MS)
         stays = await isOpen()
       }

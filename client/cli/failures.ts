@@ -8,6 +8,7 @@ import { TransactionFailed } from '../chain/send_instructions'
 import { ProofUnavailable } from '../exit/vault_proofs'
 import { OtherVenue } from '../session/live_venue'
 import { NoNote, SessionEnded } from '../session/session_options'
+import { InexactValue } from '../session/units'
 import { VerificationFailed } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { Refused } from '../verify/transcript'
@@ -33,7 +34,7 @@ const REFUSALS = [
 ]
 const INPUTS = [
   ...[Refused, RangeError, NotAWallet, WalletLocked, WalletChanged],
-  ...[InUse, WrongAccount, NotSeedWords],
+  ...[InUse, WrongAccount, NotSeedWords, InexactValue],
 ]
 
 /** @param rpc the node that was asked. @returns undefined for an error that no command expects */
@@ -44,7 +45,7 @@ export function judge(error: Error, rpc = 'the node'): Failure | undefined {
   if (error instanceof EvidenceUnavailable) return { code: 3, message }
   if (error instanceof VenueProblem) return { code: 1, message: `the venue refuses: ${message}` }
   if (error instanceof NoNote) {
-    const needs = `${error.needed} base units of ${error.mint} are needed`
+    const needs = `${error.facts.needed} base units of ${error.facts.mint} are needed`
     return { code: 1, message: `${message}: ${needs}; 'tacit notes' shows what is free` }
   }
   if (error instanceof SessionEnded)

@@ -2,19 +2,22 @@
  * Makes proofs of inclusion and of spending from public history alone. Note tree and spent log are rebuilt and compared
  * with the vault's accounts first, so a proof is either valid or not made.
  */
+
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { MerkleTree } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
 import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
+import { TacitError } from '../../protocol/tacit_error'
 import type { RingAccount } from '../../protocol/vault/accounts'
 import type { VaultState } from '../chain/read_vault'
 import { HistoryIncomplete, rangeOf, type VaultHistory } from '../wallet/vault_history'
 
 /** The public data does not prove the claim; `reason` names the cause. */
-export class ProofUnavailable extends Error {
-  constructor(readonly reason: 'not_in_tree' | 'spent' | 'not_spent' | 'history_differs') {
-    super(MEANINGS[reason])
-    this.name = 'ProofUnavailable'
+export class ProofUnavailable extends TacitError<{ reason: keyof typeof MEANINGS }> {
+  override readonly name = 'ProofUnavailable'
+  readonly code = 'proof_unavailable'
+  constructor(reason: keyof typeof MEANINGS) {
+    super(MEANINGS[reason], { reason })
   }
 }
 

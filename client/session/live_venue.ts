@@ -33,8 +33,9 @@ export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation
 /** The address shows another venue than the one the session began with. */
 export class OtherVenue extends MustStop {
   override readonly name = 'OtherVenue'
+  readonly code = 'other_venue'
   constructor() {
-    super('another venue answers at this address: its id differs from the one the session began with')
+    super('another venue answers at this address: its id differs from the one the session began with', {})
   }
 }
 

@@ -490,7 +490,7 @@ export class Session {
     if (reason !== undefined) this.options.ended?.(reason)
   }
   private ended(): SessionEnded {
-    return new SessionEnded('the session has ended', { cause: this.over?.reason })
+    return new SessionEnded(this.over?.reason)
   }
   private wake(): void {
     for (const look of [...this.waiters]) look()

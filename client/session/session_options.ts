@@ -1,4 +1,5 @@
 /** Types what a session is asked for, and how it says no. */
+import { TacitError } from '../../protocol/tacit_error'
 import type { AccountEvent, OrderType, Side } from '../../protocol/wire/trading'
 import type { Login } from '../api/venue_client'
 import type { ConnectOptions } from '../verified_venue'
@@ -50,17 +51,19 @@ export type SessionWithdrawal = {
   life_slots?: number
 }
 /** No free notes of one key cover the amount; `needed` in base units of the mint. */
-export class NoNote extends Error {
+export class NoNote extends TacitError<{ mint: string; needed: bigint }> {
   override readonly name = 'NoNote'
-  constructor(
-    readonly mint: string,
-    readonly needed: bigint,
-  ) {
-    super('no free notes of one key cover the amount')
+  readonly code = 'no_note'
+  constructor(mint: string, needed: bigint) {
+    super('no free notes of one key cover the amount', { mint, needed })
   }
 }
 
 /** The session was closed, or ended for the reason given as its cause. */
-export class SessionEnded extends Error {
+export class SessionEnded extends TacitError {
   override readonly name = 'SessionEnded'
+  readonly code = 'session_ended'
+  constructor(cause: unknown) {
+    super('the session has ended', {}, { cause })
+  }
 }

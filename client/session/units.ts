@@ -1,10 +1,15 @@
 /** Exact money as people write it: decimal texts to and from base units and prices. Nothing is ever rounded. */
+import { TacitError } from '../../protocol/tacit_error'
 import { type Amount, type BaseUnits, type Price, U64_MAX } from '../../protocol/units'
 import type { Instrument } from '../../protocol/wire/trading'
 
 /** The text has no exact value in the units asked for; the message says why and names no other value. */
-export class InexactValue extends RangeError {
+export class InexactValue extends TacitError {
   override readonly name = 'InexactValue'
+  readonly code = 'inexact_value'
+  constructor(finding: string) {
+    super(finding, {})
+  }
 }
 
 /** Digits, and perhaps a point with digits after it: no sign, exponent, separator or leading zero. */

@@ -13,6 +13,7 @@ import { Refused, requireThat } from './transcript'
 /** The receipt does not prove the command; the message names the reason. */
 export class ReceiptRefused extends Refused {
   override readonly name = 'ReceiptRefused'
+  override readonly code = 'receipt_refused'
 }
 
 /** What certifies a statement key: the settlement key's signature. Hex; `tee_pubkey` base58. */

@@ -9,6 +9,7 @@ import type { VenueIdentity } from './verify_receipt'
 /** The rows are not those of a venue that never rewrote one; the message names the first fault. */
 export class StatisticsRefused extends Refused {
   override readonly name = 'StatisticsRefused'
+  override readonly code = 'statistics_refused'
 }
 
 const FIRST = '00'.repeat(32)

@@ -1,18 +1,21 @@
 /** Applies account events to a wallet; every note that an event names is recomputed first. */
+
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
 import { type BlindingParts, openingCommitment, outputBlinding } from '../../protocol/notes/notes'
+import { TacitError } from '../../protocol/tacit_error'
 import { type Amount, feeUpTo, parseU64 } from '../../protocol/units'
 import type { AccountEvent, Fill, NoteEvent, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
 import { EventsMissing } from '../api/event_stream'
 import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
 
 /** The venue's event contradicts the wallet's own derivation: stop trading with it. */
-export class WalletMismatch extends Error {
+export class WalletMismatch extends TacitError<{ subject: string }> {
+  override readonly name = 'WalletMismatch'
+  readonly code = 'wallet_mismatch'
   constructor(subject: string) {
-    super(`${subject} differs from what this wallet derives`)
-    this.name = 'WalletMismatch'
+    super(`${subject} differs from what this wallet derives`, { subject })
   }
 }
 

@@ -1,11 +1,13 @@
 /** Locks a file or folder against other processes until it is released or this process ends. Bun, and Node from 22.5. */
+import { TacitError } from '../../protocol/tacit_error'
 import { NotWritten } from '../whole_file'
 
 /** Another process or session works on the file: wait for it to end. */
-export class InUse extends Error {
+export class InUse extends TacitError<{ named: string }> {
   override readonly name = 'InUse'
+  readonly code = 'in_use'
   constructor(named: string) {
-    super(`another program uses ${named}: wait for it to end`)
+    super(`another program uses ${named}: wait for it to end`, { named })
   }
 }
 

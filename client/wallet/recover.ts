@@ -17,6 +17,7 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
+import { TacitError } from '../../protocol/tacit_error'
 import { GAP_LIMITS } from '../limits'
 import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb_recovered'
 import { Spending } from './explain_spending'
@@ -41,21 +42,23 @@ export type KeyScan = {
 }
 
 /** Commands of the seed, or notes that they spent, are still to be found. */
-export class RecoveryIncomplete extends Error {
+export class RecoveryIncomplete extends TacitError<{ missing: readonly MissingCommands[] }> {
+  override readonly name = 'RecoveryIncomplete'
+  readonly code = 'recovery_incomplete'
   constructor(
     /** What was found. */
     readonly wallet: Wallet,
     /** Of a key: the batches, and how many commands were tried in a row without a find. */
-    missing: readonly { key_index: number; batches: readonly number[]; tried: number }[],
+    missing: readonly MissingCommands[],
   ) {
     const parts = missing.map(
       ({ key_index, batches, tried }) =>
         `key ${key_index} has commands or notes in settlement batch ${batches.join(', ')} that were not found (${tried} commands tried after the last)`,
     )
-    super(`the recovery is not complete: ${parts.join('; ')}`)
-    this.name = 'RecoveryIncomplete'
+    super(`the recovery is not complete: ${parts.join('; ')}`, { missing })
   }
 }
+type MissingCommands = { key_index: number; batches: readonly number[]; tried: number }
 
 /**
  * The wallet with every note that its keys ever had, spent ones marked by their nullifiers. Counters follow the last use

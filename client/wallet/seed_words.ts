@@ -1,12 +1,15 @@
 /** A seed as 24 words and back, by BIP-39: the words hold the seed itself with eight bits of checksum. */
+
 import { entropyToMnemonic, mnemonicToEntropy } from '@scure/bip39'
 import { wordlist } from '@scure/bip39/wordlists/english.js'
+import { TacitError } from '../../protocol/tacit_error'
 
 /** The words are not 24 of the list, or their checksum is wrong. */
-export class NotSeedWords extends RangeError {
+export class NotSeedWords extends TacitError {
   override readonly name = 'NotSeedWords'
+  readonly code = 'not_seed_words'
   constructor() {
-    super('these are not the 24 words of a seed: compare each word and their order')
+    super('these are not the 24 words of a seed: compare each word and their order', {})
   }
 }
 

@@ -1,6 +1,7 @@
 /** Indexes the vault's whole public history for a wallet's lookups and rejects one with a gap. */
 
 import { toHex } from '../../protocol/bytes'
+import { TacitError } from '../../protocol/tacit_error'
 import type { Amount } from '../../protocol/units'
 import type { EventOf, PayoutOutcome, VaultEvent } from '../../protocol/vault/events'
 
@@ -52,10 +53,11 @@ export type VaultHistory = {
 }
 
 /** The history lacks a part, so no result built on it could be complete. */
-export class HistoryIncomplete extends Error {
+export class HistoryIncomplete extends TacitError<{ part: string }> {
+  override readonly name = 'HistoryIncomplete'
+  readonly code = 'history_incomplete'
   constructor(part: string) {
-    super(`the history lacks ${part}: ask a node that keeps all of it, or name an archive`)
-    this.name = 'HistoryIncomplete'
+    super(`the history lacks ${part}: ask a node that keeps all of it, or name an archive`, { part })
   }
 }
 

@@ -1,7 +1,9 @@
 /** Keeps a wallet in a file that only its owner can read, in clear or encrypted under a password. Bun and Node. */
+
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
+import { TacitError } from '../../protocol/tacit_error'
 import { parseU64 } from '../../protocol/units'
 import { NotWritten, writeWhole } from '../whole_file'
 import { isLocked, lockFile, placeOf } from './file_lock'
@@ -20,26 +22,29 @@ const [CLEAR, SEALED, SCRYPT] = [1, 3, 2]
 type Content = { version?: unknown; seed?: unknown; state?: unknown; sealed?: unknown }
 
 /** The file exists and is not a wallet; the message names the next step. */
-export class NotAWallet extends Error {
+export class NotAWallet extends TacitError<{ path: string }> {
+  override readonly name = 'NotAWallet'
+  readonly code = 'not_a_wallet'
   constructor(path: string, finding: string) {
-    super(`${path} ${finding}`)
-    this.name = 'NotAWallet'
+    super(`${path} ${finding}`, { path })
   }
 }
 
 /** The file is encrypted, and no password or another one was given. */
-export class WalletLocked extends Error {
+export class WalletLocked extends TacitError<{ path: string }> {
   override readonly name = 'WalletLocked'
+  readonly code = 'wallet_locked'
   constructor(path: string, finding: string) {
-    super(`${path} ${finding}`)
+    super(`${path} ${finding}`, { path })
   }
 }
 
 /** Another program changed the file since this wallet was read: a save would undo its counters and notes. */
-export class WalletChanged extends Error {
+export class WalletChanged extends TacitError<{ path: string }> {
   override readonly name = 'WalletChanged'
+  readonly code = 'wallet_changed'
   constructor(path: string) {
-    super(`${path} is not as this program last read it: nothing was written, read it again`)
+    super(`${path} is not as this program last read it: nothing was written, read it again`, { path })
   }
 }
 

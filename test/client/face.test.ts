@@ -171,6 +171,45 @@ test('the face brings no code of the chain, which is an entry apart', async () =
   expect(await bundle('Wallet', 'node', ON_CHAIN)).toMatch(of_chain)
 })
 
+test('every error of the faces is the one class, with a code of its own', () => {
+  const named = { ...tacit, ...on_chain }
+  const errors = Object.values(named).filter(
+    (one): one is typeof tacit.TacitError => typeof one === 'function' && one.prototype instanceof Error,
+  )
+  expect(
+    errors.filter((one) => one !== tacit.TacitError && !(one.prototype instanceof tacit.TacitError)),
+  ).toEqual([])
+  const made = [
+    ...[
+      new tacit.NoNote(USDC, 7n),
+      new tacit.EventsMissing(2, 3),
+      new tacit.InexactValue('x'),
+      new tacit.WrongAccount(),
+    ],
+    ...[new tacit.OtherVenue(), new tacit.SessionEnded(1), new tacit.InUse('w'), new tacit.NotSeedWords()],
+    ...[new tacit.NotAWallet('w', 'x'), new tacit.WalletChanged('w'), new tacit.WalletLocked('w', 'x')],
+    ...[
+      new tacit.NotWritten('w', new Error()),
+      new tacit.WalletMismatch('x'),
+      new tacit.ArchiveRejected('x'),
+    ],
+    ...[new tacit.HistoryIncomplete('x'), new tacit.ProofUnavailable('spent'), new tacit.Refused('x')],
+    ...[new tacit.ReceiptRefused('x'), new tacit.StatisticsRefused('x'), new tacit.EvidenceUnavailable('x')],
+    ...[new tacit.RecoveryIncomplete(new tacit.Wallet(new Uint8Array(32)), [])],
+    ...[new on_chain.NodesDisagree('x'), new on_chain.NotAVault('x'), new on_chain.TransactionFailed('x')],
+  ]
+  // Those of a venue's answer have the venue's code.
+  const bare = ['TacitError', 'MustStop', 'VenueProblem', 'VerificationFailed']
+  expect(made.map(({ name }) => name).sort()).toEqual(
+    errors
+      .map(({ name }) => name)
+      .filter((name) => !bare.includes(name))
+      .sort(),
+  )
+  expect(new Set(made.map(({ code }) => code)).size).toBe(made.length)
+  expect(made[0]).toMatchObject({ code: 'no_note', facts: { mint: USDC, needed: 7n } })
+})
+
 const node = Bun.which('node')
 if (node === null) console.log('skipped: there is no Node on this machine')
 

@@ -44,7 +44,7 @@ function reasonOf(prove: () => unknown): string {
     prove()
     return 'proven'
   } catch (error) {
-    if (error instanceof ProofUnavailable) return error.reason
+    if (error instanceof ProofUnavailable) return error.facts.reason
     throw error
   }
 }

@@ -1,5 +1,7 @@
 /** Reads identity, attestation and evidence files of a venue; judges only their form. */
+
 import { askBounded } from '../../../protocol/ask_bounded'
+import { TacitError } from '../../../protocol/tacit_error'
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
 import {
@@ -38,8 +40,12 @@ export function fetchTransport(origin: URL): AskingTransport {
 }
 
 /** The venue did not serve its evidence, so there is no verdict. */
-export class EvidenceUnavailable extends Error {
+export class EvidenceUnavailable extends TacitError {
   override readonly name = 'EvidenceUnavailable'
+  readonly code = 'evidence_unavailable'
+  constructor(finding: string, options?: ErrorOptions) {
+    super(finding, {}, options)
+  }
 }
 
 export type VenueEvidence = Pick<EvidenceBundle, 'info' | 'attestation' | 'evidences'>

@@ -86,8 +86,8 @@ async function refusalOf(answer: Promise<unknown>): Promise<string> {
     await answer
     return 'landed'
   } catch (error) {
-    if (error instanceof TransactionFailed) return error.refusal ?? error.message
-    if (error instanceof ProofUnavailable) return error.reason
+    if (error instanceof TransactionFailed) return error.facts.refusal ?? error.message
+    if (error instanceof ProofUnavailable) return error.facts.reason
     throw error
   }
 }
