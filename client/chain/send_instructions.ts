@@ -133,7 +133,7 @@ export async function requireTokens(
 /**
  * Signs instructions as one transaction with the payer and the signers they carry, sends it until it lands, and waits for
  * more than half of the nodes to show it at `commitment`. Version 1 (4,096 bytes): an exit request needs 2.0 KB, a refusal up to 3.4 KB, and every cluster on which a
- * vault opened an epoch has v1 because `open_epoch` fits no other.
+ * vault opened an epoch has v1 because `open_attested_epoch` fits no other.
  * @returns the signature. @throws TransactionFailed
  */
 export async function sendInstructions(

@@ -24,7 +24,7 @@ type AllowedTcbStatus = (typeof TCB_STATUSES)[number]
 
 const ANNOUNCED_NAMES = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
 /** Announced changes of the vault, what epochs may rest on by its list: `settlement.md` "Keys and administration". */
-const PENDING_ACTIONS = ['rotate_signer', 'set_admin', 'authorize_restore', ...ANNOUNCED_NAMES] as const
+const PENDING_ACTIONS = ['set_admin', 'authorize_restore', ...ANNOUNCED_NAMES] as const
 export type PendingAction = (typeof PENDING_ACTIONS)[number]
 
 /** One OS image on one machine shape, 96 hex digits each: from `dstack-mr measure`. */

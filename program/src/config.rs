@@ -13,8 +13,6 @@ pub struct ConfigData {
     head: Head,
     pub paused: u8,
     pub frozen: u8,
-    /// An epoch was opened by a quote, and no other way opens one since.
-    pub attested: u8,
     pub mint_count: u16,
     pub generation: u64,
     pub epoch: u64,
@@ -29,8 +27,6 @@ pub struct ConfigData {
     pub epoch_slot: u64,
     pub commit_seq: u64,
     pub commit_head: Bytes32,
-    pending_signer: Bytes32,
-    pending_signer_at_s: u64,
     pending_admin: Bytes32,
     pending_admin_at_s: u64,
     pub pending_restore_at_s: u64,
@@ -52,7 +48,7 @@ pub struct ConfigData {
 }
 
 pub const CONFIG_BYTES: usize = core::mem::size_of::<ConfigData>();
-const _: () = assert!(CONFIG_BYTES == 568);
+const _: () = assert!(CONFIG_BYTES == 528);
 
 impl Layout for ConfigData {
     const KIND: u8 = 1;
@@ -70,13 +66,6 @@ const ANNOUNCEMENT_LIFE_S: u64 = 2_592_000;
 /// Nobody waits for an action that was announced long ago.
 pub fn is_void(effective_at_s: u64, now_s: u64) -> bool {
     now_s.saturating_sub(effective_at_s) > ANNOUNCEMENT_LIFE_S
-}
-
-/// An announced key; signer and admin share the code.
-#[derive(Clone, Copy)]
-pub enum Pending {
-    Signer,
-    Admin,
 }
 
 impl Config {
@@ -116,11 +105,6 @@ impl Config {
     pub fn require_settlement_signer(self, signer: Account) -> Outcome {
         signer.require_signer()?;
         require(signer.key().equals(word!(self.record, settlement_signer)), NOT_SETTLEMENT_SIGNER)
-    }
-
-    /// A vault whose epochs are attested takes no settlement key without a quote.
-    pub fn require_unattested(self) -> Outcome {
-        require(get!(self.record, attested) == 0, ATTESTATION_REQUIRED)
     }
 
     pub fn epoch(self) -> u64 {
@@ -203,35 +187,12 @@ impl Config {
         set_word!(self.record, venue, Word::of(&venue));
     }
 
-    pub fn pending(self, which: Pending) -> (Bytes32, u64) {
-        match which {
-            Pending::Signer => {
-                (word!(self.record, pending_signer).load(), get!(self.record, pending_signer_at_s))
-            }
-            Pending::Admin => {
-                (word!(self.record, pending_admin).load(), get!(self.record, pending_admin_at_s))
-            }
-        }
+    pub fn pending_admin(self) -> (Bytes32, u64) {
+        (word!(self.record, pending_admin).load(), get!(self.record, pending_admin_at_s))
     }
 
-    pub fn set_pending(self, which: Pending, key: Word, effective_at_s: u64) {
-        match which {
-            Pending::Signer => {
-                set_word!(self.record, pending_signer, key);
-                set!(self.record, pending_signer_at_s, effective_at_s);
-            }
-            Pending::Admin => {
-                set_word!(self.record, pending_admin, key);
-                set!(self.record, pending_admin_at_s, effective_at_s);
-            }
-        }
-    }
-
-    pub fn apply_pending(self, which: Pending, key: Word) {
-        match which {
-            Pending::Signer => set_word!(self.record, settlement_signer, key),
-            Pending::Admin => set_word!(self.record, admin, key),
-        }
-        self.set_pending(which, Word::zero(), 0);
+    pub fn set_pending_admin(self, key: Word, effective_at_s: u64) {
+        set_word!(self.record, pending_admin, key);
+        set!(self.record, pending_admin_at_s, effective_at_s);
     }
 }

@@ -39,18 +39,17 @@ const pendingKey: Codec<PendingKey | undefined> = mapped(
   (pending) => pending ?? { key: new Uint8Array(32), effective_at_s: 0 },
 )
 
-/** 568 bytes. */
+/** 528 bytes. */
 export const CONFIG = struct({
   head: head(1),
   bump: u8,
   paused: bool,
   frozen: bool,
-  /** An epoch was opened by a quote, and no other way opens one since. */
-  attested: bool,
+  zero: zeros(1),
   /** Registered mints. */
   mint_count: u16,
   generation: uint,
-  /** 0 until the first `open_epoch`. */
+  /** 0 until the first opening. */
   epoch: uint,
   /** 0 until the first `settle`; also the number of leaves of the spent log. */
   last_batch: uint,
@@ -58,6 +57,7 @@ export const CONFIG = struct({
   journal_seq: uint,
   journal_head: fixed(32),
   admin: fixed(32),
+  /** Of the epoch, accepted with a quote; zeros until the first one. */
   settlement_signer: fixed(32),
   /** Of the instance that opened the epoch. */
   boot_nonce: fixed(16),
@@ -66,9 +66,8 @@ export const CONFIG = struct({
   /** Journal position of the last commit (`anchor` with a limit of time); 0 and zeros before the first. */
   commit_seq: uint,
   commit_head: fixed(32),
-  pending_signer: pendingKey,
   pending_admin: pendingKey,
-  /** Unix seconds from which `open_epoch` may restore; 0 when nothing is announced. */
+  /** Unix seconds from which an opening may restore; 0 when nothing is announced. */
   pending_restore_at_s: uint,
   /** Unix seconds of the last pause, 0 when never paused. */
   paused_at_s: uint,

@@ -1,11 +1,10 @@
-/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1), 10 to 14 and 22. */
+/** Builds the instructions of the deployer and the admin: `initialize` (0), `register_mint` (1), 11 to 14 and 22. */
 import { fixed, struct, u64, uint, word } from '../codec'
 import {
   bare,
   builderOf,
   type FieldsOf,
   type Forms,
-  type InstructionName,
   numberOf,
   orZeros,
   type VaultInstruction,
@@ -14,24 +13,16 @@ import {
 const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
 export type AdminAction = (typeof ADMIN_ACTIONS)[number]
 
-// The admin signs 10 to 14 and 22, except that a new admin applies its own announcement, which proves that its key exists.
-// `authorize_restore` has no apply: `open_epoch` consumes it.
+// The admin signs 11 to 14 and 22, except that a new admin applies its own announcement, which proves that its key exists.
+// `authorize_restore` has no apply: an opening consumes it.
 const ADMIN_ACCOUNTS = { admin: 's', config: 'w' } as const
 
-/** 34 bytes; `key` is zeros unless announced. */
-const keyAction = <N extends InstructionName>(name: N) =>
-  ({
-    data: struct({ instruction: numberOf(name), action: word(ADMIN_ACTIONS), key: orZeros(fixed(32)) }),
-    accounts: ADMIN_ACCOUNTS,
-  }) as const
-
 export const ADMIN_FORMS = {
-  /** Creates config, trees, known states and payout queue. 105 bytes. */
+  /** Creates config, trees, known states and payout queue. 73 bytes. */
   initialize: {
     data: struct({
       instruction: numberOf('initialize'),
       admin: fixed(32),
-      settlement_signer: fixed(32),
       /** Seconds from an exit request to its deadline, 1 to 31,536,000. */
       exit_delay_s: uint,
       /** Of the cluster; the program computes the venue id from it. */
@@ -71,10 +62,18 @@ export const ADMIN_FORMS = {
       system_program: '',
     },
   },
-  /** Effective twice the exit delay after the announcement, void 30 days later, as each announcement. */
-  rotate_signer: keyAction('rotate_signer'),
-  /** Effective twice the exit delay after the announcement; `admin` is the new one for `apply`. */
-  set_admin: keyAction('set_admin'),
+  /**
+   * Effective twice the exit delay after the announcement, void 30 days later; `admin` is the new one for `apply`. 34 bytes; `key` is
+   * zeros unless announced.
+   */
+  set_admin: {
+    data: struct({
+      instruction: numberOf('set_admin'),
+      action: word(ADMIN_ACTIONS),
+      key: orZeros(fixed(32)),
+    }),
+    accounts: ADMIN_ACCOUNTS,
+  },
   /** Effective a quarter of the exit delay after the announcement. */
   authorize_restore: {
     data: struct({ instruction: numberOf('authorize_restore'), action: word(ADMIN_ACTIONS) }),
@@ -109,8 +108,6 @@ export const declareOutageInstruction = builderOf(ADMIN_FORMS.declare_outage)
 type AdminFields = { program: Uint8Array; admin: Uint8Array }
 type KeyAction = { action: 'announce'; key: Uint8Array } | { action: 'apply' | 'cancel'; key?: undefined }
 
-export const rotateSignerInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
-  builderOf(ADMIN_FORMS.rotate_signer)({ ...fields, key: fields.key })
 export const setAdminInstruction = (fields: AdminFields & KeyAction): VaultInstruction =>
   builderOf(ADMIN_FORMS.set_admin)({ ...fields, key: fields.key })
 export const authorizeRestoreInstruction = (

@@ -50,6 +50,9 @@ const OPEN_ATTESTED_EPOCH = struct({
 })
 type OpenAttestedEpoch = ValueOf<typeof OPEN_ATTESTED_EPOCH>
 
+/** What an opening states of venue and journal. */
+export type OpeningFields = { [K in keyof typeof OPENING_FIELDS]: OpenAttestedEpoch[K] }
+
 const OPEN_ATTESTED_EPOCH_ACCOUNTS = {
   settlement_signer: 's',
   authority_signer: 's',

@@ -1,5 +1,5 @@
-/** Builds and decodes the instructions of a running instance: `open_epoch` (3) and `anchor` (5). */
-import { bool, fixed, struct, uint, type ValueOf, zeros } from '../codec'
+/** What an opening states of venue and journal, and `anchor` (5) of a running instance. */
+import { bool, fixed, struct, uint, type ValueOf } from '../codec'
 import { builderOf, decoded, type Forms, numberOf } from './instruction'
 
 /** What every opening states of venue and journal, 217 bytes. */
@@ -27,18 +27,6 @@ export const OPENING_FIELDS = {
   cited_root: fixed(32),
 } as const
 
-/**
- * `open_epoch` fences every earlier instance of the venue. 1,232 bytes: the zeros make it fit only a v1 transaction, and
- * the vault takes no deposits before it, so a cluster where no exit request could land never holds anything. A vault whose
- * epochs are attested refuses it.
- */
-const OPEN_EPOCH = struct({
-  instruction: numberOf('open_epoch'),
-  ...OPENING_FIELDS,
-  padding: zeros(1_232 - 218),
-})
-export type OpenEpochFields = ValueOf<typeof OPEN_EPOCH>
-
 /** `anchor` stores a newer journal position and ignores an older one. 65 bytes. */
 const ANCHOR = struct({
   instruction: numberOf('anchor'),
@@ -55,17 +43,10 @@ const ANCHOR = struct({
 export type AnchorFields = ValueOf<typeof ANCHOR>
 
 export const EPOCH_FORMS = {
-  open_epoch: {
-    data: OPEN_EPOCH,
-    accounts: { settlement_signer: 's', config: 'w', tree: '', ring: '', program: '' },
-  },
   anchor: { data: ANCHOR, accounts: { settlement_signer: 's', config: 'w' } },
 } satisfies Forms
 
-export const openEpochInstruction = builderOf(EPOCH_FORMS.open_epoch)
 export const anchorInstruction = builderOf(EPOCH_FORMS.anchor)
 
-/** Undefined when the data is not exactly an `open_epoch`. */
-export const decodeOpenEpoch = (data: Uint8Array): OpenEpochFields | undefined => decoded(OPEN_EPOCH, data)
 /** Undefined when the data is not exactly an `anchor`. */
 export const decodeAnchor = (data: Uint8Array): AnchorFields | undefined => decoded(ANCHOR, data)

@@ -154,7 +154,6 @@ export const VAULT_ERRORS = [
   [7168, 'wrong_key_provider', 'The measured key provider is not the announced one.'],
   [7170, 'not_epoch_authority', 'The co-signer is not the announced epoch authority.'],
   [7171, 'key_not_fresh', 'The settlement key is that of the present epoch.'],
-  [7172, 'attestation_required', 'Epochs of this vault are attested: no settlement key without a quote.'],
 ] as const
 
 export type VaultErrorName = (typeof VAULT_ERRORS)[number][1]

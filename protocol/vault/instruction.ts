@@ -26,18 +26,16 @@ import {
   vaultTokenAddress,
 } from './addresses'
 
-/** The first byte of every vault instruction. Numbers are never reused or reordered; 9 was `escape` of version 1. */
+/** The first byte of every vault instruction. Numbers are never reused or reordered; 3, 9 and 10 were in use. */
 export const INSTRUCTION = {
   initialize: 0,
   register_mint: 1,
   deposit: 2,
-  open_epoch: 3,
   settle: 4,
   anchor: 5,
   request_exit: 6,
   refuse_exit: 7,
   freeze: 8,
-  rotate_signer: 10,
   set_admin: 11,
   authorize_restore: 12,
   pause: 13,

@@ -104,11 +104,9 @@ async function programAccounts(
 export type GenesisOptions = {
   /** The built vault program, an sBPF ELF. */
   program_path: string
-  /** What epochs may rest on; without it none opens with a quote. */
+  /** What epochs may rest on; without it none opens. */
   announced?: readonly Announcement[]
-  /** Public key that opens epochs without a quote, for tests of the program; default one that signs nothing. */
-  settlement_signer?: Uint8Array
-  /** Public key that gets 100 SOL for the venue's fees; default the settlement signer. */
+  /** Public key that gets 100 SOL for the venue's fees; default none. */
   fee_payer?: Uint8Array
   /** Seconds an exit request may wait; default seven days. */
   exit_delay_s?: number
@@ -127,8 +125,8 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
   if (store.fact('genesis_done')) return program
   await chain.faucet.airdrop(admin.address, FUNDING_LAMPORTS)
   const { config } = vaultAddresses(program)
-  const { settlement_signer = config, fee_payer = settlement_signer, announced = [] } = options
-  await chain.faucet.airdrop(encodeBase58(fee_payer), FUNDING_LAMPORTS)
+  const { fee_payer, announced = [] } = options
+  if (fee_payer !== undefined) await chain.faucet.airdrop(encodeBase58(fee_payer), FUNDING_LAMPORTS)
   chain.machine.advance()
   const program_data = programDataAddress(program)
   const admin_key = encode(admin.address)
@@ -138,7 +136,6 @@ export async function makeGenesis(chain: OpenedChain, options: GenesisOptions): 
       program_data,
       deployer: admin_key,
       admin: admin_key,
-      settlement_signer,
       exit_delay_s: options.exit_delay_s ?? EXIT_DELAY_S,
       genesis_hash: chain.machine.genesis_hash,
     })

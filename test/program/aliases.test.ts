@@ -11,7 +11,6 @@ import {
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
@@ -126,13 +125,6 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
     () => {
       const vault = runningVault(0n)
       return [vault.chain, depositInstruction(vault.depositOf(5_000n, element('inner')))]
-    },
-  ],
-  open_epoch: [
-    [],
-    () => {
-      const vault = new OpenVault()
-      return [vault.chain, vault.opening()]
     },
   ],
   settle: [
@@ -253,10 +245,6 @@ const CASES: { [name in Exclude<InstructionName, 'emit'>]: Case } = {
       const topic = { list: 'build', id: bytes32('compose') } as const
       return [vault.chain, announceInstruction({ ...keys, ...topic, action: 'announce' })]
     },
-  ],
-  rotate_signer: [
-    [],
-    admin((fields) => rotateSignerInstruction({ ...fields, action: 'announce', key: payer.key })),
   ],
   set_admin: [[], admin((fields) => setAdminInstruction({ ...fields, action: 'announce', key: payer.key }))],
   authorize_restore: [[], admin((fields) => authorizeRestoreInstruction({ ...fields, action: 'announce' }))],

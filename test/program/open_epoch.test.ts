@@ -3,7 +3,8 @@
 import { expect, test } from 'bun:test'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { authorizeRestoreInstruction } from '../../protocol/vault/admin'
-import { anchorInstruction, type OpenEpochFields } from '../../protocol/vault/epochs'
+import type { OpeningFields } from '../../protocol/vault/attested_epochs'
+import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
   bytes32,
   EXIT_DELAY_S,
@@ -16,26 +17,27 @@ import {
   outputsOf,
   runningVault,
 } from '../kit/vault/open_vault'
+import { COMPOSE_HASH } from '../kit/vault/quoting_machine'
 import { type Failed, type Landed, testKey } from '../kit/vault/vault_chain'
 
 const FIRST = {
   epoch: 1,
   boot_nonce: bytes32('nonce').slice(0, 16),
-  compose_hash: bytes32('compose'),
+  compose_hash: COMPOSE_HASH,
   journal_seq: 7,
   journal_head: bytes32('seven'),
   restore: false,
   generation: 0,
 }
 
-const open = (vault: OpenVault, fields: Partial<OpenEpochFields> = {}): Landed | Failed =>
+const open = (vault: OpenVault, fields: Partial<OpeningFields> = {}): Landed | Failed =>
   vault.openEpoch({ ...FIRST, ...fields })
 
 test('the first epoch stores nonce, compose hash and journal position, and says so in an event', () => {
   const vault = new OpenVault()
   const { events } = landed(open(vault))
   const { restore, ...stored } = FIRST
-  expect(events).toEqual([{ kind: 'epoch_opened', ...stored, restored: restore }])
+  expect(events[0]).toEqual({ kind: 'epoch_opened', ...stored, restored: restore })
   expect(vault.chain.config()).toMatchObject({ ...stored, epoch_slot: 1_000 })
 })
 
@@ -72,14 +74,14 @@ test('a longer copy of the disk opens no epoch over a position that another inst
   landed(open(vault, { epoch: 2, journal_seq: 12, expected_head: bytes32('nine') }))
 })
 
-test('only the settlement signer opens an epoch', () => {
+test('only the key that is quoted opens an epoch', () => {
   const vault = new OpenVault()
   const thief = vault.chain.fund(testKey('thief'))
   const forged = vault.opening(FIRST)
-  forged.accounts[0]!.address = thief.key
-  expect(errorOf(vault.chain.send(forged))).toBe('not_settlement_signer')
+  forged[1].accounts[0]!.address = thief.key
+  expect(errorOf(vault.chain.send(forged))).toBe('wrong_report_data')
   const unsigned = vault.opening(FIRST)
-  unsigned.accounts[0]!.signer = false
+  unsigned[1].accounts[0]!.signer = false
   expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
 })
 
@@ -87,7 +89,8 @@ test('a zero nonce, another generation and an unauthorized restore are refused',
   const vault = new OpenVault()
   expect(errorOf(open(vault, { boot_nonce: new Uint8Array(16) }))).toBe('invalid_data')
   const odd = vault.opening(FIRST)
-  odd.data[129] = 2
+  // Behind the quote's signed part, its auth data, epoch, nonce, compose hash and journal.
+  odd[1].data[613 + 632 + 33 + 128] = 2
   expect(errorOf(vault.chain.send(odd))).toBe('invalid_data')
   expect(errorOf(open(vault, { generation: 1 }))).toBe('wrong_generation')
   expect(errorOf(open(vault, { restore: true, generation: 1 }))).toBe('restore_not_authorized')
@@ -155,10 +158,11 @@ test('an opening cites a known state that is not older than the last batch, also
   expect(cite(settled)).toBe('unknown_state')
 })
 
-test('an opening is larger than any transaction but a v1 one, and comes from outside', () => {
+test('an opening is larger than any transaction but a v1 one', () => {
   const vault = new OpenVault()
-  const good = vault.opening()
-  expect(good.data).toHaveLength(1_232)
-  expect(errorOf(vault.chain.send({ ...good, data: good.data.slice(0, 218) }))).toBe('invalid_data')
-  expect(errorOf(vault.chain.send({ ...good, data: Uint8Array.of(...good.data, 0) }))).toBe('invalid_data')
+  const [verify, good] = vault.opening()
+  expect(good.data.length).toBeGreaterThan(1_232)
+  expect(errorOf(vault.chain.send([verify, { ...good, data: good.data.slice(0, 1_232) }]))).toBe(
+    'invalid_data',
+  )
 })

@@ -117,7 +117,6 @@ test('everything else', () => {
   const anchor = anchorInstruction({ program, settlement_signer: signer.key, epoch: 1, ...position })
   const sizes = {
     anchor: size(note, anchor),
-    open_epoch: size(note, vault.opening()),
     deposit: size(note, depositInstruction(vault.depositOf(5_000n, element('inner')))),
     grow_queue: size(note, growQueueInstruction(program, vault.chain.payer.key)),
   }
@@ -126,7 +125,6 @@ test('everything else', () => {
   const close_exit = size(note, closeExitInstruction({ program, nullifier, bond_payer: payer.key }))
   expect({ ...sizes, freeze, close_exit }).toEqual({
     anchor: 377,
-    open_epoch: 1_611,
     deposit: 585,
     grow_queue: 283,
     freeze: 283,

@@ -56,7 +56,10 @@ const events: Record<string, string> = {}
 function send(name: string, { vault }: Pick<ExitNote, 'vault'>, instruction: VaultInstruction): void {
   instructions[name] = toHex(instruction.data).replace(/(00)+$/, '')
   const { inner } = landed(vault.chain.send(instruction))
-  for (const data of inner) if (data[0] === 255) events[name] = toHex(data)
+  const emitted = inner.filter((data) => data[0] === 255)
+  // An opening has two.
+  if (emitted.length > 1) events['epoch_opened'] = toHex(emitted[0]!)
+  if (emitted.length > 0) events[name] = toHex(emitted.at(-1)!)
 }
 
 function story(): object {
@@ -98,7 +101,6 @@ function story(): object {
   const queue = trimmed(chain.account(chain.vault.queue)!.data)
   send('grow_queue', note, growQueueInstruction(program, payer))
   send('close_exit', note, closeExitInstruction({ program, nullifier, bond_payer: payer }))
-  send('open_epoch', note, vault.opening())
   const { config, tree, ring } = chain.vault
   const at = (key: Uint8Array) => trimmed(chain.account(key)!.data)
   const record = at(mintRecordAddress(program, vault.mint))

@@ -23,7 +23,7 @@ let program: Uint8Array
 beforeAll(async () => {
   chain = await openEmbeddedChain({ slot_ms: 4, finalized_depth: 4, data_dir: folder.dir })
   desk = new OperatorDesk(chain)
-  program = await makeGenesis(chain, { program_path, settlement_signer: new Uint8Array(32).fill(3) })
+  program = await makeGenesis(chain, { program_path })
   desk.key('admin.json', chain.admin_seed)
 })
 afterAll(async () => {

@@ -33,7 +33,7 @@ let nonce: string
 beforeAll(async () => {
   chain = await openEmbeddedChain({ ...SLOTS, data_dir: folder.dir })
   desk = new OperatorDesk(chain)
-  const program = await makeGenesis(chain, { program_path, settlement_signer: new Uint8Array(32).fill(3) })
+  const program = await makeGenesis(chain, { program_path })
   own = ['--rpc', chain.url, '--program', encodeBase58(program)]
   admin = desk.key('admin.json', chain.admin_seed)
   payer = desk.key('payer.json')

@@ -125,12 +125,10 @@ async function actionOf(rpc: RpcPool, command: string, options: ProgramOptions):
     if (command === 'renounce') return by(authority, renounceUpgrades(program_data, deployer))
     if (command === 'set-authority')
       return by(authority, setAuthority(program_data, deployer, options.address('new')))
-    // An address that signs nothing: a settlement key comes with a quote alone.
-    const { config: settlement_signer } = vaultAddresses(program)
-    const roles = { admin: options.address('admin'), settlement_signer }
+    const admin = options.address('admin')
     const exit_delay_s = Number(options.amount('exit-delay', '604800'))
     const genesis_hash = await readGenesis(rpc)
-    const fields = { program, program_data, deployer, exit_delay_s, genesis_hash, ...roles }
+    const fields = { program, program_data, deployer, exit_delay_s, genesis_hash, admin }
     return by(authority, initializeInstruction(fields))
   }
   const make = BY_ADMIN[command]

@@ -24,7 +24,7 @@ import { isElf, readCode } from './plan_deployment'
 
 /**
  * Has every provider run an empty v1 transaction without landing it. Resolves with the hosts that refuse it.
- * @throws Error when none takes it: where `open_epoch` cannot land, a vault never takes deposits
+ * @throws Error when none takes it: where `open_attested_epoch` cannot land, a vault never takes deposits
  */
 export async function refusingV1(rpc: RpcPool, payer: Uint8Array): Promise<string[]> {
   const outcomes = await Promise.all(rpc.each.map((reader) => takesV1(reader, payer)))

@@ -30,8 +30,7 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   requireThat(chain.config.owner === policy.program_id, 'the vault is not owned by the pinned program')
   const config = decodeConfig(decodeBase64(chain.config.data))
   if (config === undefined) throw new Refused('the vault account is malformed')
-  const { generation, epoch, settlement_signer, attested } = config
-  requireThat(attested, 'the epoch was opened without a quote that the vault verified')
+  const { generation, epoch, settlement_signer } = config
   const signer = encodeBase58(settlement_signer)
   requireThat(signer === info.tee_pubkey, 'the vault accepts another settlement key')
   requireThat(BigInt(epoch) === binding.epoch, 'the vault is in another epoch')
@@ -79,7 +78,6 @@ export const checkVaultState: RunCheck = (verification) => {
 
 function pendingActions(config: ConfigAccount): PendingAction[] {
   const pending: PendingAction[] = []
-  if (config.pending_signer !== undefined) pending.push('rotate_signer')
   if (config.pending_admin !== undefined) pending.push('set_admin')
   if (config.pending_restore_at_s !== 0) pending.push('authorize_restore')
   return pending

@@ -240,11 +240,7 @@ export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): 
 
 function pendingOf(config: ConfigAccount): VaultConfig['pending'] {
   const pending: VaultConfig['pending'] = []
-  const { pending_signer, pending_admin, pending_restore_at_s, generation } = config
-  if (pending_signer) {
-    const value = encodeBase58(pending_signer.key)
-    pending.push({ action: 'rotate_signer', effective_unix_s: pending_signer.effective_at_s, value })
-  }
+  const { pending_admin, pending_restore_at_s, generation } = config
   if (pending_admin) {
     const value = encodeBase58(pending_admin.key)
     pending.push({ action: 'set_admin', effective_unix_s: pending_admin.effective_at_s, value })

@@ -43,11 +43,11 @@ struct ProgramData {
 
 pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let [deployer, config, tree, ring, queue, program, program_data, system] = call.exactly()?;
-    let (admin, signer, exit_delay_s) = (data.word()?, data.word()?, data.u64()?);
+    let (admin, exit_delay_s) = (data.word()?, data.u64()?);
     let genesis_hash = data.word()?;
     data.end()?;
     require(exit_delay_s >= 1 && exit_delay_s <= EXIT_DELAY_MAX_S, INVALID_DATA)?;
-    require(!admin.is_zero() && !signer.is_zero() && !genesis_hash.is_zero(), INVALID_DATA)?;
+    require(!admin.is_zero() && !genesis_hash.is_zero(), INVALID_DATA)?;
     system.require_system_program()?;
     require_deployer(deployer, program, program_data, call.program)?;
 
@@ -62,7 +62,6 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     let config = Config { record: Record::begin(config, bump), account: config };
     set!(config.record, exit_delay_s, exit_delay_s);
     set_word!(config.record, admin, admin);
-    set_word!(config.record, settlement_signer, signer);
     set_word!(config.record, genesis_hash, genesis_hash);
     set_word!(config.record, tree, tree.key());
     set_word!(config.record, ring, ring.key());

@@ -7,7 +7,6 @@ mod anchor;
 mod announce;
 mod authorize_restore;
 mod challenge_escape;
-mod change_key;
 mod claim_escape;
 mod close_exit;
 mod declare_outage;
@@ -17,7 +16,7 @@ mod freeze;
 mod grow_queue;
 mod initialize;
 mod open_attested_epoch;
-mod open_epoch;
+mod opening;
 mod pause;
 mod pay;
 mod pay_escape;
@@ -26,23 +25,20 @@ mod refuse_exit;
 mod register_mint;
 mod register_platform;
 mod request_exit;
+mod set_admin;
 mod settle;
-
-use crate::config::Pending;
 
 pub fn dispatch(call: &Call, mut data: Reader) -> Outcome {
     match data.u8().map_err(|_: Fault| UNKNOWN_INSTRUCTION)? {
         0 => initialize::run(call, data),
         1 => register_mint::run(call, data),
         2 => deposit::run(call, data),
-        3 => open_epoch::run(call, data),
         4 => settle::run(call, data),
         5 => anchor::run(call, data),
         6 => request_exit::run(call, data),
         7 => refuse_exit::run(call, data),
         8 => freeze::run(call, data),
-        10 => change_key::run(call, data, Pending::Signer),
-        11 => change_key::run(call, data, Pending::Admin),
+        11 => set_admin::run(call, data),
         12 => authorize_restore::run(call, data),
         13 => pause::run(call, data, true),
         14 => pause::run(call, data, false),

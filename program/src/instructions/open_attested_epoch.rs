@@ -1,6 +1,6 @@
 //! `open_attested_epoch`: the booting instance fences every earlier one with a quote that the program verifies: genuine hardware on
 //! the admin's list, an announced image and build, and the new settlement key, co-signed by the epoch authority.
-use super::open_epoch::{advance, emit, read, Known, Opening};
+use super::opening::{advance, emit, read, Known, Opening};
 use crate::account::Account;
 use crate::attest::announcement::*;
 use crate::attest::event_log::{replay, APP_ID_BYTES};
@@ -127,7 +127,6 @@ pub fn run(call: &Call, mut data: Reader) -> Outcome {
     require_report_data(&quote, config, &opening, signer.key())?;
 
     set_word!(config.record, settlement_signer, signer.key());
-    set!(config.record, attested, 1);
     emit(config, &opening, call)?;
     let hash = sha256([Slice::of(evidence.signed, evidence.signed_length as usize)]);
     let mut event = Event::begin(EPOCH_ATTESTED);

@@ -17,12 +17,20 @@ import {
   initializeInstruction,
   registerMintInstruction,
 } from '../../../protocol/vault/admin'
+import { type AnnouncedTopic, announceInstruction } from '../../../protocol/vault/announcements'
+import {
+  type OpenAttestedEpochFields,
+  type OpeningFields,
+  openAttestedEpochInstructions,
+} from '../../../protocol/vault/attested_epochs'
 import { depositInstruction } from '../../../protocol/vault/deposit'
-import { type OpenEpochFields, openEpochInstruction } from '../../../protocol/vault/epochs'
 import type { EventOf } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { payInstruction } from '../../../protocol/vault/queue'
 import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
+import type { Chain } from './development_chain'
+import { type Changes, QuotingMachine } from './quoting_machine'
 import { type MintFields, mintBytes, tokenAmount, tokenBytes } from './tokens'
 import { type Failed, type Landed, testKey, VaultChain } from './vault_chain'
 
@@ -57,7 +65,8 @@ export class OpenVault {
   readonly chain = new VaultChain()
   readonly program = this.chain.program
   readonly admin = this.chain.fund(testKey('admin'))
-  readonly signer = this.chain.fund(testKey('signer'))
+  readonly authority = this.chain.fund(testKey('epoch authority'))
+  readonly #signers = new Map<number, ReturnType<typeof testKey>>()
   readonly trader = this.chain.fund(testKey('trader'))
   readonly mint = bytes32('mint')
   readonly source = bytes32('source')
@@ -67,7 +76,7 @@ export class OpenVault {
   /** Nullifiers of every batch, from batch 1. */
   readonly batches: (readonly Uint8Array[])[] = []
 
-  constructor() {
+  constructor(readonly machine = new QuotingMachine()) {
     landed(this.chain.send(initializeInstruction(initializationOf(this.chain))))
     landed(this.registerMint(this.mint))
     this.setToken(this.source, { owner: this.trader.key, amount: 1_000_000_000n })
@@ -108,16 +117,50 @@ export class OpenVault {
     return venueId({ ...parts, generation })
   }
 
-  /** The opening that lands now, with some fields replaced. */
-  opening(fields: Partial<OpenEpochFields> = {}): VaultInstruction {
+  /** The settlement key of an epoch. */
+  signerOf(epoch: number): ReturnType<typeof testKey> {
+    const signer = this.#signers.get(epoch) ?? this.chain.fund(testKey(`settlement ${epoch}`))
+    this.#signers.set(epoch, signer)
+    return signer
+  }
+
+  /** The settlement key of the open epoch, before the first one that of the first. */
+  get signer(): ReturnType<typeof testKey> {
+    return this.signerOf(Math.max(1, this.chain.config().epoch))
+  }
+
+  announce(
+    topic: AnnouncedTopic,
+    value?: Uint8Array,
+    action: 'announce' | 'revoke' | 'raise' = 'announce',
+  ): void {
+    const keys = { program: this.program, admin: this.admin.key, payer: this.chain.payer.key }
+    const valued = value === undefined ? {} : { value }
+    const act = action === 'revoke' ? { action } : { action, ...valued }
+    landed(this.chain.send(announceInstruction({ ...keys, ...topic, ...act })))
+  }
+
+  registerPlatform(chain: Chain): Landed | Failed {
+    const fields = { ...chain, program: this.program, payer: this.chain.payer.key }
+    return this.chain.send(registerPlatformInstructions(fields))
+  }
+
+  /** Announces and registers the machine. Before the first epoch all of it holds at once. */
+  announceMachine(): void {
+    for (const [topic, value] of this.machine.announced(this.authority.key)) this.announce(topic, value)
+    landed(this.registerPlatform(this.machine.machine.chain))
+    this.#announced = true
+  }
+  #announced = false
+
+  /** The opening that lands now, with some of its fields replaced before the machine quotes it, and `changes` in the quote. */
+  quoted(fields: Partial<OpeningFields> = {}, changes: Changes = {}): OpenAttestedEpochFields {
     const { journal_seq, journal_head, generation, epoch, last_batch } = this.chain.config()
     const { spent_root, leaf_count, root } = this.chain.tree()
-    return openEpochInstruction({
-      program: this.program,
-      settlement_signer: this.signer.key,
+    const opening = {
       epoch: epoch + 1,
       boot_nonce: bytes32(`boot ${epoch + 1}`).slice(0, 16),
-      compose_hash: bytes32('compose'),
+      compose_hash: this.machine.compose_hash,
       journal_seq,
       journal_head,
       expected_head: journal_head,
@@ -128,10 +171,19 @@ export class OpenVault {
       cited_leaf_count: leaf_count,
       cited_root: root,
       ...fields,
-    })
+    }
+    const settlement_signer = this.signerOf(epoch + 1).key
+    const parties = { program: this.program, settlement_signer, authority_signer: this.authority.key }
+    return this.machine.quoted(opening, parties, this.venueOf(opening.generation), changes)
   }
 
-  openEpoch(fields: Partial<OpenEpochFields> = {}): Landed | Failed {
+  /** Both instructions of the opening that lands now; the machine is announced before the first one. */
+  opening(fields?: Partial<OpeningFields>, changes?: Changes): [VaultInstruction, VaultInstruction] {
+    if (!this.#announced) this.announceMachine()
+    return openAttestedEpochInstructions(this.quoted(fields, changes))
+  }
+
+  openEpoch(fields?: Partial<OpeningFields>): Landed | Failed {
     return this.chain.send(this.opening(fields))
   }
 
@@ -252,7 +304,6 @@ export const initializationOf = (chain: VaultChain): InitializeFields => ({
   deployer: chain.payer.key,
   program_data: chain.programData(),
   admin: testKey('admin').key,
-  settlement_signer: testKey('signer').key,
   exit_delay_s: EXIT_DELAY_S,
   genesis_hash: GENESIS_HASH,
 })

@@ -166,15 +166,20 @@ export class VaultChain {
     return this.#decoded(mintRecordAddress(this.program, mint), decodeMintRecord)
   }
 
-  /** Signs with every known key the instruction names as a signer: one v1 transaction. */
-  signed(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes = 2_000_000): Transaction {
+  /** Signs with every known key the instructions name as a signer: one v1 transaction. */
+  signed(
+    sent: VaultInstruction | VaultInstruction[],
+    fee_payer = this.payer,
+    loaded_bytes = 2_000_000,
+  ): Transaction {
+    const instructions = [...this.before, sent].flat()
     const message = pipe(
       createTransactionMessage({ version: 1 }),
       (m) => setTransactionMessageFeePayer(addressOf(fee_payer.key), m),
       (m) => this.svm.setTransactionMessageLifetimeUsingLatestBlockhash(m),
       (m) => setTransactionMessageComputeUnitLimit(1_400_000, m),
       (m) => setTransactionMessageLoadedAccountsDataSizeLimit(loaded_bytes, m),
-      (m) => appendTransactionMessageInstructions([...this.before, instruction].map(asInstruction), m),
+      (m) => appendTransactionMessageInstructions(instructions.map(asInstruction), m),
     )
     const transaction = compileTransaction(message)
     const signatures = Object.fromEntries(
@@ -190,8 +195,12 @@ export class VaultChain {
     return { ...transaction, signatures }
   }
 
-  send(instruction: VaultInstruction, fee_payer = this.payer, loaded_bytes?: number): Landed | Failed {
-    return this.land(this.signed(instruction, fee_payer, loaded_bytes))
+  send(
+    sent: VaultInstruction | VaultInstruction[],
+    fee_payer = this.payer,
+    loaded_bytes?: number,
+  ): Landed | Failed {
+    return this.land(this.signed(sent, fee_payer, loaded_bytes))
   }
 
   /** @throws Error when it lands although no node would forward its bytes */
@@ -207,9 +216,9 @@ export class VaultChain {
     return { ok: true, events, inner, units: result.computeUnitsConsumed(), bytes }
   }
 
-  /** Simulates the instruction: `landed`, or the error's name. */
-  outcome(instruction: VaultInstruction, fee_payer = this.payer): string {
-    const result = this.svm.simulateTransaction(this.signed(instruction, fee_payer))
+  /** Simulates the instructions: `landed`, or the error's name. */
+  outcome(sent: VaultInstruction | VaultInstruction[], fee_payer = this.payer): string {
+    const result = this.svm.simulateTransaction(this.signed(sent, fee_payer))
     return result instanceof FailedTransactionMetadata ? describe(result) : 'landed'
   }
 }

@@ -5,7 +5,6 @@ import {
   authorizeRestoreInstruction,
   declareOutageInstruction,
   pauseInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
@@ -21,100 +20,87 @@ const DAY_S = 86_400
 const EXIT_DELAY_AT = 32
 const next = testKey('next')
 
-for (const [name, instruction, field, pending] of [
-  ['rotate_signer', rotateSignerInstruction, 'settlement_signer', 'pending_signer'],
-  ['set_admin', setAdminInstruction, 'admin', 'pending_admin'],
-] as const) {
-  test(`${name} announces, waits twice the exit delay and applies once`, () => {
-    const vault = new OpenVault()
-    vault.chain.fund(next)
-    const admin = { program: vault.program, admin: vault.admin.key }
-    const applying = { ...admin, admin: name === 'set_admin' ? next.key : vault.admin.key }
-    const apply = (): string => errorOf(vault.chain.send(instruction({ ...applying, action: 'apply' })))
-    expect(apply()).toBe('nothing_pending')
-    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
-    expect(vault.chain.config()[pending]).toEqual({ key: next.key, effective_at_s: EFFECTIVE_S })
-    vault.chain.setTime(2_000, EFFECTIVE_S - 1)
-    expect(apply()).toBe('not_effective')
-    vault.chain.setTime(2_000, EFFECTIVE_S)
-    const unsigned = instruction({ ...applying, action: 'apply' })
-    unsigned.accounts[0]!.signer = false
-    expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
-    expect(apply()).toBe('landed')
-    expect(vault.chain.config()[field]).toEqual(next.key)
-    expect(vault.chain.config()[pending]).toBeUndefined()
-    expect(apply()).toBe('nothing_pending')
-  })
+test('set_admin announces, waits twice the exit delay and applies once', () => {
+  const vault = new OpenVault()
+  vault.chain.fund(next)
+  const admin = { program: vault.program, admin: vault.admin.key }
+  const applying = { ...admin, admin: next.key }
+  const apply = (): string => errorOf(vault.chain.send(setAdminInstruction({ ...applying, action: 'apply' })))
+  expect(apply()).toBe('nothing_pending')
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  expect(vault.chain.config().pending_admin).toEqual({ key: next.key, effective_at_s: EFFECTIVE_S })
+  vault.chain.setTime(2_000, EFFECTIVE_S - 1)
+  expect(apply()).toBe('not_effective')
+  vault.chain.setTime(2_000, EFFECTIVE_S)
+  const unsigned = setAdminInstruction({ ...applying, action: 'apply' })
+  unsigned.accounts[0]!.signer = false
+  expect(errorOf(vault.chain.send(unsigned))).toBe('missing_signature')
+  expect(apply()).toBe('landed')
+  expect(vault.chain.config().admin).toEqual(next.key)
+  expect(vault.chain.config().pending_admin).toBeUndefined()
+  expect(apply()).toBe('nothing_pending')
+})
 
-  test(`${name} can be cancelled, and announcing again starts the wait anew`, () => {
-    const vault = new OpenVault()
-    const admin = { program: vault.program, admin: vault.admin.key }
-    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
-    vault.chain.setTime(2_000, NOW_S + 500)
-    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
-    expect(vault.chain.config()[pending]?.effective_at_s).toBe(EFFECTIVE_S + 500)
-    landed(vault.chain.send(instruction({ ...admin, action: 'cancel' })))
-    expect(vault.chain.config()[pending]).toBeUndefined()
-    expect(errorOf(vault.chain.send(instruction({ ...admin, action: 'cancel' })))).toBe('nothing_pending')
-  })
+test('set_admin can be cancelled, and announcing again starts the wait anew', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  vault.chain.setTime(2_000, NOW_S + 500)
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  expect(vault.chain.config().pending_admin?.effective_at_s).toBe(EFFECTIVE_S + 500)
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'cancel' })))
+  expect(vault.chain.config().pending_admin).toBeUndefined()
+  expect(errorOf(vault.chain.send(setAdminInstruction({ ...admin, action: 'cancel' })))).toBe(
+    'nothing_pending',
+  )
+})
 
-  test(`${name} is void 30 days after it took effect, and can be cancelled or announced again`, () => {
-    const vault = new OpenVault()
-    vault.chain.fund(next)
-    const admin = { program: vault.program, admin: vault.admin.key }
-    const applying = { ...admin, admin: name === 'set_admin' ? next.key : vault.admin.key }
-    const announce = () =>
-      landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
-    announce()
-    const apply = instruction({ ...applying, action: 'apply' })
-    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S)
-    expect(vault.chain.outcome(apply)).toBe('landed')
-    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1)
-    expect(vault.chain.outcome(apply)).toBe('nothing_pending')
-    expect(vault.chain.outcome(instruction({ ...admin, action: 'cancel' }))).toBe('landed')
-    announce()
-    vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1 + 2 * EXIT_DELAY_S)
-    expect(vault.chain.outcome(apply)).toBe('landed')
-  })
+test('set_admin is void 30 days after it took effect, and can be cancelled or announced again', () => {
+  const vault = new OpenVault()
+  vault.chain.fund(next)
+  const admin = { program: vault.program, admin: vault.admin.key }
+  const applying = { ...admin, admin: next.key }
+  const announce = () =>
+    landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  announce()
+  const apply = setAdminInstruction({ ...applying, action: 'apply' })
+  vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S)
+  expect(vault.chain.outcome(apply)).toBe('landed')
+  vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1)
+  expect(vault.chain.outcome(apply)).toBe('nothing_pending')
+  expect(vault.chain.outcome(setAdminInstruction({ ...admin, action: 'cancel' }))).toBe('landed')
+  announce()
+  vault.chain.setTime(2_000, EFFECTIVE_S + 30 * DAY_S + 1 + 2 * EXIT_DELAY_S)
+  expect(vault.chain.outcome(apply)).toBe('landed')
+})
 
-  test(`${name} belongs to the admin`, () => {
-    const vault = new OpenVault()
-    const thief = vault.chain.fund(testKey('thief'))
-    const forged = { program: vault.program, admin: thief.key }
-    const announce = { action: 'announce', key: thief.key } as const
-    expect(errorOf(vault.chain.send(instruction({ ...forged, ...announce })))).toBe('not_admin')
-    const admin = { program: vault.program, admin: vault.admin.key }
-    landed(vault.chain.send(instruction({ ...admin, action: 'announce', key: next.key })))
-    vault.chain.setTime(2_000, EFFECTIVE_S)
-    expect(errorOf(vault.chain.send(instruction({ ...forged, action: 'cancel' })))).toBe('not_admin')
-    expect(errorOf(vault.chain.send(instruction({ ...forged, action: 'apply' })))).toBe('not_admin')
-  })
+test('set_admin belongs to the admin', () => {
+  const vault = new OpenVault()
+  const thief = vault.chain.fund(testKey('thief'))
+  const forged = { program: vault.program, admin: thief.key }
+  const announce = { action: 'announce', key: thief.key } as const
+  expect(errorOf(vault.chain.send(setAdminInstruction({ ...forged, ...announce })))).toBe('not_admin')
+  const admin = { program: vault.program, admin: vault.admin.key }
+  landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
+  vault.chain.setTime(2_000, EFFECTIVE_S)
+  expect(errorOf(vault.chain.send(setAdminInstruction({ ...forged, action: 'cancel' })))).toBe('not_admin')
+  expect(errorOf(vault.chain.send(setAdminInstruction({ ...forged, action: 'apply' })))).toBe('not_admin')
+})
 
-  test(`${name} refuses a zero key and unknown actions`, () => {
-    const vault = new OpenVault()
-    const admin = { program: vault.program, admin: vault.admin.key }
-    const zero = instruction({ ...admin, action: 'announce', key: new Uint8Array(32) })
-    expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
-    zero.data[1] = 3
-    expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
-  })
-}
-
+test('set_admin refuses a zero key and unknown actions', () => {
+  const vault = new OpenVault()
+  const admin = { program: vault.program, admin: vault.admin.key }
+  const zero = setAdminInstruction({ ...admin, action: 'announce', key: new Uint8Array(32) })
+  expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
+  zero.data[1] = 3
+  expect(errorOf(vault.chain.send(zero))).toBe('invalid_data')
+})
 test('the old admin cannot apply the change for a new one', () => {
   const vault = new OpenVault()
   const admin = { program: vault.program, admin: vault.admin.key }
   landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
   vault.chain.setTime(2_000, EFFECTIVE_S)
   expect(errorOf(vault.chain.send(setAdminInstruction({ ...admin, action: 'apply' })))).toBe('not_admin')
-})
-
-test('a rotated signer settles and the old one does not', () => {
-  const vault = new OpenVault()
-  const admin = { program: vault.program, admin: vault.admin.key }
-  landed(vault.chain.send(rotateSignerInstruction({ ...admin, action: 'announce', key: next.key })))
-  vault.chain.setTime(2_000, EFFECTIVE_S)
-  landed(vault.chain.send(rotateSignerInstruction({ ...admin, action: 'apply' })))
-  expect(errorOf(vault.openEpoch())).toBe('not_settlement_signer')
 })
 
 test('pause and unpause are the admin’s and each changes something', () => {

@@ -18,7 +18,6 @@ import {
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
@@ -121,7 +120,6 @@ test.skipIf(PATH === undefined)('squads deploy the vault, administer it and hand
   // InvalidTransactionState: too few approvals.
   expect(squad.run(initializeInstruction(deployment), 1)).toBe('custom 6001')
   const registered = { mint, token_program: TOKEN_PROGRAM, min_deposit: 1n, min_exit: 1n }
-  const signer = testKey('next signer').key
   const steps = [
     initializeInstruction(deployment),
     registerMintInstruction({ ...admin, ...registered, payer: squad.address }),
@@ -130,20 +128,17 @@ test.skipIf(PATH === undefined)('squads deploy the vault, administer it and hand
     declareOutageInstruction({ ...admin, extra_s: 3 * EXIT_DELAY_S }),
     authorizeRestoreInstruction({ ...admin, action: 'announce' }),
     authorizeRestoreInstruction({ ...admin, action: 'cancel' }),
-    rotateSignerInstruction({ ...admin, action: 'announce', key: signer }),
     setAdminInstruction({ ...admin, action: 'announce', key: next.address }),
   ]
   for (const step of steps) expect(squad.run(step)).toBe('landed')
   expect(next.run(pauseInstruction(next_admin))).toBe('not_admin')
   chain.setTime(2_000, 1_800_000_000 + 2 * EXIT_DELAY_S)
-  expect(squad.run(rotateSignerInstruction({ ...admin, action: 'apply' }))).toBe('landed')
   expect(squad.run(setAdminInstruction({ ...admin, action: 'apply' }))).toBe('not_admin')
   expect(next.run(setAdminInstruction({ ...next_admin, action: 'apply' }))).toBe('landed')
   expect(squad.run(pauseInstruction(admin))).toBe('not_admin')
   expect(next.run(pauseInstruction(next_admin))).toBe('landed')
   expect(chain.config()).toMatchObject({
     admin: next.address,
-    settlement_signer: signer,
     mint_count: 1,
     paused: true,
   })

@@ -3,12 +3,14 @@ import { describe, expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import { concatBytes } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { authorizeRestoreInstruction, rotateSignerInstruction } from '../../../protocol/vault/admin'
+import { authorizeRestoreInstruction } from '../../../protocol/vault/admin'
 import { minimumValue } from '../../../protocol/vault/announcements'
 import { openAttestedEpochInstructions } from '../../../protocol/vault/attested_epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { AttestedVault } from '../../kit/vault/attested_vault'
+import { developmentChain, FMSPC, PCK, PlatformKey, PPID, ROOT } from '../../kit/vault/development_chain'
+import { bytes32, EXIT_DELAY_S, errorOf, landed } from '../../kit/vault/open_vault'
 import {
-  AttestedVault,
   bodyOf,
   type Changes,
   COMPOSE_HASH,
@@ -16,9 +18,7 @@ import {
   developmentEvidence,
   event,
   TD,
-} from '../../kit/vault/attested_vault'
-import { developmentChain, FMSPC, PCK, PlatformKey, PPID, ROOT } from '../../kit/vault/development_chain'
-import { bytes32, EXIT_DELAY_S, errorOf, landed } from '../../kit/vault/open_vault'
+} from '../../kit/vault/quoting_machine'
 import { testKey } from '../../kit/vault/vault_chain'
 import { FORWARDER, FORWARDER_SO, forwarded } from '../forwarder'
 
@@ -44,7 +44,7 @@ describe('a quote of each form opens an epoch', () => {
         },
         { kind: 'epoch_attested', epoch, settlement_signer, pck_key, quote_hash: sha256(fields.signed) },
       ])
-      expect(own.chain.config()).toMatchObject({ epoch: 1, attested: true, settlement_signer, boot_nonce })
+      expect(own.chain.config()).toMatchObject({ epoch: 1, settlement_signer, boot_nonce })
       expect(bytes).toBeLessThan(2_800)
       expect(units).toBeLessThan(250_000n)
       expect(errorOf(own.open())).toBe('landed')
@@ -285,22 +285,17 @@ describe('who can open an epoch', () => {
   })
 })
 
-test('once an epoch is attested, no key comes without a quote', () => {
+test('no instruction but an opening sets a settlement key: 3 and 10 of version 2 are gone', () => {
   const own = new AttestedVault()
   const { vault, chain } = own
-  const admin = { program: vault.program, admin: vault.admin.key }
-  const key = bytes32('next signer')
-  landed(vault.openEpoch())
-  landed(chain.send(rotateSignerInstruction({ ...admin, action: 'announce', key })))
   landed(own.open())
-  chain.setTime(2_000, NOW_S + 2 * EXIT_DELAY_S)
-  expect(errorOf(chain.send(rotateSignerInstruction({ ...admin, action: 'apply' })))).toBe(
-    'attestation_required',
-  )
-  expect(errorOf(chain.send(rotateSignerInstruction({ ...admin, action: 'announce', key })))).toBe(
-    'attestation_required',
-  )
-  expect(errorOf(vault.openEpoch())).toBe('attestation_required')
+  const accounts = [vault.admin.key, chain.vault.config].map((address, at) => {
+    return { address, signer: at === 0, writable: at === 1 }
+  })
+  for (const number of [3, 10])
+    expect(
+      chain.outcome({ program: vault.program, accounts, data: Uint8Array.of(number, ...new Uint8Array(33)) }),
+    ).toBe('unknown_instruction')
   expect(errorOf(own.open())).toBe('landed')
 })
 
@@ -320,7 +315,7 @@ test('a restore binds the venue of the generation that it begins', () => {
   expect(chain.config()).toMatchObject({ generation: 1, venue: next })
 })
 
-test('the journal position is judged as in an opening without a quote', () => {
+test('the journal position and the cited state are judged', () => {
   const own = new AttestedVault()
   landed(own.open({ fields: { journal_seq: 7, journal_head: bytes32('seven') } }))
   expect(own.outcome({ fields: { journal_seq: 6 } })).toBe('journal_regressed')

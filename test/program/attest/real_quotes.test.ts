@@ -11,9 +11,10 @@ import type { LoggedEvent } from '../../../protocol/vault/attested_epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { compressedKey, evidenceOf, platformOf } from '../../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../../protocol/x509/certificate'
-import { AttestedVault, type Machine } from '../../kit/vault/attested_vault'
+import { AttestedVault } from '../../kit/vault/attested_vault'
 import { AUTHORITY, PCK, ROOT, signedChain } from '../../kit/vault/development_chain'
 import { landed, OpenVault } from '../../kit/vault/open_vault'
+import type { Machine } from '../../kit/vault/quoting_machine'
 import { HAVE_QUOTES, readAnswer, realQuotes } from '../../kit/verify/real_quotes'
 
 /** Events of register 3 as the program takes them. */

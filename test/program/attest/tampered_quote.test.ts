@@ -1,16 +1,16 @@
 /** Each field of a quote and each rule of the event log, altered and signed again: each is refused by an error of its own. */
 import { describe, expect, test } from 'bun:test'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
+import { AttestedVault } from '../../kit/vault/attested_vault'
+import { bytes32 } from '../../kit/vault/open_vault'
 import {
-  AttestedVault,
   type Changes,
   COMPOSE_HASH,
   developmentEvidence,
   event,
   QE,
   TD,
-} from '../../kit/vault/attested_vault'
-import { bytes32 } from '../../kit/vault/open_vault'
+} from '../../kit/vault/quoting_machine'
 
 const flipBody = (at: number): Changes => ({ body: (body) => body.set([body[at]! ^ 1], at) })
 const flipHeader = (at: number): Changes => ({

@@ -3,9 +3,10 @@
  * `bun test/program/published/attested_costs.ts` prints the table of program/README.md.
  */
 import { platformAddress } from '../../../protocol/vault/platforms'
-import { AttestedVault, type Changes, developmentEvidence, event } from '../../kit/vault/attested_vault'
+import { AttestedVault } from '../../kit/vault/attested_vault'
 import { developmentChain, PCK, PlatformKey } from '../../kit/vault/development_chain'
 import { landed } from '../../kit/vault/open_vault'
+import { type Changes, developmentEvidence, event } from '../../kit/vault/quoting_machine'
 
 type Cost = { name: string; bytes: number; units: bigint; lamports: bigint; rent: bigint }
 

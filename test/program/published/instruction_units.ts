@@ -8,7 +8,6 @@ import {
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
@@ -73,8 +72,7 @@ function opening(): void {
     vault.chain,
     registerMintInstruction({ ...registration, min_deposit: 1n, min_exit: 1n }),
   )
-  const { units, bytes } = landed(vault.openEpoch())
-  rows.push(['open_epoch', units, bytes])
+  landed(vault.openEpoch())
   const signer = { program, settlement_signer: vault.signer.key }
   const limits = { not_after_slot: 9_999, not_after_s: 1_900_000_000 }
   const position = { epoch: 1, journal_seq: 9, journal_head: bytes32('head'), ...limits }
@@ -162,11 +160,6 @@ function claims(): void {
 function admin(): void {
   const { chain, program, admin: key } = new OpenVault()
   const fields = { program, admin: key.key }
-  measure(
-    'rotate_signer, announce',
-    chain,
-    rotateSignerInstruction({ ...fields, action: 'announce', key: payer.key }),
-  )
   measure(
     'set_admin, announce',
     chain,

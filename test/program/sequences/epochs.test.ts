@@ -96,7 +96,7 @@ function numberOf(bytes: Uint8Array): number {
   return configs.length - 1
 }
 
-function instructionOf(transaction: Transaction): VaultInstruction {
+function instructionsOf(transaction: Transaction): VaultInstruction[] {
   const { epoch, seq, head } = transaction
   const journal = { journal_seq: seq, journal_head: Uint8Array.fromHex(head) }
   if (transaction.kind === 'open') {
@@ -105,9 +105,9 @@ function instructionOf(transaction: Transaction): VaultInstruction {
     return vault.opening({ epoch, boot_nonce: nonceOf(nonce), ...journal, ...cited })
   }
   const { until } = transaction
-  const signed = { program: vault.program, settlement_signer: vault.signer.key }
+  const signed = { program: vault.program, settlement_signer: vault.signerOf(epoch).key }
   const limits = { not_after_slot: START_SLOT + until, not_after_s: START_S + until }
-  return anchorInstruction({ ...signed, epoch, ...journal, ...limits })
+  return [anchorInstruction({ ...signed, epoch, ...journal, ...limits })]
 }
 
 const landings = new Map<string, number>()
@@ -118,7 +118,7 @@ function landed(transaction: Transaction, on: number, tick: number): number {
   if (known !== undefined) return known
   chain.setTime(START_SLOT + tick, START_S + tick)
   chain.setAccount(CONFIG, configs[on]!.bytes, vault.program)
-  chain.send(instructionOf(transaction), vault.signer)
+  chain.send(instructionsOf(transaction))
   const after = numberOf(chain.account(CONFIG)!.data)
   landings.set(name, after)
   return after

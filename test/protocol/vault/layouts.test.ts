@@ -20,7 +20,7 @@ import {
   TREE,
 } from '../../../protocol/vault/accounts'
 import { decodeDeposit } from '../../../protocol/vault/deposit'
-import { decodeAnchor, decodeOpenEpoch } from '../../../protocol/vault/epochs'
+import { decodeAnchor } from '../../../protocol/vault/epochs'
 import { decodeEvent } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
 import { decodePay } from '../../../protocol/vault/queue'
@@ -216,7 +216,6 @@ test('every event of the vectors decodes, and a byte more or less makes it forei
     ['settle', 'settled'],
     ['pay', 'paid'],
     ['close_exit', 'exit_closed'],
-    ['open_epoch', 'epoch_opened'],
     ['refuse_exit', 'exit_refused'],
     ['freeze', 'frozen'],
     ['claim_escape', 'escape_claimed'],
@@ -225,6 +224,7 @@ test('every event of the vectors decodes, and a byte more or less makes it forei
     ['pay_escape', 'escape_paid'],
     ['announce', 'announced'],
     ['register_platform', 'platform_registered'],
+    ['epoch_opened', 'epoch_opened'],
     ['open_attested_epoch', 'epoch_attested'],
   ])
   const settled = decodeEvent(ofHex(events.settle))
@@ -247,7 +247,6 @@ test('instructions of the vectors decode', () => {
   expect(decodeSettleData(instruction('settle'))).toMatchObject({ epoch: 1, batch: 1, payout_mints: 1 })
   expect(decodeDeposit(instruction('deposit'))).toMatchObject({ amount: 5_000n })
   expect(decodeAnchor(instruction('anchor', 65))).toMatchObject({ journal_seq: 5, not_after_slot: 2_000 })
-  expect(decodeOpenEpoch(instruction('open_epoch', 1_232))).toMatchObject({ epoch: 2, last_batch: 1 })
   expect(decodePay(instruction('pay', 23))).toEqual({
     refund: false,
     entries: [
@@ -258,7 +257,7 @@ test('instructions of the vectors decode', () => {
 })
 
 test('random bytes are no event, account or instruction, and no decoder throws', () => {
-  const others = [decodeEvent, decodeSettleData, decodeDeposit, decodeOpenEpoch, decodeAnchor, decodePay]
+  const others = [decodeEvent, decodeSettleData, decodeDeposit, decodeAnchor, decodePay]
   const decoders = [...Object.values(DECODERS), ...others]
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (data) => {

@@ -1,13 +1,12 @@
-//! `open_epoch`: the booting instance fences every earlier one.
+//! The fields of an opening, and what it does to config.
 use crate::account::Account;
 use crate::bytes::{compare, Reader, Word};
-use crate::clock::{now, Now};
+use crate::clock::Now;
 use crate::config::{is_void, Config};
 use crate::error::*;
 use crate::event::{Event, EPOCH_OPENED};
 use crate::input::Call;
 use crate::known_states::KnownStates;
-use crate::syscalls::sol_get_stack_height;
 use crate::tree::Trees;
 use core::cmp::Ordering;
 
@@ -25,11 +24,6 @@ pub struct Opening {
     cited_leaf_count: u64,
     cited_root: Word,
 }
-
-/// Zeros behind the fields. They make the instruction larger than any transaction but a v1 one, so no vault takes
-/// deposits on a cluster where no exit request, which needs more, could ever land.
-const PADDING: usize = 1_232 - 218;
-const TOP_LEVEL: u64 = 1;
 
 pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
     let opening = Opening {
@@ -50,21 +44,6 @@ pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
     let zero = Word::zero().as_ptr();
     require(compare(opening.boot_nonce, zero, 16) != Ordering::Equal, INVALID_DATA)?;
     Ok(opening)
-}
-
-pub fn run(call: &Call, mut data: Reader) -> Outcome {
-    let [signer, config, tree, ring, us] = call.exactly()?;
-    let opening = read(&mut data)?;
-    data.take(PADDING)?;
-    data.end()?;
-    // An inner instruction may be larger than the transaction that caused it, which would void the size proof.
-    require(unsafe { sol_get_stack_height() } == TOP_LEVEL, NOT_TOP_LEVEL)?;
-    us.require_key(call.program)?;
-    let config = Config::load_writable(config, call.program)?;
-    config.require_unattested()?;
-    config.require_settlement_signer(signer)?;
-    advance(config, &Known { tree, ring, program: call.program }, &opening, &now()?)?;
-    emit(config, &opening, call)
 }
 
 /// The accounts that say what the chain knows.
