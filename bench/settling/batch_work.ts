@@ -11,14 +11,15 @@ import { compareBytes } from '../../protocol/bytes'
 import { reduceWide } from '../../protocol/field'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { publicKeyOf } from '../../protocol/sign'
-import { decodeTree } from '../../protocol/vault/accounts'
+import { decodeConfig, decodeTree } from '../../protocol/vault/accounts'
 import { vaultAddresses } from '../../protocol/vault/addresses'
-import { openEpochInstruction } from '../../protocol/vault/epochs'
+import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { type SettleFields, settleInstruction, settleUnits } from '../../protocol/vault/settle'
 import { enqueueSigned } from '../../sandbox/chain/faucet'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { decodeTransaction } from '../../sandbox/chain/transaction_meta'
+import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { inFolder, median } from '../kit/figures'
 
 export const PROGRAM = join(import.meta.dir, '../../program/vault.so')
@@ -88,18 +89,26 @@ export async function settlementWork(): Promise<BatchWork> {
 async function runBatch(data_dir: string) {
   const seed = randomField()
   const settlement_signer = publicKeyOf(seed)
+  const { announced, authority_seed, platform, opening } = simulatedMachine(randomField())
   const chain = await openEmbeddedChain({ data_dir, slot_ms: 0 })
-  const program = await makeGenesis(chain, { program_path: PROGRAM, settlement_signer })
+  const program = await makeGenesis(chain, { program_path: PROGRAM, fee_payer: settlement_signer, announced })
   const payer = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(seed))
   const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
-  const opening = { epoch: 1, boot_nonce, compose_hash: randomField(), restore: false, generation: 0 }
+  const terms = { epoch: 1, boot_nonce, restore: false, generation: 0 }
   const journal = { journal_seq: 1, journal_head: randomField(), expected_head: new Uint8Array(32) }
-  const before = decodeTree(chain.machine.bank.newest(encodeBase58(vaultAddresses(program).tree))!.data)!
+  const { config, tree } = vaultAddresses(program)
+  const dataOf = (account: Uint8Array) => chain.machine.bank.newest(encodeBase58(account))!.data
+  const before = decodeTree(dataOf(tree))!
   const cited = { cited_leaf_count: before.leaf_count, cited_root: before.root }
   const state = { last_batch: 0, spent_root: before.spent_root, ...cited }
-  const epoch = { program, settlement_signer, ...opening, ...journal, ...state }
-  await enqueueSigned(chain.machine, payer, [toInstruction(openEpochInstruction(epoch), [payer])])
-  chain.advance(1)
+  const epoch = { program, settlement_signer, ...terms, ...journal, ...state }
+  const authority = await createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(authority_seed))
+  const registration = registerPlatformInstructions({ ...platform, program, payer: settlement_signer })
+  for (const sent of [registration, opening(epoch, decodeConfig(dataOf(config))!.venue)]) {
+    const instructions = sent.map((one) => toInstruction(one, [payer, authority]))
+    await enqueueSigned(chain.machine, payer, instructions)
+    chain.advance(1)
+  }
   const memo = new Uint8Array(16)
   const batch: SettleFields = {
     program,

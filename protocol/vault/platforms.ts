@@ -8,7 +8,7 @@ import { address, findAddress, SYSTEM_PROGRAM, vaultAddresses } from './addresse
 import { type AnnouncedTopic, announcementAddress } from './announcements'
 import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
-const SECP256R1_PRECOMPILE = address('Secp256r1SigVerify1111111111111111111111111')
+export const SECP256R1_PRECOMPILE = address('Secp256r1SigVerify1111111111111111111111111')
 export const INSTRUCTIONS_SYSVAR = address('Sysvar1nstructions1111111111111111111111111')
 
 /** Bytes of a compressed P-256 key: parity, x. */

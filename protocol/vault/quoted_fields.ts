@@ -1,8 +1,9 @@
 /** Makes the fields of `register_platform` and `open_attested_epoch` from what a quote carries. */
-import { concatBytes, fromHex, toHex } from '../bytes'
+import { concatBytes, fromHex, toHex, utf8 } from '../bytes'
+import { parseEventLog } from '../tdx/event_log'
 import type { Quote } from '../tdx/quote'
 import { type Certificate, readCertificate } from '../x509/certificate'
-import type { OpenAttestedEpochFields } from './attested_epochs'
+import { imageId, type OpenAttestedEpochFields } from './attested_epochs'
 import type { RegisterPlatformFields } from './platforms'
 
 /** Order of the curve P-256. */
@@ -60,5 +61,18 @@ export function evidenceOf(quote: Quote): Pick<OpenAttestedEpochFields, QuotedFi
     qe_report: quote.qe_report_bytes,
     signed: quote.signed,
     auth_data: quote.qe_auth_data,
+  }
+}
+
+/** What an opening takes of a quote and its event log. @throws MalformedLog */
+export function quotedFields(
+  quote: Quote,
+  event_log: string,
+): Pick<OpenAttestedEpochFields, QuotedFields | 'log' | 'image'> {
+  const log = parseEventLog(event_log).filter(({ imr }) => imr === 3)
+  return {
+    ...evidenceOf(quote),
+    log: log.map(({ event, event_payload: payload }) => ({ name: utf8(event), payload })),
+    image: imageId(quote.report),
   }
 }

@@ -5,17 +5,29 @@ import { join } from 'node:path'
 import type { QuoteEpoch } from '../../engine/chain/client/chain_client'
 import { publicKeyOf } from '../../protocol/sign'
 import { parseQuote } from '../../protocol/tdx/quote'
-import { epochReportData } from '../../protocol/vault/attested_epochs'
+import {
+  epochReportData,
+  type OpeningFields,
+  openAttestedEpochInstructions,
+} from '../../protocol/vault/attested_epochs'
+import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { platformOf, quotedFields } from '../../protocol/vault/quoted_fields'
 import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'
 import { issueAuthorities } from './authorities'
 import { loadKeys } from './keys'
-import { measureBoot } from './machine'
+import { FMSPC, measureBoot, PPID } from './machine'
 import { signQuote, startQuotingEnclave } from './sign_quote'
+
+type Opened = Omit<OpeningFields, 'compose_hash'> & { program: Uint8Array; settlement_signer: Uint8Array }
 
 export type SimulatedMachine = {
   authority_seed: Uint8Array
   /** What makes an epoch with its quotes possible. */
   announced: Announcement[]
+  /** Its certificates, as `register_platform` takes them. */
+  platform: ReturnType<typeof platformOf>
+  /** Both instructions of an opening, with a quote for it. `venue`: id of the resulting generation. */
+  opening: (fields: Opened, venue: Uint8Array) => [VaultInstruction, VaultInstruction]
   /** Of a boot with this settlement key. */
   quoteEpoch: (settlement_seed: Uint8Array) => QuoteEpoch
 }
@@ -33,10 +45,17 @@ export function simulatedMachine(compose_hash: Uint8Array): SimulatedMachine {
     return { parsed: parseQuote(signQuote(enclave, facts)), event_log }
   }
   const authority_seed = crypto.getRandomValues(new Uint8Array(32))
+  const authority_signer = publicKeyOf(authority_seed)
   const { parsed } = quoteOver(new Uint8Array(64))
   return {
     authority_seed,
-    announced: announcementsOf(parsed, event_log, publicKeyOf(authority_seed)),
+    announced: announcementsOf(parsed, event_log, authority_signer),
+    platform: platformOf(parsed.pck_chain),
+    opening(fields, venue) {
+      const { parsed: quote } = quoteOver(epochReportData({ ...fields, venue }))
+      const machine = { authority_signer, compose_hash, ppid: PPID, fmspc: FMSPC }
+      return openAttestedEpochInstructions({ ...quotedFields(quote, event_log), ...fields, ...machine })
+    },
     quoteEpoch: (settlement_seed) => async (bound) =>
       quoteOver(epochReportData({ ...bound, settlement_signer: publicKeyOf(settlement_seed) })),
   }

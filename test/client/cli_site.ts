@@ -1,6 +1,7 @@
 /** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { type ChainAccess, openChainAccess, payerKey, toInstruction } from '../../client/chain/chain_access'
 import { deposit } from '../../client/chain/deposit'
 import { readVaultEvents } from '../../client/chain/read_history'
@@ -11,13 +12,15 @@ import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import { openEpochInstruction } from '../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
+const MACHINE = simulatedMachine(new Uint8Array(32).fill(0xab))
 const CLI = join(import.meta.dir, '../../client/cli/tacit.ts')
 /** Verbs that are none of `tacit wallet`. */
 const TOP = ['exit', 'faucet', 'deposit', 'archive', 'audit-chain', 'watch-escapes', 'help', '--help']
@@ -46,7 +49,8 @@ export class CliSite {
     const seed = crypto.getRandomValues(new Uint8Array(32))
     const genesis = {
       program_path: PROGRAM,
-      settlement_signer: publicKeyOf(seed),
+      fee_payer: publicKeyOf(seed),
+      announced: MACHINE.announced,
       exit_delay_s: EXIT_DELAY_S,
     }
     const program_id = encodeBase58(await makeGenesis(chain, genesis))
@@ -111,7 +115,7 @@ export const notesIn = (out: string): string[] => out.match(/^[0-9a-f]{64}/gm) ?
 
 type BatchParts = Partial<Pick<SettleFields, 'nullifiers' | 'outputs' | 'payouts'>>
 
-/** The settlement signer: opens the epoch and lands batches that a test makes. */
+/** The settlement key: opens the epoch and lands batches that a test makes. */
 class SettlingSigner {
   private constructor(
     private readonly site: OpenedChain,
@@ -119,22 +123,28 @@ class SettlingSigner {
     private readonly program_id: string,
   ) {}
 
-  /** Opens the vault's first epoch. @param seed of the key that genesis made the signer */
+  /** Opens the vault's first epoch. @param seed of a key that has SOL, which becomes the settlement key */
   static async open(site: OpenedChain, seed: Uint8Array, program_id: string): Promise<SettlingSigner> {
     const signer = new SettlingSigner(site, await openChainAccess(site.url, seed), program_id)
+    const { program, settlement_signer } = signer.keys()
+    await signer.send(
+      registerPlatformInstructions({ ...MACHINE.platform, program, payer: settlement_signer }),
+    )
     const { config, tree } = await signer.vault()
     const { generation, epoch, last_batch, journal_seq, journal_head } = config
     await signer.send(
-      openEpochInstruction({
-        ...signer.keys(),
-        ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
-        expected_head: journal_head,
-        boot_nonce: new Uint8Array(16).fill(1),
-        compose_hash: new Uint8Array(32),
-        spent_root: tree.spent_root,
-        cited_leaf_count: tree.leaf_count,
-        cited_root: tree.root,
-      }),
+      MACHINE.opening(
+        {
+          ...signer.keys(),
+          ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
+          expected_head: journal_head,
+          boot_nonce: new Uint8Array(16).fill(1),
+          spent_root: tree.spent_root,
+          cited_leaf_count: tree.leaf_count,
+          cited_root: tree.root,
+        },
+        config.venue,
+      ),
     )
     return signer
   }
@@ -143,7 +153,7 @@ class SettlingSigner {
   async settle({ nullifiers = [], outputs = [], payouts = [] }: BatchParts): Promise<number[]> {
     const { config, tree } = await this.vault()
     const batch = config.last_batch + 1
-    await this.send(
+    await this.send([
       settleInstruction({
         ...this.keys(),
         epoch: config.epoch,
@@ -156,7 +166,7 @@ class SettlingSigner {
         outputs,
         payouts,
       }),
-    )
+    ])
     for (const event of await readVaultEvents(this.chain, this.program_id))
       if (event.kind === 'settled' && event.batch === batch) return event.payouts.map(({ number }) => number)
     throw new Error('the batch is not in the history')
@@ -168,8 +178,14 @@ class SettlingSigner {
   private keys() {
     return { program: programBytes(this.program_id), settlement_signer: payerKey(this.chain) }
   }
-  private async send(instruction: VaultInstruction): Promise<void> {
-    await sendInstructions(this.chain, [toInstruction(instruction, [this.chain.payer])], 'confirmed')
+  private async send(instructions: VaultInstruction[]): Promise<void> {
+    const authority = await createKeyPairSignerFromPrivateKeyBytes(MACHINE.authority_seed)
+    const signers = [this.chain.payer, authority]
+    await sendInstructions(
+      this.chain,
+      instructions.map((one) => toInstruction(one, signers)),
+      'confirmed',
+    )
     this.site.advance(10)
   }
 }

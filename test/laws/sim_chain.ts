@@ -13,6 +13,7 @@ import {
 import type { VaultSnapshot } from '../../engine/chain/client/read_vault'
 import { encodeBase58 } from '../../protocol/base58'
 import { readU64Le, toHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
 import {
   decodeConfig,
   decodeMintRecord,
@@ -25,16 +26,20 @@ import { mintRecordAddress, vaultAddresses, vaultTokenAddress } from '../../prot
 import { VAULT_ERRORS } from '../../protocol/vault/errors'
 import { decodeEvent, type VaultEvent } from '../../protocol/vault/events'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { decodeTransaction } from '../../sandbox/chain/transaction_meta'
+import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 
+/** Opens the epochs of every simulation. */
+export const MACHINE = simulatedMachine(new Uint8Array(32).fill(0xab))
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const FINALIZED_DEPTH = 8
 /** Slots whose events are kept beyond finality: a venue that was down reads them late. */
 const EVENTS_KEPT = 20
 /** What a settlement may meet that came too late, twice, or from an instance that is gone. */
-const HARMLESS = ['unknown_state', 'stale_epoch', 'batch_out_of_sequence']
+const HARMLESS = ['unknown_state', 'stale_epoch', 'not_settlement_signer', 'batch_out_of_sequence']
 
 export class SimChain {
   readonly #dir = mkdtempSync(join(tmpdir(), 'tacit-simulation-'))
@@ -49,13 +54,21 @@ export class SimChain {
   chain!: OpenedChain
   program!: Uint8Array
 
-  async open(settlement_signer: Uint8Array): Promise<void> {
+  /** @param settlement_seeds keys that have SOL; the first registers the machine */
+  async open(settlement_seeds: readonly Uint8Array[]): Promise<void> {
     this.chain = await openEmbeddedChain({
       data_dir: this.#dir,
       slot_ms: 0,
       finalized_depth: FINALIZED_DEPTH,
     })
-    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, settlement_signer })
+    this.program = await makeGenesis(this.chain, { program_path: PROGRAM, announced: MACHINE.announced })
+    for (const seed of settlement_seeds)
+      await this.chain.faucet.airdrop(encodeBase58(publicKeyOf(seed)), 100_000_000_000n)
+    this.advance()
+    const payer = publicKeyOf(settlement_seeds[0]!)
+    const registration = registerPlatformInstructions({ ...MACHINE.platform, program: this.program, payer })
+    this.enqueue(await this.sign(registration, [settlement_seeds[0]!]))
+    this.advance()
   }
 
   get tip(): number {
@@ -95,14 +108,18 @@ export class SimChain {
     return { balance: readU64Le(this.data(vaultTokenAddress(this.program, mint))!, 64), liabilities, queued }
   }
 
-  /** `salt` makes another signature over the same instruction. */
-  async sign(instruction: VaultInstruction, seeds: Uint8Array[], salt = 0): Promise<Uint8Array> {
+  /** `salt` makes another signature over the same instructions. */
+  async sign(
+    sent: VaultInstruction | VaultInstruction[],
+    seeds: Uint8Array[],
+    salt = 0,
+  ): Promise<Uint8Array> {
     const { machine } = this.chain
     const signers = await Promise.all(seeds.map((seed) => this.#signer(seed)))
     const { blockhash } = machine.blockhashes.at(machine.tip)
     const { wire } = await buildTransaction({
       payer: signers[0]!,
-      instructions: [toInstruction(instruction, signers)],
+      instructions: [sent].flat().map((one) => toInstruction(one, signers)),
       lifetime: { blockhash: blockhash as Blockhash, lastValidBlockHeight: BigInt(machine.height + 150) },
       compute_units: COMPUTE_UNITS_MAX - salt,
       priority_fee_lamports: 0n,

@@ -6,7 +6,6 @@ import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/
 import { publicKeyOf } from '../../protocol/sign'
 import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
-import { openEpochInstruction } from '../../protocol/vault/epochs'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import { admission } from '../kit/venue/machine_world'
 import { BatchLaws } from './batch_laws'
@@ -15,7 +14,7 @@ import { Holdings } from './holdings'
 import { OrderLedger } from './order_ledger'
 import type { Random } from './random'
 import { Died, FAIR, Relay, type Weather } from './relay'
-import { FINALIZED_DEPTH, SimChain } from './sim_chain'
+import { FINALIZED_DEPTH, MACHINE, SimChain } from './sim_chain'
 import { simSettings } from './sim_settings'
 import { SimVenue } from './sim_venue'
 
@@ -45,7 +44,8 @@ export class Simulation {
   readonly counts = new Map<string, number>()
   readonly landings = { landed: 0, refunded: 0, exits_served: 0 }
   readonly wallet: { seed: Uint8Array; key: Uint8Array }
-  readonly #settlement_seed: Uint8Array
+  /** Of even and odd epochs: each boot has another key than the epoch before. */
+  readonly #settlement_seeds: readonly [Uint8Array, Uint8Array]
   #opening = false
   #lawful = { tip: 0, seq: 0 }
   venue!: SimVenue
@@ -54,7 +54,7 @@ export class Simulation {
   constructor(readonly random: Random) {
     const seed = random.bytes(32)
     this.wallet = { seed, key: publicKeyOf(seed) }
-    this.#settlement_seed = random.bytes(32)
+    this.#settlement_seeds = [random.bytes(32), random.bytes(32)]
     this.traders = Array.from({ length: TRADERS }, (_, at) => {
       const own = random.bytes(32)
       return { account_id: `trader${at}`, seed: own, key: publicKeyOf(own) }
@@ -70,7 +70,7 @@ export class Simulation {
 
   async open(): Promise<void> {
     const { chain } = this
-    await chain.open(publicKeyOf(this.#settlement_seed))
+    await chain.open(this.#settlement_seeds)
     await fundWallet(this)
     chain.advance()
     this.venue = new SimVenue()
@@ -189,17 +189,17 @@ export class Simulation {
     const { chain, venue, random } = this
     const { config } = chain.vault()
     const epoch = config.epoch + 1
-    this.relay = new Relay(chain, venue, this.#settlement_seed, epoch, this.landings)
+    const settlement_seed = this.#settlement_seeds[epoch % 2]!
+    this.relay = new Relay(chain, venue, settlement_seed, epoch, this.landings)
     this.relay.rewind()
     this.relay.learn()
     const boot_nonce = random.bytes(16)
-    const settlement_key = publicKeyOf(this.#settlement_seed)
+    const settlement_key = publicKeyOf(settlement_seed)
     const signed = { settlement_key, signature: new Uint8Array(64).fill(2), transaction: new Uint8Array(1) }
     venue.must({ kind: 'epoch_intended', epoch, boot_nonce, generation: 0, ...signed })
     const position = { journal_seq: venue.seq, journal_head: venue.head }
-    const identity = { program: chain.program, settlement_signer: publicKeyOf(this.#settlement_seed) }
-    const compose_hash = new Uint8Array(32)
-    const terms = { epoch, boot_nonce, compose_hash, restore: false, generation: 0 }
+    const identity = { program: chain.program, settlement_signer: settlement_key }
+    const terms = { epoch, boot_nonce, restore: false, generation: 0 }
     this.#opening = true
     // A batch of the last process may land first: then the opening names an old batch, and is made again.
     for (let tries = 0; chain.vault().config.epoch < epoch; tries++) {
@@ -208,8 +208,8 @@ export class Simulation {
       const { last_batch, journal_head: expected_head } = config
       const seen = { last_batch, expected_head, spent_root: tree.spent_root }
       const cited = { cited_leaf_count: tree.leaf_count, cited_root: tree.root }
-      const instruction = openEpochInstruction({ ...identity, ...terms, ...position, ...seen, ...cited })
-      chain.enqueue(await chain.sign(instruction, [this.#settlement_seed]), true)
+      const opening = MACHINE.opening({ ...identity, ...terms, ...position, ...seen, ...cited }, config.venue)
+      chain.enqueue(await chain.sign(opening, [settlement_seed, MACHINE.authority_seed]), true)
       await this.tick()
     }
     for (let slots = 0; slots < FINALIZED_DEPTH; slots++) await this.tick()

@@ -69,7 +69,6 @@ test('deploy, initialize, extend and upgrade', async () => {
       program_data: programDataAddress(program),
       deployer: publicKeyOf(authority),
       admin: publicKeyOf(payer),
-      settlement_signer: random(),
       exit_delay_s: 3_600,
       genesis_hash: chain.machine.genesis_hash,
     })

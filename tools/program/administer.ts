@@ -10,12 +10,7 @@ import type { VaultConfig } from '../../engine/ports'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
-import {
-  programDataAddress,
-  TOKEN_2022_PROGRAM,
-  TOKEN_PROGRAM,
-  vaultAddresses,
-} from '../../protocol/vault/addresses'
+import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
   authorizeRestoreInstruction,
   declareOutageInstruction,

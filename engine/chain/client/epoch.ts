@@ -1,18 +1,13 @@
 /** Opens the next epoch on chain and anchors the journal head. */
 import { venueId } from '../../../protocol/bodies/venue_id'
-import { equalBytes, utf8 } from '../../../protocol/bytes'
-import { parseEventLog } from '../../../protocol/tdx/event_log'
+import { equalBytes } from '../../../protocol/bytes'
 import { decodeAnnouncement, decodePlatform, type PlatformAccount } from '../../../protocol/vault/accounts'
 import { announcementAddress } from '../../../protocol/vault/announcements'
-import {
-  imageId,
-  type OpenAttestedEpochFields,
-  openAttestedEpochInstructions,
-} from '../../../protocol/vault/attested_epochs'
+import { openAttestedEpochInstructions } from '../../../protocol/vault/attested_epochs'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { evidenceOf, platformOf } from '../../../protocol/vault/quoted_fields'
+import { platformOf, quotedFields } from '../../../protocol/vault/quoted_fields'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
@@ -94,7 +89,7 @@ export async function openEpoch(
 }
 
 type Quoted = {
-  fields: ReturnType<typeof evidenceOf> & Pick<OpenAttestedEpochFields, 'log' | 'image'>
+  fields: ReturnType<typeof quotedFields>
   /** DER: the platform's certificate, its authority, the root. */
   pck_chain: readonly Uint8Array[]
 }
@@ -108,14 +103,7 @@ async function quoteFor(
   const { program: program_id, config: config_account } = client.vault
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   const { parsed, event_log } = await client.quoteEpoch({ venue, epoch, boot_nonce })
-  const evidence = evidenceOf(parsed)
-  const log = parseEventLog(event_log).filter(({ imr }) => imr === 3)
-  const fields = {
-    ...evidence,
-    log: log.map(({ event, event_payload: payload }) => ({ name: utf8(event), payload })),
-    image: imageId(parsed.report),
-  }
-  return { fields, pck_chain: parsed.pck_chain }
+  return { fields: quotedFields(parsed, event_log), pck_chain: parsed.pck_chain }
 }
 
 /**

@@ -7,7 +7,7 @@ import { DATA_MUTATIONS } from './mutations/data'
 import { TRANSACTION_MUTATIONS } from './mutations/transaction'
 import { openWorld } from './open_world'
 import { PLANS } from './plans/all'
-import type { Plan } from './plans/plan'
+import { instructionsOf, type Plan } from './plans/plan'
 import type { World } from './world'
 
 /** `finding`: what went wrong, with what it takes to see it again. */
@@ -63,11 +63,11 @@ class Plans {
   }
 
   /** Any plan the state offers; less often one that the state refuses, whatever is done to it. */
-  any(): { name: string; instruction: VaultInstruction } | undefined {
+  any(): { name: string; instructions: VaultInstruction[] } | undefined {
     const name = this.world.chance.pick(this.aimed)
     const plan = this.get(name)
     const worthwhile = plan?.due || FORGED.has(name) || this.world.chance.oneIn(12)
-    return plan && worthwhile ? { name, instruction: plan.instruction } : undefined
+    return plan && worthwhile ? { name, instructions: instructionsOf(plan) } : undefined
   }
 }
 
@@ -99,7 +99,7 @@ function honestStep(world: World, plans: Plans, tally: Tally): string | undefine
   if (name === 'freeze' && !world.freezes) return undefined
   const plan = plans.get(name)
   if (!plan?.due) return undefined
-  const done = attempt(world, [plan.instruction], false)
+  const done = attempt(world, instructionsOf(plan), false)
   if (done.kind === 'refused') return `a valid ${name} was refused: ${done.error}`
   if (done.kind === 'unsendable') return undefined
   if (done.wrong !== undefined) return `a valid ${name}: ${done.wrong}`
@@ -115,7 +115,7 @@ function mutated(
   const second = world.chance.oneIn(12) ? plans.any() : undefined
   const chosen = [first, second].filter((one) => one !== undefined)
   if (chosen.length === 0) return undefined
-  let instructions = chosen.map(({ instruction }) => instruction)
+  let instructions = chosen.flatMap((one) => one.instructions)
   const ours = instructions.length
   // Unchanged, a plan is tried as it is: most are not due.
   const times = world.chance.oneIn(3) ? world.chance.below(5) : 1

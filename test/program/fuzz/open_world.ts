@@ -1,13 +1,18 @@
 /** Brings a world to a place where every instruction may follow. */
 
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { announceInstruction } from '../../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { attempt } from './attempt'
-import { initialization, planOpenEpoch, registration } from './plans/opening'
+import { CERTIFICATES } from './machine'
+import { needed, planOpenAttestedEpoch } from './plans/attested'
+import { initialization, registration } from './plans/opening'
+import { instructionsOf } from './plans/plan'
 import { World } from './world'
 
-function land(world: World, instruction: VaultInstruction): void {
-  const done = attempt(world, [instruction], false)
+function land(world: World, ...instructions: VaultInstruction[]): void {
+  const done = attempt(world, instructions, false)
   if (done.kind === 'refused') throw new Error(`the world does not open: ${done.error}`)
   if (done.kind !== 'landed' || done.wrong !== undefined) throw new Error('the world opens wrongly')
   const wrong = done.keep()
@@ -27,7 +32,14 @@ export function openWorld(seed: number, elf: Uint8Array): World {
     land(world, registration(world, world.program, mint))
     land(world, registration(world, world.other_program, mint))
   }
-  const epoch = planOpenEpoch(world)!
-  if (epoch.due) land(world, epoch.instruction)
+  const keys = { program: world.program, admin: world.config().admin, payer: world.sponsor }
+  for (const [topic, value] of needed(world)) {
+    const act = { action: 'announce', ...(value && { value }) } as const
+    land(world, announceInstruction({ ...keys, ...topic, ...act }))
+  }
+  const certificate = { ...CERTIFICATES[0]!, program: world.program, payer: world.sponsor }
+  land(world, ...registerPlatformInstructions(certificate))
+  const epoch = planOpenAttestedEpoch(world)!
+  if (epoch.due) land(world, ...instructionsOf(epoch))
   return world
 }

@@ -1,5 +1,6 @@
 /** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { venueId } from '../../../protocol/bodies/venue_id'
 import { toHex } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
 import {
@@ -28,6 +29,7 @@ import {
   TOKEN_PROGRAM,
   vaultAddresses,
 } from '../../../protocol/vault/addresses'
+import { INSTRUCTIONS_SYSVAR, SECP256R1_PRECOMPILE } from '../../../protocol/vault/platforms'
 import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../kit/vault/tokens'
 import { FORWARDER, FORWARDER_SO } from '../forwarder'
 import { Chance } from './chance'
@@ -64,6 +66,7 @@ export class World {
   readonly attacker = name32('attacker')
   readonly traders = [name32('ada'), name32('bob'), name32('eve')]
   readonly officers = [name32('admin'), name32('next admin'), name32('signer'), name32('next signer')]
+  readonly epoch_authority = name32('epoch authority')
   /** A program of the attacker's: it may own accounts of any content. */
   readonly foreign_program = name32('foreign program')
   /** Accounts nobody follows: who pays the fees, and programs. */
@@ -94,7 +97,16 @@ export class World {
       this.#giveUpgradeAuthority(program)
     }
     this.chain.addProgram(FORWARDER, FORWARDER_SO)
-    const others = [FORWARDER, this.fees, SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, RENT_SYSVAR]
+    const verifier = [SECP256R1_PRECOMPILE, INSTRUCTIONS_SYSVAR]
+    const others = [
+      ...verifier,
+      FORWARDER,
+      this.fees,
+      SYSTEM_PROGRAM,
+      TOKEN_PROGRAM,
+      TOKEN_2022_PROGRAM,
+      RENT_SYSVAR,
+    ]
     const untracked = [...others, ...programs, ...programs.map((program) => this.programData(program))]
     for (const address of untracked) this.untracked.add(toHex(address))
     for (const key of this.signing_keys) this.fund(key)
@@ -104,7 +116,7 @@ export class World {
 
   /** Keys that can sign: everybody's but those of derived addresses. */
   get signing_keys(): Uint8Array[] {
-    return [this.sponsor, this.attacker, ...this.traders, ...this.officers]
+    return [this.sponsor, this.attacker, ...this.traders, ...this.officers, this.epoch_authority]
   }
 
   /** Program data: tag u32, slot u64, authority option u8, authority (32), ELF. */
@@ -114,6 +126,13 @@ export class World {
     account.data[12] = 1
     account.data.set(this.sponsor, 13)
     this.chain.setAccount(address, account)
+  }
+
+  /** Id of the venue in a generation. */
+  venueOf(generation: number): Uint8Array {
+    const { genesis_hash } = this.config()
+    const { config: config_account } = this.vault
+    return venueId({ genesis_hash, program_id: this.program, config_account, generation })
   }
 
   programData(program: Uint8Array): Uint8Array {

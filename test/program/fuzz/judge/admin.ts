@@ -1,7 +1,7 @@
 /** What the admin's instructions must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { accountsOf, type Call, must, mustSign, type Placed, same } from './call'
-import { CONFIG, isFrozen, mustBeAdmin, mustBeUnattested, writableConfig } from './config_account'
+import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
 
 /** 30 days. */
@@ -10,15 +10,14 @@ export const ANNOUNCEMENT_LIFE_S = 2_592_000n
 const OUTAGE_SPACING_MIN_S = 7_776_000n
 const [ANNOUNCE, APPLY, CANCEL] = [0, 1, 2]
 
-/** `rotate_signer` and `set_admin`: announced, effective twice the exit delay later, applied or cancelled. */
-export function judgeKeyChange(call: Call, which: 'signer' | 'admin'): void {
+/** `set_admin`: announced, effective twice the exit delay later, applied or cancelled. */
+export function judgeSetAdmin(call: Call): void {
   const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
   const fields = new Fields(call.data)
   const [action, key] = [fields.u8(), fields.word()]
   fields.end()
   const config = writableConfig(call, config_account)
-  if (which === 'signer') mustBeUnattested(config)
-  const at = which === 'signer' ? CONFIG.pending_signer : CONFIG.pending_admin
+  const at = CONFIG.pending_admin
   const [pending, effective_at_s] = [wordAt(config, at), u64At(config, at + 32)]
   const setPending = (next: Uint8Array, from_s: bigint): void => {
     config.set(next, at)
@@ -32,7 +31,7 @@ export function judgeKeyChange(call: Call, which: 'signer' | 'admin'): void {
     return
   }
   must(!isZero(pending), 'nothing is pending')
-  if (which === 'admin' && action === APPLY) {
+  if (action === APPLY) {
     mustSign(admin)
     must(same(admin.address, pending), 'applied by another than the new admin')
   } else mustBeAdmin(config, admin)
@@ -40,7 +39,7 @@ export function judgeKeyChange(call: Call, which: 'signer' | 'admin'): void {
     const now_s = BigInt(call.clock.unix_s)
     must(now_s >= effective_at_s, 'applied before its time')
     must(now_s <= effective_at_s + ANNOUNCEMENT_LIFE_S, 'applied when void')
-    config.set(pending, which === 'signer' ? CONFIG.settlement_signer : CONFIG.admin)
+    config.set(pending, CONFIG.admin)
   }
   setPending(new Uint8Array(32), 0n)
 }

@@ -1,6 +1,7 @@
 /** One instruction as the judge sees it: flags of the whole transaction, accounts of the draft, and the rules' words. */
 import { compareBytes, equalBytes, isZero } from '../../../../protocol/bytes'
 import { findAddress, SYSTEM_PROGRAM, type VaultAddresses } from '../../../../protocol/vault/addresses'
+import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { Named } from '../message'
 import type { RawAccount } from '../raw_chain'
 import type { Draft } from './ledger'
@@ -39,6 +40,9 @@ export type Call = {
   report: Report
   /** Called by another program, not by the transaction itself. */
   inner: boolean
+  /** Place in the transaction, and what is before it. */
+  index: number
+  before: VaultInstruction | undefined
 }
 
 export type Placed = Named & { state: RawAccount }

@@ -8,7 +8,6 @@ import { setU64, u64At, wordAt } from './fields'
 export const CONFIG = {
   paused: 3,
   frozen: 4,
-  attested: 5,
   mint_count: 6,
   generation: 8,
   epoch: 16,
@@ -23,21 +22,20 @@ export const CONFIG = {
   epoch_slot: 192,
   commit_seq: 200,
   commit_head: 208,
-  pending_signer: 240,
-  pending_admin: 280,
-  pending_restore_at_s: 320,
-  paused_at_s: 328,
-  frozen_at_s: 336,
-  venue: 344,
-  genesis_hash: 376,
-  outage_at_s: 408,
-  outage_extra_s: 416,
-  spent_count: 424,
-  settled_leaf_count: 432,
-  tree: 440,
-  ring: 472,
-  queue: 504,
-  frozen_leaf_count: 536,
+  pending_admin: 240,
+  pending_restore_at_s: 280,
+  paused_at_s: 288,
+  frozen_at_s: 296,
+  venue: 304,
+  genesis_hash: 336,
+  outage_at_s: 368,
+  outage_extra_s: 376,
+  spent_count: 384,
+  settled_leaf_count: 392,
+  tree: 400,
+  ring: 432,
+  queue: 464,
+  frozen_leaf_count: 496,
 } as const
 
 export const configOf = (call: Call, account: Placed): Uint8Array =>
@@ -64,10 +62,6 @@ export function mustBeSigner(config: Uint8Array, account: Placed): void {
   mustSign(account)
   must(same(account.address, wordAt(config, CONFIG.settlement_signer)), 'not the settlement signer')
 }
-
-/** A vault whose epochs are attested takes no settlement key without a quote. */
-export const mustBeUnattested = (config: Uint8Array): void =>
-  must(config[CONFIG.attested] === 0, 'a key without a quote')
 
 export function mustBeEpoch(config: Uint8Array, epoch: bigint): void {
   must(epoch > 0n && epoch === u64At(config, CONFIG.epoch), 'another epoch')

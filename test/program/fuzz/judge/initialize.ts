@@ -39,11 +39,11 @@ export function judgeInitialize(call: Call): void {
     Placed,
   ]
   const fields = new Fields(call.data)
-  const [admin, signer, exit_delay_s] = [fields.word(), fields.word(), fields.u64()]
+  const [admin, exit_delay_s] = [fields.word(), fields.u64()]
   const genesis_hash = fields.word()
   fields.end()
   must(exit_delay_s >= 1n && exit_delay_s <= EXIT_DELAY_MAX_S, 'an exit delay out of range')
-  must(!isZero(admin) && !isZero(signer) && !isZero(genesis_hash), 'a zero key')
+  must(!isZero(admin) && !isZero(genesis_hash), 'a zero key')
   mustBeSystem(system)
   mustBeProgram(call, program)
   must(same(program.state.owner, UPGRADEABLE_LOADER), 'another loader')
@@ -71,5 +71,4 @@ export function judgeInitialize(call: Call): void {
   setVenue(fresh, call.vault)
   setU64(fresh, CONFIG.exit_delay_s, exit_delay_s)
   fresh.set(admin, CONFIG.admin)
-  fresh.set(signer, CONFIG.settlement_signer)
 }

@@ -1,13 +1,12 @@
-/** What `open_epoch` and `anchor` must be and do. */
+/** What the fields of an opening and `anchor` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { ANNOUNCEMENT_LIFE_S } from './admin'
-import { accountsOf, type Call, must, mustBeProgram, type Placed, same } from './call'
+import { accountsOf, type Call, must, type Placed, same } from './call'
 import {
   advanceJournal,
   CONFIG,
   mustBeEpoch,
   mustBeSigner,
-  mustBeUnattested,
   mustGoForward,
   setJournal,
   setVenue,
@@ -16,29 +15,22 @@ import {
 import { Fields, setU64, u64At, wordAt } from './fields'
 import { mustKnowState, ringOf, spentRoot, treeOf } from './note_states'
 
-export function judgeOpenEpoch(call: Call): void {
-  const [signer, config_account, tree_account, ring_account, us] = accountsOf(call, 5) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
-  const fields = new Fields(call.data)
+type Advanced = { epoch: bigint; boot_nonce: Uint8Array; compose_hash: Uint8Array }
+
+/** The fields of venue and journal, and what they do to config. */
+export function judgeAdvance(
+  call: Call,
+  accounts: { config: Uint8Array; tree: Placed; ring: Placed },
+  fields: Fields,
+): Advanced {
+  const { config } = accounts
   const [epoch, boot_nonce, compose_hash] = [fields.u64(), fields.bytes(16), fields.word()]
   const [seq, head, expected_head] = [fields.u64(), fields.word(), fields.word()]
   const [restore, generation] = [fields.u8(), fields.u64()]
   const [last_batch, spent_root] = [fields.u64(), fields.word()]
   const [cited_count, cited_root] = [fields.u64(), fields.word()]
-  fields.bytes(1_232 - 218)
-  fields.end()
-  must(!call.inner, 'an epoch opened from inside another program')
   must(restore <= 1, 'a restore flag that is none')
   must(!isZero(boot_nonce), 'an empty boot nonce')
-  mustBeProgram(call, us)
-  const config = writableConfig(call, config_account)
-  mustBeUnattested(config)
-  mustBeSigner(config, signer)
   must(epoch === u64At(config, CONFIG.epoch) + 1n, 'not the next epoch')
   if (restore === 1) {
     const from_s = u64At(config, CONFIG.pending_restore_at_s)
@@ -52,7 +44,7 @@ export function judgeOpenEpoch(call: Call): void {
   } else mustGoForward(config, seq, head)
   must(same(expected_head, wordAt(config, CONFIG.journal_head)), 'another journal head than the expected one')
   must(generation === u64At(config, CONFIG.generation), 'another generation')
-  const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
+  const [tree, ring] = [treeOf(call, accounts.tree), ringOf(call, accounts.ring)]
   must(last_batch === u64At(config, CONFIG.last_batch), 'another last batch')
   must(same(spent_root, spentRoot(tree)), 'another spent root')
   must(cited_count >= u64At(config, CONFIG.settled_leaf_count), 'a state before the last batch')
@@ -62,6 +54,7 @@ export function judgeOpenEpoch(call: Call): void {
   config.set(compose_hash, CONFIG.compose_hash)
   setU64(config, CONFIG.epoch_slot, BigInt(call.clock.slot))
   setJournal(config, seq, head)
+  return { epoch, boot_nonce, compose_hash }
 }
 
 export function judgeAnchor(call: Call): void {

@@ -6,7 +6,6 @@ import {
   authorizeRestoreInstruction,
   declareOutageInstruction,
   pauseInstruction,
-  rotateSignerInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../../protocol/vault/admin'
@@ -24,18 +23,12 @@ const adminOf = (world: World) => ({ program: world.program, admin: world.config
 /** Mostly what the state asks for; now and then any of the three. */
 function actionFor(
   world: World,
-  pending: ConfigAccount['pending_signer'],
+  pending: ConfigAccount['pending_admin'],
 ): { action: AdminAction; due: boolean } {
   const effective = pending !== undefined && isUsable(pending.effective_at_s, world.clock.unix_s)
   const wanted = effective ? 'apply' : pending === undefined ? 'announce' : 'cancel'
   const action = world.chance.oneIn(3) ? world.chance.pick(['announce', 'apply', 'cancel'] as const) : wanted
   return { action, due: action === 'announce' || (action === 'apply' ? effective : pending !== undefined) }
-}
-
-export const planRotateSigner: Planner = (world) => {
-  const { action, due } = actionFor(world, world.config().pending_signer)
-  const change = action === 'announce' ? { action, key: world.chance.pick(world.officers) } : { action }
-  return { instruction: rotateSignerInstruction({ ...adminOf(world), ...change }), due }
 }
 
 export const planSetAdmin: Planner = (world) => {

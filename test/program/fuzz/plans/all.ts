@@ -1,19 +1,12 @@
 /** Every plan by the name of its instruction, and what a thief would try. */
-import {
-  planAuthorizeRestore,
-  planDeclareOutage,
-  planPause,
-  planRotateSigner,
-  planSetAdmin,
-  planUnpause,
-} from './admin'
+import { planAuthorizeRestore, planDeclareOutage, planPause, planSetAdmin, planUnpause } from './admin'
 import { planAnnounce } from './announce'
 import { planOpenAttestedEpoch, planRegisterPlatform } from './attested'
 import { planChallengeEscape, planClaimEscape, planPayEscape, planRedirectEscape } from './claims'
 import { planDeposit } from './deposit'
 import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
 import { planForgedRefusal, planForgedRequest } from './forgeries'
-import { planAnchor, planInitialize, planOpenEpoch, planRegisterMint } from './opening'
+import { planAnchor, planInitialize, planRegisterMint } from './opening'
 import type { Planner } from './plan'
 import { planGrowQueue, planPay, planRefund, planSettle } from './settle'
 
@@ -22,7 +15,6 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'initialize', plan: planInitialize, weight: 0, aim: 2 },
   { name: 'register_mint', plan: planRegisterMint, weight: 2, aim: 3 },
   { name: 'deposit', plan: planDeposit, weight: 12, aim: 5 },
-  { name: 'open_epoch', plan: planOpenEpoch, weight: 3, aim: 3 },
   { name: 'settle', plan: planSettle, weight: 16, aim: 12 },
   { name: 'anchor', plan: planAnchor, weight: 2, aim: 2 },
   { name: 'request_exit', plan: planRequestExit, weight: 14, aim: 5 },
@@ -39,12 +31,11 @@ export const PLANS: readonly { name: string; plan: Planner; weight: number; aim:
   { name: 'grow_queue', plan: planGrowQueue, weight: 1, aim: 2 },
   { name: 'forged request_exit', plan: planForgedRequest, weight: 0, aim: 2 },
   { name: 'forged refuse_exit', plan: planForgedRefusal, weight: 0, aim: 2 },
-  { name: 'rotate_signer', plan: planRotateSigner, weight: 1, aim: 2 },
   { name: 'set_admin', plan: planSetAdmin, weight: 1, aim: 2 },
   { name: 'authorize_restore', plan: planAuthorizeRestore, weight: 1, aim: 1 },
   { name: 'announce', plan: planAnnounce, weight: 4, aim: 6 },
-  { name: 'register_platform', plan: planRegisterPlatform, weight: 0, aim: 3 },
-  { name: 'open_attested_epoch', plan: planOpenAttestedEpoch, weight: 0, aim: 4 },
+  { name: 'register_platform', plan: planRegisterPlatform, weight: 2, aim: 3 },
+  { name: 'open_attested_epoch', plan: planOpenAttestedEpoch, weight: 3, aim: 6 },
   { name: 'pause', plan: planPause, weight: 1, aim: 1 },
   { name: 'unpause', plan: planUnpause, weight: 14, aim: 1 },
 ]

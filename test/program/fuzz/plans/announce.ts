@@ -9,11 +9,20 @@ import {
   announceInstruction,
   announcementAddress,
 } from '../../../../protocol/vault/announcements'
+import { MACHINE } from '../machine'
 import type { World } from '../world'
 import type { Planner } from './plan'
 
 const LISTS = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
 const isMinimum = (list: AnnouncedList): boolean => list.endsWith('minimum')
+
+/** The value of a record that holds now. */
+export function valueNow(world: World, account: Uint8Array): Uint8Array | undefined {
+  const record = decodeAnnouncement(world.ledger.get(account).data)
+  if (record === undefined) return undefined
+  const due = record.next_at_s !== 0 && world.clock.unix_s >= record.next_at_s
+  return due ? record.next : record.since_s ? record.value : undefined
+}
 
 function recordOf(world: World, list: AnnouncedList, id: Uint8Array) {
   const { data } = world.ledger.get(announcementAddress(world.program, { list, id }))
@@ -26,12 +35,20 @@ function recordOf(world: World, list: AnnouncedList, id: Uint8Array) {
 }
 
 export const planAnnounce: Planner = (world) => {
-  const list = world.chance.pick(LISTS)
+  // Half of the time what the world's machine needs, so that it opens epochs again.
+  const needed = world.chance.oneIn(2)
+    ? world.chance.pick(MACHINE.announced(world.epoch_authority))
+    : undefined
+  const list = needed?.[0].list ?? world.chance.pick(LISTS)
   const widths = ANNOUNCED_LISTS[list]
-  const id = world.officers[0]!.slice(0, widths.id)
+  const id =
+    needed === undefined ? world.officers[0]!.slice(0, widths.id) : (needed[0].id ?? new Uint8Array())
   const { waits, value: old } = recordOf(world, list, id)
-  const value = new Uint8Array(widths.value).fill(2 + world.chance.below(2))
-  const action = world.chance.pick(['announce', 'announce', 'cancel', 'revoke', 'raise'] as const)
+  const value = needed?.[1] ?? new Uint8Array(widths.value).fill(2 + world.chance.below(2))
+  const action =
+    needed !== undefined && !world.chance.oneIn(8)
+      ? 'announce'
+      : world.chance.pick(['announce', 'announce', 'cancel', 'revoke', 'raise'] as const)
   const keys = { program: world.program, admin: world.config().admin, payer: world.sponsor }
   const fields = {
     ...keys,

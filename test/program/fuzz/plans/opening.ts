@@ -1,24 +1,20 @@
-/** Plans that begin something: a vault, a mint, an epoch, an anchor. */
+/** Plans that begin something: a vault, a mint, an anchor. */
 
-import { decodeTree } from '../../../../protocol/vault/accounts'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
-import { anchorInstruction, openEpochInstruction } from '../../../../protocol/vault/epochs'
+import { anchorInstruction } from '../../../../protocol/vault/epochs'
 import type { World } from '../world'
-import { isUsable } from './admin'
 import { due, type Planner } from './plan'
 
 const EXIT_DELAY_S = 1_000
 const MINTS_MAX = 6
 
 export function initialization(world: World, program: Uint8Array) {
-  const [admin, , settlement_signer] = world.officers
   return initializeInstruction({
     program,
     deployer: world.sponsor,
     program_data: world.programData(program),
-    admin: admin!,
-    settlement_signer: settlement_signer!,
+    admin: world.officers[0]!,
     exit_delay_s: EXIT_DELAY_S,
     genesis_hash: world.officers[3]!,
   })
@@ -51,31 +47,6 @@ export const planRegisterMint: Planner = (world) => {
     ? world.newMint(TOKEN_2022_PROGRAM, { ...frozen_by, extensions: [pointer] })
     : world.newMint(TOKEN_PROGRAM, frozen_by)
   return { instruction: registration(world, world.program, mint), due: !world.config().frozen }
-}
-
-export const planOpenEpoch: Planner = (world) => {
-  const config = world.config()
-  const from_s = config.pending_restore_at_s
-  const authorized = from_s !== 0 && isUsable(from_s, world.clock.unix_s)
-  const restore = authorized || world.chance.oneIn(6)
-  const tree = decodeTree(world.ledger.get(world.vault.tree).data)!
-  const instruction = openEpochInstruction({
-    program: world.program,
-    settlement_signer: config.settlement_signer,
-    epoch: config.epoch + 1,
-    boot_nonce: world.chance.element().slice(0, 16),
-    compose_hash: world.chance.bytes(32),
-    journal_seq: restore ? 0 : config.journal_seq,
-    journal_head: config.journal_head,
-    expected_head: config.journal_head,
-    restore,
-    generation: config.generation + (restore ? 1 : 0),
-    last_batch: config.last_batch,
-    spent_root: tree.spent_root,
-    cited_leaf_count: tree.leaf_count,
-    cited_root: tree.root,
-  })
-  return { instruction, due: authorized === restore }
 }
 
 export const planAnchor: Planner = (world) => {

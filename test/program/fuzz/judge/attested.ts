@@ -1,0 +1,176 @@
+/** What `register_platform` and `open_attested_epoch` must be and do. */
+import { concatBytes, equalBytes, isZero, toHex, utf8 } from '../../../../protocol/bytes'
+import { u16 } from '../../../../protocol/codec'
+import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
+import { type AnnouncedTopic, announcementAddress } from '../../../../protocol/vault/announcements'
+import { epochReportData } from '../../../../protocol/vault/attested_epochs'
+import {
+  INSTRUCTIONS_SYSVAR,
+  platformAddress,
+  registerPlatformInstructions,
+  verifying,
+} from '../../../../protocol/vault/platforms'
+import { CERTIFICATES, isIssued, MACHINE, openingAt } from '../machine'
+import {
+  accountsOf,
+  type Call,
+  createAccount,
+  must,
+  mustBeProgram,
+  mustBeSystem,
+  mustSign,
+  ownAccount,
+  type Placed,
+  same,
+  VERSION,
+} from './call'
+import { CONFIG, configOf, writableConfig } from './config_account'
+import { Fields, setU16, u64At, wordAt } from './fields'
+import { judgeAdvance } from './open_epoch'
+
+const { machine, keys, evidence, compose_hash } = MACHINE
+
+type Signed = Parameters<typeof verifying>[0]
+
+/** The instruction before this one is the precompile over exactly these places of this one. */
+function mustBeVerified(call: Call, sysvar: Placed, signed: Signed): void {
+  must(!call.inner, 'signatures verified outside of the transaction')
+  must(same(sysvar.address, INSTRUCTIONS_SYSVAR), 'the sysvar is another')
+  const wanted = verifying(signed, call.index)
+  const verified =
+    call.before !== undefined &&
+    same(call.before.program, wanted.program) &&
+    same(call.before.data, wanted.data) &&
+    call.before.accounts.length === 0
+  must(verified, 'signatures that nothing verified')
+}
+
+/** The value that holds now; a list's member has zeros. */
+function holding(call: Call, account: Placed, topic: AnnouncedTopic): Uint8Array {
+  const address = announcementAddress(call.vault.program, topic)
+  const record = ownAccount(call, account, address, 9, ACCOUNT_BYTES.announcement)
+  const next_at_s = u64At(record, 88)
+  if (next_at_s !== 0n && BigInt(call.clock.unix_s) >= next_at_s) return record.slice(96, 136)
+  must(u64At(record, 40) !== 0n, `${topic.list} does not hold`)
+  return record.slice(48, 88)
+}
+
+const begins = (value: Uint8Array, wanted: Uint8Array): boolean =>
+  equalBytes(value.slice(0, wanted.length), wanted)
+
+const u16In = (value: Uint8Array): number => value[16]! + 256 * value[17]!
+
+/** Sixteen components and the SVN behind them. */
+const reaches = (components: Uint8Array, svn: number, minimum: Uint8Array): boolean =>
+  components.every((component, at) => component >= minimum[at]!) && svn >= u16In(minimum)
+
+const GENUINE = CERTIFICATES.map((certificate) => {
+  const fields = { ...certificate, program: new Uint8Array(32), payer: new Uint8Array(32) }
+  return { certificate, data: toHex(registerPlatformInstructions(fields)[1].data) }
+})
+
+export function judgeRegisterPlatform(call: Call): void {
+  const [payer, config, root, account, sysvar, system, us] = accountsOf(call, 7) as [
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+  ]
+  const genuine = GENUINE.find(({ data }) => data === toHex(call.data))
+  must(genuine !== undefined, 'a certificate that no authority signed')
+  const { leaf, authority, key } = genuine.certificate
+  const message = 197 + leaf.length + 2
+  mustBeVerified(call, sysvar, [
+    { signature: 1, key: 65, message: 197, length: leaf.length },
+    { signature: 98, key: 162, message, length: authority.length },
+  ])
+  mustBeProgram(call, us)
+  mustBeSystem(system)
+  configOf(call, config)
+  must(begins(holding(call, root, { list: 'attestation_root' }), keys.root), 'another root')
+  const own = { size: ACCOUNT_BYTES.platform, owner: call.vault.program, bond: 0n }
+  const made = createAccount(call, payer, account, { ...own, seeds: [utf8('platform'), key.slice(1)] })
+  made.data.set([10, VERSION, made.bump, key[0]!, keys.root[0]!])
+  setU16(made.data, 6, machine.pce_svn)
+  const versions = concatBytes(machine.ppid, machine.components, machine.fmspc)
+  made.data.set(concatBytes(key.slice(1), keys.root.slice(1), versions), 8)
+}
+
+/** Every record that the machine needs, in the order of the accounts. */
+function mustBeAnnounced(call: Call, records: readonly Placed[], signed: Uint8Array): void {
+  const [root, platform, ppid, fmspc, tee_tcb, qe, image, build, app_id, key_provider] = records as [
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+  ]
+  const { program } = call.vault
+  const announced = new Map(
+    MACHINE.announced(new Uint8Array(32)).map(([topic, value]) => [topic.list, { topic, value }]),
+  )
+  const valueOf = (account: Placed, list: AnnouncedTopic['list']): Uint8Array =>
+    holding(call, account, announced.get(list)!.topic)
+  for (const [account, list] of [
+    [root, 'attestation_root'],
+    [app_id, 'app_id'],
+    [key_provider, 'key_provider'],
+  ] as const)
+    must(begins(valueOf(account, list), announced.get(list)!.value!), `another ${list}`)
+  ownAccount(call, platform, platformAddress(program, machine.chain.key), 10, ACCOUNT_BYTES.platform)
+  valueOf(ppid, 'platform')
+  valueOf(image, 'image')
+  valueOf(build, 'build')
+  const { components, pce_svn } = machine
+  must(reaches(components, pce_svn, valueOf(fmspc, 'fmspc_minimum')), 'a platform below its minimum')
+  const tcb = signed.slice(48, 64)
+  const minimum = valueOf(tee_tcb, 'tee_tcb_minimum')
+  must(
+    tcb[1] === minimum[1] && reaches(tcb, 0, new Uint8Array([...minimum.slice(0, 16), 0, 0])),
+    'a TDX module below its minimum',
+  )
+  must(evidence.qe_report[258]! >= u16In(valueOf(qe, 'qe_minimum')), 'a quoting enclave below its minimum')
+}
+
+export function judgeOpenAttestedEpoch(call: Call): void {
+  const placed = accountsOf(call, 18)
+  const [signer, authority_signer, config_account, tree, ring, authority] = placed as [
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+    Placed,
+  ]
+  const [sysvar, us] = placed.slice(16) as [Placed, Placed]
+  const at = openingAt(call.data)
+  must(at < call.data.length, 'the data ends early')
+  const signed = call.data.slice(613, 613 + u16.decode(call.data.slice(611, 613)))
+  mustBeVerified(call, sysvar, [
+    { signature: 1, key: 65, message: 613, length: signed.length },
+    { signature: 130, key: 194, message: 227, length: 384 },
+  ])
+  mustBeProgram(call, us)
+  const config = writableConfig(call, config_account)
+  mustSign(signer)
+  must(!same(signer.address, wordAt(config, CONFIG.settlement_signer)), 'the key of the present epoch')
+  mustSign(authority_signer)
+  const named = holding(call, authority, { list: 'epoch_authority' })
+  must(begins(named, authority_signer.address), 'not the epoch authority')
+  const opening = judgeAdvance(call, { config, tree, ring }, new Fields(call.data.slice(at - 1)))
+  mustBeAnnounced(call, placed.slice(6, 16), signed)
+  must(same(opening.compose_hash, compose_hash) && !isZero(opening.boot_nonce), 'another build')
+  const bound = { venue: wordAt(config, CONFIG.venue), settlement_signer: signer.address }
+  const { boot_nonce } = opening
+  const report_data = epochReportData({ ...bound, boot_nonce, epoch: Number(opening.epoch) })
+  must(isIssued(call.data, report_data), 'a quote that the machine did not issue')
+  config.set(signer.address, CONFIG.settlement_signer)
+}
