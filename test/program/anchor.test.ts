@@ -28,9 +28,11 @@ test('a newer position is stored, an older one ignored, and one position has one
 
 test('an anchor belongs to the current epoch', () => {
   const vault = new OpenVault()
-  expect(anchor(vault, { epoch: 0 })).toBe('stale_epoch')
-  expect(anchor(vault, { epoch: 1 })).toBe('stale_epoch')
+  // Before the first epoch no key is the settlement signer.
+  expect(anchor(vault, { epoch: 0 })).toBe('not_settlement_signer')
+  expect(anchor(vault, { epoch: 1 })).toBe('not_settlement_signer')
   landed(vault.openEpoch())
+  expect(anchor(vault, { epoch: 0 })).toBe('stale_epoch')
   expect(anchor(vault, { epoch: 2 })).toBe('stale_epoch')
   expect(anchor(vault, { epoch: 1 })).toBe('landed')
 })

@@ -162,7 +162,7 @@ test('an opening is larger than any transaction but a v1 one', () => {
   const vault = new OpenVault()
   const [verify, good] = vault.opening()
   expect(good.data.length).toBeGreaterThan(1_232)
-  expect(errorOf(vault.chain.send([verify, { ...good, data: good.data.slice(0, 1_232) }]))).toBe(
+  expect(errorOf(vault.chain.send([verify, { ...good, data: good.data.slice(0, 1_400) }]))).toBe(
     'invalid_data',
   )
 })

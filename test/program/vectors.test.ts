@@ -57,8 +57,8 @@ function send(name: string, { vault }: Pick<ExitNote, 'vault'>, instruction: Vau
   instructions[name] = toHex(instruction.data).replace(/(00)+$/, '')
   const { inner } = landed(vault.chain.send(instruction))
   const emitted = inner.filter((data) => data[0] === 255)
-  // An opening has two.
-  if (emitted.length > 1) events['epoch_opened'] = toHex(emitted[0]!)
+  // An opening emits it before its own.
+  if (name === 'open_attested_epoch') events['epoch_opened'] = toHex(emitted[0]!)
   if (emitted.length > 0) events[name] = toHex(emitted.at(-1)!)
 }
 

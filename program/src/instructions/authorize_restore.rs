@@ -1,4 +1,4 @@
-//! `authorize_restore`: announced on chain, effective a quarter of the exit delay later, consumed by `open_epoch`.
+//! `authorize_restore`: announced on chain, effective a quarter of the exit delay later, consumed by an opening.
 use crate::bytes::Reader;
 use crate::clock::now;
 use crate::config::Config;

@@ -39,9 +39,6 @@ async function failures(bundle: EvidenceBundle, change: Partial<VerificationPoli
   return checks.filter((one) => one.result === 'fail').map((one) => `${one.name}: ${one.reason}`)
 }
 
-/** Place of `attested` in the config account. */
-const ATTESTED_AT = 5
-
 describe('statements the settlement key itself signed', () => {
   const statement_seed = new Uint8Array(32).fill(6)
   const statement_key = publicKeyOf(statement_seed)
@@ -128,15 +125,14 @@ describe('statements the settlement key itself signed', () => {
       'settlement_signer: the vault is in another epoch',
     ])
   })
-  test('a vault whose epoch was opened without a quote is refused', async () => {
+  test('a vault of the layout that also took keys without a quote is refused', async () => {
     const chain = honest.chain!
     const data = Buffer.from(chain.config.data, 'base64')
-    expect(data[ATTESTED_AT]).toBe(1)
-    data[ATTESTED_AT] = 0
-    const config = { ...chain.config, data: data.toString('base64') }
-    expect(await failures({ ...honest, chain: { ...chain, config } })).toEqual([
-      'settlement_signer: the epoch was opened without a quote that the vault verified',
-    ])
+    const longer = Buffer.concat([data.subarray(0, 240), Buffer.alloc(40), data.subarray(240)])
+    const config = { ...chain.config, data: longer.toString('base64') }
+    expect((await failures({ ...honest, chain: { ...chain, config } }))[0]).toBe(
+      'settlement_signer: the vault account is malformed',
+    )
   })
   test('a venue id that is not the hash of this vault is refused', async () => {
     const bundle = signedAs({ venue: other }, { venue: other })

@@ -17,7 +17,7 @@ const PARTS = 28
 const UNITS_ASKED = 1_400_000
 /** The keys whose names the vault of the program's tests gives to its settlement signer and its fee payer. */
 const [signer, payer] = await Promise.all(
-  ['signer', 'payer'].map((name) =>
+  ['settlement 1', 'payer'].map((name) =>
     createKeyPairSignerFromPrivateKeyBytes(sha256(utf8(`vault test ${name}`))),
   ),
 )

@@ -83,14 +83,19 @@ test('an epoch that is not current fences its instance', () => {
   const vault = runningVault()
   const batch = vault.batchOf({ outputs: outputsOf(elements('c', 2)) })
   landed(vault.openEpoch())
-  expect(errorOf(vault.send(batch))).toBe('stale_epoch')
-  expect(errorOf(vault.send({ ...batch, epoch: 3 }))).toBe('stale_epoch')
-  landed(vault.send({ ...batch, epoch: 2 }))
+  expect(errorOf(vault.send(batch))).toBe('not_settlement_signer')
+  const settlement_signer = vault.signer.key
+  expect(errorOf(vault.send({ ...batch, settlement_signer }))).toBe('stale_epoch')
+  expect(errorOf(vault.send({ ...batch, settlement_signer, epoch: 3 }))).toBe('stale_epoch')
+  landed(vault.send({ ...batch, settlement_signer, epoch: 2 }))
 })
 
 test('before the first epoch nothing settles', () => {
   const vault = new OpenVault()
-  expect(errorOf(vault.send(vault.batchOf({ outputs: outputsOf(elements('c', 1)) })))).toBe('stale_epoch')
+  for (const epoch of [0, 1]) {
+    const batch = vault.batchOf({ outputs: outputsOf(elements('c', 1)), epoch })
+    expect(errorOf(vault.send(batch))).toBe('not_settlement_signer')
+  }
 })
 
 test('only the settlement signer settles', () => {

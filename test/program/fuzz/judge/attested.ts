@@ -117,27 +117,27 @@ function mustBeAnnounced(call: Call, records: readonly Placed[], signed: Uint8Ar
   const announced = new Map(
     MACHINE.announced(new Uint8Array(32)).map(([topic, value]) => [topic.list, { topic, value }]),
   )
-  const valueOf = (account: Placed, list: AnnouncedTopic['list']): Uint8Array =>
+  const valueIn = (account: Placed, list: AnnouncedTopic['list']): Uint8Array =>
     holding(call, account, announced.get(list)!.topic)
   for (const [account, list] of [
     [root, 'attestation_root'],
     [app_id, 'app_id'],
     [key_provider, 'key_provider'],
   ] as const)
-    must(begins(valueOf(account, list), announced.get(list)!.value!), `another ${list}`)
+    must(begins(valueIn(account, list), announced.get(list)!.value!), `another ${list}`)
   ownAccount(call, platform, platformAddress(program, machine.chain.key), 10, ACCOUNT_BYTES.platform)
-  valueOf(ppid, 'platform')
-  valueOf(image, 'image')
-  valueOf(build, 'build')
+  valueIn(ppid, 'platform')
+  valueIn(image, 'image')
+  valueIn(build, 'build')
   const { components, pce_svn } = machine
-  must(reaches(components, pce_svn, valueOf(fmspc, 'fmspc_minimum')), 'a platform below its minimum')
+  must(reaches(components, pce_svn, valueIn(fmspc, 'fmspc_minimum')), 'a platform below its minimum')
   const tcb = signed.slice(48, 64)
-  const minimum = valueOf(tee_tcb, 'tee_tcb_minimum')
+  const minimum = valueIn(tee_tcb, 'tee_tcb_minimum')
   must(
     tcb[1] === minimum[1] && reaches(tcb, 0, new Uint8Array([...minimum.slice(0, 16), 0, 0])),
     'a TDX module below its minimum',
   )
-  must(evidence.qe_report[258]! >= u16In(valueOf(qe, 'qe_minimum')), 'a quoting enclave below its minimum')
+  must(evidence.qe_report[258]! >= u16In(valueIn(qe, 'qe_minimum')), 'a quoting enclave below its minimum')
 }
 
 export function judgeOpenAttestedEpoch(call: Call): void {

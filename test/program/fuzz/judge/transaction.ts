@@ -78,7 +78,10 @@ function judgeTokens(call: Call): void {
 function judgeInstruction(call: Call): void {
   const { program } = call.vault
   // Changes nothing; what it verified is asked for by the instruction behind it.
-  if (same(program, SECP256R1_PRECOMPILE)) return must(!call.inner, 'a precompile called from inside')
+  if (same(program, SECP256R1_PRECOMPILE)) {
+    must(!call.inner, 'a precompile called from inside')
+    return
+  }
   const name = instructionName(call.data)
   const ours = name && JUDGES[name]
   const others = isTokenProgram(program) ? judgeTokens : ours
