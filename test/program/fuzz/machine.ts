@@ -15,7 +15,7 @@ export const CERTIFICATES = [
 const issued = new Map<string, string>()
 
 /** Bytes of an opening behind its auth data and before its log. */
-export const OPENING_BYTES = 217
+const OPENING_BYTES = 217
 const SIGNED_AT = 613
 
 /** Where the fields of venue and journal begin in an opening's data; its length where there are none. */
