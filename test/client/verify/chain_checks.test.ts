@@ -7,7 +7,7 @@ import type { ChainPolicy } from '../../../client/verify/policy'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
-import { decodeAnnouncement } from '../../../protocol/vault/accounts'
+import { CONFIG, decodeAnnouncement } from '../../../protocol/vault/accounts'
 import {
   authorizeRestoreInstruction,
   pauseInstruction,
@@ -83,7 +83,7 @@ test('a program account that names other data than its own is refused', async ()
 })
 
 test('a vault that was initialized with the genesis hash of another cluster is refused', async () => {
-  const venue_at = 344
+  const venue_at = CONFIG.offsetOf('venue')
   expect(await reasonsUnderLie(0, venue_at)).toContain(
     'settlement_signer: the vault was initialized for another cluster',
   )

@@ -250,8 +250,8 @@ describe('the vault', () => {
     ['opened by another build', () => withConfig(160, new Uint8Array(32)), /opened by another build/],
     ['in another generation', () => withConfig(8, Uint8Array.of(1)), /another generation/],
     ['whose account is malformed', () => withConfig(0, Uint8Array.of(0)), /malformed/],
-    ['with a new administrator', () => withConfig(280, new Uint8Array(32).fill(1)), /announced set_admin/],
-    ['about to be restored', () => withConfig(320, Uint8Array.of(1)), /announced authorize_restore/],
+    ['with a new administrator', () => withConfig(240, new Uint8Array(32).fill(1)), /announced set_admin/],
+    ['about to be restored', () => withConfig(280, Uint8Array.of(1)), /announced authorize_restore/],
     [
       'of another owner',
       () => withChain({ config: { ...honest.chain!.config, owner: SYSTEM } }),
