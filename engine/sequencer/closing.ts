@@ -69,18 +69,12 @@ export class Closing {
   /** The record of the close is durable and the last of its group, so the journal's head is the commit. */
   closedDurable(seq: JournalSeq, head: { seq: JournalSeq; head: Uint8Array }): void {
     if (head.seq !== seq) throw new Error('records follow a close in its group')
-    const { closed } = this.parts.state
-    // A freeze may have voided it already.
-    if (closed?.seq === seq) void this.decide({ ...head, slot: closed.slot })
+    void this.decide({ ...head, slot: this.parts.state.closed!.slot })
   }
 
-  decidedDurable({ seq, outcome }: Pick<Entry, 'seq' | 'outcome'>): void {
+  /** What waited for the batch has acted. */
+  decidedDurable({ seq, outcome: { effects } }: Pick<Entry, 'seq' | 'outcome'>): void {
     this.parts.chain.matched(seq)
-    this.actedDurable(outcome)
-  }
-
-  /** What waited for the batch has acted: at its decision, or at a freeze, which voids it. */
-  actedDurable({ effects }: Pick<Entry['outcome'], 'effects'>): void {
     // A resend may still wait for the group of this record.
     for (const number of this.effects.keys()) this.pending.delete(number)
     this.effects = effects
@@ -160,11 +154,11 @@ export class Closing {
     }
   }
 
-  /** Once the instance may match. A freeze may have voided the batch meanwhile. */
+  /** Once the instance may match. */
   private async journal(seq: JournalSeq, { outcome, slot, epoch, commit_seq }: BatchDecision): Promise<void> {
-    const { state, sequencer, barred } = this.parts
+    const { sequencer, barred } = this.parts
     while (barred() !== undefined && !this.stopped) await Bun.sleep(LIMITS.release_look_ms)
-    if (this.stopped || state.closed?.seq !== seq || outcome === 'rolled_back') return
+    if (this.stopped || outcome === 'rolled_back') return
     await sequencer.submit({ kind: 'decided', seq, outcome, slot, epoch, commit_seq })
   }
 

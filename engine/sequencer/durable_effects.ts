@@ -66,7 +66,6 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
       break
     case 'halted':
       parts.availability.halt(command.reason)
-      if (outcome.effects.size > 0) parts.closing.actedDurable(outcome)
       break
     case 'resumed':
       parts.availability.halt(undefined)

@@ -1,10 +1,13 @@
 /** Placing, resending, cancelling and modifying through the whole engine. */
 import { afterEach, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
 import { encodeReceipt } from '../../protocol/bodies/receipt'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'
 import type * as wire from '../../protocol/wire/trading'
+import { isAtRest } from '../kit/venue/is_at_rest'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { Trader } from '../kit/venue/trader'
@@ -208,9 +211,25 @@ test('an identical resend gets the answer of a waiting cancel although the decis
   expect(await first).toMatchObject({ status: 'cancelled', receipt: { epoch: 1 } })
 })
 
-test('a waiting cancel is answered by the freeze that voids its batch', async () => {
-  const { sequencer, cancelling } = await undecided()
+test('a freeze does not decide a closed batch: a copy of the disk and the instance itself follow the chain', async () => {
+  const { open, cancelling } = await undecided()
   const first = cancelling()
-  await sequencer.submit({ kind: 'halted', reason: 'vault_frozen' })
+  open.chain.sink.halted('vault_frozen')
+  await open.engine.sequencer.durable()
+  const copy = join(site.dir, 'copy')
+  for (const part of ['journal', 'snapshots', 'history', 'facts', 'trees'])
+    cpSync(join(site.dir, part), join(copy, part), { recursive: true, filter: isAtRest })
+  open.chain.landCommit()
   expect(await first).toMatchObject({ status: 'cancelled', receipt: { epoch: 1 } })
+  await open.engine.sequencer.durable()
+  const kinds = async ({ venue }: TestVenue) =>
+    (await venue.events('alice', { after: 0, limit: 100 })).items.map(({ kind }) => kind)
+  const own = await kinds(open)
+  const { config } = site.ledger
+  await open.close()
+  site.ledger.config = config
+  const booted = await site.open({}, copy)
+  expect(await kinds(booted)).toEqual(own)
+  expect(own).not.toContain('batch.voided')
+  expect(booted.engine.state.halted).toBe('vault_frozen')
 })

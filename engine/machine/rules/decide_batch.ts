@@ -12,6 +12,7 @@ import type { State } from '../state/state'
 import { orderView } from '../state/views'
 import { holdAuction } from './auction'
 import { applyExit } from './exit'
+import { endAll } from './freeze'
 import { cancelOrders, endOrder } from './order_life'
 import { applyWaitingModify } from './place'
 import { expireOrders } from './slot'
@@ -63,16 +64,13 @@ export function applyClosed(state: State, command: CommandOf<'closed'>): Answer 
   return { kind: 'done' }
 }
 
-/** @throws Error when the decision is about another batch */
-export function applyDecided(state: State, fx: Effects, command: CommandOf<'decided'>): Answer {
-  if (state.closed?.seq !== command.seq) throw new Error('the chain decided another batch')
-  endBatch(state, fx, command.outcome)
-  return { kind: 'done' }
-}
-
-/** Matches or voids the closed batch; then act, in this order: deferred commands, expiries, timers and closed sockets. */
-export function endBatch(state: State, fx: Effects, outcome: 'committed' | 'void'): void {
-  const closed = state.closed!
+/**
+ * Matches or voids the closed batch; then act, in this order: deferred commands, expiries, timers and closed sockets, a freeze.
+ * @throws Error when the decision is about another batch
+ */
+export function applyDecided(state: State, fx: Effects, { seq, outcome }: CommandOf<'decided'>): Answer {
+  const { closed } = state
+  if (closed?.seq !== seq) throw new Error('the chain decided another batch')
   const packer = new Packer(state, closed.capacity)
   if (outcome === 'committed') {
     for (const due of closed.due) {
@@ -92,6 +90,8 @@ export function endBatch(state: State, fx: Effects, outcome: 'committed' | 'void
     if (order !== undefined) cancelOrders(state, fx, [order], reason)
   }
   if (state.halted === undefined) packPayments(state, packer)
+  if (state.halted === 'vault_frozen') endAll(state, fx)
+  return { kind: 'done' }
 }
 
 /** One event per account and instrument with members, in the order of the members' arrival. */

@@ -3,33 +3,17 @@ import type { CommandOf } from '../../commands'
 import { instrumentOf } from '../state/instrument'
 import type { Answer, Effects } from '../state/outcome'
 import type { State } from '../state/state'
-import { fillView } from '../state/views'
-import { endBatch } from './decide_batch'
+import { endAll } from './freeze'
 import { cancelOrders } from './order_life'
-import { voidPayment } from './payment'
 
-/** A frozen vault ends all orders, and all fills and payments that are not on chain: funds leave by escape (settlement.md). */
+/** A freeze acts at once, or behind the decision of a closed batch, which the chain alone makes (matching.md "The decision"). */
 export function applyHalted(state: State, fx: Effects, command: CommandOf<'halted'>): Answer {
   // A pause must not replace a graver reason, because the end of the pause would then resume the venue.
   const paused = state.halted === undefined || state.halted === 'vault_paused'
   if (!paused && command.reason !== 'vault_frozen') return { kind: 'done' }
   if (state.halted === 'vault_frozen') return { kind: 'done' }
   state.halted = command.reason
-  if (command.reason !== 'vault_frozen') return { kind: 'done' }
-  if (state.closed !== undefined) endBatch(state, fx, 'void')
-  cancelOrders(state, fx, state.orders.values(), 'vault_frozen')
-  for (const payment of [...state.settlement.waiting]) {
-    if (payment.kind !== 'exit') voidPayment(state, fx, payment)
-  }
-  for (const batch of state.settlement.batches.values()) {
-    if (batch.progress !== 'built' && batch.progress !== 'submitted') continue
-    for (const fill of batch.fills) {
-      fill.stage = 'voided'
-      fill.seq = fx.emit(fill.account, 'fill.voided', (seq) => fillView(fill, seq))
-    }
-    for (const payout of batch.payouts) if (payout.kind === 'withdrawal') voidPayment(state, fx, payout)
-    for (const reshape of batch.reshapes) voidPayment(state, fx, reshape)
-  }
+  if (command.reason === 'vault_frozen' && state.closed === undefined) endAll(state, fx)
   return { kind: 'done' }
 }
 

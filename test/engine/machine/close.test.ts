@@ -279,12 +279,36 @@ test('an exit of the note behind a member waits, and takes what the match left',
   expect(other.world.state.settlement.exits.size).toBe(1)
 })
 
-test('a freeze voids the closed batch and ends every order', () => {
-  const { world, buy } = closed()
-  cancel(world, 'alice', key('a'), buy)
+test('a freeze acts behind the decision, which the chain makes: the fills of a match end with the orders', () => {
+  for (const [outcome, ended, fills] of [
+    ['committed', 'order.partially_filled order.cancelled fill.voided', 1],
+    ['void', 'batch.voided order.cancelled', 0],
+  ] as const) {
+    const { world, buy } = closed()
+    const late = world.place('carol', key('c'), { price_limit: 50n * TICK })
+    cancel(world, 'alice', key('a'), buy)
+    const from = world.events.length
+    world.must({ kind: 'halted', reason: 'vault_frozen' })
+    expect([world.state.closed?.waiting.length, world.state.orders.size, world.events.length]).toEqual([
+      1,
+      3,
+      from,
+    ])
+    expect(world.decide(outcome).auctions).toHaveLength(fills)
+    expect([world.state.closed, world.state.orders.size]).toEqual([undefined, 0])
+    expect(world.state.finals.find(bytes(buy))).toMatchObject({ reason: 'by_owner' })
+    expect(world.state.finals.find(bytes(late))).toMatchObject({ reason: 'vault_frozen' })
+    expect(kindsOf(world, 'alice', from).join(' ')).toBe(ended)
+  }
+})
+
+test('a freeze that the chain disproves before the decision ends nothing', () => {
+  const { world } = closed()
   world.must({ kind: 'halted', reason: 'vault_frozen' })
-  expect([world.state.closed, world.state.orders.size, world.auctions.length]).toEqual([undefined, 0, 0])
-  expect(world.state.finals.find(bytes(buy))).toMatchObject({ reason: 'by_owner' })
+  world.must({ kind: 'resumed' })
+  expect(world.decide('committed').auctions).toMatchObject([{ volume_lots: 4 }])
+  expect(kindsOf(world, 'alice')).not.toContain('fill.voided')
+  expect(world.state.orders.size).toBe(1)
 })
 
 test('a closed instrument cancels its members after the decision', () => {
