@@ -135,6 +135,16 @@ export const LIMITS = {
   leader_beat_ms: 150,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
+  /** Intervals at which a follower reports the end of its journal, and at which the leader removes entries. */
+  node_report_ms: 1_000,
+  log_trim_ms: 5_000,
+  /** A node without a new report for so long has its entries removed; in a log above its bound, after the second time. */
+  node_silence_ms: 600_000,
+  node_silence_full_ms: 10_000,
+  /** Bytes in use by a member of etcd, whose quota is 2 GiB by default. */
+  log_bytes_max: 512 * 1024 * 1024,
+  /** Nodes that the leader counts; further reports are ignored. */
+  log_nodes_max: 64,
   /** Readings of the chain, one a slot, until it shows the epoch of an entry. */
   follower_reads_max: 64,
   /** Groups of one append, unless a single one is larger. */

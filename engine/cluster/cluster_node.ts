@@ -7,6 +7,7 @@ import { LIMITS } from '../limits'
 import { Etcd, type EtcdAccess, NoReply } from './etcd'
 import type { EntryKey } from './log_entry'
 import { type LogThread, logThread } from './log_thread'
+import { LogTrim } from './log_trim'
 import { Deposed, ReplicatedLog, type Term } from './replicated_log'
 
 class Stopped extends Error {
@@ -20,6 +21,8 @@ export class ClusterNode {
   private readonly writer: LogThread
   /** Newest sign of life and the monotonic time since which it is unchanged; a time without answers does not count. */
   private life: { sign: string; since_ms: number } | undefined
+  /** Reports to the leader, and the monotonic time of the newest. */
+  private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
   private is_resigned = false
   private is_stopped = false
 
@@ -59,6 +62,7 @@ export class ClusterNode {
         for (const entry of entries) await take(entry)
       }
       this.writer.lead(term)
+      void this.trim(term, end)
       return term
     }
   }
@@ -79,6 +83,7 @@ export class ClusterNode {
       const { entries, life } = await this.log.poll(end())
       for (const entry of entries) await take(entry)
       const now_ms = this.monotonicMs()
+      await this.report(end().seq, now_ms)
       if (this.life?.sign !== life) this.life = { sign: life, since_ms: now_ms }
       if (entries.length > 0) return true
       if (now_ms - this.life.since_ms >= LIMITS.leader_silence_ms) return false
@@ -99,6 +104,26 @@ export class ClusterNode {
     } catch (error) {
       if (error instanceof Deposed) return undefined
       throw error
+    }
+  }
+
+  /** Shows the leader what this node no longer needs. @throws NoReply */
+  private async report(seq: number, now_ms: number): Promise<void> {
+    if (now_ms - this.reported.at_ms < LIMITS.node_report_ms) return
+    this.reported = { count: this.reported.count + 1, at_ms: now_ms }
+    await this.log.report(this.number, { seq, count: this.reported.count })
+  }
+
+  /** Ends with the leadership, which `beat` watches. */
+  private async trim(term: Term, end: () => ChainPoint): Promise<void> {
+    const trim = new LogTrim(this.log, term, this.monotonicMs)
+    while (!this.is_stopped && !this.is_resigned) {
+      await Bun.sleep(LIMITS.log_trim_ms)
+      try {
+        await trim.pass(end().seq)
+      } catch (error) {
+        if (!(error instanceof NoReply)) return
+      }
     }
   }
 

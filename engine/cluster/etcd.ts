@@ -35,7 +35,7 @@ export class EtcdRejects extends Error {
  */
 const PERMANENT_CODES: readonly unknown[] = [3, 5, 7, 8, 9, 11, 12, 16]
 /** Of these a repetition may change the outcome although their code is permanent. */
-const BUSY = /too many requests|not leader|leader changed|learner|not ready|stopped/i
+const BUSY = /too many requests|not leader|leader changed|learner|not ready|stopped|has been compacted/i
 
 /** One request; each one that fails goes to the next member when it is repeated. */
 export class Etcd {
@@ -70,13 +70,16 @@ export class Etcd {
     })
   }
 
-  /** Drops the versions of keys before now, and returns the bytes of the member's database. @throws NoReply, EtcdRejects */
+  /** Drops the versions of keys before now; returns the bytes that the member's database used before. @throws NoReply, EtcdRejects */
   async compact(): Promise<number> {
     const { revision, bytes } = await this.post('maintenance/status', {}, (reply) => {
-      const { header, dbSize } = reply as { header: { revision: string }; dbSize?: string }
-      return { revision: String(Number(header.revision)), bytes: Number(dbSize ?? 0) }
+      const { header, dbSizeInUse } = reply as { header: { revision: string }; dbSizeInUse?: string }
+      return { revision: String(Number(header.revision)), bytes: Number(dbSizeInUse ?? 0) }
     })
-    await this.post('kv/compaction', { revision }, () => undefined)
+    await this.post('kv/compaction', { revision }, () => undefined).catch((error) => {
+      // The next call compacts what this one did not.
+      if (!(error instanceof NoReply)) throw error
+    })
     return bytes
   }
 

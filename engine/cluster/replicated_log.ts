@@ -24,14 +24,22 @@ export class LogRolledBack extends Error {
 export class LogGap extends Error {
   override readonly name = 'LogGap'
 }
+const GAP_MESSAGE =
+  "this node's journal ends before the log begins: replace its data folder by that of a node that follows, stopped for the copy"
 
 const TERM = struct({ number: uint, node: u32, nonce: fixed(16) })
 const POINT = struct({ seq: uint, head: fixed(32) })
 const BEAT = struct({ count: uint })
+const REPORT = struct({ seq: uint, count: uint })
 /** Before each part of an entry: its number and the number of all. */
 const PART = struct({ part: u32, parts: u32 })
 const PART_HEADER_BYTES = PART.size!
+/** Of a u32. */
+const NODE_DIGITS = 10
 const EMPTY: ChainPoint = { seq: 0, head: new Uint8Array(32) }
+
+/** What a node that follows has on its disk; `count` changes with each report. */
+export type NodeReport = { seq: number; count: number }
 
 /** What one transaction found. */
 type Found = { head: ChainPoint; term: Term | undefined; term_bytes: Uint8Array | undefined }
@@ -157,16 +165,41 @@ export class ReplicatedLog {
       at += parts
       while (at < pairs.length && pairs[at]!.key < this.partKey(point.seq + 1, 0)) at++
     }
-    if (entries.length === 0) throw new LogGap(`the log no longer has the record ${from.seq + 1}`)
+    if (entries.length === 0)
+      throw new LogGap(`${GAP_MESSAGE} (the log no longer has the record ${from.seq + 1})`)
     return entries
   }
 
-  /** Removes the entries that begin before `seq`, which every live node has on its disk; returns the bytes of the database. */
-  async removeBefore(term: Term, seq: number): Promise<number> {
-    const result = await this.decided(
-      [{ key: this.term_key, value: TERM.encode(term) }],
-      [{ remove: this.partKey(0, 0), to: this.partKey(seq, 0) }],
-    )
+  /** Shows the leader what this node has on its disk. @throws NoReply */
+  async report(node: number, report: NodeReport): Promise<void> {
+    await this.etcd.txn([], [{ put: this.nodeKey(node), value: REPORT.encode(report) }])
+  }
+
+  /** Newest reports by node; what no node writes is left out. @throws NoReply */
+  async reports(): Promise<Map<number, NodeReport>> {
+    const range = { range: this.nodeKey(0), to: `${this.prefix}node0`, most: LIMITS.log_nodes_max }
+    const [pairs = []] = (await this.etcd.txn([], [range])).found
+    const reports = new Map<number, NodeReport>()
+    for (const { key, value } of pairs) {
+      const report = tryDecode(() => REPORT.decode(value))
+      const node = Number(key.slice(-NODE_DIGITS))
+      if (report !== undefined && key === this.nodeKey(node)) reports.set(node, report)
+    }
+    return reports
+  }
+
+  /**
+   * Removes the entries that begin before `seq`, and the reports of nodes that are gone, with all old versions of keys.
+   * @returns bytes that the database used before
+   * @throws NoReply, Deposed
+   */
+  async removeBefore(term: Term, seq: number, gone: readonly number[] = []): Promise<number> {
+    const then: Operation[] = gone.map((node) => ({
+      remove: this.nodeKey(node),
+      to: `${this.nodeKey(node)}\0`,
+    }))
+    then.push({ remove: this.partKey(0, 0), to: this.partKey(seq, 0) })
+    const result = await this.etcd.txn([{ key: this.term_key, value: TERM.encode(term) }], then)
     if (!result.succeeded) throw new Deposed('another node leads')
     return this.etcd.compact()
   }
@@ -193,6 +226,9 @@ export class ReplicatedLog {
 
   private partKey(seq: number, part: number): string {
     return `${this.prefix}log/${String(seq).padStart(16, '0')}/${String(part).padStart(4, '0')}`
+  }
+  private nodeKey(node: number): string {
+    return `${this.prefix}node/${String(node).padStart(NODE_DIGITS, '0')}`
   }
   private logEnd(): string {
     return `${this.prefix}log0`

@@ -4,8 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
+import { LogTrim } from '../../engine/cluster/log_trim'
 import { Deposed, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../engine/journal/contract'
+import { LIMITS } from '../../engine/limits'
 import type { ChainPoint } from '../../protocol/units'
 import { ETCD } from '../../sandbox/cluster/etcd_binary'
 import { etcdCertificates } from '../../sandbox/cluster/etcd_certificates'
@@ -191,6 +193,78 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       expect(await log!.removeBefore(term, 3)).toBeGreaterThan(0)
       expect(await failure(log!.read(START))).toBeInstanceOf(LogGap)
       expect(textsOf(await all(log!, entries[1]!.to))).toEqual(['three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'the leader removes what each live node has, and nothing that a node which was heard lately needs',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = [entryOf(START, 'one')]
+      for (const text of ['two', 'three', 'four']) entries.push(entryOf(entries.at(-1)!.to, text))
+      for (const entry of entries) await log!.append(term, entry)
+      let now_ms = 0
+      const trim = new LogTrim(log!, term, () => now_ms)
+      const first = async () => {
+        for (const point of [START, ...entries.map(({ to }) => to)])
+          if (!((await log!.read(point).catch((error) => error)) instanceof LogGap)) return point.seq + 1
+        return undefined
+      }
+      // The report of the leader itself, from before it led, is not one of another disk.
+      await log!.report(term.node, { seq: 4, count: 1 })
+      await trim.pass(4)
+      expect(await first()).toBe(1)
+      await log!.report(7, { seq: 3, count: 1 })
+      await log!.report(8, { seq: 1, count: 1 })
+      await trim.pass(4)
+      expect(await first()).toBe(2)
+      // A node that reports the same end lives; one that is silent does not.
+      now_ms = LIMITS.node_silence_ms - 1
+      await log!.report(7, { seq: 3, count: 2 })
+      await trim.pass(4)
+      expect(await first()).toBe(2)
+      now_ms++
+      await trim.pass(4)
+      expect(await first()).toBe(4)
+      expect([...(await log!.reports()).keys()]).toEqual([7])
+      // No more than this node has on its own disk.
+      await log!.report(7, { seq: 4, count: 3 })
+      await trim.pass(3)
+      expect(await first()).toBe(4)
+      await log!.takeTerm(2, entries[3]!.to)
+      expect(await failure(trim.pass(4))).toBeInstanceOf(Deposed)
+      expect(await first()).toBe(4)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a full log keeps nothing for a node that is silent for seconds',
+    async () => {
+      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const full = new (class extends Etcd {
+        override async compact(): Promise<number> {
+          await super.compact()
+          return LIMITS.log_bytes_max + 1
+        }
+      })({ endpoints: cluster.endpoints, tls: cluster.tls })
+      const log = new ReplicatedLog(full, sealing)
+      const term = await log.takeTerm(1, START)
+      const entry = entryOf(START, 'one')
+      await log.append(term, entry)
+      await log.report(7, { seq: 0, count: 1 })
+      let now_ms = 0
+      const trim = new LogTrim(log, term, () => now_ms)
+      await trim.pass(1)
+      now_ms = LIMITS.node_silence_full_ms - 1
+      await trim.pass(1)
+      expect(textsOf(await all(log))).toEqual(['one'])
+      now_ms++
+      await trim.pass(1)
+      expect(await failure(log.read(START))).toBeInstanceOf(LogGap)
+      expect(await log.read(entry.to)).toEqual([])
     },
     LIMIT_MS,
   )
