@@ -15,228 +15,135 @@ const RECORD_BYTES_MAX = 2 ** 14
 const BODY_BYTES_MIN = 2 + 32 + 1 + 2 + 2 + 1 + 1
 const ACME_PROTOCOL = new TextEncoder().encode('acme-tls/1')
 
-type Field =
-  | 'type'
-  | 'length'
-  | 'version'
-  | 'random'
-  | 'session_size'
-  | 'session'
-  | 'suites_size'
-  | 'suites'
-  | 'methods_size'
-  | 'methods'
-  | 'extensions_size'
-  | 'extension_type'
-  | 'extension_size'
-  | 'extension'
-  | 'list_size'
-  | 'name_size'
-  | 'name'
+const MALFORMED = new Error('no ClientHello')
+
+function check(holds: boolean): void {
+  if (!holds) throw MALFORMED
+}
+
+/** Yields how many bytes it passes over, and continues with the number of them that arrived; with the next byte after 0. */
+type Steps<Result> = Generator<number, Result, number>
 
 export class HelloReader {
   private verdict: HelloVerdict = 'more'
   private records = 0
-  private header_at = 0
-  private record_size = 0
   /** Bytes of the record, and of the message, that are still to come. */
   private record_left = 0
   private message_left = HELLO_BYTES_MAX
-
-  private field: Field = 'type'
-  /** Bytes of the field that are still to come. */
-  private field_left = 1
-  private is_number = true
-  private value = 0
-  private min = CLIENT_HELLO
-  private max = CLIENT_HELLO
-
-  private extension_type = 0
-  private alpn_seen = false
-  private list_left = 0
-  private name_at = 0
-  private is_challenge = false
+  private readonly steps = this.hello()
+  /** Bytes that the steps pass over. */
+  private passed = this.steps.next().value as number
 
   /** Continues with the next bytes of the connection. After a verdict it reads nothing and repeats it. */
   read(part: ArrayLike<number>): HelloVerdict {
-    let at = 0
-    while (this.verdict === 'more' && at < part.length) {
-      if (this.record_left === 0) this.readHeader(part[at++]!)
-      else if (this.is_number) this.readNumber(part[at++]!)
-      else at += this.pass(part, at)
+    for (let at = 0; this.verdict === 'more' && at < part.length; ) {
+      const count = Math.min(this.passed, part.length - at)
+      this.step(count === 0 ? part[at]! : count)
+      at += Math.max(count, 1)
     }
     return this.verdict
   }
 
-  private readHeader(byte: number): void {
-    const at = this.header_at
-    this.header_at = (at + 1) % 5
-    if (at === 0) {
-      this.records += 1
-      if (byte !== HANDSHAKE || this.records > HELLO_RECORDS_MAX) this.verdict = 'malformed'
-    } else if (at === 1) {
-      if (byte !== 3) this.verdict = 'malformed'
-    } else if (at === 3) {
-      this.record_size = byte << 8
-      if (this.record_size > RECORD_BYTES_MAX) this.verdict = 'malformed'
-    } else if (at === 4) {
-      this.record_left = this.record_size | byte
-      if (this.record_left === 0) this.verdict = 'malformed'
-      // A message is bounded as a record is, so this bounds the record too.
-      this.checkRecordEnd()
+  private step(input: number): void {
+    try {
+      const { done, value } = this.steps.next(input)
+      if (done) this.verdict = value
+      else this.passed = value
+    } catch (error) {
+      if (error !== MALFORMED) throw error
+      this.verdict = 'malformed'
     }
   }
 
-  /** No message may follow the ClientHello in its record: the client has to wait for the server's answer. */
-  private checkRecordEnd(): void {
-    if (this.record_left > this.message_left) this.verdict = 'malformed'
-  }
-
-  /** Rejects a number as soon as no further bytes can bring it between its bounds. */
-  private readNumber(byte: number): void {
-    this.take(1)
-    this.value = this.value * 256 + byte
-    const rest = 256 ** this.field_left
-    const is_possible = this.value * rest <= this.max && (this.value + 1) * rest > this.min
-    if (!is_possible) this.verdict = 'malformed'
-    else if (this.field_left === 0) this.endNumber(this.value)
-  }
-
-  /** Passes over bytes of the current field, of which only a protocol's name is looked at. */
-  private pass(part: ArrayLike<number>, at: number): number {
-    const count = Math.min(part.length - at, this.record_left, this.field_left)
-    if (this.field === 'name' && this.is_challenge) {
-      for (let index = at; index < at + count; index += 1)
-        if (part[index] !== ACME_PROTOCOL[this.name_at++]) this.is_challenge = false
+  private *hello(): Steps<HelloVerdict> {
+    yield* this.number(1, CLIENT_HELLO, CLIENT_HELLO)
+    this.message_left = yield* this.size(3, BODY_BYTES_MIN)
+    this.checkRecordEnd()
+    yield* this.number(2, 0x0300, 0x03ff)
+    yield* this.pass(32)
+    yield* this.pass(yield* this.size(1, 0, 32))
+    const suites = yield* this.size(2, 2)
+    check(suites % 2 === 0)
+    yield* this.pass(suites)
+    yield* this.pass(yield* this.size(1, 1))
+    // Before TLS 1.3 the extensions may be absent; with them, they are the rest of the message.
+    if (this.message_left > 0) yield* this.number(2, this.message_left - 2, this.message_left - 2)
+    let is_challenge: boolean | undefined
+    while (this.message_left > 0) {
+      const type = yield* this.number(2, 0, 0xffff)
+      check(type !== ALPN || is_challenge === undefined)
+      // The smallest list of protocols has one name of one byte.
+      const size = yield* this.size(2, type === ALPN ? 4 : 0)
+      if (type === ALPN) is_challenge = yield* this.protocols(size)
+      else yield* this.pass(size)
     }
-    this.take(count)
-    if (this.field_left === 0) this.endBytes()
-    return count
+    return is_challenge ? 'challenge' : 'venue'
+  }
+
+  /** The list, which is all that its extension contains: is TLS-ALPN-01 its only name? */
+  private *protocols(size: number): Steps<boolean> {
+    let left = yield* this.number(2, size - 2, size - 2)
+    let is_challenge = left === 1 + ACME_PROTOCOL.length
+    while (left > 0) {
+      const name_size = yield* this.number(1, 1, left - 1)
+      left -= 1 + name_size
+      if (!is_challenge || name_size !== ACME_PROTOCOL.length) {
+        is_challenge = false
+        yield* this.pass(name_size)
+      } else
+        for (const byte of ACME_PROTOCOL) if ((yield* this.number(1, 0, 0xff)) !== byte) is_challenge = false
+    }
+    return is_challenge
+  }
+
+  /** The size of a vector, which must end within the message. */
+  private size(width: number, min: number, max = Number.POSITIVE_INFINITY): Steps<number> {
+    return this.number(width, min, Math.min(max, this.message_left - width))
+  }
+
+  /** A number of `width` bytes, rejected as soon as no further bytes can bring it between its bounds. */
+  private *number(width: number, min: number, max: number): Steps<number> {
+    check(width <= this.message_left && min <= max)
+    let value = 0
+    for (let rest = 256 ** (width - 1); rest >= 1; rest /= 256) {
+      if (this.record_left === 0) yield* this.header()
+      value = value * 256 + (yield 0)
+      this.take(1)
+      check(value * rest <= max && (value + 1) * rest > min)
+    }
+    return value
+  }
+
+  private *pass(count: number): Steps<void> {
+    check(count <= this.message_left)
+    for (let left = count; left > 0; ) {
+      if (this.record_left === 0) yield* this.header()
+      const passed = yield Math.min(left, this.record_left)
+      this.take(passed)
+      left -= passed
+    }
   }
 
   private take(count: number): void {
     this.record_left -= count
     this.message_left -= count
-    this.field_left -= count
   }
 
-  /** A number of `width` bytes. */
-  private number(field: Field, width: number, min: number, max: number): void {
-    this.begin(field, width, true)
-    if (min > max) this.verdict = 'malformed'
-    this.value = 0
-    this.min = min
-    this.max = max
+  private *header(): Steps<void> {
+    this.records += 1
+    check((yield 0) === HANDSHAKE && this.records <= HELLO_RECORDS_MAX)
+    check((yield 0) === 3)
+    yield 0
+    const high = (yield 0) << 8
+    check(high <= RECORD_BYTES_MAX)
+    this.record_left = high | (yield 0)
+    check(this.record_left > 0)
+    // A message is bounded as a record is, so this bounds the record too.
+    this.checkRecordEnd()
   }
 
-  /** The size of a vector, which must end within the message. */
-  private size(field: Field, width: number, min: number, max = Number.POSITIVE_INFINITY): void {
-    this.number(field, width, min, Math.min(max, this.message_left - width))
-  }
-
-  private bytes(field: Field, count: number): void {
-    this.begin(field, count, false)
-    if (count === 0) this.endBytes()
-  }
-
-  private begin(field: Field, count: number, is_number: boolean): void {
-    this.field = field
-    this.field_left = count
-    this.is_number = is_number
-    if (count > this.message_left) this.verdict = 'malformed'
-  }
-
-  private endNumber(value: number): void {
-    switch (this.field) {
-      case 'type':
-        this.size('length', 3, BODY_BYTES_MIN)
-        break
-      case 'length':
-        this.message_left = value
-        this.checkRecordEnd()
-        this.number('version', 2, 0x0300, 0x03ff)
-        break
-      case 'version':
-        this.bytes('random', 32)
-        break
-      case 'session_size':
-        this.bytes('session', value)
-        break
-      case 'suites_size':
-        if (value % 2 !== 0) this.verdict = 'malformed'
-        this.bytes('suites', value)
-        break
-      case 'methods_size':
-        this.bytes('methods', value)
-        break
-      case 'extension_type':
-        this.beginExtension(value)
-        break
-      case 'extension_size':
-        // The list is all that this extension contains.
-        if (this.extension_type === ALPN) this.number('list_size', 2, value - 2, value - 2)
-        else this.bytes('extension', value)
-        break
-      case 'list_size':
-        this.is_challenge = value === 1 + ACME_PROTOCOL.length
-        this.beginName(value)
-        break
-      case 'name_size':
-        this.list_left -= value
-        if (value !== ACME_PROTOCOL.length) this.is_challenge = false
-        this.bytes('name', value)
-        break
-      default:
-        this.next()
-    }
-  }
-
-  private endBytes(): void {
-    switch (this.field) {
-      case 'random':
-        this.size('session_size', 1, 0, 32)
-        break
-      case 'session':
-        this.size('suites_size', 2, 2)
-        break
-      case 'suites':
-        this.size('methods_size', 1, 1)
-        break
-      case 'methods':
-        // Before TLS 1.3 the extensions may be absent; with them, they are the rest of the message.
-        if (this.message_left === 0) this.end()
-        else this.number('extensions_size', 2, this.message_left - 2, this.message_left - 2)
-        break
-      case 'name':
-        if (this.list_left > 0) this.beginName(this.list_left)
-        else this.next()
-        break
-      default:
-        this.next()
-    }
-  }
-
-  private next(): void {
-    if (this.message_left === 0) this.end()
-    else this.number('extension_type', 2, 0, 0xffff)
-  }
-
-  private beginExtension(type: number): void {
-    this.extension_type = type
-    if (type === ALPN && this.alpn_seen) this.verdict = 'malformed'
-    this.alpn_seen ||= type === ALPN
-    // The smallest list has one name of one byte.
-    this.size('extension_size', 2, type === ALPN ? 4 : 0)
-  }
-
-  /** @param list_left of the list, from this name on. */
-  private beginName(list_left: number): void {
-    this.list_left = list_left - 1
-    this.name_at = 0
-    this.number('name_size', 1, 1, this.list_left)
-  }
-
-  private end(): void {
-    this.verdict = this.is_challenge ? 'challenge' : 'venue'
+  /** No message may follow the ClientHello in its record: the client has to wait for the server's answer. */
+  private checkRecordEnd(): void {
+    check(this.record_left <= this.message_left)
   }
 }
