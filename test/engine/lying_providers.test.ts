@@ -75,6 +75,8 @@ test('the only one shows a freeze: the order is lost, but the truth starts the v
   const { order_id } = await liveOrder()
   liar.lies = lies.frozen()
   await until(() => status().matching === 'stopped')
+  // A member of a closed batch ends behind its decision.
+  await world.until('alice', ({ kind }) => kind === 'order.cancelled')
   const ended = await world.site.venue.order('alice', order_id)
   expect(ended).toMatchObject({ status: 'cancelled', reason: 'vault_frozen' })
   liar.lies = {}
