@@ -166,6 +166,8 @@ export const LIMITS = {
   store_blocks_max: 4_096,
   /** Blocks that each snapshot reads only to notice damage. */
   store_blocks_scrubbed: 16_384,
+  /** Rows in the state, 30 to 110 bytes each and as much for their tables; beyond it nothing that makes more is accepted. */
+  rows_waiting_max: 4_000_000,
   /** Leaves and batches between two saves of the trees' edges. */
   tree_save_every: 4_096,
   /** Parts of one level of a tree, 32 KiB each, in memory beside the last one. */

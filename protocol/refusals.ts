@@ -99,7 +99,11 @@ const LIST = [
   ['unanchored', 503, 'The journal position on chain is too old.'],
   ['settlement_unavailable', 503, 'Settlement is not available; see /system/status.'],
   ['draining', 503, 'The venue is shutting down for an upgrade.'],
-  ['disk_full', 503, 'The disk of the venue is nearly full; cancelling and withdrawing are possible.'],
+  [
+    'disk_full',
+    503,
+    'The disk of the venue is nearly full or takes no snapshots; cancelling and withdrawing are possible.',
+  ],
   ['order_limit', 503, 'The accounts together may not have this many live orders.'],
   ['account_order_limit', 429, 'The bound on live orders of the account is reached.'],
   ['credential_limit', 429, 'The bound on credentials is reached.'],

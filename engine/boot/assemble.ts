@@ -10,7 +10,7 @@ import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk_gauge'
 import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
-import { indexOf } from '../machine/state/past'
+import { indexOf, rowsWaiting } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type {
   AccountBook,
@@ -165,7 +165,7 @@ function clockOf({ chain, clock }: EnginePorts): ClockPort {
 }
 
 /** What watches and reads the files while the venue runs. */
-function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history, facts }: Loaded) {
+function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history, facts, state }: Loaded) {
   const disk_gauge = new DiskGauge(data_dir)
   const scrub = new Scrub({
     journal_dir: join(data_dir, 'journal'),
@@ -174,7 +174,7 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
     key: journal_key,
   })
   const health = {
-    isFull: () => disk_gauge.isFull(),
+    isFull: () => disk_gauge.isFull() || rowsWaiting(state) > LIMITS.rows_waiting_max,
     isHistoryBroken: history.isBroken,
     isHistoryStalled: () => history.isStalled() || facts.isStalled(),
     damage: () => scrub.damaged,

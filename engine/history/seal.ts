@@ -7,6 +7,7 @@ import { fixed, struct, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
+import { LruTexts } from '../memory/lru_texts'
 
 /** The name of a row is the associated data of its encryption. A block is identified by its first seq. */
 export const blockRow = (account_id: string, seq_first: number): string => `block/${account_id}/${seq_first}`
@@ -106,7 +107,7 @@ const NO_SALT = new Uint8Array(0)
 /** Keyed values for the disk: name and number of an account, marks to filter rows by, and the hour to prune by. */
 export class Names {
   private readonly key: Uint8Array
-  private readonly marks = new Map<string, number>()
+  private readonly marks = new LruTexts<number>(LIMITS.history_marks_max)
   private first_hour: number | undefined
   constructor(key: Uint8Array) {
     this.key = derive(key, NO_SALT, 'names')
@@ -126,9 +127,8 @@ export class Names {
     const text = `${kind}\u0000${account}\u0000${value}`
     let mark = this.marks.get(text)
     if (mark === undefined) {
-      if (this.marks.size >= LIMITS.history_marks_max) this.marks.clear()
       mark = this.mac(kind, String(account), String(value)).readUIntBE(0, MARK_BYTES)
-      this.marks.set(text, mark)
+      this.marks.set(text, mark, 1)
     }
     return mark
   }

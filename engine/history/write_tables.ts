@@ -4,6 +4,7 @@ import type { Database } from 'bun:sqlite'
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
+import { LruTexts } from '../memory/lru_texts'
 import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
 import {
@@ -154,15 +155,14 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
 /** Returns the number of an account; its row is written at its first event. */
 function accountNumbers(db: Database, names: Names, sealer: Sealer) {
   const insert = db.query('INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT (account) DO NOTHING')
-  const known = new Map<string, number>()
+  const known = new LruTexts<number>(LIMITS.history_accounts_max)
   const numberOf = (account_id: string, seq_first: number): number => {
     let account = known.get(account_id)
     if (account !== undefined) return account
     account = names.number(account_id)
     const sealed = sealer.seal(accountRow(account), account_id)
     insert.run(account, names.account(account_id), seq_first, seq_first, sealed)
-    if (known.size >= LIMITS.history_accounts_max) known.clear()
-    known.set(account_id, account)
+    known.set(account_id, account, 1)
     return account
   }
   return { numberOf, forget: () => known.clear() }

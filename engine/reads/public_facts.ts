@@ -214,6 +214,11 @@ export class PublicFacts {
     }
   }
 
+  /** Stores all that wait, some in each turn of the event loop. @throws SQLiteError when the disk is full */
+  async storeWaiting(): Promise<void> {
+    for (; this.waiting.length > 0; await Bun.sleep(0)) this.storeOldest()
+  }
+
   /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. @throws SQLiteError when the disk is full */
   mark(point: ChainPoint): void {
     this.endGroup(point)

@@ -23,7 +23,7 @@ export type StopReason =
 
 /** Trading continues without the read models and with damaged old files. */
 type FilesHealth = {
-  /** Less space than the reserve is free. */
+  /** Less space than the reserve is free, or more rows than the memory may hold wait for a snapshot. */
   isFull(): boolean
   isHistoryBroken(): boolean
   isHistoryStalled(): boolean

@@ -28,7 +28,7 @@ export const ENGINE_REASONS = {
   chain_stalled: 'the chain view does not advance; nothing expires meanwhile',
   reopening: 'the chain stalled; cancels continue',
   draining: 'the venue finishes its batches for a restart',
-  disk_full: `less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume: free some or make it larger; cancels and withdrawals go on`,
+  disk_full: `less than ${LIMITS.disk_reserve_bytes / 2 ** 20} MiB is free on the data volume, or the disk took no snapshot for so long that ${LIMITS.rows_waiting_max} rows wait in memory: free some, make it larger, or replace it; cancels and withdrawals go on`,
   history_failed: 'the read models failed: restart to rebuild them from the journal',
   history_stalled:
     'the disk takes no writes of the read models, which are repeated: look at its space and errors',

@@ -5,7 +5,9 @@ import type { JournalSeq } from '../../protocol/units'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
-import { MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
+import { LIMITS, MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
+import { rowsWaiting } from '../machine/state/past'
+import type { State } from '../machine/state/state'
 import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
 import type { Anchoring } from '../sequencer/anchoring'
@@ -19,7 +21,7 @@ import {
   type SnapshotMaker,
 } from './open_snapshot_maker'
 
-/** A snapshot is due after `records` records, or after `every_ms` with fewer. */
+/** A snapshot is due after `records` records, after `every_ms` with fewer, and while many rows wait. */
 type SnapshotPace = {
   records: number
   every_ms: number
@@ -38,6 +40,8 @@ type Parts = {
   maker: SnapshotMaker
   sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
   anchoring: Pick<Anchoring, 'coveredSeq' | 'dirty'>
+  /** Rows of the state that a snapshot may take from it. */
+  rowsWaiting: () => number
   /** Called when the replay disagrees or the stores are damaged: commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
@@ -95,7 +99,7 @@ export class Snapshotting {
     if (this.stopped || this.round !== undefined || now_ms < this.not_before_ms) return
     const records = sequencer.seq_durable - (this.newest?.seq ?? 0)
     const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
-    if (due) void this.now()
+    if (due || this.parts.rowsWaiting() > LIMITS.rows_waiting_max / 2) void this.now()
   }
 
   private async make(): Promise<void> {
@@ -119,6 +123,7 @@ export class Snapshotting {
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
     await history.flush()
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
+    await facts.storeWaiting()
     facts.mark({ seq, head })
     const { newest } = this
     const point = { seq, head, unix_ms: clock.unixMs(), newest }
@@ -143,6 +148,7 @@ type Loaded = {
   history: History
   facts: PublicFacts
   stores: Stores
+  state: State
   snapshot: JournaledSnapshot | undefined
 }
 
@@ -150,7 +156,7 @@ type Loaded = {
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
-  { journal, history, facts, stores, snapshot }: Loaded,
+  { journal, history, facts, stores, state, snapshot }: Loaded,
   more: Pick<Parts, 'anchoring' | 'fatal'> & { sequencer: Sequencer },
 ): Snapshotting {
   const maker = openSnapshotMaker({
@@ -160,5 +166,6 @@ export function openSnapshotting(
     journal_key: keys.journal_key,
     retention_ms: retention_days * MS_PER_DAY,
   })
-  return new Snapshotting({ journal, history, facts, stores, clock, maker, ...more }, snapshot)
+  const parts = { journal, history, facts, stores, clock, maker, rowsWaiting: () => rowsWaiting(state) }
+  return new Snapshotting({ ...parts, ...more }, snapshot)
 }

@@ -255,7 +255,10 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
     'The operator ends the process for an upgrade.',
     'Verify the venue again when it is back, and send then.',
   ],
-  disk_full: ['The free space is kept for cancels and withdrawals.', 'Wait; cancels and withdrawals work.'],
+  disk_full: [
+    'The free space, or the memory left while snapshots fail, is kept for cancels and withdrawals.',
+    'Wait; cancels and withdrawals work.',
+  ],
   order_limit: [
     'With this record the accounts together could have more live orders than the venue holds.',
     'Send again later.',

@@ -24,6 +24,12 @@ export function queuesOf({ leaves, nullifiers, retired, finals }: State): Record
   return { leaves, nullifiers, retired, finals: finals.rows }
 }
 
+/** Rows that have not left the state. */
+export function rowsWaiting({ leaves, nullifiers, retired, finals }: State): number {
+  return kept(leaves) + kept(nullifiers) + kept(retired) + kept(finals.rows)
+}
+const kept = ({ first, size }: RowQueue): number => size - first
+
 /** Looks in the state first, then in the stores. */
 export function indexOf(
   state: State,

@@ -4,6 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
+import { rowsWaiting } from '../../../engine/machine/state/past'
 import { fillUp, isMountable, setReadOnly, withSmallVolume } from '../../kit/small_volume'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
@@ -53,6 +54,30 @@ test('the last 256 MiB are for cancels, withdrawals and the drain', async () => 
   expect(venue.status().reasons).toEqual([])
   await venue.place('alice', alice.place(deposits[1]!))
 })
+
+test('rows that no snapshot took count as a full disk beyond their bound, until one takes them', async () => {
+  const open = await site.open()
+  const { venue, engine } = open
+  const alice = await Trader.provisioned(open, 'alice')
+  const [first, second, third] = [1, 2, 3].map(() => alice.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  const { retired } = engine.state
+  // Four million real rows would take half a minute: only their number is raised.
+  const others = rowsWaiting(engine.state) - (retired.size - retired.first)
+  let waiting = LIMITS.rows_waiting_max - others
+  Object.defineProperty(retired, 'size', { configurable: true, get: () => retired.first + waiting })
+  expect(rowsWaiting(engine.state)).toBe(LIMITS.rows_waiting_max)
+  const resting = alice.place(first!)
+  await venue.place('alice', resting)
+  waiting++
+  expect((await refusalOf(venue.place('alice', alice.place(second!)))).code).toBe('disk_full')
+  expect(venue.status().reasons).toEqual([expect.stringMatching(/^disk_full: .* took no snapshot/)])
+  await venue.withdraw('alice', alice.withdrawal(third!, 4_000_000n))
+  await venue.cancel('alice', resting.order_id, alice.cancel(resting.order_id))
+  waiting -= 100
+  await venue.place('alice', alice.place(second!))
+  expect(venue.status().reasons).toEqual([])
+}, 120_000)
 
 test('a volume that cannot be measured keeps its last figure', async () => {
   const open = await site.open()

@@ -171,7 +171,7 @@ test('rows in memory are bounded by their characters: the one that was read long
 
 /** Facts on a volume that a test fills; `reopened` is what a later opening reads there: position and closes. */
 type FactsOnVolume = { facts: PublicFacts; fill: () => () => void; reopened: () => [number, number] }
-const withFacts = (body: (on: FactsOnVolume) => void) =>
+const withFacts = (body: (on: FactsOnVolume) => void | Promise<void>) =>
   withSmallVolume('2m', async (volume) => {
     const dir = join(volume, 'facts')
     const facts = new PublicFacts(dir, KEY)
@@ -182,7 +182,7 @@ const withFacts = (body: (on: FactsOnVolume) => void) =>
       again.close()
       return read
     }
-    body({ facts, fill: () => fillUp(volume), reopened })
+    await body({ facts, fill: () => fillUp(volume), reopened })
   })
 
 test.skipIf(!isMountable())(
@@ -217,7 +217,7 @@ test.skipIf(!isMountable())(
 test.skipIf(!isMountable())(
   'facts that waited for a full disk are stored a bounded number at a time, each once',
   () =>
-    withFacts(({ facts, fill, reopened }) => {
+    withFacts(async ({ facts, fill, reopened }) => {
       const free = fill()
       let seq = 0
       const group = () => {
@@ -232,12 +232,16 @@ test.skipIf(!isMountable())(
       expect(reached).toEqual([step, 2 * step, 3 * step])
       expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
       expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
-      // A snapshot stores all that wait, up to its own place.
+      // A snapshot stores all that wait, a bounded number in each turn of the event loop, then up to its own place.
       const freeAgain = fill()
       const stored = seq
       for (let count = 0; count < 3 * step; count++) expect(group()).toBe(stored)
       expect(() => facts.mark(pointAt(seq))).toThrow()
       freeAgain()
+      const storing = facts.storeWaiting()
+      expect([facts.watermark(), facts.isStalled()]).toEqual([stored + step, true])
+      await storing
+      expect([facts.watermark(), facts.isStalled()]).toEqual([seq, false])
       facts.mark(pointAt(seq + 5))
       expect([facts.watermark(), facts.isStalled(), facts.batches().closed]).toEqual([seq + 5, false, seq])
       expect(reopened()).toEqual([seq + 5, seq])

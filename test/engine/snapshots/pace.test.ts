@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { History } from '../../../engine/history/contract'
 import type { Journal } from '../../../engine/journal/contract'
+import { LIMITS } from '../../../engine/limits'
 import type { PublicFacts } from '../../../engine/reads/public_facts'
 import type { Sequencer } from '../../../engine/sequencer/sequencer'
 import {
@@ -26,7 +27,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
   const retired: number[] = []
   const fatal: Error[] = []
   const covered: number[] = []
-  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000 }
+  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000, rows: 0 }
   const head = new Uint8Array(32)
   const parts = {
     journal: {
@@ -35,7 +36,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       retire: async (before: number) => void retired.push(before),
     } as unknown as Journal,
     history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
-    facts: { mark: () => undefined } as unknown as PublicFacts,
+    facts: { storeWaiting: async () => undefined, mark: () => undefined } as unknown as PublicFacts,
     stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
@@ -54,6 +55,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
     },
     anchoring: { coveredSeq: () => now.covered, dirty: (seq: number) => void covered.push(seq) },
     fatal: (error: Error) => void fatal.push(error),
+    rowsWaiting: () => now.rows,
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
   const snapshotting = new Snapshotting(parts, undefined, pace)
@@ -82,6 +84,18 @@ test('a snapshot is due after so many records, or after some time with fewer', a
   now.ms += 10_000
   await look()
   expect(made).toHaveLength(2)
+  await snapshotting.close()
+})
+
+test('a snapshot is due while half of the rows that the memory may hold wait for one', async () => {
+  const { now, made, look, snapshotting } = site()
+  now.seq = 1
+  now.rows = LIMITS.rows_waiting_max / 2
+  await look()
+  expect(made).toHaveLength(0)
+  now.rows++
+  await look()
+  expect(made).toHaveLength(1)
   await snapshotting.close()
 })
 
