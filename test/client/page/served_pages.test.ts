@@ -215,6 +215,8 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
 
   /** Desktop, 375 px and dark, in the folder that `TACIT_SHOTS` names. No page is wider than its screen. */
   async function keepShots(name: string, page: Page): Promise<void> {
+    // A page in the background is not painted: a picture of it never comes.
+    await page.send('Page.bringToFront')
     if (name === 'verify') await page.evaluate('document.getElementById("verify").click()')
     await shown(page, name === 'market' ? '#builds table' : name === 'verify' ? '.verdict' : '#orders table')
     for (const [kind, width, theme] of SHOTS) {
