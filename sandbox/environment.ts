@@ -6,9 +6,11 @@ import { encodeBase58 } from '../protocol/base58'
 import { fromHex, toHex } from '../protocol/bytes'
 import { publicKeyOf } from '../protocol/sign'
 import type { Environment } from '../server/settings/config'
-import { DEVELOPMENT_ONLY, XFAM } from './enclave/machine'
+import { DEVELOPMENT_ONLY, MR_TD, measureBoot, PPID, XFAM } from './enclave/machine'
 import { sandboxAuditor, sandboxSecrets } from './secrets'
 
+/** Of the embedded chain's vault. */
+export const EXIT_DELAY_S = 7 * 86_400
 const SOL = 'So11111111111111111111111111111111111111112'
 const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
@@ -93,6 +95,15 @@ type SandboxBuild = {
   root_pem: string
   rpc_url: string
   program_id: string
+  /** Of the embedded chain's vault; undefined: the chain is another, whose vault the sandbox did not open. */
+  exit_delay_min_s: number | undefined
+}
+
+/** What firmware, kernel and command line extend; no app changes them. */
+function bootRegisters() {
+  const none = new Uint8Array()
+  const [rtmr0, rtmr1, rtmr2] = measureBoot(none, none, none).registers.map(toHex)
+  return { mrtd: toHex(MR_TD), rtmr0, rtmr1, rtmr2 }
 }
 
 /** The members of a policy by which only the imaginary machine under this root is accepted. */
@@ -106,7 +117,8 @@ export const machinePolicy = (roots_pem: string) => ({
  * The policy file that accepts this sandbox and nothing else, in the form `tacit verify --policy` reads.
  * @param root_pem path of the root's certificate
  */
-export function sandboxPolicy({ app_id, compose_hash, root_pem, rpc_url, program_id }: SandboxBuild): string {
+export function sandboxPolicy(build: SandboxBuild): string {
+  const { app_id, compose_hash, root_pem, rpc_url, program_id, exit_delay_min_s } = build
   const policy = {
     compose_hashes: [compose_hash],
     tcb_statuses: ['UpToDate'],
@@ -114,16 +126,23 @@ export function sandboxPolicy({ app_id, compose_hash, root_pem, rpc_url, program
     permitted_skips: [
       'rpc_operators_unpinned',
       'manifest_absent',
-      'os_image_unpinned',
       'keys_without_kms',
-      'exit_delay_unpinned',
+      ...(exit_delay_min_s === undefined ? ['exit_delay_unpinned'] : []),
       'admin_unpinned',
-      'machines_unpinned',
       'location_unnamed',
     ],
     app_ids: [app_id],
+    ppids: [toHex(PPID)],
+    registers: [bootRegisters()],
     ...machinePolicy(readFileSync(root_pem, 'utf8')),
-    chain: { rpc_url, program_id, upgrade_authorities: [], pending_actions: [], paused_allowed: false },
+    chain: {
+      rpc_url,
+      program_id,
+      upgrade_authorities: [],
+      pending_actions: [],
+      paused_allowed: false,
+      exit_delay_min_s,
+    },
   }
   return `${JSON.stringify(policy, null, 2)}\n`
 }

@@ -20,7 +20,7 @@ import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/ca
 import { type Announcement, announcementsOf } from '../tools/program/announcements_of'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
-import { machinePolicy, sandboxPolicy } from './environment'
+import { EXIT_DELAY_S, machinePolicy, sandboxPolicy } from './environment'
 import { AUDITOR_KEY_FILE, OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
@@ -87,7 +87,9 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   const login = await demoLogin(running, data_dir, config.engine.operator_key)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
-  const pages = announce(running, data_dir, chain?.url ?? config.rpc_urls![0]!, login)
+  const exit_delay_min_s = chain && EXIT_DELAY_S
+  const served = factsOf(running, data_dir, chain?.url ?? config.rpc_urls![0]!)
+  const pages = announce(running, data_dir, { ...served, exit_delay_min_s }, login)
   return {
     ...running,
     async stop() {
@@ -204,11 +206,16 @@ function openPages(running: Running, data_dir: string, facts: VenueFacts) {
   })
 }
 
-function announce(running: Running, data_dir: string, rpc_url: string, login: Login | undefined) {
+type Served = VenueFacts & { exit_delay_min_s: number | undefined }
+
+function announce(running: Running, data_dir: string, build: Served, login: Login | undefined) {
   const { venue, enclave } = running
-  const served = factsOf(running, data_dir, rpc_url)
+  const { exit_delay_min_s, ...served } = build
   writeFileSync(served.certificate, enclave.tls.cert_pem)
-  writeFileSync(served.policy, sandboxPolicy({ ...served, app_id: enclave.identity.app_id }))
+  writeFileSync(
+    served.policy,
+    sandboxPolicy({ ...served, exit_delay_min_s, app_id: enclave.identity.app_id }),
+  )
   const pages = openPages(running, data_dir, served)
   const facts: SandboxFacts = { ...served, pages_url: pages.url }
   const path = join(data_dir, FACTS_FILE)

@@ -2,10 +2,11 @@
 import { element } from './element'
 
 const SVG = 'http://www.w3.org/2000/svg'
-const [WIDTH, HEIGHT] = [600, 160]
-const [LEFT, BOTTOM, TOP] = [4, 28, 26]
+const [WIDTH, HEIGHT] = [600, 180]
+const [LEFT, BOTTOM, TOP] = [4, 34, 32]
 const SCALE = 10_000n
-const LABELS_MAX = 8
+/** Width of a character of the labels, with a margin. */
+const CHARACTER = 14
 
 function shape(name: string, fields: Record<string, string | number>, text?: string): SVGElement {
   const made = document.createElementNS(SVG, name)
@@ -49,13 +50,15 @@ export function barChart(title: string, bars: readonly Bar[]): HTMLElement {
   const most = bars.reduce((max, { value }) => (value !== null && value > max ? value : max), 0n)
   const step = (WIDTH - LEFT) / Math.max(bars.length, 1)
   const width = Math.min(step * 0.8, 120)
-  const every = Math.ceil(bars.length / LABELS_MAX)
+  // Every so many bars have a label, none of which overlaps the next or the edge.
+  const longest = Math.max(0, ...bars.flatMap(({ label, text }) => [label.length, text.length]))
+  const every = Math.min(Math.max(Math.ceil((longest * CHARACTER) / step), 1), bars.length)
   const shapes = bars.flatMap(({ label, value, text, series = 0 }, at) => {
     const x = LEFT + at * step + (step - width) / 2
     const height = heightOf(value ?? 0n, most)
     const bar = shape('rect', { class: `series-${series}`, x, y: HEIGHT - BOTTOM - height, width, height })
     bar.append(shape('title', {}, `${label}: ${text}`))
-    if (at % every !== 0) return [bar]
+    if (at % every !== Math.floor(every / 2) || at + every / 2 > bars.length) return [bar]
     const middle = { x: x + width / 2, 'text-anchor': 'middle' }
     const shown = shape('text', { ...middle, y: HEIGHT - 6 }, label)
     return [bar, shown, shape('text', { ...middle, y: HEIGHT - BOTTOM - height - 5, class: 'value' }, text)]

@@ -2,7 +2,7 @@
 import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../../protocol/wire/public'
 import { formatAmount, formatPrice } from '../session/units'
 import { barChart, lineChart, type Point } from './chart'
-import { byId, element, say, short, table, tokenName } from './element'
+import { byId, element, say, short, table, tokenName, tokensOf } from './element'
 import { type GatewayVenue, openGateway } from './gateway'
 import { pageDefaults } from './page_defaults'
 
@@ -68,12 +68,13 @@ function showState({ state, time, transparency }: Shown): void {
       [[state.matching, state.settlement, state.enclave, String(time.slot), `${state.chain.lag_ms} ms`]],
     ),
     ...(state.reasons.length === 0 ? [] : [element('p', 'fault', state.reasons.join('; '))]),
+    element('p', 'help', 'Since this page was opened:'),
     element(
       'div',
       'charts',
-      lineChart('How far the chain is behind, since this page was opened', lags),
-      lineChart('Auctions held, since this page was opened', held),
-      lineChart('Payouts that wait, since this page was opened', waiting),
+      lineChart('Chain is behind by', lags),
+      lineChart('Auctions held', held),
+      lineChart('Payouts waiting', waiting),
     ),
   )
 }
@@ -81,20 +82,21 @@ function showState({ state, time, transparency }: Shown): void {
 function showInstruments({ instruments, transparency }: Shown): void {
   const rows = instruments.map((one) => {
     const { reference, symbol, base_decimals, fee_bps, collar_bps, lot_size, tick_size } = one
-    const price = reference === null ? 'none yet' : formatPrice(one, BigInt(reference.price))
+    const { base, quote } = tokensOf(symbol)
+    const price = reference === null ? 'none yet' : `${formatPrice(one, BigInt(reference.price))} ${quote}`
     return [
       symbol,
       one.status,
       price,
       reference === null ? '–' : dateOf(reference.until_unix_s),
-      formatPrice(one, BigInt(tick_size)),
-      formatAmount(BigInt(lot_size), base_decimals),
+      `${formatPrice(one, BigInt(tick_size))} ${quote}`,
+      `${formatAmount(BigInt(lot_size), base_decimals)} ${base}`,
       `${fee_bps / BPS_PER_PERCENT} %`,
       `${collar_bps / BPS_PER_PERCENT} %`,
     ]
   })
   const heads = ['Symbol', 'Status', 'Reference', 'Of the hour until', 'Tick', 'Lot', 'Fee', 'Collar']
-  show('instruments', table('Prices in quote tokens per base token', heads, rows))
+  show('instruments', table('Prices are for one token of the first kind', heads, rows))
   show('days', ...instruments.map((one) => showDays(one, transparency)))
 }
 
@@ -104,11 +106,11 @@ function showDays({ symbol, base_decimals }: InstrumentView, { statistics }: Tra
     .map(({ day, volume }) => ({
       label: day.slice(5),
       value: volume === null ? null : BigInt(volume),
-      text: volume === null ? 'too few accounts' : formatAmount(BigInt(volume), base_decimals),
+      text: volume === null ? 'too few' : formatAmount(BigInt(volume), base_decimals),
     }))
   if (bars.length === 0)
     return element('p', 'help', `${symbol}: no day is published yet; a day appears once it is over.`)
-  return element('div', 'charts', barChart(`${symbol}: volume by UTC day, in base tokens`, bars))
+  return element('div', 'charts', barChart(`${symbol}: volume by UTC day, in ${tokensOf(symbol).base}`, bars))
 }
 
 function showReserves({ transparency, instruments }: Shown): void {
@@ -168,7 +170,7 @@ function showSettlement({ transparency }: Shown): void {
         ],
       ],
     ),
-    element('div', 'charts', lineChart('From signature to finality, by settlement batch', latencies)),
+    element('div', 'charts', lineChart('Signature to finality, by batch', latencies)),
   )
 }
 
@@ -181,7 +183,7 @@ function epochBars({ transparency, time }: Shown): HTMLElement {
     const series = build % 2 === 1 ? 1 : 0
     return { label: `epoch ${epoch}`, value: slots, text: `${slots} slots`, series } as const
   })
-  return barChart('Epochs and how long each lasted; a change of colour is a change of build', bars)
+  return barChart('Slots per epoch, coloured by build', bars)
 }
 
 function showBuilds(shown: Shown): void {
@@ -215,7 +217,7 @@ async function update(): Promise<void> {
     for (const part of [showState, showInstruments, showReserves, showSettlement, showBuilds]) part(shown)
     say(
       status,
-      `${venue!.base_url}, read at ${timeOf(Date.now())} UTC. Verified by nobody: the Verify page does that.`,
+      `${venue!.base_url}, read at ${timeOf(Date.now())} UTC. Not verified: the Verify page does that.`,
     )
   } catch (error) {
     // The venue may be back with another key; public figures are shown unverified either way.

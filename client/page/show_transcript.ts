@@ -79,7 +79,8 @@ type Shown = {
 }
 
 export function showTranscript(shown: Shown): Node[] {
-  return [showVerdict(shown.transcript, shown.policy.permitted_skips), showTable(shown)]
+  const table = showTable(shown)
+  return [showVerdict(shown.transcript, shown.policy.permitted_skips), showMore(table), table]
 }
 
 function showVerdict(transcript: Transcript, permitted: readonly SkipReason[]): Node {
@@ -110,11 +111,24 @@ function showVerdict(transcript: Transcript, permitted: readonly SkipReason[]): 
   return box
 }
 
+/** On a narrow screen a check that passed is one line until its values are asked for. */
+function showMore(table: HTMLElement): Node {
+  const more = element('button', 'more', 'Show the values of passed checks')
+  more.type = 'button'
+  more.setAttribute('aria-expanded', 'false')
+  more.addEventListener('click', () => {
+    const is_whole = table.classList.toggle('whole')
+    more.setAttribute('aria-expanded', String(is_whole))
+    more.textContent = `${is_whole ? 'Hide' : 'Show'} the values of passed checks`
+  })
+  return more
+}
+
 /** With the code that a policy lists to permit the skip. */
 const blockingName = ({ number, name, reason_code }: Check): string =>
   reason_code === '' ? `${number} ${name}` : `${number} ${name} (${reason_code})`
 
-function showTable(shown: Shown): Node {
+function showTable(shown: Shown): HTMLElement {
   const heads = ['Check', 'Result', 'Expected', 'Found'].map((title) => {
     const head = element('th', '', title)
     head.scope = 'col'

@@ -19,7 +19,7 @@ import { formatAmount, formatPrice, parseAmount, parseOrderAmount, parsePrice } 
 import { collateralOf } from '../wallet/prepare'
 import type { BrowserStore } from './browser_store'
 import { barChart, lineChart } from './chart'
-import { byId, element, say, short, table, tokenName } from './element'
+import { byId, element, say, short, table, tokenName, tokensOf } from './element'
 import type { PageDefaults } from './page_defaults'
 
 const FEE_LAMPORTS = 1_000_000_000n
@@ -105,8 +105,18 @@ export class Desk {
     this.onSubmit('order', () => this.place())
     this.onSubmit('withdraw', () => this.withdraw())
     byId('order').addEventListener('input', () => this.preview())
-    byId('symbol').addEventListener('change', () => void this.drawHours())
+    byId('symbol').addEventListener('change', () => {
+      this.nameUnits()
+      void this.drawHours()
+    })
+    this.nameUnits()
     byId('save-backup').addEventListener('click', () => this.saveBackup())
+  }
+
+  private nameUnits(): void {
+    const { base, quote } = tokensOf(text('symbol'))
+    byId('amount-unit').textContent = `in ${base}`
+    byId('price-unit').textContent = `in ${quote}`
   }
 
   /** One submission at a time; its outcome or failure stands beside the form. */
@@ -226,8 +236,9 @@ export class Desk {
     const newest = [...this.orders.values()].toSorted((a, b) => b.seq - a.seq).slice(0, ROWS_MAX)
     const rows = newest.map((order) => {
       const instrument = this.instrumentOf(order.symbol)
-      const amount = (units: string) => formatAmount(BigInt(units), instrument.base_decimals)
-      const price = formatPrice(instrument, BigInt(order.price_limit))
+      const { base, quote } = tokensOf(order.symbol)
+      const amount = (units: string) => `${formatAmount(BigInt(units), instrument.base_decimals)} ${base}`
+      const price = `${formatPrice(instrument, BigInt(order.price_limit))} ${quote}`
       const words = [short(order.order_id), order.symbol, `${order.side} ${order.type}`]
       return [
         ...words,
@@ -242,11 +253,12 @@ export class Desk {
       'Newest first',
       ['Order', 'Instrument', 'Kind', 'Amount', 'Price', 'Filled', 'Status', 'Cancel'],
       rows,
+      'No order yet.',
     )
   }
   private cancelButton({ order_id, status, side, symbol }: Order): Node | string {
     if (FINAL.includes(status)) return '–'
-    const button = element('button', 'copy', 'cancel')
+    const button = element('button', 'small', 'Cancel')
     button.type = 'button'
     button.setAttribute('aria-label', `cancel the order to ${side} ${symbol}, ${order_id.slice(0, 8)}`)
     button.addEventListener('click', () => {
@@ -264,16 +276,19 @@ export class Desk {
     const rows = newest.map((fill) => {
       const instrument = this.instrumentOf(fill.symbol)
       const { base_decimals, quote_decimals } = instrument
+      const { base, quote } = tokensOf(fill.symbol)
       return [
         short(fill.order_id),
-        `${fill.side} ${formatAmount(BigInt(fill.amount), base_decimals)} ${fill.symbol}`,
-        formatPrice(instrument, BigInt(fill.price)),
-        formatAmount(BigInt(fill.fee), quote_decimals),
+        fill.symbol,
+        `${fill.side} ${formatAmount(BigInt(fill.amount), base_decimals)} ${base}`,
+        `${formatPrice(instrument, BigInt(fill.price))} ${quote}`,
+        `${formatAmount(BigInt(fill.fee), quote_decimals)} ${quote}`,
         fill.stage,
         fill.signature === undefined ? '–' : short(fill.signature),
       ]
     })
-    return table('Newest first', ['Order', 'Fill', 'Price', 'Fee', 'Settlement', 'Transaction'], rows)
+    const heads = ['Order', 'Instrument', 'Fill', 'Price', 'Fee', 'Settlement', 'Transaction']
+    return table('Newest first', heads, rows, 'No fill yet.')
   }
 
   private async drawHours(): Promise<void> {

@@ -88,10 +88,10 @@ async function open(): Promise<void> {
     event: (event) => desk.take(event),
     ended: (reason) => desk.ended(reason),
   })
-  const passed = transcript.checks.filter(({ result }) => result === 'pass').length
+  const count = (kind: string) => transcript.checks.filter(({ result }) => result === kind).length
   await desk.open(
     session,
-    `✓ ${defaults.url}: ${passed} of ${transcript.checks.length} checks passed, none failed.`,
+    `✓ ${defaults.url}: ${count('pass')} of ${transcript.checks.length} checks passed, ${count('skipped')} skipped as the policy permits, none failed.`,
   )
   byId('unlock').hidden = true
   say(status, '')
@@ -102,7 +102,7 @@ function describe(): void {
   enter.textContent = kept ? 'Open wallet' : 'Create wallet'
   byId('passphrase-help').textContent = kept
     ? 'It opens the wallet that this browser keeps for this venue.'
-    : 'A new wallet is sealed with it, at least 8 characters. Nobody can restore it.'
+    : 'A new wallet is sealed with it, at least 8 characters. Without it the wallet cannot be opened.'
 }
 
 byId('unlock').addEventListener('submit', (event) => {

@@ -21,6 +21,7 @@ import { announceInstruction } from '../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Announcement } from '../../tools/program/announcements_of'
 import { PROGRAM_BYTES, PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
+import { EXIT_DELAY_S } from '../environment'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
 import { enqueueSigned, NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
@@ -37,7 +38,6 @@ const FAUCET_LAMPORTS = 10n ** 18n
 const MINT_LAMPORTS = 1_461_600n
 /** Lamports of the admin and of the fee payer: 100 SOL each. */
 const FUNDING_LAMPORTS = 100_000_000_000n
-const EXIT_DELAY_S = 7 * 86_400
 
 /**
  * SPL mint: authority option u32 and key (36), supply u64 (8), decimals u8, initialized u8, freeze authority (36).
