@@ -26,7 +26,9 @@ export type ChainNode = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
 /** The node that is asked and sent to, and others whose answers are compared with its. */
 export type ChainReader = ChainNode & { others: readonly ChainNode[] }
 /** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
-export type ChainAccess = ChainReader & { payer: KeyPairSigner }
+export type ChainAccess = ChainReader & { payer: KeyPairSigner; rehearsal?: Rehearsal }
+/** In place of sending, a node simulates the transaction: `NotSent` is thrown then. `lamports`: what it takes of the payer. */
+export type Rehearsal = { lamports: bigint }
 
 /**
  * @param rpc_urls one, or several separated by commas: the first is asked and sent to

@@ -16,7 +16,7 @@ export {
   readVaultState,
   type VaultState,
 } from './read_vault'
-export { sendInstructions, TransactionFailed } from './send_instructions'
+export { NotSent, sendInstructions, TransactionFailed } from './send_instructions'
 export { createAssociatedAccount, ownAccount, tokenBalance } from './token_account'
 
 // Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.

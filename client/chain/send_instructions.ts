@@ -22,7 +22,15 @@ import { TacitError } from '../../protocol/tacit_error'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import { SEND_COMPUTE_UNITS_MAX, SEND_DISAGREE_POLLS, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
 import { printable } from '../verify/transcript'
-import { type ChainAccess, type ChainNode, isPassing, nodesOf, patientRead, sleep } from './chain_access'
+import {
+  type ChainAccess,
+  type ChainNode,
+  isPassing,
+  nodesOf,
+  patientRead,
+  type Rehearsal,
+  sleep,
+} from './chain_access'
 import { ownAccount, tokenBalance } from './token_account'
 
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
@@ -56,11 +64,20 @@ export class TransactionFailed extends TacitError<{ refusal: VaultErrorName | un
   }
 }
 
+/** The transaction passed its simulation and was not sent. `lamports`: what it takes of the payer, bond and rent included. */
+export class NotSent extends TacitError<{ payer: string; lamports: bigint }> {
+  override readonly name = 'NotSent'
+  readonly code = 'not_sent'
+  constructor(payer: string, lamports: bigint) {
+    super('the transaction was simulated and not sent', { payer, lamports })
+  }
+}
+
 /** From `err` of a landed transaction: `{InstructionError: [index, {Custom: code}]}` (agave `TransactionError`). */
-function landedFailure(err: unknown): TransactionFailed {
+function landedFailure(err: unknown, message = 'the transaction landed with an error'): TransactionFailed {
   const instruction = (err as { InstructionError?: readonly [unknown, unknown] }).InstructionError
   const code = (instruction?.[1] as { Custom?: bigint | number } | undefined)?.Custom
-  return failure('the transaction landed with an error', code)
+  return failure(message, code)
 }
 
 /** A rejection by the node's simulation; undefined for any other failure, such as a node that does not answer. */
@@ -104,6 +121,7 @@ export async function requireLamports(
   const { value: held } = await patientRead(() =>
     rpc.getBalance(payer.address, { commitment: 'confirmed' }).send(),
   )
+  if (chain.rehearsal !== undefined) chain.rehearsal.lamports = needed
   if (held >= needed) return needed
   const why = bond_lamports > 0n ? 'fee, rent and a bond that returns' : 'fee and rent'
   throw new TransactionFailed(
@@ -134,7 +152,7 @@ export async function requireTokens(
  * Signs instructions as one transaction with the payer and the signers they carry, sends it until it lands, and waits for
  * more than half of the nodes to show it at `commitment`. Version 1 (4,096 bytes): an exit request needs 2.0 KB, a refusal up to 3.4 KB, and every cluster on which a
  * vault opened an epoch has v1 because `open_attested_epoch` fits no other.
- * @returns the signature. @throws TransactionFailed
+ * @returns the signature. @throws TransactionFailed; NotSent in a rehearsal
  */
 export async function sendInstructions(
   chain: ChainAccess,
@@ -156,6 +174,7 @@ export async function sendInstructions(
   const signed = await signTransactionMessageWithSigners(message)
   const signature = getSignatureFromTransaction(signed)
   const wire = getBase64EncodedWireTransaction(signed)
+  if (chain.rehearsal !== undefined) throw await simulated(chain, wire, chain.rehearsal)
   const nodes = nodesOf(chain)
   const majority = Math.floor(nodes.length / 2) + 1
   for (let poll = 0, late = 0; ; poll++) {
@@ -171,6 +190,18 @@ export async function sendInstructions(
     if (unknown.length > 0 && ++late > SEND_DISAGREE_POLLS) throw disagreement(signature, nodes, statuses)
     await sleep(SEND_POLL_MS)
   }
+}
+
+async function simulated(
+  { rpc, payer }: ChainAccess,
+  wire: ReturnType<typeof getBase64EncodedWireTransaction>,
+  { lamports }: Rehearsal,
+): Promise<Error> {
+  const { value } = await patientRead(() =>
+    rpc.simulateTransaction(wire, { encoding: 'base64', commitment: 'confirmed' }).send(),
+  )
+  if (value.err !== null) return landedFailure(value.err, 'the transaction fails in its simulation')
+  return new NotSent(payer.address, lamports === 0n ? FEE_LAMPORTS : lamports)
 }
 
 type Shown = { err: unknown; confirmationStatus: string | null }

@@ -13,7 +13,7 @@ import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/pol
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
-import { loadWallet } from '../wallet/wallet_file'
+import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { InputFault, namesIn, Options, readInputText, UsageFault } from './command'
 import { type Config, MEANINGS, type Place, readConfig, SETTINGS, type Setting } from './config'
 import { lockPath, passwordIn, requireOwn, rpcOf } from './options'
@@ -122,9 +122,14 @@ export class Call extends Options<string, string> {
   reader(): ChainReader {
     return openChainReader(this.rpc())
   }
-  /** With `--payer` as payer. */
-  chain(): Promise<ChainAccess> {
-    return openChainAccess(this.rpc(), this.seed('payer'))
+  /** With `--payer` as payer; with `--dry-run` nothing is sent. */
+  async chain(): Promise<ChainAccess> {
+    const chain = await openChainAccess(this.rpc(), this.seed('payer'))
+    return this.flag('dry-run') ? { ...chain, rehearsal: { lamports: 0n } } : chain
+  }
+  /** The wallet's file is as it was after a dry run. */
+  keep(wallet: Wallet): void {
+    if (!this.flag('dry-run')) saveWallet(this.text('wallet'), wallet)
   }
 
   // The venue.

@@ -22,9 +22,8 @@ import { SEND_DISAGREE_POLLS, SEND_POLL_MS, WATCH_POLL_S, WATCH_WAIT_MAX_S } fro
 import { Refused, reasonOf } from '../verify/transcript'
 import { absorbFrozen } from '../wallet/absorb_recovered'
 import type { WalletNote } from '../wallet/wallet'
-import { saveWallet } from '../wallet/wallet_file'
 import type { Call, Verb } from './call'
-import { claimStage, noteOf, payoutAccount } from './exit_commands'
+import { claimStage, noteOf, payoutAccount, rehearsable } from './exit_commands'
 import { judge } from './failures'
 import { ARCHIVED, described, GAPS, readHistory, recovered, reporting } from './recover_notes'
 
@@ -40,7 +39,7 @@ async function exitClaim(call: Call): Promise<void> {
   // Before the freeze is final a batch that the history lacks may have spent a note, which would cost the claim's bond.
   if (!proofs.vault.config.frozen) throw new Refused('the freeze is not final yet: ask again in some seconds')
   absorbFrozen(wallet, found, proofs.history)
-  saveWallet(call.text('wallet'), wallet)
+  call.keep(wallet)
   const named = call.optional('note') === undefined ? wallet.state.notes : [noteOf(call, wallet)]
   const block_s = await chain.rpc
     .getBlockTime(BigInt(slot))
@@ -178,26 +177,26 @@ async function challengeFalse(chain: ChainAccess, program_id: string, proofs: Va
 /** Of a frozen vault. */
 export const CLAIM_VERBS: Readonly<Record<string, Verb>> = {
   'exit claim': {
-    form: `[--note COMMITMENT] [--destination ACCOUNT] [--accept-less] ${ARCHIVED} ${GAPS}`,
+    form: `[--note COMMITMENT] [--destination ACCOUNT] [--accept-less] [--dry-run] ${ARCHIVED} ${GAPS}`,
     reads: ['chain', 'wallet', 'payer'],
     says: 'claims unspent notes of a frozen vault; run again, it collects what is due',
     example: 'tacit exit claim --wallet wallet.json --payer payer.hex',
-    run: exitClaim,
+    run: rehearsable(exitClaim),
   },
   'exit redirect': {
-    form: '--note COMMITMENT --destination ACCOUNT',
+    form: '--note COMMITMENT --destination ACCOUNT [--dry-run]',
     reads: ['chain', 'wallet', 'payer'],
     says: 'names another token account for an open claim',
     example:
       'tacit exit redirect --wallet wallet.json --payer payer.hex --note COMMITMENT --destination ACCOUNT',
-    run: exitRedirect,
+    run: rehearsable(exitRedirect),
   },
   'exit challenge': {
-    form: `--nullifier NULLIFIER ${ARCHIVED}`,
+    form: `--nullifier NULLIFIER [--dry-run] ${ARCHIVED}`,
     reads: ['chain', 'wallet', 'payer'],
     says: "cancels a claim for a note that a batch spent; its bond is the payer's",
     example: 'tacit exit challenge --wallet wallet.json --payer payer.hex --nullifier NULLIFIER',
-    run: exitChallenge,
+    run: rehearsable(exitChallenge),
   },
   'watch-escapes': {
     form: `${ARCHIVED} [--every SECONDS] [--once]`,

@@ -6,7 +6,7 @@ import { type ChainAccess, payerKey } from '../chain/chain_access'
 import { claimDueS, readClaim } from '../chain/claims'
 import { closeExit, freezeVault, payPayout, refuseExit, requestExit } from '../chain/exit_note'
 import { readExitRequest, readMintRecord, readVaultState } from '../chain/read_vault'
-import { requireLamports, sendInstructions } from '../chain/send_instructions'
+import { NotSent, requireLamports, sendInstructions } from '../chain/send_instructions'
 import {
   accountExists,
   createAssociatedAccount,
@@ -42,7 +42,8 @@ export async function payoutAccount(chain: ChainAccess, call: Call, mint: string
     return named
   }
   const { bytes } = ownAccount(chain, mint, token_program)
-  if (!(await accountExists(chain, bytes))) {
+  // What a dry run pays to need not be there yet.
+  if (!call.flag('dry-run') && !(await accountExists(chain, bytes))) {
     await requireLamports(chain, [TOKEN_ACCOUNT_BYTES])
     const owner = payerKey(chain)
     const create = createAssociatedAccount(chain, owner, decodeBase58(mint, 32)!, token_program)
@@ -61,7 +62,7 @@ export function noteOf(call: Call, wallet: Wallet): WalletNote {
 async function exitRequest(call: Call): Promise<void> {
   const [wallet, chain, program_id] = [call.walletToChange(), await call.chain(), call.program()]
   const note = noteOf(call, wallet)
-  const keep = (): void => saveWallet(call.text('wallet'), wallet)
+  const keep = (): void => call.keep(wallet)
   const { proofs } = await readHistory(call, chain)
   if (markSpent(wallet, proofs.history).length > 0) keep()
   const destination = await payoutAccount(chain, call, note.mint)
@@ -193,13 +194,28 @@ async function exitRefuse(call: Call): Promise<void> {
   call.say('refused', signature, `in ${signature}: the bond is the payer's`)
 }
 
+/** With `--dry-run` a verb that sends one transaction has it simulated. */
+export function rehearsable(run: (call: Call) => Promise<void>): (call: Call) => Promise<void> {
+  return (call) =>
+    run(call).catch((error: unknown) => {
+      if (!(error instanceof NotSent)) throw error
+      const { payer, lamports } = error.facts
+      call.say(
+        'takes',
+        { payer, lamports },
+        `up to ${lamports} lamports of ${payer}: fee, rent, and bond where there is one`,
+      )
+      call.say('simulated', true, 'the vault accepts it; nothing was sent')
+    })
+}
+
 export const EXIT_VERBS: Readonly<Record<string, Verb>> = {
   'exit request': {
-    form: `--note COMMITMENT [--destination ACCOUNT] ${ARCHIVED}`,
+    form: `--note COMMITMENT [--destination ACCOUNT] [--dry-run] ${ARCHIVED}`,
     reads: ['chain', 'wallet', 'payer'],
     says: "opens a note in public and demands its payout; without --destination the payer's own token account receives it",
     example: 'tacit exit request --wallet wallet.json --payer payer.hex --note COMMITMENT',
-    run: exitRequest,
+    run: rehearsable(exitRequest),
   },
   'exit status': {
     form: ARCHIVED,
@@ -209,31 +225,31 @@ export const EXIT_VERBS: Readonly<Record<string, Verb>> = {
     run: exitStatus,
   },
   'exit pay': {
-    form: `(--note COMMITMENT | --number PAYOUT) [--refund] ${ARCHIVED}`,
+    form: `(--note COMMITMENT | --number PAYOUT) [--refund] [--dry-run] ${ARCHIVED}`,
     reads: ['chain', 'wallet', 'payer'],
     says: 'pays what waits in the queue; any payer may',
     example: 'tacit exit pay --payer payer.hex --number 1',
-    run: exitPay,
+    run: rehearsable(exitPay),
   },
   'exit close': {
-    form: '(--note COMMITMENT | --nullifier NULLIFIER)',
+    form: '(--note COMMITMENT | --nullifier NULLIFIER) [--dry-run]',
     reads: ['chain', 'wallet', 'payer'],
     says: 'closes a request that is served or ended: rent and bond return',
     example: 'tacit exit close --wallet wallet.json --payer payer.hex --note COMMITMENT',
-    run: exitClose,
+    run: rehearsable(exitClose),
   },
   'exit freeze': {
-    form: '(--note COMMITMENT | --nullifier NULLIFIER)',
+    form: '(--note COMMITMENT | --nullifier NULLIFIER) [--dry-run]',
     reads: ['chain', 'wallet', 'payer'],
     says: 'freezes a vault that missed the deadline of a request; any payer may',
     example: 'tacit exit freeze --payer payer.hex --nullifier NULLIFIER',
-    run: exitFreeze,
+    run: rehearsable(exitFreeze),
   },
   'exit refuse': {
-    form: `--nullifier NULLIFIER ${ARCHIVED}`,
+    form: `--nullifier NULLIFIER [--dry-run] ${ARCHIVED}`,
     reads: ['chain', 'wallet', 'payer'],
     says: "closes a request for a note that a batch spent; its bond is the payer's",
     example: 'tacit exit refuse --wallet wallet.json --payer payer.hex --nullifier NULLIFIER',
-    run: exitRefuse,
+    run: rehearsable(exitRefuse),
   },
 }

@@ -196,7 +196,12 @@ test('every error of the faces is the one class, with a code of its own', () => 
     ...[new tacit.HistoryIncomplete('x'), new tacit.ProofUnavailable('spent'), new tacit.Refused('x')],
     ...[new tacit.ReceiptRefused('x'), new tacit.StatisticsRefused('x'), new tacit.EvidenceUnavailable('x')],
     ...[new tacit.RecoveryIncomplete(new tacit.Wallet(new Uint8Array(32)), [])],
-    ...[new on_chain.NodesDisagree('x'), new on_chain.NotAVault('x'), new on_chain.TransactionFailed('x')],
+    ...[
+      new on_chain.NodesDisagree('x'),
+      new on_chain.NotAVault('x'),
+      new on_chain.TransactionFailed('x'),
+      new on_chain.NotSent('x', 1n),
+    ],
   ]
   // Those of a venue's answer have the venue's code.
   const bare = ['TacitError', 'MustStop', 'VenueProblem', 'VerificationFailed']

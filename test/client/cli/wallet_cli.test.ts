@@ -75,6 +75,17 @@ const exit = (command: string, ...args: string[]) => {
 const statusOf = async (note: string): Promise<string> =>
   (await exit('status')).out.split('\n').find((line) => line.startsWith(note)) ?? ''
 
+/** A dry run that the vault accepts: nothing is sent, and the wallet's file is as before. */
+async function rehearsed(verb: string, ...args: string[]): Promise<void> {
+  const [before, height] = [readFileSync(path('again.json'), 'utf8'), site.chain.slot]
+  const { code, out, error } = await exit(verb, ...args, '--dry-run')
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  expect(out).toMatch(
+    /takes {8}up to \d+ lamports of \w+.*\nsimulated {4}the vault accepts it; nothing was sent\n$/,
+  )
+  expect([readFileSync(path('again.json'), 'utf8'), site.chain.slot]).toEqual([before, height])
+}
+
 /** Requests an exit; the fields with which a batch serves it. */
 async function requested(note: string, ...args: string[]) {
   expect(await exit('request', '--note', note, ...args)).toMatchObject({ code: 0, error: '' })
@@ -92,10 +103,14 @@ test('an exit is requested, served, paid and closed; status names each stage fro
   const [note] = notesIn(out)
   expect(await statusOf(note!)).toContain('no request')
   expect((await exit('close', '--note', note!)).error).toContain('there is no exit request')
+  await rehearsed('request', '--note', note!)
+  expect(await statusOf(note!)).toContain('no request')
   const batch = await requested(note!)
   expect(await statusOf(note!)).toContain('requested, deadline 20')
   const early = await exit('freeze', '--note', note!)
   expect([early.code, early.error.includes('deadline_not_reached')]).toEqual([1, true])
+  const simulated = await exit('freeze', '--note', note!, '--dry-run')
+  expect([simulated.code, simulated.error.includes('deadline_not_reached')]).toEqual([1, true])
   expect((await exit('close', '--note', note!)).error).toContain('exit_open')
   expect((await exit('pay', '--note', note!)).error).toContain('no batch has served this note yet')
   expect(await site.signer.settle(batch)).toEqual([1])
@@ -105,6 +120,7 @@ test('an exit is requested, served, paid and closed; status names each stage fro
   )
   expect((await exit('freeze', '--note', note!)).error).toContain('exit_served')
   expect((await exit('pay', '--note', note!, '--refund')).error).toContain('refund_not_due')
+  for (const verb of ['close', 'pay']) await rehearsed(verb, '--note', note!)
   expect(await exit('close', '--note', note!)).toMatchObject({ code: 0, error: '' })
   expect(await exit('pay', '--note', note!)).toMatchObject({ code: 0, error: '' })
   site.chain.advance(10)
