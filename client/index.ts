@@ -48,6 +48,8 @@ export { InUse } from './wallet/file_lock'
 export { type KeptReceipt, ReceiptFile } from './wallet/receipt_file'
 export { NotSeedWords, seedOfWords, wordsOfSeed } from './wallet/seed_words'
 export {
+  type Signer,
+  seedSigner,
   Wallet,
   type WalletNote,
   type WalletOrder,

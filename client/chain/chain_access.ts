@@ -15,6 +15,7 @@ import {
   type Rpc,
   SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR,
   type SolanaRpcApi,
+  type TransactionSigner,
 } from '@solana/kit'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
@@ -121,7 +122,7 @@ export function bytesOfBase64(text: string): Uint8Array {
 }
 
 /** Converts to the form of @solana/kit. @throws RangeError when `signers` lacks an account that must sign */
-export function toInstruction(vault: VaultInstruction, signers: readonly KeyPairSigner[]): Instruction {
+export function toInstruction(vault: VaultInstruction, signers: readonly TransactionSigner[]): Instruction {
   const accounts = vault.accounts.map((account): AccountMeta | AccountSignerMeta => {
     const address = addressOf(account.address)
     if (!account.signer)

@@ -108,7 +108,7 @@ export async function claimNote(
   const terms = { program: programBytes(program_id), payer: payerKey(chain), destination }
   const claim = prepareClaim(wallet, note, proofs, terms)
   await requireLamports(chain, [ACCOUNT_BYTES.escape_claim], BOND_LAMPORTS)
-  const signers = [await ownerOf(wallet, note), chain.payer]
+  const signers = [ownerOf(wallet, note), chain.payer]
   return sendInstructions(chain, [toInstruction(claim, signers)], 'confirmed')
 }
 
@@ -123,7 +123,7 @@ export async function redirectClaim(
   const { owner, nullifier } = claim
   const fields = { program: programBytes(program_id), owner, nullifier, destination }
   const redirect = redirectEscapeInstruction({ ...fields, sequence: claim.sequence + 1 })
-  return sendInstructions(chain, [toInstruction(redirect, [await ownerOf(wallet, note)])], 'confirmed')
+  return sendInstructions(chain, [toInstruction(redirect, [ownerOf(wallet, note)])], 'confirmed')
 }
 
 /**
@@ -140,7 +140,7 @@ export async function payClaim(
   const { token_program } = await readMintRecord(chain, program_id, encodeBase58(claim.mint))
   const program = programBytes(program_id)
   const pay = payEscapeInstruction({ ...claim, program, token_program, accepts_less: less_for !== undefined })
-  const signers = less_for === undefined ? [] : [await ownerOf(less_for.wallet, less_for.note)]
+  const signers = less_for === undefined ? [] : [ownerOf(less_for.wallet, less_for.note)]
   return sendInstructions(chain, [toInstruction(pay, signers)], 'confirmed')
 }
 

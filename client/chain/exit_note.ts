@@ -1,5 +1,5 @@
 /** Sends the transactions of an exit without the venue: request, payment, return of the bond, refusal, freeze. */
-import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner, type Signature } from '@solana/kit'
+import type { Signature, SignatureBytes, TransactionPartialSigner } from '@solana/kit'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
@@ -8,7 +8,7 @@ import { payInstruction } from '../../protocol/vault/queue'
 import { prepareExitRequest } from '../exit/prepare_exit'
 import { VaultProofs } from '../exit/vault_proofs'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import { type ChainAccess, type ChainReader, payerKey, toInstruction } from './chain_access'
+import { addressOf, type ChainAccess, type ChainReader, payerKey, toInstruction } from './chain_access'
 import { type ReadHistoryOptions, readVaultHistory } from './read_history'
 import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { requireLamports, sendInstructions, TransactionFailed } from './send_instructions'
@@ -26,8 +26,15 @@ export async function readProofs(
   return new VaultProofs(await readVaultHistory(chain, program_id, options), vault)
 }
 
-export function ownerOf(wallet: Wallet, note: WalletNote): Promise<KeyPairSigner> {
-  return createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(note.key_index))
+export function ownerOf({ signer }: Wallet, { key_index }: WalletNote): TransactionPartialSigner {
+  const owner = addressOf(signer.publicKey(key_index))
+  return {
+    address: owner,
+    signTransactions: async (transactions) =>
+      transactions.map(({ messageBytes }) => ({
+        [owner]: signer.sign(key_index, new Uint8Array(messageBytes)) as SignatureBytes,
+      })),
+  }
 }
 
 /**
@@ -51,7 +58,7 @@ export async function requestExit(
   let sending = false
   try {
     const request = prepareExitRequest(wallet, note, to.proofs, terms)
-    const instruction = toInstruction(request, [await ownerOf(wallet, note), chain.payer])
+    const instruction = toInstruction(request, [ownerOf(wallet, note), chain.payer])
     to.keep?.()
     sending = true
     return await sendInstructions(chain, [instruction], 'confirmed')

@@ -136,9 +136,11 @@ export function transcriptText(transcript: Transcript): string {
     if (result === 'fail') lines.push(`          ${policyLine(check, result)}`)
     for (const [name, value] of Object.entries(values)) lines.push(`          ${name} ${printable(value)}`)
   }
-  const count = (result: CheckResult) => checks.filter((check) => check.result === result).length
+  const count = (result: 'pass' | 'fail') => checks.filter((check) => check.result === result).length
+  const skipped = checks.filter(({ result }) => result === 'skipped')
+  for (const { name, reason } of skipped) lines.push(`not checked: ${name}, because ${printable(reason)}`)
   lines.push(
-    `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${count('skipped')} skipped`,
+    `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${skipped.length} skipped`,
   )
   return lines.join('\n')
 }

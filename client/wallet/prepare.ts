@@ -8,7 +8,6 @@ import { decodeBase58 } from '../../protocol/base58'
 import { bodyId } from '../../protocol/bodies/withdraw'
 import { toHex } from '../../protocol/bytes'
 import { ANCHORS_PER_COMMAND, deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
-import { sign } from '../../protocol/sign'
 import {
   type Amount,
   type BaseUnits,
@@ -295,7 +294,7 @@ export function nextCancel(wallet: Wallet, key_index: number): { trading_key: st
 }
 
 export function signBody(wallet: Wallet, key_index: number, body: Uint8Array): string {
-  return toHex(sign(wallet.tradingSeed(key_index), body))
+  return toHex(wallet.signer.sign(key_index, body))
 }
 
 /** Every request carries the opening of its note: the venue may not know it yet. */

@@ -2,7 +2,7 @@
 
 import { encodeBase58 } from '../../protocol/base58'
 import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
-import { publicKeyOf } from '../../protocol/sign'
+import { publicKeyOf, sign } from '../../protocol/sign'
 import type { Amount } from '../../protocol/units'
 import type { SentCommand } from './command_bytes'
 
@@ -80,6 +80,23 @@ export type WalletState = {
   requests?: WalletRequest[]
 }
 
+/**
+ * Holds the trading keys and signs with them: `seedSigner`, or a device beside this process. Notes, anchors and order ids still
+ * derive from the wallet's seed, so whoever has it sees the wallet and can move nothing.
+ */
+export type Signer = {
+  /** 32 bytes. */
+  publicKey(key_index: number): Uint8Array
+  /** Ed25519, 64 bytes. @param body a canonical body, or the message of a transaction */
+  sign(key_index: number, body: Uint8Array): Uint8Array
+}
+export function seedSigner(seed: Uint8Array): Signer {
+  return {
+    publicKey: (key_index) => publicKeyOf(deriveTradingKey(seed, key_index)),
+    sign: (key_index, body) => sign(deriveTradingKey(seed, key_index), body),
+  }
+}
+
 export class Wallet {
   /** Notes by commitment; follows `state.notes`, which grows at its end or is replaced. */
   #by_commitment = new Map<string, WalletNote>()
@@ -89,15 +106,13 @@ export class Wallet {
     /** 32 bytes; every key, blinding, anchor and order id derives from it. */
     readonly seed: Uint8Array,
     readonly state: WalletState = { keys: [], notes: [], orders: [], payments: [], fees: [], seq: 0 },
+    readonly signer: Signer = seedSigner(seed),
   ) {
     if (seed.length !== 32) throw new RangeError('a seed has 32 bytes')
   }
 
-  tradingSeed(key_index: number): Uint8Array {
-    return deriveTradingKey(this.seed, key_index)
-  }
   tradingKey(key_index: number): Uint8Array {
-    return publicKeyOf(this.tradingSeed(key_index))
+    return this.signer.publicKey(key_index)
   }
   tradingKeyText(key_index: number): string {
     return encodeBase58(this.tradingKey(key_index))

@@ -12,6 +12,7 @@ import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { loadWallet } from '../../client/wallet/wallet_file'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
+import { deriveTradingKey } from '../../protocol/notes/derive'
 import { noteInner } from '../../protocol/notes/notes'
 import { requestExitInstruction } from '../../protocol/vault/exits'
 import { check, DemoFailed, fact, short } from '../../sandbox/demo/report'
@@ -84,7 +85,7 @@ export async function refusedExit(leaver: Leaver): Promise<void> {
     refund_inner: noteInner(owner, fromHex(note.blinding, 32)!),
   })
   const signers = [
-    (await openChainAccess(chain.rpc_url, wallet.tradingSeed(note.key_index))).payer,
+    (await openChainAccess(chain.rpc_url, deriveTradingKey(wallet.seed, note.key_index))).payer,
     chain.payer,
   ]
   const signature = await sendInstructions(chain, [toInstruction(instruction, signers)], 'finalized')

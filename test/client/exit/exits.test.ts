@@ -15,6 +15,7 @@ import { recoverWallet } from '../../../client/wallet/recover'
 import { leafFinder } from '../../../client/wallet/vault_history'
 import type { Wallet, WalletNote } from '../../../client/wallet/wallet'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { deriveTradingKey } from '../../../protocol/notes/derive'
 import { type RequestExitFields, requestExitInstruction } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { seededRandom } from '../../faults/kit/random'
@@ -122,12 +123,16 @@ test('an exit request shows its own note, its owner and a true path', async () =
     refund_blinding: bytes(32),
   }
   const good = exitRequestFields(wallet, note, proofs, terms)
-  const verdict = (change: Partial<RequestExitFields>, signer = wallet.tradingSeed(note.key_index)) =>
-    verdictOn(requestExitInstruction({ ...good, ...change }), signer)
+  const verdict = (
+    change: Partial<RequestExitFields>,
+    signer = deriveTradingKey(wallet.seed, note.key_index),
+  ) => verdictOn(requestExitInstruction({ ...good, ...change }), signer)
   const forged = [...good.path.slice(1), good.refund_inner]
   expect(await verdict({ path: forged })).toBe('invalid_inclusion')
   expect(await verdict({ opening: { ...good.opening, amount: 1n << 40n } })).toBe('invalid_inclusion')
-  expect(await verdict({ owner: other.tradingKey(0) }, other.tradingSeed(0))).toBe('invalid_inclusion')
+  expect(await verdict({ owner: other.tradingKey(0) }, deriveTradingKey(other.seed, 0))).toBe(
+    'invalid_inclusion',
+  )
   expect(await verdict({ cited_root: good.refund_inner })).toBe('unknown_state')
   const spent = wallet.state.notes.find(({ state }) => state === 'spent')!
   const to = { program_id, destination: destinationOf(spent), proofs }

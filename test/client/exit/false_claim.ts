@@ -1,4 +1,5 @@
 /** Sends a claim for a spent note, which the client itself would not send, and opens nodes that misstate claims. */
+
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { type ChainAccess, payerKey, toInstruction } from '../../../client/chain/chain_access'
 import { readProofs } from '../../../client/chain/exit_note'
@@ -8,6 +9,7 @@ import { ownAccount } from '../../../client/chain/token_account'
 import { prepareClaim } from '../../../client/exit/prepare_exit'
 import type { VaultProofs } from '../../../client/exit/vault_proofs'
 import type { Wallet, WalletNote } from '../../../client/wallet/wallet'
+import { deriveTradingKey } from '../../../protocol/notes/derive'
 import { ACCOUNT_LAYOUTS, decodeEscapeClaim, type EscapeClaim } from '../../../protocol/vault/accounts'
 import { LyingNode } from '../lying_node'
 
@@ -22,7 +24,7 @@ export async function claimFalsely(
   })
   const terms = { program: programBytes(program_id), payer: payerKey(chain) }
   const to = { ...terms, destination: ownAccount(chain, note.mint).bytes }
-  const owner = await createKeyPairSignerFromPrivateKeyBytes(wallet.tradingSeed(note.key_index))
+  const owner = await createKeyPairSignerFromPrivateKeyBytes(deriveTradingKey(wallet.seed, note.key_index))
   const instruction = toInstruction(prepareClaim(wallet, note, proofs, to), [owner, chain.payer])
   await sendInstructions(chain, [instruction], 'confirmed')
 }

@@ -46,6 +46,9 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect(unkept.err).toStartWith(`${join(folder, 'no/where')} cannot be written`)
   expect(unkept.out).toBe(offline.out)
   expect(offline.out).toContain('PARTIAL: 17 passed, 0 failed, 12 skipped')
+  const named = offline.out.match(/^not checked: \w+, because the policy .*$/gm) ?? []
+  expect(offline.out.match(/^not checked: /gm)).toHaveLength(12)
+  expect(named).toContain('not checked: os_image, because the policy names no operating system')
   const other = write('other.json', JSON.stringify({ ...site.policy, compose_hashes: ['00'.repeat(32)] }))
   const refused = await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', other)
   expect(refused.code).toBe(1)

@@ -13,18 +13,20 @@ import {
   prepareCancelAll,
   prepareDeadMan,
   prepareModify,
+  preparePlace,
   prepareReshape,
   prepareWithdrawal,
 } from '../../../client/wallet/prepare'
-import { Wallet } from '../../../client/wallet/wallet'
+import { seedSigner, Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId, deriveTradingKey } from '../../../protocol/notes/derive'
+import type { Refusal } from '../../../protocol/refusals'
 import { publicKeyOf } from '../../../protocol/sign'
 import { bytes } from '../../kit/venue/memory_chain'
 import { TestSite } from '../../kit/venue/open_test_venue'
-import { MemoryTrader, ONE, twoTraders } from '../memory_trader'
+import { depositNote, MemoryTrader, ONE, twoTraders } from '../memory_trader'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -40,6 +42,25 @@ test('one seed gives the same keys for ever, another seed others', () => {
   expect(wallet.tradingKeyText(3)).not.toBe(wallet.tradingKeyText(4))
   expect(wallet.tradingKeyText(3)).not.toBe(other.tradingKeyText(3))
   expect(() => new Wallet(bytes(31))).toThrow(RangeError)
+})
+
+test('trading keys that a device holds sign for the venue, and the seed alone signs nothing it takes', async () => {
+  const open = await site.open()
+  const { venue_id, expiry_slot } = await MemoryTrader.provisioned(open, 'ada')
+  const [seed, device] = [bytes(32), seedSigner(bytes(32))]
+  const wallet = new Wallet(seed, undefined, device)
+  const note = depositNote(open.ledger, wallet, { side: 'base', amount: ONE, key_index: 0 })
+  await open.chain.finalizeLeaves()
+  const terms = { instrument: open.venue.instrument('SOL-USDC'), side: 'sell', amount: ONE } as const
+  const priced = { ...terms, price_limit: 100_000_000n, expiry_slot }
+  const request = preparePlace(wallet, venue_id, priced, note)
+  expect(request.trading_key).toBe(encodeBase58(device.publicKey(0)))
+  const forged = preparePlace(new Wallet(seed), venue_id, priced, { ...note, state: 'free' })
+  const stolen = { ...forged, trading_key: request.trading_key }
+  expect(await open.venue.place('ada', stolen).catch((error: Refusal) => error.code)).toBe(
+    'signature_invalid',
+  )
+  expect(await open.venue.place('ada', request)).toMatchObject({ order_id: request.order_id })
 })
 
 test('the venue takes every kind of request, and each takes the next nonce, order id and anchors of its key', async () => {
