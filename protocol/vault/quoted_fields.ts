@@ -1,6 +1,7 @@
 /** Makes the fields of `register_platform` and `open_attested_epoch` from what a quote carries. */
 import { concatBytes, fromHex, toHex, utf8 } from '../bytes'
 import { parseEventLog } from '../tdx/event_log'
+import { readPckPlatform } from '../tdx/pck_extension'
 import type { Quote } from '../tdx/quote'
 import { type Certificate, readCertificate } from '../x509/certificate'
 import { imageId, type OpenAttestedEpochFields } from './attested_epochs'
@@ -64,15 +65,18 @@ export function evidenceOf(quote: Quote): Pick<OpenAttestedEpochFields, QuotedFi
   }
 }
 
-/** What an opening takes of a quote and its event log. @throws MalformedLog */
+/** What an opening takes of a quote and its event log. @throws Refused when certificate or log is malformed */
 export function quotedFields(
   quote: Quote,
   event_log: string,
-): Pick<OpenAttestedEpochFields, QuotedFields | 'log' | 'image'> {
+): Pick<OpenAttestedEpochFields, QuotedFields | 'log' | 'image' | 'ppid' | 'fmspc'> {
+  const { ppid, fmspc } = readPckPlatform(readCertificate(quote.pck_chain[0]!))
   const log = parseEventLog(event_log).filter(({ imr }) => imr === 3)
   return {
     ...evidenceOf(quote),
     log: log.map(({ event, event_payload: payload }) => ({ name: utf8(event), payload })),
     image: imageId(quote.report),
+    ppid,
+    fmspc,
   }
 }

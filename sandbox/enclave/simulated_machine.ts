@@ -15,7 +15,7 @@ import { platformOf, quotedFields } from '../../protocol/vault/quoted_fields'
 import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'
 import { issueAuthorities } from './authorities'
 import { loadKeys } from './keys'
-import { FMSPC, measureBoot, PPID } from './machine'
+import { measureBoot } from './machine'
 import { signQuote, startQuotingEnclave } from './sign_quote'
 
 type Opened = Omit<OpeningFields, 'compose_hash'> & { program: Uint8Array; settlement_signer: Uint8Array }
@@ -53,7 +53,7 @@ export function simulatedMachine(compose_hash: Uint8Array): SimulatedMachine {
     platform: platformOf(parsed.pck_chain),
     opening(fields, venue) {
       const { parsed: quote } = quoteOver(epochReportData({ ...fields, venue }))
-      const machine = { authority_signer, compose_hash, ppid: PPID, fmspc: FMSPC }
+      const machine = { authority_signer, compose_hash }
       return openAttestedEpochInstructions({ ...quotedFields(quote, event_log), ...fields, ...machine })
     },
     quoteEpoch: (settlement_seed) => async (bound) =>

@@ -2,10 +2,10 @@
 import { askBounded } from '../../../protocol/ask_bounded'
 import { toHex } from '../../../protocol/bytes'
 import type { Collateral } from '../../../protocol/tdx/collateral'
+import { readPckPlatform } from '../../../protocol/tdx/pck_extension'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { COLLATERAL_BYTES_MAX } from '../../limits'
-import { readPckPlatform } from '../tdx/pck_extension'
 import { Refused } from '../transcript'
 
 export const INTEL_PCS = 'https://api.trustedservices.intel.com'

@@ -1,13 +1,13 @@
 /** Asks the policy's location authorities about one machine and instance; judges nothing. */
 import { askBounded } from '../../../protocol/ask_bounded'
 import { fromAnyHex, toHex } from '../../../protocol/bytes'
+import { readPckPlatform } from '../../../protocol/tdx/pck_extension'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { LOCATION_ANSWER_BYTES_MAX } from '../../limits'
 import { type LocationAnswer, type LocationStatement, readStatement } from '../evidence_bundle'
 import { parseJson } from '../json_document'
 import type { LocationAuthority } from '../policy'
-import { readPckPlatform } from '../tdx/pck_extension'
 import { Refused } from '../transcript'
 
 /** @param quote hex @param instance_id 40 hex digits or empty. @throws Refused, MalformedQuote when the quote names no machine */

@@ -1,6 +1,7 @@
 /** Judges whether real hardware made a quote, and whether its trust domain is admissible. */
 import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
+import { type PckPlatform, readPckPlatform } from '../../../protocol/tdx/pck_extension'
 import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
 import { tdFault } from '../../../protocol/tdx/td_rules'
 import { type Certificate, readCertificate, USAGE } from '../../../protocol/x509/certificate'
@@ -14,7 +15,6 @@ import {
   requireRoot,
   requireUnderRoot,
 } from './collateral'
-import { type PckPlatform, readPckPlatform } from './pck_extension'
 import { matchesMasked } from './tcb_info'
 
 /** @throws Refused when the trust domain or its TDX module breaks a rule */

@@ -1,12 +1,12 @@
 /** Finds the TCB level of platform, TDX module and quoting enclave and judges it by a policy. */
 import { equalBytes, toHex } from '../../../protocol/bytes'
+import type { PckPlatform } from '../../../protocol/tdx/pck_extension'
 import type { QeReport, TdReport } from '../../../protocol/tdx/quote'
 import { MODULE_MAJOR, MODULE_SVN } from '../../../protocol/tdx/td_rules'
 import type { VerificationPolicy } from '../policy'
 import { Refused, requireThat } from '../transcript'
 import type { OpenedCollateral } from './collateral'
 import type { GenuineQuote } from './genuine_quote'
-import type { PckPlatform } from './pck_extension'
 import {
   combineFindings,
   type ModuleSigner,

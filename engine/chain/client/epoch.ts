@@ -1,7 +1,7 @@
 /** Opens the next epoch on chain and anchors the journal head. */
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { equalBytes } from '../../../protocol/bytes'
-import { decodeAnnouncement, decodePlatform, type PlatformAccount } from '../../../protocol/vault/accounts'
+import { decodeAnnouncement } from '../../../protocol/vault/accounts'
 import { announcementAddress } from '../../../protocol/vault/announcements'
 import { openAttestedEpochInstructions } from '../../../protocol/vault/attested_epochs'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
@@ -13,7 +13,6 @@ import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
 import { type Landing, landInstruction } from './land_instruction'
 import { readAgreedVault, readProgramAccount, readVaults, VaultAbsent, VaultUnreadable } from './read_vault'
-import { backoffMs } from './rpc_pool'
 import { ChainProgramError } from './transaction_status'
 
 /** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
@@ -35,6 +34,7 @@ export async function openEpoch(
   const { monotonicMs } = client.view.options
   let newest: Landing = { slot: 0, signature: new Uint8Array(64), confirmed_ms: 0 }
   let quoted: Quoted | undefined
+  let registration: Registration | undefined
   const prepare = async () => {
     const { config, tree, ring, slot } = await readAgreedVault(client)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
@@ -54,14 +54,13 @@ export async function openEpoch(
     const cited = kept ?? tree
     const generation = config.generation + (args.restore ? 1 : 0)
     quoted ??= await quoteFor(client, { ...args, generation, genesis_hash: config.genesis_hash })
-    const { ppid, fmspc } = await platformOnChain(client, quoted)
+    registration ??= new Registration(client, quoted)
+    await registration.begin()
     return openAttestedEpochInstructions({
       program: client.vault.program,
       settlement_signer: client.signer_key,
       authority_signer: client.authority_key,
       ...quoted.fields,
-      ppid,
-      fmspc,
       epoch: args.epoch,
       boot_nonce: args.boot_nonce,
       compose_hash: args.compose_hash,
@@ -78,7 +77,12 @@ export async function openEpoch(
   }
   const landing = await landInstruction(client, {
     prepare,
-    retried: OUTDATED,
+    retried: (name) => {
+      if (name !== 'wrong_owner') return OUTDATED.includes(name) ? 'finalized' : undefined
+      // No record: of the platform, as long as that may be missing, or of what the admin did not announce.
+      if (registration?.level === 'finalized') return undefined
+      return registration?.level === 'confirmed' ? 'finalized' : 'confirmed'
+    },
     compute_units: OPENING_UNITS,
     record: async (signature, transaction) => {
       newest = { ...newest, signature }
@@ -107,29 +111,52 @@ async function quoteFor(
 }
 
 /**
- * The confirmed record of the quote's platform, registered where it is missing; another sender may be first. An opening
- * that names a later blockhash is rolled back with the registration, and both are made again; one that names an earlier
- * blockhash is rejected without the record. The finality of the opening covers both.
+ * The record of the machine's certificate, which anyone may register. An opening is sent behind the registration without waiting
+ * for it, and rejected (`wrong_owner`) where it overtakes it or a fork takes the registration back; it is made again then.
  */
-async function platformOnChain(client: ChainClient, { fields, pck_chain }: Quoted): Promise<PlatformAccount> {
-  const { program } = client.vault
-  const address = platformAddress(program, fields.pck_key)
-  const read = async () => {
-    const account = await readProgramAccount(client, address, 'confirmed')
-    return account && decodePlatform(account)
+class Registration {
+  #landing: Promise<unknown> | undefined
+  /** At which the record was shown when the opening was made; undefined for a registration that was only signed. */
+  level: 'confirmed' | 'finalized' | undefined
+
+  constructor(
+    private readonly client: ChainClient,
+    private readonly quoted: Quoted,
+  ) {}
+
+  /** Resolves once the record is shown or a registration is signed; again, once that is confirmed. @throws its rejection */
+  async begin(): Promise<void> {
+    await this.#landing
+    const levels = ['finalized', 'confirmed'] as const
+    const shown = await Promise.all(levels.map((level) => this.#isShown(level)))
+    this.level = levels[shown.indexOf(true)]
+    if (this.level !== undefined) return
+    const { client, quoted } = this
+    const register = {
+      ...platformOf(quoted.pck_chain),
+      program: client.vault.program,
+      payer: client.payer_key,
+    }
+    const begun = Promise.withResolvers<void>()
+    const prepare = async () =>
+      (await this.#isShown('confirmed')) ? undefined : registerPlatformInstructions(register)
+    const record = async () => begun.resolve()
+    this.#landing = landInstruction(client, { prepare, level: 'confirmed', record }).catch(
+      async (error: unknown) => {
+        // Another sender was first.
+        if (!(error instanceof ChainProgramError) || !(await this.#isShown('confirmed'))) throw error
+      },
+    )
+    // A rejection is thrown by the next call: the opening lacks the record then.
+    this.#landing.catch(() => undefined).finally(begun.resolve)
+    await begun.promise
   }
-  const register = { ...platformOf(pck_chain), program, payer: client.payer_key }
-  const prepare = async () => ((await read()) ? undefined : registerPlatformInstructions(register))
-  await landInstruction(client, { prepare, level: 'confirmed' }).catch(async (error: unknown) => {
-    if (!(error instanceof ChainProgramError) || !(await read())) throw error
-  })
-  // A provider may show the transaction before the account.
-  for (let attempt = 1; attempt <= LIMITS.rpc_attempts_max; attempt++) {
-    const platform = await read()
-    if (platform !== undefined) return platform
-    await client.rpc.sleep(backoffMs(attempt))
+
+  async #isShown(level: 'confirmed' | 'finalized'): Promise<boolean> {
+    const { client, quoted } = this
+    const address = platformAddress(client.vault.program, quoted.fields.pck_key)
+    return (await readProgramAccount(client, address, level)) !== undefined
   }
-  throw new VaultUnreadable('the record of the platform is not shown or has an unknown layout')
 }
 
 /** @throws VaultAbsent until the vault exists and its admin has announced this venue's epoch authority; then VaultUnreadable */

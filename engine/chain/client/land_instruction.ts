@@ -12,15 +12,17 @@ import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } fr
 /** `confirmed_ms` is the monotonic time at which a quorum was first seen to show it. */
 export type Landing = { slot: number; signature: Uint8Array; confirmed_ms: number }
 
+type Level = 'confirmed' | 'finalized'
+
 type LandingPlan = {
   /** Builds the instructions for each signature; undefined when the chain already shows its effect. */
   prepare: () => Promise<VaultInstruction | readonly VaultInstruction[] | undefined>
   /** Default COMPUTE_UNITS. */
   compute_units?: number
-  /** Errors of the program after which it is prepared and signed again. */
-  retried?: readonly VaultErrorName[]
+  /** Level at which an error of the program has it prepared and signed again, undefined where it never does. */
+  retried?: (name: VaultErrorName) => Level | undefined
   /** Level at which success counts, default finalized; a rejection counts once finalized. */
-  level?: 'confirmed' | 'finalized'
+  level?: Level
   /** Stores signature and bytes before they are sent. */
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
   /** Time limit; without it only closing the client ends the attempt. */
@@ -47,12 +49,8 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
     const { signature } = signed
     await plan.record?.(signature, signed.wire)
     const report = client.health.reporter()
-    const landed = await untilLanded(client, signed, { end_ms, level: plan.level ?? 'finalized' }, report)
-      .catch((error: unknown) => {
-        const rejected = error instanceof ChainProgramError ? error.failure.name : undefined
-        if (!rejected || !plan.retried?.includes(rejected)) throw error
-      })
-      .finally(() => report(undefined))
+    const until = untilLanded(client, signed, { ...plan, end_ms }, report)
+    const landed = await until.finally(() => report(undefined))
     if (landed !== undefined) return { ...landed, signature }
   }
   throw new ChainUnavailable('the connection to the chain was closed or the deadline passed')
@@ -60,11 +58,11 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
 
 type Report = ReturnType<ChainClient['health']['reporter']>
 
-/** The slot in which it landed, once that has the level; undefined when it can no longer land. */
+/** The slot in which it landed, once that has the level; undefined when it can no longer land or is to be made again. */
 async function untilLanded(
   client: ChainClient,
   signed: SignedTransaction,
-  { end_ms, level }: { end_ms: number; level: 'confirmed' | 'finalized' },
+  { end_ms, level, retried }: Pick<LandingPlan, 'level' | 'retried'> & { end_ms: number },
   report: Report,
 ): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
@@ -74,7 +72,11 @@ async function untilLanded(
     // Read after the height: a signature unknown past its last valid height can no longer land.
     const status = await statusOf(client, signed, report)
     if (status.kind === 'failed') {
-      if (status.failure.kind === 'program' && status.final) throw new ChainProgramError(status.failure)
+      if (status.failure.kind === 'program') {
+        const again = status.failure.name && retried?.(status.failure.name)
+        if (again && (status.final || again === 'confirmed')) return undefined
+        if (status.final) throw new ChainProgramError(status.failure)
+      }
       if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
       if (status.failure.kind === 'transient') return undefined
     }

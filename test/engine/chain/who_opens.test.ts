@@ -2,7 +2,9 @@
 import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import type { ChainOptions } from '../../../engine/chain/open_chain'
+import { encodeBase58 } from '../../../protocol/base58'
 import { publicKeyOf } from '../../../protocol/sign'
+import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { announceInstruction, withoutSuccessor } from '../../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -19,13 +21,14 @@ async function outcome(
   world: VaultWorld,
   change: Partial<ChainOptions> = {},
   compose_hash = COMPOSE_HASH,
+  record = async (): Promise<void> => {},
 ): Promise<string> {
   const port = await world.connect(change)
   const { epoch, journal_seq: seq, journal_head: head } = await port.readConfig()
   const spentRoot = async () => (await port.readConfig()).spent_root
   const terms = { boot_nonce: random(16), compose_hash, seq, head, restore: false, spentRoot }
   try {
-    await port.openEpoch({ epoch: epoch + 1, ...terms, passes: async () => true }, async () => {})
+    await port.openEpoch({ epoch: epoch + 1, ...terms, passes: async () => true }, record)
     return 'opened'
   } catch (error) {
     return (error as Error).message.replace('the chain refused the transaction: ', '')
@@ -54,24 +57,30 @@ test('a platform that is not registered takes two transactions, a registered one
   await world.close()
 }, 120_000)
 
-test('the opening follows a registration that is confirmed, and both again where a fork takes it back', async () => {
+test('the opening does not wait for the registration, and is made again behind it where it overtakes it', async () => {
+  let signed = 1
+  // The registration reaches no block before the opening is signed.
+  const world = await VaultWorld.open({ drop: () => signed === 0 })
+  signed = 0
+  const before = await sent(world)
+  expect(await outcome(world, {}, COMPOSE_HASH, async () => void signed++)).toBe('opened')
+  expect(signed).toBeGreaterThan(1)
+  expect((await sent(world)) - before).toBe(signed + 1)
+  await world.close()
+}, 120_000)
+
+test('where a fork takes back registration and opening, both are made again', async () => {
   const world = await VaultWorld.open({}, 200)
-  const { machine } = world.chain
-  const port = await world.connect()
-  const { journal_seq: seq, journal_head: head, spent_root } = await port.readConfig()
-  const terms = { epoch: 1, boot_nonce: random(16), compose_hash: COMPOSE_HASH, seq, head, restore: false }
+  const { machine, fork } = world.chain
+  const address = encodeBase58(vaultAddresses(world.program).config)
+  const epoch = () => decodeConfig(machine.bank.newest(address)!.data)!.epoch
   const before = machine.tip
-  const signed: Uint8Array[] = []
-  const open = { ...terms, spentRoot: async () => spent_root, passes: async () => true }
-  await port.openEpoch(open, async (signature) => {
-    signed.push(signature)
-    // Throws where a block since the first reading is finalized: the registration is confirmed only.
-    if (signed.length === 1) world.chain.fork(machine.tip - before)
-  })
-  expect(signed.length).toBeGreaterThan(1)
-  const { epoch, boot_nonce } = await port.readConfig()
-  expect([epoch, boot_nonce]).toEqual([1, terms.boot_nonce])
-  await port.close()
+  const opening = outcome(world)
+  while (epoch() === 0) await Bun.sleep(5)
+  // Throws where a block since the first reading is finalized.
+  fork(machine.tip - before)
+  expect(epoch()).toBe(0)
+  expect(await opening).toBe('opened')
   await world.close()
 }, 120_000)
 
