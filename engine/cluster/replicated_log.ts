@@ -72,7 +72,7 @@ export class ReplicatedLog {
    */
   async takeTerm(node: number, own: ChainPoint): Promise<Term> {
     const seen = decodeFound(await this.decided([], this.lookups()))
-    checkExtends(seen.head, own)
+    this.checkExtends(seen.head, own)
     const term = { number: (seen.term?.number ?? 0) + 1, node, nonce: new Uint8Array(randomBytes(16)) }
     const value = TERM.encode(term)
     const result = await this.decided(
@@ -147,7 +147,7 @@ export class ReplicatedLog {
 
   private entriesOf(result: TxnResult, from: ChainPoint): SignedFrame[] {
     const { head } = decodeFound(result)
-    checkExtends(head, from)
+    this.checkExtends(head, from)
     if (head.seq === from.seq) return []
     const pairs = result.found[2]!
     const entries: SignedFrame[] = []
@@ -204,6 +204,37 @@ export class ReplicatedLog {
     return this.etcd.compact()
   }
 
+  /**
+   * Lets the log begin behind `own`, the end of the longest journal, and deposes every leader. Only for a log that ends before
+   * it: what the log has behind a journal is acknowledged.
+   * @throws LogRolledBack when the log reaches `own`; Deposed when it moves meanwhile
+   */
+  async beginBehind(own: ChainPoint): Promise<void> {
+    const { head, term, term_bytes } = decodeFound(await this.decided([], this.lookups()))
+    if (head.seq >= own.seq) throw new LogRolledBack(`the log ends at seq ${head.seq}, not before ${own.seq}`)
+    const mine = { number: (term?.number ?? 0) + 1, node: 0, nonce: new Uint8Array(randomBytes(16)) }
+    const seen: Compare[] = [
+      { key: this.head_key, value: head.seq === 0 ? undefined : POINT.encode(head) },
+      { key: this.term_key, value: term_bytes },
+    ]
+    const then: Operation[] = [
+      { remove: this.partKey(0, 0), to: this.logEnd() },
+      { put: this.head_key, value: POINT.encode(own) },
+      { put: this.term_key, value: TERM.encode(mine) },
+    ]
+    const result = await this.decided(seen, then, this.lookups())
+    if (!result.succeeded) checkLanded(decodeFound(result), mine, own)
+  }
+
+  /** Names what a repair needs. @throws LogRolledBack */
+  private checkExtends(head: ChainPoint, own: ChainPoint): void {
+    const end = `venue ${toHex(this.sealing.venue)}, seq ${own.seq}, head ${toHex(own.head)}`
+    if (head.seq < own.seq)
+      throw new LogRolledBack(`the log ends at seq ${head.seq}, this journal at ${own.seq}: ${end}`)
+    if (head.seq === own.seq && !equalBytes(head.head, own.head))
+      throw new LogRolledBack(`log and journal differ at seq ${own.seq}: ${end}`)
+  }
+
   /** Repeats one transaction until a member gives its verdict. */
   private async decided(
     compare: readonly Compare[],
@@ -233,14 +264,6 @@ export class ReplicatedLog {
   private logEnd(): string {
     return `${this.prefix}log0`
   }
-}
-
-/** @throws LogRolledBack */
-function checkExtends(head: ChainPoint, own: ChainPoint): void {
-  if (head.seq < own.seq)
-    throw new LogRolledBack(`the log ends at seq ${head.seq}, this journal at ${own.seq}`)
-  if (head.seq === own.seq && !equalBytes(head.head, own.head))
-    throw new LogRolledBack(`log and journal differ at seq ${own.seq}`)
 }
 
 /** The verdict on an append whose comparison failed: it landed before, or it never will. */

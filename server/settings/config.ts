@@ -100,7 +100,10 @@ function configOf(read: Settings): Config {
   }
 }
 
-function clusterConfig(read: Settings): Pick<EngineConfig, 'cluster'> {
+/** Members of etcd as the settings name them. */
+export function clusterConfig(
+  read: Pick<Settings, 'TACIT_ETCD_URLS' | 'TACIT_ETCD_CA' | 'TACIT_ETCD_CERT' | 'TACIT_ETCD_KEY'>,
+): Pick<EngineConfig, 'cluster'> {
   const endpoints = read.TACIT_ETCD_URLS
   if (endpoints.length === 0) return {}
   const pem = (base64: string, label: string) =>

@@ -303,6 +303,36 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
+    'a log begins behind a journal that is ahead of it, deposes its leader, and keeps what it has behind one that is not',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      const entries = [entryOf(START, 'one')]
+      entries.push(entryOf(entries[0]!.to, 'two'), entryOf(entries[0]!.to, 'otherwise'))
+      await log!.append(term, entries[0]!)
+      const [{ to: kept }, { to: ahead }, { to: elsewhere }] = entries as [
+        SignedFrame,
+        SignedFrame,
+        SignedFrame,
+      ]
+      for (const own of [kept, { seq: kept.seq, head: new Uint8Array(32).fill(1) }])
+        expect(await failure(other!.beginBehind(own))).toBeInstanceOf(LogRolledBack)
+      expect(textsOf(await all(log!))).toEqual(['one'])
+      await other!.beginBehind(ahead)
+      expect(await failure(log!.append(term, entries[2]!))).toBeInstanceOf(Deposed)
+      expect(await failure(log!.append(term, entryOf(ahead, 'deposed')))).toBeInstanceOf(Deposed)
+      // A second repair, from the other of two journals, changes nothing.
+      expect(await failure(log!.beginBehind(elsewhere))).toBeInstanceOf(LogRolledBack)
+      expect(await failure(log!.read(elsewhere))).toBeInstanceOf(LogRolledBack)
+      expect(await failure(log!.read(kept))).toBeInstanceOf(LogGap)
+      const next = await other!.takeTerm(2, ahead)
+      await other!.append(next, entryOf(ahead, 'three'))
+      expect(textsOf(await all(log!, ahead))).toEqual(['three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'a changed, moved or foreign entry is noticed',
     async () => {
       const [log] = logsOf()

@@ -1,7 +1,7 @@
 /** Whole venues over one log, on the embedded chain and three real members: following, takeover, deposition, joining. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { cpSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openNode, untilLeading } from '../../engine/boot/follow'
 import { type Loaded, loadState } from '../../engine/boot/load_state'
@@ -9,6 +9,7 @@ import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { stateHash } from '../../engine/machine/codec/encode_state'
 import { fromHex, toHex } from '../../protocol/bytes'
+import { derOfPem } from '../../protocol/pem'
 import { ETCD } from '../../sandbox/cluster/etcd_binary'
 import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
@@ -84,6 +85,29 @@ const logOf = (venue: JsonVenue) =>
     key: trading.site.keys.journal_key,
     venue: fromHex(venue.identity().venue, 32)!,
   })
+
+/** Runs the command of the operator. */
+async function repaired(venue: string, args: string[]): Promise<{ code: number; error: string }> {
+  const der = (text: string, label: string) => Buffer.from(derOfPem(text, label)![0]!).toString('base64')
+  const { ca, cert, key } = etcd.tls
+  const child = Bun.spawn(
+    [process.execPath, join(import.meta.dir, '../../tools/cluster/main.ts'), '--venue', venue, ...args],
+    {
+      env: {
+        ...process.env,
+        TACIT_ETCD_URLS: etcd.endpoints.join(','),
+        TACIT_ETCD_CA: der(ca, 'CERTIFICATE'),
+        TACIT_ETCD_CERT: der(cert, 'CERTIFICATE'),
+        TACIT_ETCD_KEY: der(key, 'PRIVATE KEY'),
+      },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    },
+  )
+  const error = await new Response(child.stderr).text()
+  return { code: await child.exited, error }
+}
 
 /** etcd reserves 64 MB of zeros for each write-ahead log, which it fills from the start. */
 function writtenPart(member: number) {
@@ -196,6 +220,87 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       const target = await newest()
       await until(() => joined.loaded.journal.head().seq >= target)
       await joined.stop()
+      await first.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'over a backup of etcd no node leads or acknowledges; a repair from the journal that is ahead loses nothing',
+    async () => {
+      const first = await openOn(1)
+      await traders(first)
+      const kept = await orders(first, 1)
+      const members = [0, 1, 2]
+      const putBack = async (from: (one: number) => string, to: (one: number) => string) => {
+        for (const one of members) await etcd.kill(one)
+        for (const one of members) rmSync(to(one), { recursive: true, force: true })
+        for (const one of members) cpSync(from(one), to(one), { recursive: true })
+        for (const one of members) etcd.restart(one)
+        await etcd.untilWritable()
+      }
+      const data = (one: number) => etcd.dataDir(one)
+      const backup = (one: number) => join(trading.site.dir, `backup-${one}`)
+      await putBack(data, backup)
+      kept.push(...(await orders(first, 2)))
+      const money = await trading.deposited(trading.alice, USDC, 200_000_000n)
+      await putBack(backup, data)
+      const late = trading.alice.place(money, { expiry_slot: first.time().slot + 5_000 })
+      expect(await first.place('alice', late).catch(() => 'not acknowledged')).toBe('not acknowledged')
+      await until(() => trading.site.fatal.length > 0)
+      await first.close()
+
+      const again = await follow(1)
+      const refused = (await failure(again.leading)) as Error
+      expect(refused.name).toBe('LogRolledBack')
+      const { seq, head } = again.loaded.journal.head()
+      await again.stop()
+      const venue = first.identity().venue
+      expect(refused.message).toContain(`venue ${venue}, seq ${seq}, head ${toHex(head)}`)
+
+      const repair = (...args: string[]) => repaired(venue, args)
+      // A journal that ends before the log repairs nothing.
+      expect(await repair('--seq', '1', '--head', toHex(head))).toMatchObject({ code: 1 })
+      expect(await repair('--seq', `${seq}`, '--head', toHex(head))).toMatchObject({ code: 0 })
+      const second = await openOn(1)
+      trading.site.venue = second
+      for (const order_id of kept)
+        expect(await second.order('alice', order_id)).toMatchObject({ order_id, status: 'accepted' })
+      await orders(second, 1)
+      const seqs = (await trading.events('alice')).map((one) => one.seq)
+      expect(seqs).toEqual(seqs.map((_, i) => i + 1))
+      // An empty node is behind the log, which begins after the repair.
+      const empty = await follow(4)
+      expect(await failure(empty.leading)).toBeInstanceOf(LogGap)
+      await empty.stop()
+      await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a log begins from the journal of one machine',
+    async () => {
+      const alone = await trading.site.openVenue(dirOf(1))
+      await traders(alone)
+      const kept = await orders(alone, 2)
+      const log = logOf(alone)
+      await alone.close()
+      const refused = await follow(1)
+      expect(((await failure(refused.leading)) as Error).name).toBe('LogRolledBack')
+      const end = refused.loaded.journal.head()
+      await refused.stop()
+      await log.beginBehind(end)
+      cpSync(dirOf(1), dirOf(2), { recursive: true })
+      const first = await openOn(1)
+      trading.site.venue = first
+      const follower = await follow(2)
+      await orders(first, 1)
+      const { head } = await log.look()
+      await until(() => follower.loaded.journal.head().seq >= head.seq)
+      for (const order_id of kept)
+        expect(await first.order('alice', order_id)).toMatchObject({ order_id, status: 'accepted' })
+      await follower.stop()
       await first.close()
     },
     LIMIT_MS,

@@ -12,6 +12,7 @@ const COMMANDS = [
   'account',
   'reference',
   'restore',
+  'cluster-repair',
   'program',
   'manifest',
   'read-machine',
