@@ -46,9 +46,11 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
                 proxy=None,
             ) as socket:
                 heartbeat_s: float = _HEARTBEAT_S
-                wait_s = _RETRY_FIRST_S
-                heard = time.monotonic()
+                opened = heard = time.monotonic()
                 while not ended.is_set():
+                    # A socket that closes at once is no progress: the wait before the next one grows.
+                    if time.monotonic() - opened > _RETRY_MAX_S:
+                        wait_s = _RETRY_FIRST_S
                     try:
                         text = socket.recv(timeout=_LOOK_S)
                     except TimeoutError:
@@ -69,6 +71,7 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
                         count_of(frame, "slot"), count_of(frame, "unix_ms")
                         yield {name: value for name, value in frame.items() if name != "type"}
                         after += 1
+                        wait_s = _RETRY_FIRST_S
         except InvalidStatus as error:
             if error.response.status_code == 401 and token is not None:
                 venue.forget(token)

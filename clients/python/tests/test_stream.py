@@ -56,7 +56,7 @@ MALFORMED = {
 
 class Stream(unittest.TestCase):
     def setUp(self):
-        self.sockets, self.asked = [], []
+        self.sockets, self.asked, self.closes = [], [], False
         folder = tempfile.mkdtemp()
         certificate, key = certificate_files(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -78,7 +78,8 @@ class Stream(unittest.TestCase):
         try:
             for frame in frames:
                 socket.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
-            socket.recv()
+            if not self.closes:
+                socket.recv()
         except ConnectionClosed:
             pass
 
@@ -109,6 +110,25 @@ class Stream(unittest.TestCase):
                 self.assertEqual(next(events)["seq"], 1)
                 with self.assertRaises(EventsMissing):
                     next(events)
+
+    def test_a_venue_that_closes_each_socket_is_asked_less_and_less(self):
+        waits = []
+
+        class Ended(threading.Event):
+            def wait(self, timeout=None):
+                waits.append(timeout)
+                if len(waits) == 6:
+                    self.set()
+                return True
+
+        self.sockets, self.asked, self.closes = [[HELLO]], [], True
+        self.assertEqual(list(follow_events(self.venue, 0, Ended())), [])
+        self.assertEqual(waits, [0.2, 0.4, 0.8, 1.6, 3.2, 5.0])
+        # What makes progress is asked again at once.
+        waits.clear()
+        self.sockets = [[HELLO], [HELLO], [HELLO, event(1)], [HELLO]]
+        self.assertEqual([one["seq"] for one in follow_events(self.venue, 0, Ended())], [1])
+        self.assertEqual(waits, [0.2, 0.4, 0.2, 0.4, 0.8, 1.6])
 
 
 if __name__ == "__main__":
