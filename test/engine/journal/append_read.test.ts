@@ -59,6 +59,7 @@ test('groups appended together are written together and each keeps a head of its
     expect(journal.pending()).toBe(0)
     expect(ends.map(({ seq_last }) => seq_last)).toEqual([1, 3, 6, 10, 15])
     expect(new Set(ends.map(({ head }) => head.toHex())).size).toBe(5)
+    expect(ends.map(({ signature }) => signature.length)).toEqual([64, 64, 64, 64, 64])
     expect(journal.head()).toEqual({ seq: 15, head: ends[4]?.head as Uint8Array })
     for (const { seq_last, head } of ends) {
       let next = seq_last
