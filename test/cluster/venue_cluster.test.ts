@@ -10,6 +10,7 @@ import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { stateHash } from '../../engine/machine/codec/encode_state'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
+import { Refusal } from '../../protocol/refusals'
 import { ETCD } from '../../sandbox/cluster/etcd_binary'
 import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
@@ -274,6 +275,48 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       expect(await failure(empty.leading)).toBeInstanceOf(LogGap)
       await empty.stop()
       await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a cluster over copies of etcd and of a disk that the chain is ahead of acknowledges nothing',
+    async () => {
+      const clone = await EtcdCluster.start()
+      try {
+        const first = await openOn(1)
+        await traders(first)
+        await orders(first, 1)
+        const helper = await follow(2)
+        const { head } = await logOf(first).look()
+        await until(() => helper.loaded.journal.head().seq >= head.seq)
+        await helper.stop()
+        // What the host copies: every key of the log, and the disk of a node.
+        const prefix = `tacit/${first.identity().venue}/`
+        const all = { range: prefix, to: `${prefix}~`, most: 10_000 }
+        const { found } = await new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls }).txn([], [all])
+        const access = { endpoints: clone.endpoints, tls: clone.tls }
+        for (const { key, value } of found[0]!) await new Etcd(access).txn([], [{ put: key, value }])
+        // The traders read the chain by a port of their own: that of the node is closed.
+        const { ports } = await trading.site.parts(join(trading.site.dir, 'onlooker'))
+        await trading.cross(first)
+        await trading.until('alice', ({ kind }) => kind === 'fill.finalized')
+        await ports.chain.close()
+        await ports.hash.close()
+        const second = await trading.site.openVenue(dirOf(2), { cluster: access })
+        expect(second.status()).toMatchObject({ matching: 'stopped', ready: false })
+        expect(second.status().reasons.join()).toContain('rolled_back')
+        const late = { account_id: 'late', version: 1 }
+        expect(await failure(second.provision(late))).toBeInstanceOf(Refusal)
+        await second.close()
+        // The venue that was copied goes on.
+        expect(first.status().reasons.join()).not.toContain('forked')
+        trading.site.venue = first
+        await trading.site.issue('carol')
+        await first.close()
+      } finally {
+        await clone.stop()
+      }
     },
     LIMIT_MS,
   )
