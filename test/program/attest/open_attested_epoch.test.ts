@@ -7,6 +7,7 @@ import { authorizeRestoreInstruction } from '../../../protocol/vault/admin'
 import { minimumValue } from '../../../protocol/vault/announcements'
 import { openAttestedEpochInstructions } from '../../../protocol/vault/attested_epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { settleInstruction } from '../../../protocol/vault/settle'
 import { AttestedVault } from '../../kit/vault/attested_vault'
 import { developmentChain, FMSPC, PCK, PlatformKey, PPID, ROOT } from '../../kit/vault/development_chain'
 import { bytes32, EXIT_DELAY_S, errorOf, landed } from '../../kit/vault/open_vault'
@@ -265,6 +266,39 @@ describe('who can open an epoch', () => {
       expect(own.chain.outcome({ ...opening, accounts })).toBe('missing_signature')
       own.chain.before = []
     }
+  })
+
+  test('a record of a vault that the attacker administers, in each place, and one that he writes himself', () => {
+    const own = new AttestedVault()
+    const [verify, opening] = own.opening()
+    const foreign = bytes32('program of the attacker')
+    for (let place = 5; place <= 15; place++) {
+      const { address } = opening.accounts[place]!
+      const { data } = own.chain.account(address)!
+      // Program, kind, list and id are right, and the value is what he wants; the owner is another program.
+      const copy = bytes32(`copy ${place}`)
+      own.chain.setAccount(copy, data, foreign)
+      const swap = (to: Uint8Array) => {
+        const accounts = opening.accounts.with(place, { ...opening.accounts[place]!, address: to })
+        return own.chain.outcome([verify, { ...opening, accounts }])
+      }
+      expect([place, swap(copy)]).toEqual([place, 'wrong_owner'])
+      // Even the program's own bytes count at their derived address alone.
+      const moved = bytes32(`moved ${place}`)
+      own.chain.setAccount(moved, data, own.vault.program)
+      expect([place, swap(moved)]).toEqual([place, 'wrong_address'])
+    }
+    expect(own.chain.outcome([verify, opening])).toBe('landed')
+  })
+
+  test('two openings in one transaction, and a batch of the old key behind one', () => {
+    const own = new AttestedVault()
+    landed(own.open())
+    const old = own.vault.batchOf()
+    const [verify, opening] = own.opening()
+    const second = openAttestedEpochInstructions(own.fields({ fields: { epoch: 3 } }), 2)
+    expect(own.chain.outcome([verify, opening, ...second])).toBe('key_not_fresh')
+    expect(own.chain.outcome([verify, opening, settleInstruction(old)])).toBe('not_settlement_signer')
   })
 
   test('KMS and admin together open for a build of theirs only after twice the exit delay, announced', () => {
