@@ -129,6 +129,12 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   await loaded.journal.close()
   await loaded.history.close()
   loaded.facts.close()
+  // The check of a backup without its snapshots says what is missing.
+  const { genesis_hash, program_id, config_account } = first.chain
+  const chain = { genesis_hash, program_id, config_account, config: await first.chain.readConfig() }
+  rmSync(join(first.config.data_dir, 'snapshots'), { recursive: true })
+  const refused = await verifyBackup({ dir: first.config.data_dir, keys: site.keys, chain }).catch(String)
+  expect(refused).toMatch(/a snapshot and its stores are needed$/)
 }, 120_000)
 
 test('the journal behind the position on chain stays, however old: the next start judges the tail by it', async () => {
