@@ -1,6 +1,6 @@
 /** The trading verbs of `tacit` against a real venue: what each prints first, its exit code, and every wrong input. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../../client/chain/chain_access'
@@ -152,6 +152,36 @@ test('events are forwarded in order until they are taken, and go on from there',
   expect(counted()).toBeGreaterThanOrEqual(before)
   await receiver.stop(true)
 }, 120_000)
+
+test('a command that is stopped anywhere, and a copy of the wallet that is behind, lose nothing', async () => {
+  copyFileSync(at('wallet.json'), at('behind.json'))
+  for (const [signal, after_ms] of [
+    ['SIGKILL', 400],
+    ['SIGINT', 700],
+    ['SIGKILL', 1_000],
+    ['SIGTERM', 1_300],
+    ['SIGKILL', 1_600],
+  ] as const) {
+    const child = Bun.spawn([process.execPath, CLI, ...BUY], {
+      cwd: folder,
+      stdout: 'ignore',
+      stderr: 'ignore',
+    })
+    setTimeout(() => child.kill(signal), after_ms)
+    await child.exited
+    // What the file holds is settled, and the venue has no order that the file lacks.
+    expect(await tacit('settle')).toMatchObject({ code: 0, error: '' })
+    const shown = JSON.parse((await tacit('orders', '--json')).out) as { order_id: string }[]
+    const open = loadWallet(at('wallet.json'))!.state.orders.filter((order) => order.open)
+    expect(shown.map(({ order_id }) => order_id).sort()).toEqual(open.map(({ order_id }) => order_id).sort())
+    expect((await tacit('cancel-all')).code).toBe(0)
+  }
+  // Its nonces are stale: the venue's are taken before the first order.
+  const placed = await tacit(...BUY, '--wallet', 'behind.json')
+  expect(placed).toMatchObject({ code: 0, error: '' })
+  expect((await tacit('cancel', idIn(placed.out), '--wallet', 'behind.json')).code).toBe(0)
+  expect((await tacit('orders')).first).toBe('no orders')
+}, 300_000)
 
 /** Input, exit code, and what the message contains. */
 const WRONG: [string[], number, string][] = [
