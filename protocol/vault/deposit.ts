@@ -1,6 +1,6 @@
-/** Builds and decodes `deposit` (2): moves tokens into the vault and appends a note in deposit form. */
+/** Builds `deposit` (2): moves tokens into the vault and appends a note in deposit form. */
 import { fixed, struct, u64 } from '../codec'
-import { builderOf, decoded, type Forms, numberOf } from './instruction'
+import { builderOf, type Forms, numberOf } from './instruction'
 
 /** 41 bytes. */
 const DEPOSIT = struct({
@@ -32,7 +32,3 @@ export const DEPOSIT_FORMS = {
 } satisfies Forms
 
 export const depositInstruction = builderOf(DEPOSIT_FORMS.deposit)
-
-/** Amount and inner hash of a deposit's data; undefined when the data is not exactly a deposit. */
-export const decodeDeposit = (data: Uint8Array): { amount: bigint; inner: Uint8Array } | undefined =>
-  decoded(DEPOSIT, data)

@@ -1,6 +1,6 @@
 /** What an opening states of venue and journal, and `anchor` (5) of a running instance. */
-import { bool, fixed, struct, uint, type ValueOf } from '../codec'
-import { builderOf, decoded, type Forms, numberOf } from './instruction'
+import { bool, fixed, struct, uint } from '../codec'
+import { builderOf, type Forms, numberOf } from './instruction'
 
 /** What every opening states of venue and journal, 217 bytes. */
 export const OPENING_FIELDS = {
@@ -40,13 +40,9 @@ const ANCHOR = struct({
   not_after_slot: uint,
   not_after_s: uint,
 })
-export type AnchorFields = ValueOf<typeof ANCHOR>
 
 export const EPOCH_FORMS = {
   anchor: { data: ANCHOR, accounts: { settlement_signer: 's', config: 'w' } },
 } satisfies Forms
 
 export const anchorInstruction = builderOf(EPOCH_FORMS.anchor)
-
-/** Undefined when the data is not exactly an `anchor`. */
-export const decodeAnchor = (data: Uint8Array): AnchorFields | undefined => decoded(ANCHOR, data)

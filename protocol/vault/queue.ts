@@ -1,9 +1,9 @@
-/** Builds and decodes the instructions of the payout queue: `pay` (15) and `grow_queue` (16). */
+/** Builds the instructions of the payout queue: `pay` (15) and `grow_queue` (16). */
 import { equalBytes } from '../bytes'
-import { bool, list, struct, u8, u16, uint, type ValueOf } from '../codec'
+import { bool, list, struct, u8, u16, uint } from '../codec'
 import { PAY_ENTRIES_MAX } from '../limits'
 import { COMPUTE_BUDGET_PROGRAM } from './addresses'
-import { bare, builderOf, decoded, type Forms, listFor, numberOf, type VaultInstruction } from './instruction'
+import { bare, builderOf, type Forms, listFor, numberOf, type VaultInstruction } from './instruction'
 import { appendUnits } from './settle'
 
 /** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
@@ -56,9 +56,6 @@ export function payInstruction(fields: {
  * all become notes, or all are transferred by Token-2022.
  */
 export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + appendUnits(entries)
-
-/** Undefined when the data is not exactly a `pay`. */
-export const decodePay = (data: Uint8Array): ValueOf<typeof PAY> | undefined => decoded(PAY, data)
 
 export const QUEUE_FORMS = {
   pay: { data: PAY, accounts: PAY_ACCOUNTS, more: { entry: ENTRY_ACCOUNTS } },

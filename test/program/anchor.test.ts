@@ -1,7 +1,7 @@
 /** An anchor moves the journal position forward only, and a commit lands before its time is over or never. */
 import { expect, test } from 'bun:test'
 import { pauseInstruction } from '../../protocol/vault/admin'
-import { type AnchorFields, anchorInstruction } from '../../protocol/vault/epochs'
+import { anchorInstruction } from '../../protocol/vault/epochs'
 import { bytes32, errorOf, landed, OpenVault, runningVault } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
 
@@ -11,7 +11,7 @@ const COMMIT = { not_after_slot: SLOT, not_after_s: NOW_S }
 
 const at = (seq: number, head = `head ${seq}`) => ({ journal_seq: seq, journal_head: bytes32(head) })
 
-function anchor(vault: OpenVault, fields: Partial<AnchorFields>): string {
+function anchor(vault: OpenVault, fields: Partial<Parameters<typeof anchorInstruction>[0]>): string {
   const { program, signer } = vault
   const all = { epoch: 1, ...at(1), ...PLAIN, ...fields, program, settlement_signer: signer.key }
   return errorOf(vault.chain.send(anchorInstruction(all)))

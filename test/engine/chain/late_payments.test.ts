@@ -5,12 +5,13 @@ import { chainAddresses } from '../../../engine/chain/client/chain_client'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
-import { decodePay, payInstruction } from '../../../protocol/vault/queue'
+import { payInstruction } from '../../../protocol/vault/queue'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { bendAccounts, type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { decodePay } from '../../kit/vault/instruction_data'
 
 /** First byte of the queue account, and its bytes before the entries (protocol/vault/accounts.ts). */
 const QUEUE_KIND = 7

@@ -9,13 +9,14 @@ import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, concatBytes, readU64Le, u64Le } from '../../../protocol/bytes'
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
-import { decodePay, payInstruction } from '../../../protocol/vault/queue'
+import { payInstruction } from '../../../protocol/vault/queue'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { fundedWallet } from '../../kit/chain/transfer'
 import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { decodePay } from '../../kit/vault/instruction_data'
 
 const mint = decodeBase58(USDC, 32)!
 const MIB = 1_024 * 1_024

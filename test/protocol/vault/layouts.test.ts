@@ -19,12 +19,10 @@ import {
   RING,
   TREE,
 } from '../../../protocol/vault/accounts'
-import { decodeDeposit } from '../../../protocol/vault/deposit'
-import { decodeAnchor } from '../../../protocol/vault/epochs'
 import { decodeEvent } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
-import { decodePay } from '../../../protocol/vault/queue'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
+import { decodeAnchor, decodeDeposit, decodePay } from '../../kit/vault/instruction_data'
 import { isKnownState } from '../../kit/vault/known_state'
 import vector from '../../vectors/vault.json'
 
