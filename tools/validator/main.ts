@@ -10,14 +10,13 @@ import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { chapter, check, DemoFailed, fact } from '../../sandbox/demo/report'
 import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
 import { VenueProcess } from '../../sandbox/demo/venue_process'
+import { mintsOf, solInstrument } from '../../sandbox/environment'
 import { frozenVault, type Leaver, refusedExit, servedExit } from './exits'
 import { callRpc, landedReport, runProcess } from './landed_report'
 import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
-import { startValidator, venueEnvironment } from './validator_process'
 
-const USAGE = `usage: bun run validator-demo (--rpc URL | --validator FILE) [--data data/validator] [--ticks-per-slot 64]
-  --rpc        JSON-RPC of a validator on this machine, with a faucet; it may keep what is left there
-  --validator  a solana-test-validator to start, and to end afterwards
+const USAGE = `usage: bun run validator-demo --rpc URL [--data data/validator]
+  --rpc   JSON-RPC of a validator on this machine, with a faucet; it may keep what is left there
 Keys and mints are new with every run, so the folder must be: nothing of an earlier run is read.`
 const NATIVE_MINT = 'So11111111111111111111111111111111111111112'
 const LAMPORTS = 1_000_000_000n
@@ -66,6 +65,25 @@ async function play(rpc_url: string, data_dir: string): Promise<void> {
   await report(rpc_url, program_id)
 }
 
+/** A sandbox on the validator with one instrument: wrapped SOL against a mint of this run. */
+function venueEnvironment(on: {
+  rpc_url: string
+  program_id: string
+  usdc: string
+  /** ADDRESS:PORT */
+  listen: string
+}): Record<string, string> {
+  return {
+    TACIT_ENCLAVE: 'development',
+    TACIT_LISTEN: on.listen,
+    TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
+    SOLANA_RPC_URL: on.rpc_url,
+    TACIT_PROGRAM_ID: on.program_id,
+    TACIT_MINTS: JSON.stringify(mintsOf(on.usdc)),
+    TACIT_INSTRUMENTS: JSON.stringify([solInstrument(on.usdc)]),
+  }
+}
+
 async function leave(
   cast: Cast,
   chain: ChainAccess,
@@ -112,24 +130,17 @@ async function freeAddress(): Promise<string> {
 let venue: VenueProcess | undefined
 
 await runCommand(USAGE, async (args) => {
-  const options = new Options(args, { texts: ['rpc', 'validator', 'data', 'ticks-per-slot'] })
-  const [rpc_url, binary] = [options.optional('rpc'), options.optional('validator')]
+  const options = new Options(args, { texts: ['rpc', 'data'] })
+  const rpc_url = options.text('rpc')
   const data_dir = resolve(options.text('data', 'data/validator'))
-  const ticks = options.count('ticks-per-slot', 64)
   if (existsSync(data_dir)) throw new UsageFault(`${data_dir} exists`)
-  if ((rpc_url === undefined) === (binary === undefined)) throw new UsageFault()
-  if (binary !== undefined && Bun.which(binary) === null)
-    throw new UsageFault(`${binary} is no program that can be run`)
-  const stop = async () => {}
-  const validator = rpc_url === undefined ? await startValidator(binary!, data_dir, ticks) : { rpc_url, stop }
   try {
-    await play(validator.rpc_url, data_dir)
+    await play(rpc_url, data_dir)
     console.log('\nThe run ends: everything it promised was seen to hold on this validator.')
   } catch (error) {
     if (!(error instanceof DemoFailed)) console.error(error)
     throw new Error(`\nThe run stopped: ${(error as Error).message}`)
   } finally {
     await venue?.kill()
-    await validator.stop()
   }
 })
