@@ -1,6 +1,6 @@
 /**
  * Latency of other clients while strangers attack the front of an open TLS-ALPN-01 challenge: `bun bench/front.ts [--seconds S]
- * [--strangers N] [--idle N] [--writes N] [--arrivals N]`. A probe is `GET /health` over a connection of its own, one at a time.
+ * [--strangers N] [--idle N] [--writes N] [--arrivals N]`. A probe is `GET /health` over its own connection, one at a time.
  * Each attack is compared with the quiet front right before it, and with the same attack on the listener without a challenge.
  * `writes` and `arrivals` bound the strangers' writes and connections per second: they share the machine's cores. Loopback only.
  */

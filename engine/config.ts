@@ -133,7 +133,7 @@ function checkSettings(config: EngineConfig): string[] {
   return errors
 }
 
-/** All instruments close at the same slots, so nobody learns from a close which of them had orders. */
+/** All instruments close at the same slots, so a close does not show which of them had orders. */
 function checkSchedule({ instruments: [first, ...others] }: EngineConfig): string[] {
   return others.flatMap(({ symbol, batch_slots }) =>
     batch_slots === first!.batch_slots

@@ -229,7 +229,7 @@ export const LIMITS = {
   facts_characters_max: 1024 * 1024,
   /** Public facts that wait for space on a full disk. */
   facts_waiting_max: 100_000,
-  /** Of them, those that one group stores or tries to store. */
+  /** Of them, the most that one group stores or tries to store. */
   facts_stored_max: 256,
   /** Time for which one read of the chain answers all callers. */
   chain_reading_fresh_ms: 2_000,
@@ -246,7 +246,7 @@ export const LIMITS = {
   statistics_days_max: 30,
   /** Openings of epochs, and final settlement batches, in `/transparency`. */
   course_entries_max: 64,
-  /** Streams of one account, those that trade and those of credentials that only read each. */
+  /** Streams of one account: of trading credentials, and as many of credentials that only read. */
   account_streams_max: 64,
   /** Streams of the whole venue; beyond it 503 `connection_limit`. */
   streams_max: 10_000,
@@ -291,7 +291,7 @@ export const LIMITS = {
   reopen_slots: 10,
   /** Shortest interval at which a provider is asked whether the own epoch is the chain's. */
   lease_look_ms: 100,
-  /** Multiple of `lease_ms` after which a predecessor's lease is over, whatever the rates of the two clocks. */
+  /** Multiple of `lease_ms` after which a predecessor's lease is over at any permitted rates of the two clocks. */
   lease_wait: 1.25,
 
   // Boot and shutdown

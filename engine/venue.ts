@@ -41,7 +41,7 @@ export type Session = {
   readonly access: 'trade' | 'read'
 }
 
-/** Whose limits a request counts against: those that trade and those of credentials that only read are apart. */
+/** Whose limits a request counts against: trading credentials and credentials that only read have separate ones. */
 export type Caller = Pick<Session, 'account_id' | 'access'>
 
 /** `text` is the event as JSON; one text serves all sinks of the account. */

@@ -52,7 +52,7 @@ await reshape([largest], [part, part, part, total - (PARTS - 1n) * part])
 const id = await known(await session.withdraw({ mint, amount, destination }))
 const withdrawal = await ended(async () => {
   const state = await client.withdrawal(id)
-  // `finalized` is the batch; the payment is a transaction of its own.
+  // `finalized` is the batch; the payment is a separate transaction.
   return { status: state.status === 'finalized' ? 'under way' : state.status }
 })
 const { fee } = await client.withdrawal(id)

@@ -76,7 +76,7 @@ function fieldsOf(kind: string, shape: Shape | undefined): Node[] {
   })
 }
 
-/** The constant that a layout begins with tells it from every other. */
+/** The constant that a layout begins with distinguishes it from every other. */
 function discriminatorsOf(shape: Shape | undefined): Node[] {
   const [first] = shape?.kind === 'struct' ? [...shape.fields.values()] : []
   if (first?.kind === 'struct') return discriminatorsOf(first)
@@ -110,7 +110,7 @@ function instructionOf(name: string, { data, accounts, more }: InstructionForm):
   })
 }
 
-/** The interface as a value of JSON. Each deployment has an address of its own, so the one in it is a placeholder. */
+/** The interface as a value of JSON. Each deployment has its own address, so the one in it is a placeholder. */
 function makeIdl(): Node {
   const program = node('programNode', {
     name: 'tacitVault',

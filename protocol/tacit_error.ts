@@ -1,4 +1,4 @@
-/** The one class of the errors that a trader's program may expect: a stable code to compare, and facts of their own type. */
+/** The one class of the errors that a trader's program may expect: a stable code to compare, and typed facts. */
 export abstract class TacitError<Facts extends object = object> extends Error {
   abstract readonly code: string
   constructor(

@@ -101,7 +101,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   }
 }
 
-/** What the stand-in's epochs rest on, from a quote of its own. */
+/** What the stand-in's epochs rest on, from its own quote. */
 export async function announcedOf(enclave: Pick<Enclave, 'keyProof'>): Promise<Announcement[]> {
   const { quote, event_log, tee_pubkey } = await enclave.keyProof('epoch_authority')
   return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, decodeBase58(tee_pubkey, 32)!)
@@ -123,7 +123,7 @@ async function demoLogin(
   if (kept?.venue === venue_id && kept.login.account_id !== undefined) return kept.login
   if (venue.status().matching === 'stopped') return undefined
   const { demo_seed, operator_seed } = sandboxSecrets(data_dir)
-  // An operator with a key of its own admits by itself.
+  // An operator with their own key admits by hand.
   if (encodeBase58(publicKeyOf(fromHex(operator_seed, 32)!)) !== operator_key) return undefined
   const account_seed = deriveAccountKey(fromHex(demo_seed, 32)!)
   const terms = { kind: 'trade', version: Date.now(), expiry_s: 0 } as const

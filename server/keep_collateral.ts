@@ -1,4 +1,4 @@
-/** Renews the collateral that the next start falls back on while the venue runs, and tells when the kept one ends soon. */
+/** Renews the collateral that the next start falls back on while the venue runs, and reports when the kept one expires soon. */
 
 import type { ClockPort } from '../engine/ports'
 import type { Log } from './edge/log'

@@ -63,7 +63,7 @@ export const FRONT_BOUNDS = {
 /**
  * Part of a front's bounds that is the share of one network. Of the undecided connections and their bytes, 64 or 256 KB: a
  * network above it is displaced first, and below it the oldest connection of all is, as one connection each from many networks
- * would otherwise displace those who share an address. Of all connections, 1,024.
+ * would otherwise displace clients who share an address. Of all connections, 1,024.
  */
 export const NETWORK_SHARE = 1 / 16
 /** Part of all connections, 8,192, below which a network may exceed its share: many clients can share one address. */

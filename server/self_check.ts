@@ -17,7 +17,7 @@ export class MachineUnjudged extends Error {
 }
 
 export type SelfCheckTerms = {
-  /** Further members of the policy, which replace those that the machine itself gives. */
+  /** Further members of the policy, which replace the machine's own. */
   policy: Record<string, unknown>
   /** Collateral for a quote, from where clients get theirs. */
   collect(quote: Uint8Array): Promise<Collateral>

@@ -1,4 +1,4 @@
-/** Writes the verification page as a file that stands alone. */
+/** Writes the verification page as a file that needs no server. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildPage as buildText } from '../client/page/build_page'

@@ -133,7 +133,7 @@ async function stop(): Promise<void> {
   await child?.exited
 }
 
-/** Loads the sources in a process of their own: a module is loaded once per process. */
+/** Loads the sources in a separate process: a module is loaded once per process. */
 async function problemOfLoading(changed: readonly string[]): Promise<string | undefined> {
   const child = Bun.spawn([process.execPath, import.meta.path, '--load'], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -23,7 +23,7 @@ export type EventStreamHandlers = {
   gap?(seq_from: number, seq_to: number): void | Promise<void>
   /** Reports the connection; the stream reconnects on its own. */
   connection?(connected: boolean): void
-  /** The stream has ended for a reason that no reconnecting repairs; without it the reason is thrown where nobody waits. */
+  /** The stream has ended for a reason that no reconnecting repairs; without it the reason is an unhandled error. */
   ended?(reason: unknown): void
 }
 
@@ -58,7 +58,7 @@ class Follower implements EventStream {
   private wait_ms = STREAM_RETRY_FIRST_MS
   /** End of the gap that the present socket named: the position moves once an event follows it. */
   private gap_to = 0
-  /** Frames are handled one after the other, whatever their handlers wait for. */
+  /** Frames are handled one after the other, also while a handler waits. */
   private handled: Promise<void> = Promise.resolve()
 
   constructor(

@@ -69,7 +69,7 @@ export type Login = wire.TokenRequest & {
 
 /**
  * The venue logs this credential in to an account of another key, whose holder reads every order: an operator can admit a
- * copy of the credential's hashes under a key of its own. Nothing was asked or sent under that token.
+ * copy of the credential's hashes under another key. Nothing was asked or sent under that token.
  */
 export class WrongAccount extends MustStop {
   override readonly name = 'WrongAccount'

@@ -141,7 +141,7 @@ async function watchEscapes(call: Call): Promise<void> {
 }
 
 /**
- * A refund note of the frozen vault is in no batch, whatever its nullifier.
+ * A refund note of the frozen vault is in no batch, with any nullifier.
  * @throws TransactionFailed where a false claim stays open
  */
 async function challengeFalse(chain: ChainAccess, program_id: string, proofs: VaultProofs): Promise<void> {

@@ -10,7 +10,7 @@ export type PageName = (typeof PAGES)[number]
 
 /**
  * One file is one hash to pin, opens from a disk as from any server, and loads nothing.
- * @param defaults what the page begins with; absent for a page that stands alone
+ * @param defaults what the page begins with; absent for a page without a server
  */
 export async function buildPage(name: PageName, defaults?: PageDefaults): Promise<string> {
   const built = await Bun.build({

@@ -77,7 +77,7 @@ export function lineChart(title: string, points: readonly Point[]): HTMLElement 
   const values = points.map(({ value }) => value)
   const sorted = values.toSorted((a, b) => (a < b ? -1 : 1))
   const [least, most] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n]
-  // A flat line stands in the middle.
+  // A flat line is drawn in the middle.
   const [from, span] = most === least ? [least > 0n ? least - 1n : 0n, 2n] : [least, most - least]
   const at = (index: number): [number, number] => {
     const x = points.length === 1 ? WIDTH / 2 : LEFT + (index / (points.length - 1)) * (WIDTH - 2 * LEFT)

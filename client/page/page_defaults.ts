@@ -12,7 +12,7 @@ export type PageDefaults = {
   is_laptop: boolean
 }
 
-/** Undefined on a page that stands alone. */
+/** Undefined on a page without a server. */
 export function pageDefaults(): PageDefaults | undefined {
   const text = document.getElementById('defaults')?.textContent
   return text === undefined || text === null ? undefined : (JSON.parse(text) as PageDefaults)

@@ -47,7 +47,7 @@ export function servePages(options: ServeOptions): ServedPages {
 function serveAt({ defaults, admit }: ServeOptions, port: number): ServedPages {
   const venue = new URL(defaults.url)
   const pages = new Map<PageName, Promise<string>>()
-  /** Only the key that was seen last: a page bound to an earlier one verifies anew. */
+  /** Only the key that was seen last: a page bound to an earlier one verifies again. */
   let current: { spki_sha256: string; transport: Transport } | undefined
 
   async function showPage(name: PageName): Promise<Response> {

@@ -1,4 +1,4 @@
-/** The desk of an open session: balances, forms, own orders and fills as their events tell them. */
+/** The desk of an open session: balances, forms, own orders and fills as events report them. */
 import type {
   AccountEvent,
   Fill,
@@ -119,7 +119,7 @@ export class Desk {
     byId('price-unit').textContent = `in ${quote}`
   }
 
-  /** One submission at a time; its outcome or failure stands beside the form. */
+  /** One submission at a time; its outcome or failure is shown beside the form. */
   private onSubmit(id: string, run: () => Promise<string>): void {
     const form = byId<HTMLFormElement>(id)
     const status = byId(`${id}-status`)

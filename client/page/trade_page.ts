@@ -79,7 +79,7 @@ async function open(): Promise<void> {
     policy: parsePolicy(policy),
     login: store.login!,
     wallet: store,
-    // The first connection is the one just judged; a later one is judged anew.
+    // The first connection is the one just judged; a later one is judged again.
     async open_venue() {
       const first = venue
       venue = undefined

@@ -120,7 +120,7 @@ export class LiveVenue implements Transport {
     })
     return this.renewing
   }
-  /** The pinned connection that still shows the same epoch is the same venue; everything else is verified anew. */
+  /** The pinned connection that still shows the same epoch is the same venue; everything else is verified again. */
   private async look(): Promise<void> {
     if (!(await this.isSame())) await this.replace()
     this.suspect = false

@@ -393,7 +393,7 @@ export class Session {
       try {
         this.store.save(this.wallet)
       } catch {
-        // What is not saved is told again by the venue; the next request reports the disk.
+        // The venue sends unsaved events again; the next request reports the disk.
         this.saveSoon()
       }
     }, SESSION_SAVE_MS)

@@ -14,7 +14,7 @@ export type Outcome<Result = unknown> =
   | {
       status: 'accepted'
       id: string
-      /** The venue's answer, the original one of a resend included; absent where only the state told. */
+      /** The venue's answer, the original one of a resend included; absent where only the state shows it. */
       result?: Result
       /** Verified; absent where the venue no longer has it. */
       receipt?: Receipt
@@ -136,7 +136,7 @@ async function judge(
   return shown ? { status: 'accepted', id: sent.id } : { status: 'refused', id: sent.id, problem }
 }
 
-/** Whether the venue's state holds what the command does; undefined where it does not tell. */
+/** Whether the venue's state holds what the command does; undefined where it does not show that. */
 async function shows(
   client: VenueClient,
   sent: WalletRequest,
@@ -150,7 +150,7 @@ async function shows(
     case 'reshape':
       return exists(client.reshapeOf(sent.id))
     case 'modify': {
-      // The old order first: while the change waits for its batch, neither order tells.
+      // The old order first: while the change waits for its batch, neither order shows it.
       const old = await found(client.order(sent.order_id))
       if (old?.pending !== undefined) return undefined
       return exists(client.order(sent.id))

@@ -147,7 +147,7 @@ export function parsePolicy(text: string): VerificationPolicy {
   // JSON.parse rounds a fraction near an integer to it.
   const fraction = fractionIn(text)
   if (fraction !== undefined) throw malformed(fraction)
-  // The contract lies at the app id and governs keys of its own KMS: without both pins a host brings its own of each.
+  // The contract lies at the app id and governs keys of that contract's KMS: without both pins a host can supply another pair.
   if (file.has('kms') && !(file.has('app_ids') && file.has('key_providers')))
     throw new Refused('the policy names kms, so it must pin app_ids and key_providers')
   const policy = closed<Demands>(file, {

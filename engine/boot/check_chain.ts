@@ -36,7 +36,7 @@ export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig
 
 /**
  * Judges what the files hold before any of it is used: heads up to the position on chain, and behind it that every group is
- * signed by the instance whose epoch the chain shows, but for boot records, which change nothing. `released` tells that
+ * signed by the instance whose epoch the chain shows, but for boot records, which change nothing. `released` means that
  * this instance ended with a release of its lease.
  * @throws JournalDamaged
  */
@@ -50,7 +50,7 @@ export async function judgeJournal(
   const { generation } = config
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   const isSigned = groupCheck(venue)
-  /** By epoch, the settlement keys that boot records name; the chain states that of its own epoch. */
+  /** By epoch, the settlement keys that boot records name; the chain states that of its epoch. */
   const intended = new Map<number, Uint8Array[]>()
   let released = false
   try {

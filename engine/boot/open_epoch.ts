@@ -49,8 +49,8 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
 }
 
 /**
- * Appends the boot record before the opening is sent, which states the head before it, and nothing after it: whatever
- * the chain then shows, and wherever this process dies, the journal's tail is one that the next boot accepts. After
+ * Appends the boot record before the opening is sent, which states the head before it, and nothing after it: with
+ * any answer of the chain, and wherever this process dies, the journal's tail is one that the next boot accepts. After
  * expiry the same nonce is signed again. Undefined when another instance holds the chain's epoch.
  * @throws EpochTaken, or another error of the chain port
  */

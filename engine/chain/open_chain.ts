@@ -138,7 +138,7 @@ async function connect(options: ChainOptions): Promise<ChainClient> {
   }
 }
 
-/** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher stands. */
+/** Starts every loop but the slot view and the payer's. The relayer signs nothing while a verdict of the watcher is in force. */
 function startLoops(
   client: ChainClient,
   hash: HashPort,

@@ -8,7 +8,7 @@ import type { SignedFrame } from '../journal/contract'
 import { advance, splitGroups } from '../journal/frame'
 import { LIMITS } from '../limits'
 
-/** In clear. The salt gives each entry its own key, so that no nonce is used twice, whatever two leaders write at one place. */
+/** In clear. The salt gives each entry its own key: no nonce is used twice, even if two leaders write at one place. */
 const HEADER = struct({ magic: constant(utf8('TACITL01')), salt: fixed(32) })
 const HEADER_BYTES = HEADER.size!
 const BODY = struct({

@@ -16,7 +16,7 @@ export type Term = { number: number; node: number; nonce: Uint8Array }
 export class Deposed extends Error {
   override readonly name = 'Deposed'
 }
-/** The log lacks, or contradicts, what this node has on its disk: nobody may lead until it is repaired. */
+/** The log lacks, or contradicts, what this node has on its disk: no node may lead until it is repaired. */
 export class LogRolledBack extends Error {
   override readonly name = 'LogRolledBack'
 }

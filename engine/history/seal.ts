@@ -146,7 +146,7 @@ export class Names {
 
 const POINT_ROW = 'meta/point'
 
-/** The journal's point that the rows belong to, for the disk: nobody else can state another. */
+/** The journal's point that the rows belong to, for the disk: no other process can state another. */
 export function sealPoint(sealer: Sealer, { seq, head }: ChainPoint): Uint8Array {
   return sealer.seal(POINT_ROW, JSON.stringify({ seq, head: toHex(head) }))
 }

@@ -9,7 +9,7 @@ export const SECTOR_BYTES = 512
 /**
  * A segment is written by one process only, under keys of a random salt. After a torn tail the next process continues
  * in a new segment, hence under new keys, so no nonce is used twice. All its groups are signed by one author, whose
- * certificate stands here: a tail can be judged without the state, also when the author's boot record is retired.
+ * certificate is stored here: a tail can be judged without the state, also when the author's boot record is retired.
  *
  * The header states where the previous segment ends. Publishing it (one rename) therefore truncates a torn tail: bytes
  * behind that end are ignored even where they still exist.

@@ -41,7 +41,7 @@ export interface SnapshotStore {
   ): Promise<{ snapshot: Snapshot | undefined; rejected: string[] }>
   /** Journal seqs of the stored snapshots, newest first. */
   seqs(): number[]
-  /** Authenticates every piece, whatever hash the journal states. @throws Error for a damaged snapshot */
+  /** Authenticates every piece, independently of the hash in the journal. @throws Error for a damaged snapshot */
   verify(seq: number): void
 }
 

@@ -61,7 +61,7 @@ export class RowQueue {
     return this.enter()
   }
 
-  /** Drops the rows before `number`, in the time that the fewer take: those dropped, or those that stay. */
+  /** Drops the rows before `number`, in time proportional to the fewer of dropped and kept rows. */
   dropBefore(number: number): void {
     const end = Math.min(number, this.next)
     if (end - this.oldest <= this.next - end) {

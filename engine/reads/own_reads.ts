@@ -93,7 +93,7 @@ export class OwnReads implements OwnTexts {
   }
 
   /**
-   * Open orders as of the account's seq. They are read in slices; those that changed meanwhile are read again, the last of
+   * Open orders as of the account's seq. They are read in slices; orders that changed meanwhile are read again, the last of
    * them and the seq in one turn, so that both agree.
    */
   async snapshot(caller: Caller): Promise<{ seq: number; orders: Json<wire.Order[]> }> {

@@ -33,7 +33,7 @@ class Builds {
 
 type Epoch = Transparency['epochs'][number]
 type Finality = Transparency['settlement']['finality']
-/** Batches that are signed and not final, with the time of the first signature; then those that are final, oldest first. */
+/** Batches that are signed and not final, with the time of the first signature; then final ones, oldest first. */
 type Times = { signed: [batch: number, unix_ms: number][]; final: Finality }
 
 /** The last openings of epochs, and how long the last settlement batches took from signature to finality. */
@@ -94,7 +94,7 @@ export class LandedBatches {
   }
 }
 
-/** Commands with facts of their own; fills are facts of any command's events. */
+/** Commands that are facts themselves; fills are facts of any command's events. */
 const FACT_COMMANDS: readonly Command['kind'][] = [
   'batch_signed',
   'batch_stage',

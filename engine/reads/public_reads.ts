@@ -59,7 +59,7 @@ type MarketParts = {
   signer: () => { epoch: number; seed: Uint8Array; statement_key: Uint8Array; certificate: Uint8Array }
 }
 
-/** What is told of the market, late: published references and statistics. */
+/** Market data that is published late: references and statistics. */
 export class MarketReads {
   private readonly views = new Map<string, wire.InstrumentView>()
 

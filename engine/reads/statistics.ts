@@ -85,7 +85,7 @@ export class Statistics {
     const fills = events.flatMap(({ account_id, event }) =>
       event.kind === 'fill.matched' ? [{ account_id, event, fill: event.data as Fill }] : [],
     )
-    // An account's fills stand together, auctions do not.
+    // An account's fills are adjacent, auctions are not.
     for (const { account_id, event, fill } of fills.sort((a, b) => a.fill.batch - b.fill.batch)) {
       this.change(fill.symbol, event.unix_ms, (own) => ({
         ...own,
@@ -269,7 +269,7 @@ export class Statistics {
     return hour !== undefined && isShown(hour) ? figuresOf(hour) : WITHHELD
   }
 
-  /** A day less its published hours would tell of the withheld ones, so these need as many accounts together. */
+  /** A day less its published hours would reveal the withheld ones, so these need as many accounts together. */
   private day(symbol: string, number: number): Figures {
     const hours = this.isLost(number * HOURS_OF_DAY) ? undefined : this.hoursOf(symbol, number)
     if (hours === undefined) return WITHHELD

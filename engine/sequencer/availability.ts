@@ -75,7 +75,7 @@ export class Availability {
     return this.stopped !== undefined
   }
 
-  /** Why nothing durable may be released and nothing matched now; a boot, which serves nobody, is not barred. */
+  /** Why nothing durable may be released and nothing matched now; a boot, which serves no client, is not barred. */
   barred(): Barred | undefined {
     if (!this.serving) return undefined
     if (this.chain.lease().age_ms > this.lease_ms) return 'lease_lost'

@@ -47,7 +47,7 @@ export type SnapshotMaker = {
 
 type Waiting = { resolve: (made: MadeSnapshot) => void; reject: (error: Error) => void }
 
-/** Each snapshot has a thread of its own: a second state lived there, and an idle thread keeps much of the memory. */
+/** Each snapshot has its own thread: a second state lived there, and an idle thread keeps much of the memory. */
 export function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
   let worker: Worker | undefined
   let waiting: Waiting | undefined

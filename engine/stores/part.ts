@@ -89,8 +89,8 @@ export class Part {
   }
 
   /**
-   * The number in the entry of a hash and kind. Hashes are uniform, so their values tell about where an entry is: a lookup
-   * reads two or three blocks whatever the size, and no index of the blocks is in memory.
+   * The number in the entry of a hash and kind. Hashes are uniform, so their values show roughly where an entry is: a lookup
+   * reads two or three blocks at any size, and no index of the blocks is in memory.
    */
   find(kind: PastKind, hash: Uint8Array, blockOf: BlockOf): number | undefined {
     const { first_block, section } = this.sections.at(-1)!

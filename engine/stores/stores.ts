@@ -39,7 +39,7 @@ export class Stores implements Past {
 
   private constructor(
     private readonly where: StoresAt,
-    /** Of the hashes in the index: clients choose keys, and must not choose those that collide. */
+    /** Of the hashes in the index: clients choose keys, and must not be able to choose colliding ones. */
     private hash_key: Uint8Array,
     /** Oldest rows first. */
     private parts: readonly Part[],
@@ -213,7 +213,7 @@ export class Stores implements Past {
     return sha256(plain)
   }
 
-  /** Takes the catalogue that another thread wrote in place of its own. @throws StoreDamaged */
+  /** Replaces its catalogue by the one that another thread wrote. @throws StoreDamaged */
   follow(seq: number, catalogue_hash: Uint8Array): void {
     const { hash_key, parts } = readCatalogue(this.where, seq, catalogue_hash)
     const opened = openParts(this.where.dir, parts)

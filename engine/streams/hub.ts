@@ -125,7 +125,7 @@ export class Hub {
     void this.catchUp(stream)
   }
 
-  /** In slices, so that a long resume delays nobody else. The last one and the switch to live are one turn, without a gap. */
+  /** In slices, so that a long resume delays no other stream. The last one and the switch to live are one turn, without a gap. */
   private async catchUp(stream: Stream): Promise<void> {
     this.reading(stream, () => {
       stream.live = stream.cursor >= this.history.seqLast(stream.account_id)

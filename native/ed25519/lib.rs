@@ -21,7 +21,7 @@ pub extern "C" fn ed25519_memory_bytes() -> u32 {
     (SLOTS * size_of::<VerifyingKey>()) as u32
 }
 
-/// Fills every slot with the identity: a slot always holds the point of its own bytes.
+/// Fills every slot with the identity: a slot always holds the point of its bytes.
 ///
 /// # Safety
 /// `memory` is writable for `ed25519_memory_bytes()`; it needs no alignment.

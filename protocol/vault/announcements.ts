@@ -1,5 +1,5 @@
 /**
- * Builds `announce` (23): what an attested epoch may rest on. Each topic has a record of its own, so that an opening names
+ * Builds `announce` (23): what an attested epoch may rest on. Each topic has its own record, so that an opening names
  * exactly the ones it uses.
  */
 import { utf8 } from '../bytes'

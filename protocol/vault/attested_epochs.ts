@@ -102,7 +102,7 @@ const BOUND = struct({ venue: fixed(32), epoch: uint, settlement_signer: fixed(3
 export type EpochBound = ValueOf<typeof BOUND>
 
 /**
- * The 64 bytes that a quote for an epoch carries. The second half tells it from an attestation's, which is a hash, and from evidence's,
+ * The 64 bytes that a quote for an epoch carries. The second half distinguishes it from an attestation's, which is a hash, and from evidence's,
  * which is zeros. `venue`: id of the resulting generation.
  */
 export function epochReportData(bound: EpochBound): Uint8Array {

@@ -114,7 +114,7 @@ export type VaultInstruction = { program: Uint8Array; accounts: InstructionAccou
 /** Accounts of an instruction in order: `s` signs, `w` is writable. */
 type Roles = Readonly<Record<string, '' | 's' | 'w' | 'sw'>>
 
-/** What an instruction is made of: its data, its accounts in order, and those that each value of a list adds behind them. */
+/** Parts of an instruction: its data, its accounts in order, and the accounts that each value of a list adds behind them. */
 export type InstructionForm = {
   readonly data: AnyCodec & {
     readonly encode: (value: never) => Uint8Array

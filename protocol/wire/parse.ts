@@ -68,7 +68,7 @@ class Errors {
 }
 
 /**
- * The parser of a schema. It throws a Refusal that names the `field`, never its value. A name that the caller chose is told
+ * The parser of a schema. It throws a Refusal that names the `field`, never its value. A name that the caller chose is repeated
  * only for an unknown key of a query, and only if it has the form of a name.
  * @param root names the value itself in `field`
  */

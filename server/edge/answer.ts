@@ -193,7 +193,7 @@ function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
   const declared = new Set(declaredRefusals(endpoint))
   return (error: unknown, { request_id, session, limits }: Exchange): Response => {
     const refusal = refusalOf(error, services.log, { request_id, route })
-    // A request beyond the limit takes no tokens; the headers report those that are left.
+    // A request beyond the limit takes no tokens; the headers report the remaining ones.
     const limited = refusal.code === 'rate_limited' && session !== undefined
     // The reference document lists every code of every route: another code is a bug of the contract.
     if (!declared.has(refusal.code)) {

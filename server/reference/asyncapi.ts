@@ -34,7 +34,7 @@ const KINDS = EventKind.anyOf.map((kind) => kind.const as EventKind)
 
 const EVENT_KIND = { type: 'string', description: 'What happened; it names the shape of `data`.' }
 
-/** For each shape of `data` the kinds that have it, of those that a socket sends. */
+/** For each shape of `data` the kinds that have it, among the kinds that a socket sends. */
 function kindsWithData(own: readonly EventKind[]): Json[] {
   return Object.entries(EVENT_SHAPES).flatMap(([name, shape]) => {
     const kinds = own.filter((kind) => EVENT_KINDS[kind][0] === name)
@@ -120,7 +120,7 @@ function takenBy({ ops }: StreamContract): Messages {
   )
 }
 
-/** JSON Schema as AsyncAPI reads it: without the symbols of TypeBox, integers of 64 bits told as integers. */
+/** JSON Schema as AsyncAPI reads it: without the symbols of TypeBox, integers of 64 bits as integers. */
 function plain(schema: TSchema): Json {
   const text = JSON.stringify(schema, (_name, value) => {
     const told = Object(value)['x-integer']

@@ -139,7 +139,7 @@ export function printedSettings(environment: Environment): string {
   return lines.join('\n')
 }
 
-/** Errors of settings that are each well-formed and exclude one another. `read` lacks those that are not. */
+/** Errors of settings that are each well-formed and exclude one another. `read` lacks malformed ones. */
 function contradictions(read: Partial<Settings>): string[] {
   const faults: string[] = []
   const has = (...names: SettingName[]) => names.every((name) => Object.hasOwn(read, name))

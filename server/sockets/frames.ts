@@ -1,4 +1,4 @@
-/** Parses the frames that clients send, and encodes those that the venue sends, each event once for all sockets. */
+/** Parses the frames that clients send, and encodes the venue's, each event once for all sockets. */
 
 import type { EventWithText } from '../../engine/venue'
 import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'

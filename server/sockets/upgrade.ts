@@ -169,7 +169,7 @@ export function openSockets(args: {
   meters: Meters
 }): Sockets {
   const open = new Set<OpenSocket>()
-  /** By account and access: sockets that only read take no place of those that trade. */
+  /** By account and access: sockets that only read take no place of trading ones. */
   const by_lane = new Map<string, number>()
   let reserved = 0
 

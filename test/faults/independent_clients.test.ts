@@ -21,7 +21,7 @@ for (const name in have) if (!have[name]) console.log(`${name} is not installed:
 const CLOSED_WITHIN_S = 1
 /** From the end of a token's life to the close of a silent socket: the next tick, on a busy machine. */
 const ENDED_WITHIN_S = SOCKETS_TICK_MS / 1_000 + 1
-const LIFE_S = 8
+const LIFE_S = 4
 const venue = new VenueProcess()
 let venue_id: Uint8Array
 let main: TokenRequest

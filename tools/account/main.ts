@@ -50,7 +50,7 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   'scrape-token': makeScrapeToken,
   admit,
   limit: async (options) => {
-    // Read before the venue is asked: a mistyped number is told as such also while the venue is away.
+    // Read before the venue is asked: a mistyped number is reported as such also while the venue is away.
     limitsOf(options, DEFAULT_LIMITS)
     const known = await listed(options)
     await post(options, { ...known, limits: limitsOf(options, known.limits) })

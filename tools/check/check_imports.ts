@@ -137,7 +137,7 @@ function directionBreach(file: string, cell: Cell, edge: Edge, target: string): 
       fix: 'move the shared part out of test/, into the folder that owns its subject',
     }
   }
-  // A file that imports a value of its own is a cycle already.
+  // A file that imports its own value is a cycle already.
   if (target === file && edge.kind === 'type')
     return {
       rule: 'import-direction',

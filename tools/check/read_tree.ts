@@ -5,7 +5,7 @@ import { join } from 'node:path'
 /** Path from the root, with `/`, to text. Files that are not text count as present and empty. */
 export type Tree = ReadonlyMap<string, string>
 
-/** Stands for the text of a link or of a folder with a repository of its own. */
+/** Replaces the text of a link or of a folder with its own repository. */
 export const NOT_A_FILE = '\0'
 export function isPlainFile(text: string): boolean {
   return text !== NOT_A_FILE

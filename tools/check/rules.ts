@@ -18,7 +18,7 @@ export type Cell = {
   readonly starts?: readonly string[]
   /** Packages and platform modules, as prefixes. Absent: every one that `PACKAGE_OWNERS` does not give to others. */
   readonly modules?: readonly string[]
-  /** The cell owns only the files directly in it: a new folder below needs a cell of its own. */
+  /** The cell owns only the files directly in it: a new folder below needs its own cell. */
   readonly flat?: true
   /** Its files do not import each other. */
   readonly apart?: true

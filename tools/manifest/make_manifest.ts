@@ -31,7 +31,7 @@ export type ManifestDecisions = Pick<AppComposeDecisions, 'name' | 'key_provider
 type Manifest = { text: string; compose_hash: string; allowed_envs: string[] }
 type ManifestOutcome = { manifest: Manifest; faults?: never } | { manifest?: never; faults: string[] }
 
-/** The faults are those that a client finds, and those of the settings' values. */
+/** The errors that a client finds, and the errors of the settings' values. */
 export function makeManifest(compose: string, decisions: ManifestDecisions): ManifestOutcome {
   const environment = settingsOf(compose)
   const allowed_envs = secretsTaken(environment).filter(isSecretName)

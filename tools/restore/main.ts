@@ -34,7 +34,7 @@ type RestoreOptions = Options<(typeof TEXTS)[number]>
 async function run(args: string[]): Promise<boolean> {
   const options: RestoreOptions = new Options(args, { texts: TEXTS })
   const dir = options.text('verify')
-  // A word that cannot be used is told before a guest agent or a provider is asked.
+  // An unusable word is reported before a guest agent or a provider is asked.
   const laptop = options.optional('laptop')
   const providers = laptop === undefined ? providersOf(options) : undefined
   const keys = laptop === undefined ? await agentKeys(socketOf(options)) : sandboxKeys(laptop)

@@ -37,7 +37,7 @@ export const checkKeyProvider: RunMachineCheck = (verification) => {
 }
 
 /**
- * The contract is the one at the app id, and it governs only keys of its own KMS: without both pins it says nothing.
+ * The contract is the one at the app id, and it governs only keys of that contract's KMS: without both pins it says nothing.
  * @throws Skipped without a contract in the policy; Refused when the keys come from elsewhere
  */
 function governedBy(verification: VerificationCase): KmsPolicy {

@@ -83,7 +83,7 @@ async function openerOf(tls: TlsOptions): Promise<Opener> {
     }
   const undici = await import('undici')
   const dispatcher = new undici.Agent({ connect: tls })
-  // Equal in form, and types of their own.
+  // Equal in form, but distinct types.
   type Init = Parameters<typeof undici.fetch>[1]
   return {
     fetch: async (url, init) =>

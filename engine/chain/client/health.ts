@@ -35,7 +35,7 @@ export class ChainHealth {
     else this.reported.delete(reason)
   }
 
-  /** For one loop: tells why its last step failed, undefined once it succeeds or ends. */
+  /** For one loop: reports why its last step failed, undefined once it succeeds or ends. */
   reporter(): (reason: LoopReason | undefined) => void {
     const loop = {}
     return (reason) => {

@@ -180,7 +180,7 @@ function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest:
     [commit_seq, toHex(commit_head)],
     [last_batch, `${spent_count} ${settled_leaf_count} ${toHex(tree.spent_root)}`],
     [tree.leaf_count, toHex(tree.root)],
-    // Entries that were ever queued and those that were ever closed.
+    // Entries ever queued, and entries ever closed.
     [2 * (next_number - 1) - entries.length, textOf([next_number, entries])],
     [capacity, ''],
     [0, textOf(rest)],

@@ -204,7 +204,7 @@ export class PayLoop {
     if (await this.args.outbox.recordPayout(stage)) this.reported.set(stage.number, stage)
   }
 
-  /** Rebroadcasts transactions that no block contains yet, and drops those that ended. */
+  /** Rebroadcasts transactions that no block contains yet, and drops ended ones. */
   private async followFlights(): Promise<void> {
     if (this.flights.length === 0) return
     const { view, health } = this.client
@@ -248,7 +248,7 @@ export class PayLoop {
     for (const group of (await this.grouped(due)).slice(0, Math.max(0, room))) await this.send(group, terms)
   }
 
-  /** Large and unknown destinations, and entries that failed before, each have a transaction of their own. */
+  /** Large and unknown destinations, and entries that failed before, each have a separate transaction. */
   private async grouped(due: readonly Entry[]): Promise<Group[]> {
     const small = await this.smallDestinations(due)
     const isAlone = (entry: Entry) =>

@@ -148,7 +148,7 @@ export class Relayer {
     if (this.args.outbox.payload(batch_id) === undefined) this.waiting = undefined
   }
 
-  /** Follows the batches in flight, then signs and sends those that wait. */
+  /** Follows the batches in flight, then signs and sends waiting ones. */
   private async relay(next: number, confirmed: readonly Answer<VaultSnapshot>[]): Promise<void> {
     const { verdicts } = this.args
     verdicts.ownBatch(next)
@@ -317,7 +317,7 @@ export class Relayer {
     this.args.verdicts.standing('program_error', false)
   }
 
-  /** Records, strictly in order, how far batches landed, and those that a fork took back. */
+  /** Records, strictly in order, how far batches landed, and which a fork took back. */
   private async report(finalized: number, landed: number): Promise<void> {
     this.open ??= this.firstOpen(finalized)
     // The same payloads are sent again, in order.

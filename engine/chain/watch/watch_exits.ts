@@ -111,7 +111,7 @@ export class ExitWatch {
     return agreed
   }
 
-  /** Ends requests that no provider shows any longer, and those that the quorum shows with other terms. */
+  /** Ends requests that no provider shows any longer, or that the quorum shows with other terms. */
   private async reportGone(agreed: Agreed, shown: readonly [string, OpenExit][]): Promise<void> {
     for (const [account, request] of this.reported) {
       const sure = agreed.get(account)

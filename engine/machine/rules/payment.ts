@@ -1,4 +1,4 @@
-/** Decides and applies withdrawals and reshapes, and voids those that will not settle. */
+/** Decides and applies withdrawals and reshapes, and voids the ones that will not settle. */
 import { type Amount, plus } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
 import { type Reshape, UNPAID, type Withdrawal } from '../state/batch'

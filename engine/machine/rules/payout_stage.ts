@@ -87,7 +87,7 @@ function registerRefund(
 ): void {
   const leaf_index = stage.refund_leaf_index!
   const commitment = withdrawal.refund_commitment!
-  // Its owner may have opened, spent and settled it already: whoever pays first determines when its payout is reported.
+  // Its owner may have opened, spent and settled it already: the first payer determines when its payout is reported.
   if (refund_spent || state.nullifiers.has(nullifierOf(commitment, withdrawal.refund_blinding!))) return
   // The owner may have requested its exit already, when only the request identified the note.
   const exit = [...state.settlement.exits.values()].find((one) => equalBytes(one.commitment, commitment))

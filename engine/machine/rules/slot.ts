@@ -9,7 +9,7 @@ import { type State, settingsOf } from '../state/state'
 import { fireTimers } from './cancel'
 import { endOrder } from './order_life'
 
-/** Ignores a slot that is not newer. A close at this slot is a command of its own. */
+/** Ignores a slot that is not newer. A close at this slot is a separate command. */
 export function applySlot(state: State, fx: Effects, command: CommandOf<'slot'>): Answer {
   if (command.slot <= state.slot) return { kind: 'done' }
   state.slot = command.slot

@@ -41,7 +41,7 @@ export class ClosedBatch {
   /** Cancels by timers, closed sockets and closed instruments, one per order: they act after the expiries. */
   readonly endings: WaitingCancel[] = []
   private readonly ending = new Set<string>()
-  /** The clients' commands that concern an order, by its id in hex; those that create an order under both ids. */
+  /** The clients' commands that concern an order, by its id in hex; a command that creates an order, under both ids. */
   private readonly by_order = new Map<string, (WaitingCancel | WaitingModify)[]>()
   private readonly counts = new Map<Account, number>()
   private numbered = 0
@@ -59,7 +59,7 @@ export class ClosedBatch {
     for (const { instrument, batch } of due) instrument.book.close(batch)
   }
 
-  /** Unique over all batches: each numbered command has a record of its own after that of the close. */
+  /** Unique over all batches: each numbered command has a separate record after that of the close. */
   nextNumber(): number {
     return this.seq + 1 + this.numbered
   }

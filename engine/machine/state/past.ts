@@ -1,4 +1,4 @@
-/** Joins the rows that the state keeps with those that have left it for the node's stores, under the same numbers. */
+/** Joins the rows that the state keeps with the rows that have left it for the node's stores, under the same numbers. */
 import type { Covered } from '../../commands'
 import type { RowQueue } from '../../memory/row_queue'
 import { spentIn } from './batch'
