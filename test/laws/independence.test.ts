@@ -5,6 +5,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { EngineConfig } from '../../engine/config'
+import { LIMITS } from '../../engine/limits'
+import { newAgeKey } from '../../protocol/age'
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
 import * as wire from '../../protocol/wire/trading'
 import type { TSchema } from '../../protocol/wire/values'
@@ -13,6 +16,8 @@ import { Trader } from '../kit/venue/trader'
 
 const COMPARED =
   'two venues that differ only in a hidden order give one trader the same bytes, before the commit'
+const BARRED =
+  'nor does a venue that may not answer, match or settle, nor a batch that ends void: the bytes are the same'
 /** Why not, and the test that shows it. */
 const SHOWN = {
   /** Given before a command reaches the state, or by reads of facts that no order changes. */
@@ -23,26 +28,14 @@ const SHOWN = {
   notes: ['test/laws/fork_oracle.test.ts', "'the openings of notes'"],
   waiting: ['test/laws/fork_oracle.test.ts', "'the answers to cancels and modifies'"],
   timing: ['test/laws/fork_oracle.test.ts', "'the time at which waiting changes act'"],
-  /** Appears at a match at the earliest, which follows the commit. */
-  after: [
-    'test/engine/machine/close.test.ts',
-    'an order that arrives after the close takes no part in the match',
-  ],
+  /** Appears at a match at the earliest, which follows the commit, or follows the number of fills that are not on chain. */
+  after: ['test/laws/independence.test.ts', BARRED],
   /** Follows the chain, whatever the orders are. */
-  chain: ['test/engine/chain/commit.test.ts', 'has no last look'],
+  chain: ['test/laws/independence.test.ts', BARRED],
   /** Follow the chain's view of the own epoch and of the own head. */
-  lease: [
-    'test/engine/sequencer/lease.test.ts',
-    'without a lease every command is refused with the reason, reads go on, and nothing is matched',
-  ],
-  held: [
-    'test/engine/sequencer/lease.test.ts',
-    'a command that is durable and lost its right to be released waits, is answered as unknown, and its resend finds it',
-  ],
-  anchor: [
-    'test/engine/sequencer/anchoring.test.ts',
-    'a record that nothing covers ends acknowledgements, with the reason, until an anchor lands',
-  ],
+  lease: ['test/laws/independence.test.ts', BARRED],
+  held: ['test/laws/independence.test.ts', BARRED],
+  anchor: ['test/laws/independence.test.ts', BARRED],
 } as const
 type Shown = keyof typeof SHOWN
 const all = <T extends string>(shown: Shown, ...names: T[]) =>
@@ -260,15 +253,20 @@ function normalized(seen: unknown[]): string {
   return counted.replace(/"(unix_ms|uptime_ms|slot_ms|lag_ms)":[0-9.]+/g, '"$1":0')
 }
 
-/** Everything that Mallory sees and causes while a batch with a hidden order is closed and undecided. */
-async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: string; open: TestVenue }> {
+type Hidden = Partial<wire.CheckRequest>
+const HIDDEN: [Hidden, Hidden] = [
+  { price_limit: '90000000', amount: '1000000000' },
+  { price_limit: '150000000', amount: '3000000000', min_fill: '2000000000' },
+]
+
+/** A venue with a hidden order, and Mallory with five notes; nothing else differs between two of them. */
+async function openHidden(hidden: Hidden, change: Partial<EngineConfig> = {}) {
   const site = new TestSite()
   sites.push(site)
   site.unixMs = () => 1_800_000_000_000
   // Ages and stalls are then the same on a machine of any speed.
-  site.monotonicMs = () => 0
-  const open = await site.open()
-  const { venue, chain } = open
+  site.monotonicMs = () => site.later_ms
+  const open = await site.open(change)
   // Other processes use the volume too.
   open.engine.disk_gauge.stop()
   open.engine.disk_gauge.free_bytes = 2 ** 40
@@ -276,8 +274,15 @@ async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: str
   const mallory = await Trader.provisioned(open, 'mallory')
   const deposits = [victim.deposit('base', 5_000_000_000n)]
   for (let count = 0; count < 5; count++) deposits.push(mallory.deposit('quote', 900_000_000n))
-  await chain.finalizeLeaves()
-  await venue.place('victim', victim.place(deposits[0]!, { side: 'sell', ...hidden }))
+  await open.chain.finalizeLeaves()
+  await open.venue.place('victim', victim.place(deposits[0]!, { side: 'sell', ...hidden }))
+  return { site, open, mallory, deposits }
+}
+
+/** Everything that Mallory sees and causes while a batch with a hidden order is closed and undecided. */
+async function observed(hidden: Hidden): Promise<{ seen: string; open: TestVenue }> {
+  const { site, open, mallory, deposits } = await openHidden(hidden)
+  const { venue, chain } = open
   const seen: unknown[] = []
   const see = async (work: Promise<unknown>) =>
     seen.push(await work.catch((error: { code: string; facts: unknown }) => [error.code, error.facts]))
@@ -308,10 +313,10 @@ async function observed(hidden: Partial<wire.CheckRequest>): Promise<{ seen: str
 }
 
 test(COMPARED, async () => {
-  const first = await observed({ price_limit: '90000000', amount: '1000000000' })
+  const first = await observed(HIDDEN[0])
   const metrics = new Set(first.open.venue.metrics().map(({ name }) => name))
   expect(Object.keys(METRICS).sort()).toEqual([...metrics].sort())
-  const second = await observed({ price_limit: '150000000', amount: '3000000000', min_fill: '2000000000' })
+  const second = await observed(HIDDEN[1])
   expect(second.seen).toBe(first.seen)
   // The hidden orders do differ: the one trades with Mallory's, the other does not.
   for (const { open } of [first, second]) {
@@ -321,4 +326,136 @@ test(COMPARED, async () => {
   const filled = ({ open }: typeof first) => open.engine.state.settlement.unlanded
   expect([filled(first), filled(second)]).toEqual([expect.any(Number), 0])
   expect(filled(first)).toBeGreaterThan(0)
+}, 180_000)
+
+/** A venue with a hidden order, and what Mallory has seen of it since `taken` was called last. */
+async function watched(hidden: Hidden) {
+  const { site, open, mallory, deposits } = await openHidden(hidden, {
+    auditor_key: (await newAgeKey()).recipient,
+  })
+  const { venue } = open
+  let seen: unknown[] = []
+  const see = async (work: unknown) =>
+    seen.push(
+      await Promise.resolve(work).catch(({ code, facts, message }) => [code ?? message, facts] as unknown),
+    )
+  const taken = () => {
+    const text = normalized(seen)
+    seen = []
+    return text
+  }
+  const metrics = () => venue.metrics().filter(({ name }) => METRICS[name] !== 'edge')
+  const own = mallory.place(deposits[1]!)
+  await venue.place('mallory', own)
+  const place = () => see(venue.place('mallory', mallory.place(deposits[2]!)))
+  const look = async () => {
+    await place()
+    await see(venue.cancel('mallory', own.order_id, mallory.cancel(own.order_id)))
+    await see(venue.deadMan('mallory', mallory.deadMan(0)))
+    await see(venue.order('mallory', own.order_id))
+    await see(venue.nonces('mallory', mallory.trading_key))
+    await see(venue.events('mallory', { after: 0, limit: 100 }))
+    await see([venue.status(), venue.instruments(), venue.settlementHealth(), metrics()])
+  }
+  return { site, open, mallory, own, see, taken, metrics, place, look }
+}
+type Watched = Awaited<ReturnType<typeof watched>>
+
+async function barredByChain({ site, open, see, place, look, taken }: Watched): Promise<string> {
+  const { venue, chain, engine } = open
+  site.ledger.withheld = true
+  await chain.tick(2)
+  while (engine.state.closed === undefined || chain.sent === undefined) await Bun.sleep(1)
+  const { batch } = engine.state.closed.due[0]!
+  await see(venue.exportBatch({ symbol: 'SOL-USDC', batch }))
+  await engine.sequencer.durable()
+  const { health_now } = chain
+  chain.health_now = { ...health_now, reasons: ['commit_reorged'] }
+  await look()
+  chain.health_now = { ...health_now, settlement: 'unwired' }
+  await engine.sequencer.durable()
+  await place()
+  chain.health_now = health_now
+  await engine.anchoring.now()
+  site.later_ms += 60_000
+  await place()
+  await chain.tick(1)
+  await engine.sequencer.durable()
+  await engine.anchoring.now()
+  await place()
+  return taken()
+}
+
+async function barredByLease({ open, look, taken }: Watched): Promise<string> {
+  open.chain.lease_age_ms = open.config.lease_ms + 1
+  await look()
+  open.chain.lease_age_ms = 0
+  return taken()
+}
+
+async function heldGroup({ site, open, mallory, see, look, taken }: Watched): Promise<string> {
+  const { venue, chain, engine } = open
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  const executed = engine.sequencer.seq_executed
+  const late = see(venue.deadMan('mallory', mallory.deadMan(50)))
+  while (engine.sequencer.seq_executed === executed) await turn()
+  chain.lease_age_ms = open.config.lease_ms + 1
+  while (engine.loaded.journal.head().seq < engine.sequencer.seq_executed) await turn()
+  site.later_ms += LIMITS.outcome_unknown_after_ms
+  await late
+  await look()
+  chain.lease_age_ms = 0
+  await engine.sequencer.durable()
+  return taken()
+}
+
+async function barredByAnchor({ site, open, look, taken }: Watched): Promise<string> {
+  open.chain.anchor_fails = true
+  site.later_ms += open.config.anchor_max_ms + 1
+  await look()
+  open.chain.anchor_fails = false
+  await open.engine.anchoring.now()
+  return taken()
+}
+
+async function backlogAndVoid({ open, own, see, place, metrics, taken }: Watched): Promise<string> {
+  const { venue, chain, engine } = open
+  // The clock was moved, so the first slot begins another time without new orders.
+  for (const slots of [1, open.config.reopen_slots]) await chain.tick(slots)
+  await engine.sequencer.durable()
+  engine.state.settlement.unlanded = LIMITS.unlanded_place_max + 1
+  await place()
+  engine.state.settlement.unlanded = 0
+  chain.voidCommit()
+  await chain.decided()
+  await see(venue.events('mallory', { after: 0, limit: 100 }))
+  await see(venue.order('mallory', own.order_id))
+  await see([venue.status(), venue.instruments(), metrics()])
+  return taken()
+}
+
+/** What Mallory sees in each circumstance, by the row of the table that it belongs to. */
+async function barred(
+  hidden: Hidden,
+): Promise<Record<'after' | 'chain' | 'lease' | 'held' | 'anchor', string>> {
+  const venue = await watched(hidden)
+  return {
+    chain: await barredByChain(venue),
+    lease: await barredByLease(venue),
+    held: await heldGroup(venue),
+    anchor: await barredByAnchor(venue),
+    after: await backlogAndVoid(venue),
+  }
+}
+
+test(BARRED, async () => {
+  const first = await barred(HIDDEN[0])
+  expect(await barred(HIDDEN[1])).toEqual(first)
+  for (const [shown, seen] of Object.entries(first)) {
+    // Each circumstance did bring about its codes, and nothing of a match was seen in it.
+    for (const [code, row] of Object.entries(CODES)) if (row === shown) expect(seen).toContain(`"${code}"`)
+    for (const [kind, row] of Object.entries(EVENTS))
+      if (row === 'after') expect(seen).not.toContain(`"${kind}"`)
+  }
+  expect(first.after).toContain('"batch.voided"')
 }, 180_000)
