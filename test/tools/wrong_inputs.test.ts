@@ -147,6 +147,10 @@ const AT_A_VENUE: readonly Row[] = [
 ]
 
 const OTHERS: readonly Row[] = [
+  ['cluster-repair', 64, /--venue is missing/],
+  ['cluster-repair --venue xy', 64, /--venue is 64 lowercase hex digits/],
+  ['cluster-repair --venue VENUE --head VENUE --seq 0', 1, /--seq is a positive integer/],
+  ['cluster-repair --venue VENUE --head VENUE --seq 1', 1, /TACIT_ETCD_URLS is missing/],
   ['reference', 64, /^usage: /],
   ['reference nonsense', 64, /there is no command 'nonsense'/],
   ['reference keygen', 64, /--out is missing/],
