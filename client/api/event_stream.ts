@@ -95,6 +95,7 @@ class Follower implements EventStream {
     const { seq, kind, slot, unix_ms, data } = frame
     await this.handlers.event({ seq, kind, slot, unix_ms, data })
     this.seq = seq
+    this.wait_ms = STREAM_RETRY_FIRST_MS
   }
   private retry(): void {
     if (this.closed) return
@@ -118,7 +119,7 @@ class Follower implements EventStream {
   }
   private listen(socket: WebSocket, token: string): void {
     this.socket = socket
-    let opened = false
+    let opened_ms: number | undefined
     let heartbeat_ms = STREAM_HEARTBEAT_MS
     let silent: ReturnType<typeof setTimeout> | undefined
     // A heartbeat names the newest event: one that has not come by the next, while none came, is lost.
@@ -128,7 +129,9 @@ class Follower implements EventStream {
       if (this.socket !== socket) return
       this.socket = undefined
       // The reason of a rejected upgrade is not visible; a dead token is the one that no retry repairs.
-      if (!opened) this.client.forget(token)
+      if (opened_ms === undefined) this.client.forget(token)
+      // A socket that closes at once is no progress: the wait before the next one grows.
+      else if (performance.now() - opened_ms > STREAM_RETRY_MAX_MS) this.wait_ms = STREAM_RETRY_FIRST_MS
       if (!this.closed) this.handlers.connection?.(false)
       this.retry()
     }
@@ -142,8 +145,7 @@ class Follower implements EventStream {
     }
     heard()
     socket.onopen = () => {
-      opened = true
-      this.wait_ms = STREAM_RETRY_FIRST_MS
+      opened_ms = performance.now()
       this.handlers.connection?.(true)
     }
     socket.onmessage = ({ data }) => {

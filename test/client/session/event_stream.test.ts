@@ -1,5 +1,5 @@
 /** The event stream against venues that lie, stall and drop: each event once and in order, or the stream says why not. */
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
 import { type EventStreamHandlers, EventsMissing, followEvents } from '../../../client/api/event_stream'
 import { VenueClient, VenueProblem, WrongAccount } from '../../../client/api/venue_client'
 
@@ -162,6 +162,16 @@ test('what is no frame closes the socket, and the next one goes on from the same
     expect(of.asked).toEqual([0, 1])
   }
 })
+
+test('a venue that closes each socket at once is asked less and less often, until an event comes', async () => {
+  const drops: Script = ({ close }) => close()
+  const timers = spyOn(globalThis, 'setTimeout')
+  const asked_once = venue([drops, drops, drops, (line) => lastly(line, [1]), ({ send }) => send(event(2))])
+  expect((await follow(asked_once, 2)).handled).toEqual([1, 2])
+  const waits_ms = timers.mock.calls.map(([, ms]) => ms ?? 0).filter((ms) => ms >= 200 && ms <= 5_000)
+  timers.mockRestore()
+  expect(waits_ms).toEqual([200, 400, 800, 200])
+}, 120_000)
 
 test('a socket that falls silent, or promises events that do not come, is opened again', async () => {
   const hello = { type: 'hello', heartbeat_ms: 20 }
