@@ -61,7 +61,7 @@ export async function openVenue({
   const { loaded, vault, mints } =
     node === undefined
       ? { loaded: own, vault: read[0], mints: read[1] }
-      : await untilLeading(node, own, chain, read[0], fatal)
+      : await untilLeading(node, own, config, ports, read[0], fatal)
   const restore = await isRestore(config, vault, loaded.journal)
   const first = restore ? restoredConfig(vault) : vault
   const { credential_key } = keys

@@ -36,8 +36,8 @@ export type Loaded = {
 }
 
 /**
- * Nothing of a journal that the chain contradicts is replayed: who wrote it is unknown. A node of a cluster may be behind, and
- * is judged again once it leads.
+ * Nothing of a journal that the chain contradicts is replayed: who wrote it is unknown. A node of a cluster that is behind
+ * loads the rest once the chain's position is in its journal (`follow.ts`).
  * @param vault as read before the journal is opened
  * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees, StoreDamaged: the venue must not start.
@@ -53,14 +53,24 @@ export async function loadState(
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
   const verdict = await judgeJournal(vault, ports.chain, journal)
+  return loadJudged(config, key, vault, { journal, snapshots, verdict })
+}
+
+/** What a journal leads to that `vault` has judged. @throws ReplayDisagrees, StoreDamaged */
+export async function loadJudged(
+  config: EngineConfig,
+  key: Uint8Array,
+  vault: VaultConfig,
+  judged: Pick<Loaded, 'journal' | 'snapshots' | 'verdict'>,
+): Promise<Loaded> {
+  const { journal, snapshots, verdict } = judged
   // A journal that the chain contradicts may be the wrong one, and its read models those of the right one.
   const judge = verdict.fault === undefined ? journal : undefined
   const { history, facts } = await openReadModels(config, key, judge)
-  const is_behind = config.cluster !== undefined && verdict.fault !== 'tail_unsigned'
-  const is_replayed = verdict.fault === undefined || is_behind || (await isUnused(journal))
+  const is_replayed = verdict.fault === undefined || (await isUnused(journal))
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
-  const stores_at = { dir: join(data_dir, 'stores'), key }
+  const stores_at = { dir: join(config.data_dir, 'stores'), key }
   Stores.judgeAside(stores_at)
   const snapshot = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
   const stores =
@@ -80,7 +90,7 @@ export async function loadState(
   if (verdict.fault === undefined) stores.prune(snapshots.seqs())
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
-  return { journal, snapshots, history, facts, state, stores, snapshot, verdict }
+  return { ...judged, history, facts, state, stores, snapshot }
 }
 
 /** Read models of a point that is not in `journal` are of another disk or a fork: empty ones take their place. */

@@ -3,11 +3,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ChainFault } from '../../engine/boot/check_chain'
 import { openNode, untilLeading } from '../../engine/boot/follow'
 import { type Loaded, loadState } from '../../engine/boot/load_state'
 import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { encodeCommand } from '../../engine/machine/codec/command_codec'
 import { stateHash } from '../../engine/machine/codec/encode_state'
+import { COMMAND_RECORD } from '../../engine/sequencer/records'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
 import { Refusal } from '../../protocol/refusals'
@@ -15,7 +18,7 @@ import { ETCD } from '../../sandbox/cluster/etcd_binary'
 import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
 import { CutLink } from '../kit/etcd/cut_link'
-import { entryOf } from '../kit/etcd/log_entries'
+import { entryOf, entryOfGroups } from '../kit/etcd/log_entries'
 import { USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
 import type { JsonVenue } from '../kit/venue/json_venue'
@@ -41,7 +44,7 @@ async function follow(node: number): Promise<{
   const vault = await ports.chain.readConfig()
   const member = openNode(config, ports, vault)!
   const loaded = await loadState(config, ports, vault, { thread: member.thread })
-  const leading = untilLeading(member, loaded, ports.chain, vault, ports.fatal).then((one) => one.loaded)
+  const leading = untilLeading(member, loaded, config, ports, vault, ports.fatal).then((one) => one.loaded)
   leading.catch(() => undefined)
   const stop = async () => {
     member.stop()
@@ -141,15 +144,19 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       await orders(first, 2)
       await trading.cross(first)
       await trading.until('alice', ({ kind }) => kind === 'fill.finalized')
+      const late = await follow(4)
+      expect([late.loaded.verdict.fault, late.loaded.state.orders.size]).toEqual(['rolled_back', 0])
+      followers.push(late)
       await first.close()
       const winner = await Promise.race(followers.map(({ leading }, i) => leading.then(() => i)))
-      const [lead, other] = [followers[winner]!, followers[1 - winner]!]
-      await until(() => other.loaded.journal.head().seq === lead.loaded.journal.head().seq)
+      const lead = followers[winner]!
       // What the first leader itself would start from.
       const { config, ports } = await trading.site.parts(dirOf(1))
       const own = await loadState(config, ports, await ports.chain.readConfig())
-      const seen = [own, lead.loaded, other.loaded]
-      expect(new Set(seen.map(({ state }) => Buffer.from(stateHash(state)).toString('hex'))).size).toBe(1)
+      const seen = [own, ...followers.map(({ loaded }) => loaded)]
+      const hashes = () => new Set(seen.map(({ state }) => toHex(stateHash(state))))
+      await until(() => hashes().size === 1)
+      expect(lead.loaded.verdict.fault).toBeUndefined()
       expect(new Set(seen.map(({ journal }) => JSON.stringify(journal.head()))).size).toBe(1)
       expect(own.state.orders.size).toBeGreaterThan(0)
       await own.journal.close()
@@ -365,6 +372,39 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       await until(() => trading.site.fatal.length > 0)
       await stop()
       await first.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'of forged entries below the position on chain nothing is replayed, before the chain contradicts them or after',
+    async () => {
+      const alone = await trading.site.openVenue(dirOf(1))
+      await traders(alone)
+      await orders(alone, 1)
+      const log = logOf(alone)
+      await alone.drain()
+      const { journal_seq } = await trading.site.port.readConfig()
+      await alone.close()
+      expect(journal_seq).toBeGreaterThan(1)
+      const command = encodeCommand({ kind: 'halted', reason: 'vault_frozen', unix_ms: 1 })
+      const freeze = { type: COMMAND_RECORD, unix_ms: 1, body: command }
+      const rounds: [number, ChainFault, number][] = [
+        [2, 'rolled_back', 1],
+        [3, 'forked', journal_seq - 1],
+      ]
+      for (const [node, fault, count] of rounds) {
+        const { head: end } = await log.look()
+        const term = await log.takeTerm(9, end)
+        const { head } = await log.look()
+        await log.append(term, entryOfGroups(head, [Array.from({ length: count }, () => freeze)]))
+        const { leading, stop } = await follow(node)
+        const { verdict, state, history, facts, journal } = await leading
+        expect(journal.head().seq).toBe(head.seq + count)
+        const seen = [verdict.fault, state.halted, history.watermark(), facts.watermark()]
+        expect(seen).toEqual([fault, undefined, 0, 0])
+        await stop()
+      }
     },
     LIMIT_MS,
   )

@@ -1,6 +1,6 @@
 /** Makes signed entries for the replicated log, of records whose bodies are texts. */
 
-import type { GroupAuthor, JournalRecord, SignedFrame } from '../../../engine/journal/contract'
+import type { GroupAuthor, JournalRecord, NewRecord, SignedFrame } from '../../../engine/journal/contract'
 import { encodeGroup, readRecords, signGroup } from '../../../engine/journal/frame'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import type { ChainPoint } from '../../../protocol/units'
@@ -15,10 +15,17 @@ const AUTHOR: GroupAuthor = {
 
 /** One group per text, behind `from`. */
 export function entryOf(from: ChainPoint, ...texts: string[]): SignedFrame {
+  return entryOfGroups(
+    from,
+    texts.map((text) => [{ type: 1, unix_ms: 1_760_000_000_000, body: utf8(text) }]),
+  )
+}
+
+/** Signed by no boot of a venue. */
+export function entryOfGroups(from: ChainPoint, records: readonly NewRecord[][]): SignedFrame {
   let to = from
-  const groups = texts.map((text) => {
-    const record = { type: 1, unix_ms: 1_760_000_000_000, body: utf8(text) }
-    const group = encodeGroup([record], to.seq + 1, new Uint8Array(32))
+  const groups = records.map((one) => {
+    const group = encodeGroup(one, to.seq + 1, new Uint8Array(32))
     to = signGroup(group, to, () => new Uint8Array(64).fill(6)).point
     return group
   })
