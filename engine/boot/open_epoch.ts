@@ -11,6 +11,7 @@ import type { GroupSigner } from '../journal/contract'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import type { Engine } from './assemble'
 import { type ChainFault, checkState, isIn, judgeJournal } from './check_chain'
+import { restoredConfig } from './restore'
 
 type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
 
@@ -27,9 +28,9 @@ export async function takeEpoch(
 ): Promise<Opened | ChainFault> {
   const { chain, state, loaded } = engine
   let { released } = loaded.verdict
-  for (let known = config; ; ) {
+  for (let known = config, restores = restore; ; ) {
     try {
-      const opened = await openEpoch(engine, known, restore)
+      const opened = await openEpoch(engine, known, restores)
       return opened === undefined ? 'forked' : { ...opened, released }
     } catch (error) {
       if (!(error instanceof EpochTaken)) throw error
@@ -40,6 +41,9 @@ export async function takeEpoch(
     const fault = verdict.fault ?? checkState(known, state)
     if (fault !== undefined) return fault
     released = verdict.released
+    // What landed meanwhile may be the opening of a boot that died restoring, which used the announcement up.
+    restores &&= known.generation < config.generation
+    if (restores) known = restoredConfig(known)
   }
 }
 
