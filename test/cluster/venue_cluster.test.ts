@@ -139,6 +139,10 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
     'followers have the state of the leader, and one of them takes over when it ends',
     async () => {
       const first = await openOn(1)
+      // The log keeps what a node that reported lacks.
+      const early = await follow(4)
+      await until(() => early.loaded.journal.head().seq > 0)
+      await early.stop()
       const followers = [await follow(2), await follow(3)]
       await traders(first)
       await orders(first, 2)
@@ -147,6 +151,8 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       const late = await follow(4)
       expect([late.loaded.verdict.fault, late.loaded.state.orders.size]).toEqual(['rolled_back', 0])
       followers.push(late)
+      await until(() => late.loaded.verdict.fault === undefined)
+      expect(late.loaded.state.orders.size).toBeGreaterThan(0)
       await first.close()
       const winner = await Promise.race(followers.map(({ leading }, i) => leading.then(() => i)))
       const lead = followers[winner]!
