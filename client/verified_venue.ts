@@ -35,7 +35,10 @@ export class VerificationFailed extends MustStop<{ failed: CheckName[] }> {
     readonly evidence: EvidenceBundle,
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
-    const said = bad.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
+    // What only rests on another of them has no cause of its own, and would hide the cause among thirty sentences.
+    const causes = bad.filter((check) => check.result === 'fail' || check.reason_code !== '')
+    const said = causes.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
+    if (causes.length < bad.length) said.push(`${bad.length - causes.length} other checks rest on these`)
     super(`the venue is refused: ${said.join('; ')}`, { failed: bad.map(({ name }) => name) })
   }
 }

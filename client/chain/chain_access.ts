@@ -5,7 +5,6 @@ import {
   AccountRole,
   type AccountSignerMeta,
   type Address,
-  createDefaultRpcTransport,
   createKeyPairSignerFromPrivateKeyBytes,
   createSolanaRpcFromTransport,
   getBase64Encoder,
@@ -13,14 +12,17 @@ import {
   isSolanaError,
   type KeyPairSigner,
   type Rpc,
+  type RpcTransport,
   SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR,
   type SolanaRpcApi,
   type TransactionSigner,
 } from '@solana/kit'
+import { NoAnswer } from '../../protocol/ask_bounded'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { NODE_CALL_MS, NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS, NODE_TIMEOUTS_MAX } from '../limits'
 import { printable } from '../verify/transcript'
+import { askNode, NodeRefused } from './ask_node'
 
 /** A node of the client's choice; the venue is never asked about the chain. */
 export type ChainNode = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
@@ -37,11 +39,9 @@ export type Rehearsal = { lamports: bigint }
  */
 export function openChainReader(rpc_urls: string, timeout_ms = NODE_CALL_MS): ChainReader {
   const [first, ...others] = rpc_urls.split(',').map((rpc_url) => {
-    const transport = createDefaultRpcTransport({ url: rpc_url })
-    // A node that takes a request and never answers would hold up its caller for good.
-    const limited: typeof transport = (config) =>
-      transport({ ...config, signal: AbortSignal.timeout(timeout_ms) })
-    return { rpc: createSolanaRpcFromTransport(limited), rpc_url }
+    const transport: RpcTransport = async <T>({ payload }: { payload: unknown }) =>
+      (await askNode(rpc_url, payload, timeout_ms)) as T
+    return { rpc: createSolanaRpcFromTransport(transport), rpc_url }
   })
   return { ...first!, others }
 }
@@ -75,7 +75,7 @@ export async function patientRead<T>(read: () => Promise<T>): Promise<T> {
   }
 }
 
-const isTimeout = (error: unknown): boolean => (error as Error).name === 'TimeoutError'
+const isTimeout = (error: unknown): boolean => error instanceof NoAnswer && error.kind === 'time_limit'
 
 /** Whether a retry may help: the node rate-limits (429), fails (5xx), is not reachable or does not answer in time. */
 export function isPassing(error: unknown): boolean {
@@ -83,10 +83,7 @@ export function isPassing(error: unknown): boolean {
     const { statusCode } = error.context
     return statusCode === 429 || statusCode >= 500
   }
-  if (isTimeout(error)) return true
-  // Without a connection fetch throws a TypeError with the system's error code, on itself or on its cause.
-  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
-  return error instanceof TypeError && typeof (code ?? cause?.code) === 'string'
+  return error instanceof NoAnswer && error.kind !== 'too_long'
 }
 
 /** Names the failure of a node and the next step; undefined for any other error. */
@@ -98,6 +95,8 @@ export function chainFailure(error: unknown, rpc_url: string): string | undefine
     return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
   }
   if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${printable(error.message)}`
+  if (error instanceof NodeRefused) return `the node at ${rpc_url} refuses: ${error.message}`
+  if (error instanceof NoAnswer && error.kind === 'too_long') return `the node at ${rpc_url} ${error.message}`
   if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
   if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
   return undefined

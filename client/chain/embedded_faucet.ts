@@ -1,17 +1,14 @@
 /** Asks the embedded chain for test money; other clusters have no such methods. */
 import { NODE_CALL_MS } from '../limits'
+import { askNode } from './ask_node'
 import type { ChainAccess } from './chain_access'
 import { TransactionFailed } from './send_instructions'
 
+type Answer = { result?: string; error?: { message: string } }
+
 async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const response = await fetch(rpc_url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body,
-    signal: AbortSignal.timeout(NODE_CALL_MS),
-  })
-  const answer = (await response.json()) as { result?: string; error?: { message: string } }
+  const payload = { jsonrpc: '2.0', id: 1, method, params }
+  const answer = (await askNode(rpc_url, payload, NODE_CALL_MS)) as Answer
   if (answer.result === undefined)
     throw new TransactionFailed(`${method}: ${answer.error?.message ?? 'not offered by this cluster'}`)
   return answer.result

@@ -14,10 +14,12 @@ const usage = verb === undefined ? listOf(group.length > 0 ? group : Object.keys
 let call: Call | undefined
 
 const SENT = "what was sent already may still land: 'wallet sync' or 'exit status' shows it"
+const SETTLE = "'tacit settle' asks for the outcome of what was sent already"
 const pays = verb?.reads?.includes('payer') === true
-if (pays)
+// A verb that can be rehearsed is one that sends.
+if (pays || verb?.form.includes('--dry-run') === true)
   process.once('SIGINT', () => {
-    console.error(`stopped; ${SENT}`)
+    console.error(`stopped; ${pays ? SENT : SETTLE}`)
     process.exit(130)
   })
 

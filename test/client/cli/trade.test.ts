@@ -183,6 +183,22 @@ test('a command that is stopped anywhere, and a copy of the wallet that is behin
   expect((await tacit('orders')).first).toBe('no orders')
 }, 300_000)
 
+test('Ctrl-C says how to find the outcome of what was sent', async () => {
+  const asked = Promise.withResolvers<void>()
+  const socket = { open: () => asked.resolve(), data: () => undefined }
+  const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket })
+  const command = [process.execPath, CLI, ...BUY, '--url', `https://127.0.0.1:${silent.port}`]
+  const child = Bun.spawn(command, { cwd: folder, stdout: 'ignore', stderr: 'pipe' })
+  await asked.promise
+  child.kill('SIGINT')
+  const said = await new Response(child.stderr).text()
+  expect([await child.exited, said]).toEqual([
+    130,
+    "stopped; 'tacit settle' asks for the outcome of what was sent already\n",
+  ])
+  silent.stop(true)
+}, 120_000)
+
 /** Input, exit code, and what the message contains. */
 const WRONG: [string[], number, string][] = [
   [['place', 'SOL-USDC', 'buy', '900', '@', '140'], 1, 'no free notes of one key cover the amount'],

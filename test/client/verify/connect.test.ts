@@ -171,6 +171,11 @@ test('a transport never leaves its venue', async () => {
 test('collateral that cannot be had refuses the venue', async () => {
   const policy = changedPolicy(site.policy, { collateral_url: 'http://127.0.0.1:1' })
   expect(await refusal(connect(site.url, policy, { timeout_ms: 1000 }))).toBe('collateral')
+  // What rests on it is counted, not listed: a reader finds the cause.
+  const refused = await connect(site.url, policy, { timeout_ms: 1000 }).catch((error: unknown) => error)
+  expect((refused as Error).message).toMatch(
+    /^the venue is refused: collateral: [^;]+; (manifest: [^;]+; )?\d+ other checks rest on these$/,
+  )
 })
 
 test('the files that the venue lists are read, up to a number of files', async () => {

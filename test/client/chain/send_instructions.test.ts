@@ -8,11 +8,11 @@ import {
   patientRead,
   payerKey,
   toInstruction,
-} from '../../client/chain/chain_access'
-import { sendInstructions, TransactionFailed } from '../../client/chain/send_instructions'
-import { transferLamports } from '../../sandbox/chain/token_instructions'
-import { CliSite, USDC } from './cli_site'
-import { LyingNode } from './lying_node'
+} from '../../../client/chain/chain_access'
+import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
+import { transferLamports } from '../../../sandbox/chain/token_instructions'
+import { CliSite, USDC } from '../cli_site'
+import { LyingNode } from '../lying_node'
 
 const UNKNOWN = { context: { slot: 1 }, value: [null] }
 
