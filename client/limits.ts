@@ -38,6 +38,10 @@ export const EVIDENCE_FILES_MAX = 16
 export const COLLATERAL_BYTES_MAX = 4_194_304
 /** Longest answer of a JSON-RPC endpoint: a program of 10 MiB, the largest there is, in base64. */
 export const RPC_ANSWER_BYTES_MAX = 16_777_216
+/** Slots that the client's node may be behind the slot that a venue states: a minute. */
+export const CHAIN_LAG_SLOTS_MAX = 150
+/** Reads of announcements from nodes that are behind their accounts: 1.4 s of waits in all. */
+export const CHAIN_LAG_ATTEMPTS_MAX = 4
 /** Longest answer of a location authority: a statement, and a log's head with two paths of 64 nodes in hex. */
 export const LOCATION_ANSWER_BYTES_MAX = 16_384
 /** Nesting of a measurement document; its parser recurses. */

@@ -51,7 +51,7 @@ export const HELP: Readonly<Record<CheckName, readonly [meaning: string, remedy:
   exit_delay: ['A change could take effect before you can leave.', POLICY],
   admin: ['Someone whom you did not pin can announce changes of the vault.', POLICY],
   announced: [
-    'The vault no longer admits this machine or build, or will admit another one that you do not know.',
+    'The vault no longer admits this machine or build, or admits another one that you do not know, now or later.',
     'Read what is announced on the market page. If you do not agree, withdraw or exit before it takes effect.',
   ],
   machine_list: ['It is another physical machine than those of your list.', POLICY],

@@ -56,6 +56,13 @@ const MINIMUM = struct({ components: fixed(16), svn: fixed(2) })
 export const minimumValue = (components: Uint8Array, svn: number): Uint8Array =>
   MINIMUM.encode({ components, svn: Uint8Array.of(svn & 0xff, svn >> 8) })
 
+/** Whether sixteen components and the SVN behind them are each at least the minimum's, as the program compares them. */
+export function reachesMinimum(value: Uint8Array, minimum: Uint8Array): boolean {
+  const [have, want] = [MINIMUM.decode(value), MINIMUM.decode(minimum)]
+  const svnOf = ({ svn }: typeof have): number => svn[0]! + 256 * svn[1]!
+  return have.components.every((one, at) => one >= want.components[at]!) && svnOf(have) >= svnOf(want)
+}
+
 const ANNOUNCE_ACTIONS = ['announce', 'cancel', 'revoke', 'raise'] as const
 
 const TOPIC = { list: word(LISTS, 1), id: padded(ID_BYTES) } as const

@@ -4,6 +4,7 @@ import { venueId } from '../../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
+import { CHAIN_LAG_SLOTS_MAX } from '../../limits'
 import { LOADER_V3 } from '../collect/collect_chain'
 import type { ChainRecord } from '../evidence_bundle'
 import { decodeBase64 } from '../json_document'
@@ -28,6 +29,10 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   requireThat(info.program_id === policy.program_id, 'the venue settles with another program')
   requireThat(info.config_account === encodeBase58(config_account), 'the venue settles in another vault')
   requireThat(chain.config.owner === policy.program_id, 'the vault is not owned by the pinned program')
+  requireThat(
+    BigInt(chain.slot + CHAIN_LAG_SLOTS_MAX) >= binding.slot,
+    'the chain was read at an older slot than the venue states',
+  )
   const config = decodeConfig(decodeBase64(chain.config.data))
   if (config === undefined) throw new Refused('the vault account is malformed')
   const { generation, epoch, settlement_signer } = config

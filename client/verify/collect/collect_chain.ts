@@ -7,7 +7,7 @@ import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
 import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
-import { RPC_ANSWER_BYTES_MAX } from '../../limits'
+import { CHAIN_LAG_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS, RPC_ANSWER_BYTES_MAX } from '../../limits'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
 import { decodeBase64, parseJson } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
@@ -119,39 +119,63 @@ export async function collectKms(
 type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
-/** Reads the vault's and the program's accounts of one slot. @throws RpcUnavailable, Refused for an absent or malformed one */
+/**
+ * Reads the vault's and the program's accounts of one slot, then the announcements of that slot or a later one: a revocation
+ * that the accounts follow is not missed. @throws RpcUnavailable, Refused for an absent or malformed one
+ */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
   const program_id = decodeBase58(policy.program_id, 32)!
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
   const data_address = encodeBase58(programDataAddress(program_id))
   const addresses = [encodeBase58(vaultAddresses(program_id).config), policy.program_id, data_address]
-  const filters = [{ dataSize: ACCOUNT_BYTES.announcement }]
-  const [genesis_hash, accounts, announcements] = await Promise.all([
+  const [genesis_hash, accounts] = await Promise.all([
     call('getGenesisHash', []),
     call('getMultipleAccounts', [addresses, CONFIG]),
-    call('getProgramAccounts', [policy.program_id, { ...CONFIG, filters }]),
   ])
   if (typeof genesis_hash !== 'string') throw new Refused('the genesis hash is malformed')
   const { slot, values } = readAccounts(accounts)
+  const filters = [{ dataSize: ACCOUNT_BYTES.announcement }]
+  const since = { ...CONFIG, filters, withContext: true, minContextSlot: slot }
+  const announcements = await caughtUp(() => call('getProgramAccounts', [policy.program_id, since]))
   const [config, program, program_data] = values as [Account, Account, Account]
   if (namedProgramData(decodeBase64(program.data)) !== data_address)
     throw new Refused('the program account names other data')
   const { owner } = program_data
   const described = readProgramData(decodeBase64(program_data.data), policy.program_bytes)
-  const announced = readAnnounced(announcements, policy.program_id)
+  const announced = readAnnounced(announcements, policy.program_id, slot)
   return { genesis_hash, slot, config, program, program_data: { owner, ...described }, announced }
 }
 
-function readAccounts(result: unknown): { slot: number; values: Account[] } {
-  const { context, value } = (result ?? {}) as { context?: { slot?: unknown }; value?: unknown }
-  const slot = Number.isSafeInteger(context?.slot) ? (context?.slot as number) : -1
-  if (slot < 0 || !Array.isArray(value) || value.length !== 3) throw new Refused('the accounts are malformed')
-  return { slot, values: value.map(readAccount) }
+/** Behind one address may be several nodes, one of which has not reached the slot of another yet: asks again. */
+async function caughtUp<T>(ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error instanceof RpcUnavailable) || attempt === CHAIN_LAG_ATTEMPTS_MAX) throw error
+      await new Promise((done) => setTimeout(done, NODE_READ_WAIT_FIRST_MS * 2 ** attempt))
+    }
+  }
 }
 
-function readAnnounced(result: unknown, program_id: string): string[] {
-  if (!Array.isArray(result)) throw new Refused('the announcements are malformed')
-  const accounts = result.map((one) => readAccount((one as { account?: unknown } | null)?.account))
+/** A list and the slot of which it is. @throws Refused for an answer without one of them */
+function listWithSlot(result: unknown, part: string): { slot: number; list: unknown[] } {
+  const { context, value } = (result ?? {}) as { context?: { slot?: unknown }; value?: unknown }
+  const slot = Number.isSafeInteger(context?.slot) ? (context?.slot as number) : -1
+  if (slot < 0 || !Array.isArray(value)) throw new Refused(`${part} are malformed`)
+  return { slot, list: value }
+}
+
+function readAccounts(result: unknown): { slot: number; values: Account[] } {
+  const { slot, list } = listWithSlot(result, 'the accounts')
+  if (list.length !== 3) throw new Refused('the accounts are malformed')
+  return { slot, values: list.map(readAccount) }
+}
+
+function readAnnounced(result: unknown, program_id: string, since: number): string[] {
+  const { slot, list } = listWithSlot(result, 'the announcements')
+  if (slot < since) throw new Refused('the announcements are of an older slot than the accounts')
+  const accounts = list.map((one) => readAccount((one as { account?: unknown } | null)?.account))
   if (accounts.some(({ owner }) => owner !== program_id))
     throw new Refused("an announcement is another program's")
   return accounts.map(({ data }) => data)

@@ -42,6 +42,8 @@ export type Site = {
   answers: Map<string, (nonce: string | undefined) => Promise<string> | string>
   /** Paths asked since the last look, in order. */
   asked: string[]
+  /** The slot that the venue states with its key from now on. */
+  stateSlot(slot: number): void
   /** Serves under another TLS key from now on, on the same port. */
   swapTls(material: TlsMaterial): void
   /** Honest answers and TLS key again. */
@@ -55,7 +57,8 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}, app_compose?: 
   const enclave = await openOn(machine.agent)
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: folder.dir, slot_ms: SLOT_MS })
-  const { port, info } = await openEpoch(chain, enclave)
+  let slot = 5
+  const { port, info } = await openEpoch(chain, enclave, () => slot)
   const answers: Site['answers'] = new Map()
   answers.set('/info', () => JSON.stringify(info))
   answers.set('/attestation', async (nonce) => JSON.stringify(await enclave.attestation(nonce)))
@@ -80,6 +83,9 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}, app_compose?: 
     settlement_seed: enclave.settlement_seed,
     answers,
     asked,
+    stateSlot(stated) {
+      slot = stated
+    },
     swapTls,
     restore() {
       for (const [path, answer] of honest) answers.set(path, answer)
@@ -102,6 +108,7 @@ export async function openSite(knobs: Partial<StandInKnobs> = {}, app_compose?: 
 async function openEpoch(
   chain: OpenedChain,
   enclave: Awaited<ReturnType<typeof openOn>>,
+  slot: () => number,
 ): Promise<{ port: Awaited<ReturnType<typeof openChain>>; info: Info }> {
   const { app_id, instance_id, tee_pubkey, compose_hash } = enclave.identity
   const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
@@ -124,7 +131,7 @@ async function openEpoch(
   const { genesis_hash, config_account } = port
   const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
   const { generation, exit_delay_s } = await port.readConfig()
-  await enclave.bind({ venue, epoch: 1, slot: () => 5 })
+  await enclave.bind({ venue, epoch: 1, slot })
   const info = {
     app_id,
     instance_id,
