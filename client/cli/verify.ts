@@ -1,6 +1,7 @@
 /** `tacit verify`, `watch-venue`, `login` and `transparency`: a venue as anyone, or its trader, may judge it. */
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Transparency } from '../../protocol/wire/public'
 import { WATCH_VENUE_S } from '../limits'
 import { formatAmount } from '../session/units'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
@@ -57,17 +58,22 @@ async function standing(judged: Judged): Promise<Record<string, string>> {
     tls_key: String(spki_sha256),
   }
   if (!('fetch' in judged)) return shown
-  const { admin, mints } = await publicClient(judged as VerifiedVenue).transparency()
+  const { admin, mints, announced } = await publicClient(judged as VerifiedVenue).transparency()
   const short = mints.filter((one) => !one.stale && BigInt(one.vault_balance) < BigInt(one.outstanding))
-  const announced = admin.pending.map(
-    ({ action, effective_unix_s }) => `${action} ${timeOf(effective_unix_s)}`,
+  const later = admin.pending.map(
+    ({ action, effective_unix_s, value }) => `${action} ${value} ${timeOf(effective_unix_s)}`,
   )
-  const [pending, shortage] = [
-    announced.join(', ') || 'none',
+  const [admitted, pending, shortage] = [
+    announced.map(admittedText).sort().join(', ') || 'none',
+    later.join(', ') || 'none',
     short.map(({ mint }) => mint).join(', ') || 'none',
   ]
-  return { ...shown, pending, shortage }
+  return { ...shown, admitted, pending, shortage }
 }
+
+/** What an epoch may rest on now. */
+const admittedText = ({ list, id, value }: Transparency['announced'][number]): string =>
+  [list, id, value].filter((part) => part !== '').join(' ')
 
 async function watchVenue(call: Call): Promise<number> {
   const every_s = Math.max(1, call.count('every', WATCH_VENUE_S, 6))
@@ -109,7 +115,7 @@ async function logIn(call: Call): Promise<void> {
 async function showTransparency(call: Call): Promise<void> {
   const client = publicClient(await call.venue())
   const [shown, tokens] = [await client.transparency(), await readTokens(client)]
-  const { mints, tree, payout_queue, exits, settlement, admin } = shown
+  const { mints, tree, payout_queue, exits, settlement, admin, announced } = shown
   call.print(shown, () => [
     ...mints.map(({ mint, decimals, vault_balance, outstanding, withdraw_fee, stale }) => {
       const amount = (units: string) => formatAmount(BigInt(units), decimals)
@@ -124,6 +130,7 @@ async function showTransparency(call: Call): Promise<void> {
     ...admin.pending.map(({ action, effective_unix_s, value }) => {
       return `announced    ${action} ${value} from ${timeOf(effective_unix_s)}`
     }),
+    ...announced.map((one) => `admitted     ${admittedText(one)}`),
   ])
 }
 
@@ -139,7 +146,7 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
   'watch-venue': {
     form: '[URL] [--every SECONDS] [--once] [--until-change]',
     reads: ['venue'],
-    says: `verifies a venue again and again and prints each change of verdict, keys, build, epoch, announced changes of the vault, and
+    says: `verifies a venue again and again and prints each change of verdict, keys, build, epoch, admitted and announced changes of the vault, and
   shortage of a mint; --until-change ends with 1 at the first`,
     example: 'tacit watch-venue --once',
     run: watchVenue,
@@ -154,7 +161,8 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
   transparency: {
     form: '[URL]',
     reads: ['venue'],
-    says: 'shows what the vault holds and owes per token, payout queue, exits, settlement, and announced changes',
+    says: `shows what the vault holds and owes per token, payout queue, exits, settlement, announced changes, and what epochs may rest
+  on now: builds, images, machines, minima, keys`,
     example: 'tacit transparency',
     run: showTransparency,
   },

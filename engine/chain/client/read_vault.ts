@@ -198,9 +198,10 @@ export function textOf(value: unknown): string {
 
 /** The vault's configuration and roots at finalized, as a quorum supports them, and what is announced. @throws VaultUnreadable, ChainUnavailable */
 export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
+  const { rpc, address } = client
   const [{ config, tree, queue }, announced] = await Promise.all([
     readAgreedVault(client),
-    readAnnouncements(client),
+    rpc.agree((reader) => readAnnouncements({ rpc: reader, address }), textOf),
   ])
   return {
     admin: config.admin,
@@ -301,17 +302,26 @@ export async function readMintRecords(
     .sort((a, b) => a.record.mint_index - b.record.mint_index)
 }
 
-/** What the admin announced, finalized. @throws ChainUnavailable */
+/** What the admin announced, finalized, in the order of the records' addresses. @throws ChainUnavailable */
 export async function readAnnouncements(client: VaultReader): Promise<AnnouncedEntry[]> {
   const { accounts } = await readAccounts(client, 'announcement', 'finalized')
   return accounts
+    .sort((a, b) => (a.address < b.address ? -1 : 1))
     .map(({ data }) => decodeAnnouncement(data))
     .filter((record) => record !== undefined)
     .map(announcedEntry)
 }
 
-/** Registered mints with the vault's liabilities and balance, each pair read at one slot. @throws ChainUnavailable */
-export async function readMints(client: VaultReader): Promise<VaultMint[]> {
+/**
+ * Registered mints with the vault's liabilities and balance, each pair read at one slot, as a quorum shows them.
+ * @throws ChainUnavailable
+ */
+export function readMints({ rpc, address }: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultMint[]> {
+  const withoutSlots = (mints: VaultMint[]): string => textOf(mints.map((one) => ({ ...one, slot: 0 })))
+  return rpc.agree((reader) => readShownMints({ rpc: reader, address }), withoutSlots)
+}
+
+async function readShownMints(client: VaultReader): Promise<VaultMint[]> {
   const mints = await readMintRecords(client)
   const read: VaultMint[] = []
   for (let at = 0; at < mints.length; at += LIMITS.rpc_accounts_max / 2) {

@@ -87,7 +87,11 @@ const rows: Row[] = [
   { verb: 'verify', first: /^https:\/\/localhost:\d+ judged at/ },
   { verb: 'watch-venue', first: /verdict partial$/ },
   { verb: 'login', first: /^account {6}[0-9a-f]{64}/ },
-  { verb: 'transparency', first: /^\w+ +\S+ held for \S+ owed/ },
+  {
+    verb: 'transparency',
+    first: /^\w+ +\S+ held for \S+ owed/,
+    after: (out: string) => expect(out).toMatch(/^admitted {5}build [0-9a-f]{64}$/m),
+  },
   { verb: 'check', first: /^ok {11}true|^ok {11}the venue takes this buy/ },
   { verb: 'place', first: /^accepted {2}[0-9a-f]{32}/, after: ordered },
   { verb: 'orders', first: /SOL-USDC buy 1.5 of 1.5 @ 149.25 {2}limit {2}accepted/ },
