@@ -40,6 +40,8 @@ type RegisterTuple = {
 export type ChainPolicy = {
   /** JSON-RPC endpoint the client itself trusts; never the venue's. */
   rpc_url: string
+  /** Endpoints of others that must show the same vault: with one, no single node hides an announcement. */
+  witness_rpc_urls?: string[]
   /** Base58 address of the vault program. */
   program_id: string
   /** Base58; when given, the vault must live on this cluster. */
@@ -281,8 +283,14 @@ function host(text: string): string {
 }
 
 function readChain(chain: JsonObject): ChainPolicy {
+  const hosts = [
+    chain.text('rpc_url'),
+    ...(chain.has('witness_rpc_urls') ? chain.texts('witness_rpc_urls') : []),
+  ]
+  if (new Set(hosts).size !== hosts.length) throw new Refused('the policy names one node of the chain twice')
   return closed<ChainPolicy>(chain, {
     rpc_url: url(chain, 'rpc_url'),
+    witness_rpc_urls: chain.optional('witness_rpc_urls', listOf(chain, urlText)),
     program_id: base58(chain.text('program_id')),
     genesis_hash: chain.optional('genesis_hash', (field) => base58(chain.text(field))),
     program_sha256: chain.optional('program_sha256', (field) => hex(chain.text(field), 32)),
@@ -354,8 +362,9 @@ function base58(text: string): string {
   return text
 }
 
-function url(file: JsonObject, field: string): string {
-  const text = file.text(field)
+const url = (file: JsonObject, field: string): string => urlText(file.text(field), field)
+
+function urlText(text: string, field: string): string {
   // A path that is appended to a fragment is never sent.
   if (!/^https?:\/\/[^#]+$/i.test(text) || !URL.canParse(text)) throw malformed(field)
   return text

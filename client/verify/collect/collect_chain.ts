@@ -5,7 +5,7 @@ import { type AskInit, askBounded } from '../../../protocol/ask_bounded'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
+import { ACCOUNT_BYTES, type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
 import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
 import { CHAIN_LAG_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS, RPC_ANSWER_BYTES_MAX } from '../../limits'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
@@ -120,10 +120,38 @@ type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
 /**
+ * What each node of the policy shows, which must be alike but for counters and roots that move with every batch.
+ * @returns the record of the first. @throws RpcUnavailable, Refused
+ */
+export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
+  const { rpc_url, witness_rpc_urls = [] } = policy
+  const records = await Promise.all(
+    [rpc_url, ...witness_rpc_urls].map((url) => readNode({ ...policy, rpc_url: url }, timeout_ms)),
+  )
+  const [first, ...others] = records as [ChainRecord, ...ChainRecord[]]
+  const shown = lastingText(first)
+  if (others.some((other) => lastingText(other) !== shown))
+    throw new Refused('the nodes that the policy names show different vaults or announcements')
+  return first
+}
+
+/** The same text for records of one vault, however many batches lie between them. */
+function lastingText({ slot: _slot, config, announced, ...rest }: ChainRecord): string {
+  const { journal_seq, journal_head, commit_seq, commit_head, last_batch, spent_count, ...decoded } =
+    decodeConfig(decodeBase64(config.data)) ?? ({} as Partial<ConfigAccount>)
+  const { settled_leaf_count, ...lasting } = decoded
+  const facts = [rest, config.owner, announced.toSorted(), lasting]
+  return JSON.stringify(facts, (_, one) => {
+    if (typeof one === 'bigint') return String(one)
+    return one instanceof Uint8Array ? toHex(one) : one
+  })
+}
+
+/**
  * Reads the vault's and the program's accounts of one slot, then the announcements of that slot or a later one: a revocation
  * that the accounts follow is not missed. @throws RpcUnavailable, Refused for an absent or malformed one
  */
-export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
+async function readNode(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
   const program_id = decodeBase58(policy.program_id, 32)!
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
   const data_address = encodeBase58(programDataAddress(program_id))

@@ -6,8 +6,9 @@ import { decodeBase64 } from '../../../../client/verify/json_document'
 import { toInstruction } from '../../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../../protocol/base58'
 import { toHex } from '../../../../protocol/bytes'
-import { decodeAnnouncement } from '../../../../protocol/vault/accounts'
+import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import { type AnnouncedTopic, announceInstruction } from '../../../../protocol/vault/announcements'
+import { changedPolicy } from '../../../kit/verify/changed_policy'
 import { landOn } from '../../../kit/verify/land_on'
 import { openSite, type Site } from '../../../kit/verify/site'
 import { LyingNode } from '../../lying_node'
@@ -137,4 +138,49 @@ test('minima that are raised above this machine are refused like its removal', a
     expect(failed).toBe(`announced: this machine is below the ${list} of the vault`)
     await own.close()
   }
+})
+
+test('one node that hides an announcement is contradicted by another that the policy names', async () => {
+  const honest = site.policy.chain!.rpc_url
+  const topic = { list: 'build', id: new Uint8Array(32).fill(0xcf) } as const
+  const chain = { ...site.policy.chain!, pending_actions: [] }
+  const both = { chain: { ...chain, rpc_url: honest, witness_rpc_urls: [node.url] } }
+  const swapped = { chain: { ...chain, rpc_url: node.url, witness_rpc_urls: [honest] } }
+  for (const change of [both, swapped]) expect(await reasons(change)).toEqual([])
+  await announce(site, 'announce', topic)
+  node.lies = {
+    getProgramAccounts: (result) => {
+      const { context, value } = result as Listed
+      const isHidden = ({ account }: Listed['value'][number]) =>
+        toHex(decodeAnnouncement(decodeBase64(account.data[0]))!.id) === toHex(topic.id)
+      return { context, value: value.filter((one) => !isHidden(one)) }
+    },
+  }
+  expect(await reasons({ chain: { ...chain, rpc_url: node.url } })).toEqual([])
+  for (const change of [both, swapped])
+    expect(await reasons(change)).toContainEqual(
+      expect.stringContaining('the nodes that the policy names show different vaults or announcements'),
+    )
+  node.lies = {}
+  const [seen] = await reasons(both)
+  expect(seen).toMatch(/^announced: the administrator has announced another build/)
+})
+
+test('another epoch account on one of two nodes, and a node that is named twice, are refused', async () => {
+  const honest = site.policy.chain!.rpc_url
+  node.lies = {
+    getMultipleAccounts: (result) => {
+      const [config] = (result as { value: { data: [string] }[] }).value
+      const data = Buffer.from(config!.data[0], 'base64')
+      data[CONFIG.offsetOf('settlement_signer')]! ^= 1
+      config!.data[0] = data.toString('base64')
+      return result
+    },
+  }
+  const chain = { ...site.policy.chain!, rpc_url: honest, witness_rpc_urls: [node.url] }
+  expect(await reasons({ chain })).toContainEqual(expect.stringContaining('show different vaults'))
+  node.lies = {}
+  expect(() => changedPolicy(site.policy, { chain: { ...chain, witness_rpc_urls: [honest] } })).toThrow(
+    /twice/,
+  )
 })
