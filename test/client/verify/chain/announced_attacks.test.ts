@@ -1,13 +1,14 @@
-/** Attacks on the client's reading of announcements: raised minima, a build whose delay has passed, older slots of a node. */
+/** Attacks on the client's reading of the chain: raised minima, a build whose delay has passed, older slots, a lying node, another boot. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { VerificationFailed } from '../../../../client/verified_venue'
 import { decodeBase64 } from '../../../../client/verify/json_document'
 import { toInstruction } from '../../../../engine/chain/client/build_transaction'
-import { decodeBase58 } from '../../../../protocol/base58'
-import { toHex } from '../../../../protocol/bytes'
+import { decodeBase58, encodeBase58 } from '../../../../protocol/base58'
+import { fromHex, toHex } from '../../../../protocol/bytes'
 import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import { type AnnouncedTopic, announceInstruction } from '../../../../protocol/vault/announcements'
+import { openOn } from '../../../enclave/machine'
 import { changedPolicy } from '../../../kit/verify/changed_policy'
 import { landOn } from '../../../kit/verify/land_on'
 import { openSite, type Site } from '../../../kit/verify/site'
@@ -138,6 +139,31 @@ test('minima that are raised above this machine are refused like its removal', a
     expect(failed).toBe(`announced: this machine is below the ${list} of the vault`)
     await own.close()
   }
+})
+
+test('a venue that shows the attestation or the evidence files of another boot is refused', async () => {
+  const second = await openOn(site.machine.agent)
+  const info = JSON.parse(String(await site.answers.get('/info')!(undefined))) as {
+    venue: string
+    epoch: number
+  }
+  const tee_pubkey = encodeBase58(second.identity.tee_pubkey)
+  await second.bind({ venue: fromHex(info.venue, 32)!, epoch: info.epoch, slot: () => 5 })
+  const second_attestation = async (nonce?: string) => JSON.stringify(await second.attestation(nonce))
+  try {
+    site.answers.set('/attestation', second_attestation)
+    expect(await reasons()).toContain('report_data: the venue states two settlement keys')
+    site.answers.set('/info', () => JSON.stringify({ ...info, tee_pubkey }))
+    expect(await reasons()).toContain('settlement_signer: the vault accepts another settlement key')
+    site.restore()
+    for (const name of second.evidenceNames())
+      site.answers.set(`/evidences/${name}`, () => second.evidence(name)!.body)
+    expect(await reasons()).toEqual([expect.stringMatching(/^evidence: /)])
+  } finally {
+    site.restore()
+    await second.close()
+  }
+  expect(await reasons()).toEqual([])
 })
 
 test('one node that hides an announcement is contradicted by another that the policy names', async () => {
