@@ -67,7 +67,8 @@ const attested = ({ venue }: TestVenue) => ({
 const faultOf = (promise: Promise<unknown>) =>
   promise.then(
     () => 'none',
-    (error: Error & { code?: string }) => (error.name === 'Refusal' ? error.code : undefined) ?? error.message,
+    (error: Error & { code?: string }) =>
+      (error.name === 'Refusal' ? error.code : undefined) ?? error.message,
   )
 
 test('the auditor recomputes a batch from its export, and no one else reads it', async () => {

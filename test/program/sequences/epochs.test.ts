@@ -347,8 +347,13 @@ function explore(rules: Rules, within: Bounds): Found {
   return { states: known.size, acts, fault: undefined, path: [], kinds }
 }
 
-test('no order of acts lets two instances acknowledge, shows two histories or voids a batch that was matched', () => {
-  for (const within of [bounds, MORE_BOOTS, WITH_DRAINS]) {
+test.each([
+  ['a copied disk and a reorg', bounds],
+  ['more boots', MORE_BOOTS],
+  ['drains', WITH_DRAINS],
+] as const)(
+  'no order of acts lets two instances acknowledge, shows two histories or voids a batch that was matched: %s',
+  (_, within) => {
     const { states, acts, fault, path, kinds } = explore(RULES, within)
     const counted = [...kinds].map(([kind, times]) => `${kind} ${times}`).join(', ')
     console.log(`${states} states, ${acts} acts, ${landings.size} transactions: ${counted}`)
@@ -356,8 +361,8 @@ test('no order of acts lets two instances acknowledge, shows two histories or vo
     const results =
       within.closes > 0 ? ['opens, match', 'opens, void', 'matches', 'voids'] : ['drain', 'order']
     for (const kind of [...results, 'opens', 'is fenced']) expect(kinds.get(kind)).toBeGreaterThan(0)
-  }
-})
+  },
+)
 
 test.each([
   ['waits', 'two instances acknowledge', bounds],
