@@ -58,9 +58,15 @@ test('a platform that is not registered takes two transactions, a registered one
 }, 120_000)
 
 test('the opening does not wait for the registration, and is made again behind it where it overtakes it', async () => {
-  let signed = 1
-  // The registration reaches no block before the opening is signed.
-  const world = await VaultWorld.open({ drop: () => signed === 0 })
+  let signed = 2
+  let registration: string | undefined
+  // The registration, sent first, reaches no block before the opening is signed again.
+  const drop = (signature: string) => {
+    if (signed > 1) return false
+    registration ??= signature
+    return signature === registration
+  }
+  const world = await VaultWorld.open({ drop })
   signed = 0
   const before = await sent(world)
   expect(await outcome(world, {}, COMPOSE_HASH, async () => void signed++)).toBe('opened')
