@@ -161,8 +161,11 @@ async function neighbourFigures(
       const [before, beside] = [median(quiet.map(of)), median(noisy.map(of))]
       const times = `${before.toFixed(2)} and ${beside.toFixed(2)} ms at ${Math.round(per_second)}/s`
       figures.push({
-        ...{ figure: `place beside ${name}, ${share}`, value: beside / before, unit: 'x' },
-        ...{ beside: times, target },
+        figure: `place beside ${name}, ${share}`,
+        value: beside / before,
+        unit: 'x',
+        beside: times,
+        target,
       })
     }
   }

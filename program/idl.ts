@@ -119,7 +119,10 @@ function makeIdl(): Node {
     docs: ['The public key is a placeholder: each venue deploys the program at an address of its own.'],
     accounts: Object.entries(ACCOUNT_LAYOUTS).map(([name, { size, shape }]) =>
       node('accountNode', {
-        ...{ name: camel(name), docs: [], size, data: typeOf(shape) },
+        name: camel(name),
+        docs: [],
+        size,
+        data: typeOf(shape),
         discriminators: discriminatorsOf(shape),
       }),
     ),

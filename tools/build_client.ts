@@ -10,8 +10,10 @@ import { wireTypes } from './wire_types'
 
 const ROOT = join(import.meta.dir, '..')
 const FACES = {
-  ...{ '.': 'client/index', './verify': 'client/verify/index' },
-  ...{ './chain': 'client/chain/index', './testing': 'client/testing/index' },
+  '.': 'client/index',
+  './verify': 'client/verify/index',
+  './chain': 'client/chain/index',
+  './testing': 'client/testing/index',
 }
 const COMMANDS = { tacit: 'client/cli/tacit' }
 const WIRE = { accounts, public: public_shapes, trading }

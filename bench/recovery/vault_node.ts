@@ -183,7 +183,10 @@ const METHODS: Record<string, (vault: Vault, params: Params) => unknown> = {
   getGenesisHash: () => encodeBase58(new Uint8Array(32).fill(1)),
   getMultipleAccounts: (vault) => {
     const value = vault.accounts().map((data) => ({
-      ...{ lamports: 1, executable: false, rentEpoch: 0, space: data.length },
+      lamports: 1,
+      executable: false,
+      rentEpoch: 0,
+      space: data.length,
       owner: encodeBase58(PROGRAM),
       data: [Buffer.from(data).toString('base64'), 'base64'],
     }))

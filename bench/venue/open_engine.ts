@@ -57,8 +57,10 @@ export async function provisionAccounts(
   orders_live_max = ORDERS_OF_ACCOUNT,
 ): Promise<TokenRequest[]> {
   const limits = {
-    ...{ rate_capacity: 1_000_000, rate_refill_per_s: 1_000_000 },
-    ...{ orders_live_max, keys_max: 10_000 },
+    rate_capacity: 1_000_000,
+    rate_refill_per_s: 1_000_000,
+    orders_live_max,
+    keys_max: 10_000,
   }
   const made: TokenRequest[] = []
   for (let at = 0; at < ACCOUNTS; at++) made.push(await provisionAccount(venue, accountSeed(at), limits))

@@ -189,7 +189,11 @@ export class Call extends Options<string, string> {
     const url = this.url()
     if (policy === undefined) throw new InputFault(`--policy is needed: ${MEANINGS['policy']}`)
     const opening = Session.open({
-      ...{ url, policy, login, connect: this.connectOptions(), wallet: this.text('wallet') },
+      url,
+      policy,
+      login,
+      connect: this.connectOptions(),
+      wallet: this.text('wallet'),
       ...(account === undefined ? {} : { account_id: account }),
       ...(password === undefined ? {} : { password }),
       ...(event === undefined ? {} : { event }),

@@ -67,13 +67,24 @@ export type CheckName = (typeof CHECKS)[number][1]
 
 /** The lines of a policy that decide a check, as far as it is the policy that does. */
 const POLICY_LINES: Partial<Record<CheckName, string>> = {
-  ...{ collateral: 'collateral_url, roots_pem', quote: 'roots_pem', xfam: 'xfam_mask', app: 'app_ids' },
-  ...{ platform: 'tcb_statuses, advisories, tcb_evaluation_min', key_provider: 'key_providers' },
-  ...{ compose_hash: 'compose_hashes', manifest: 'environment_names', rpc_operators: 'rpc_operators' },
-  ...{ os_image: 'os_image_hashes, registers', machine_list: 'ppids', location: 'location' },
-  ...{ settlement_signer: 'chain.rpc_url, chain.program_id', admin: 'chain.admins' },
-  ...{ vault_state: 'chain.pending_actions, chain.paused_allowed', exit_delay: 'chain.exit_delay_min_s' },
-  ...{ program: 'chain.program_sha256, chain.upgrade_authorities', kms: 'kms.rpc_url' },
+  collateral: 'collateral_url, roots_pem',
+  quote: 'roots_pem',
+  xfam: 'xfam_mask',
+  app: 'app_ids',
+  platform: 'tcb_statuses, advisories, tcb_evaluation_min',
+  key_provider: 'key_providers',
+  compose_hash: 'compose_hashes',
+  manifest: 'environment_names',
+  rpc_operators: 'rpc_operators',
+  os_image: 'os_image_hashes, registers',
+  machine_list: 'ppids',
+  location: 'location',
+  settlement_signer: 'chain.rpc_url, chain.program_id',
+  admin: 'chain.admins',
+  vault_state: 'chain.pending_actions, chain.paused_allowed',
+  exit_delay: 'chain.exit_delay_min_s',
+  program: 'chain.program_sha256, chain.upgrade_authorities',
+  kms: 'kms.rpc_url',
   kms_owner: 'kms.owners, kms.timelock_min_s',
 }
 /** What of the policy to look at after a check that did not pass. */

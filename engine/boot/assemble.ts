@@ -74,9 +74,10 @@ export function assemble(
   openAccounts: (book: AccountBook) => AccountsPort,
 ) {
   const { history, state } = loaded
-  const { chain, hash } = ports
+  const { chain, hash, keys, node } = ports
   const clock = clockOf(ports)
-  const files = openFiles(config, ports.keys, loaded)
+  const given = { config, clock, chain, hash, keys, loaded, state, node }
+  const files = openFiles(config, keys, loaded)
   const availability = new Availability(
     chain,
     config.lease_ms,
@@ -108,12 +109,12 @@ export function assemble(
     pump.stop()
     closing.stop()
     anchoring.stop()
-    ports.node?.resign()
+    node?.resign()
   }
   const grace = new DisconnectGrace(state, sequencer)
   const retention = new Retention(history, clock)
   const around = { sequencer, anchoring, fatal }
-  const snapshotting = openSnapshotting(config, { keys: ports.keys, clock }, loaded, around)
+  const snapshotting = openSnapshotting(config, given, loaded, around)
   const writes = openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
     sequencer,
     availability,
@@ -122,7 +123,7 @@ export function assemble(
   })
   const { venue } = writes.intake
   return {
-    ...{ config, clock, chain, hash, loaded, state, node: ports.node },
+    ...given,
     ...durable,
     ...files,
     ...writer,
@@ -131,9 +132,8 @@ export function assemble(
     grace,
     retention,
     snapshotting,
-    keys: ports.keys,
     ...writes,
-    ...openReads(config, { chain, hash, clock, keys: ports.keys }, loaded, views, { ...first, venue }),
+    ...openReads(config, given, loaded, views, { ...first, venue }),
   }
 }
 

@@ -290,8 +290,13 @@ type Figures = Pick<StatisticsRow, 'open' | 'high' | 'low' | 'close' | 'volume' 
 }
 /** An hour without trading and one with few accounts look alike. */
 const WITHHELD: Figures = {
-  ...{ open: null, high: null, low: null, close: null },
-  ...{ volume: null, auctions: null, fills: null },
+  open: null,
+  high: null,
+  low: null,
+  close: null,
+  volume: null,
+  auctions: null,
+  fills: null,
 }
 
 const referenceName = (symbol: string, number: number) => `reference/${symbol}/${number}`
@@ -314,7 +319,10 @@ function figuresOf({ open, high, low, close, volume, auctions, fills }: Hour): F
 function addFill(hour: Hour | undefined, account_id: string, fill: Fill): Hour {
   const bought = fill.side === 'buy'
   const one: Hour = {
-    ...{ open: fill.price, high: fill.price, low: fill.price, close: fill.price },
+    open: fill.price,
+    high: fill.price,
+    low: fill.price,
+    close: fill.price,
     volume: bought ? fill.amount : '0',
     fills: bought ? 1 : 0,
     auctions: 1,

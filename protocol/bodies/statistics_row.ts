@@ -37,9 +37,18 @@ export function statisticsRowBody(
 ): Uint8Array {
   const { auctions, close, high, low, open, previous, start_unix_s, volume } = row
   return ROW.encode({
-    ...{ venue, symbol, period_s: PERIOD_S[period], start_unix_s, shown: auctions !== null },
-    ...{ open: BigInt(open ?? 0), high: BigInt(high ?? 0), low: BigInt(low ?? 0), close: BigInt(close ?? 0) },
-    ...{ volume: BigInt(volume ?? 0), auctions: auctions ?? 0, previous: fromHex(previous, 32)! },
+    venue,
+    symbol,
+    period_s: PERIOD_S[period],
+    start_unix_s,
+    shown: auctions !== null,
+    open: BigInt(open ?? 0),
+    high: BigInt(high ?? 0),
+    low: BigInt(low ?? 0),
+    close: BigInt(close ?? 0),
+    volume: BigInt(volume ?? 0),
+    auctions: auctions ?? 0,
+    previous: fromHex(previous, 32)!,
   })
 }
 

@@ -76,8 +76,13 @@ export type RegisterPlatformFields = Omit<ValueOf<typeof REGISTER_PLATFORM>, 'in
 type Signed = { signature: number; key: number; message: number; length: number }
 
 const OFFSETS = struct({
-  ...{ signature: u16, signature_at: u16, key: u16, key_at: u16 },
-  ...{ message: u16, length: u16, message_at: u16 },
+  signature: u16,
+  signature_at: u16,
+  key: u16,
+  key_at: u16,
+  message: u16,
+  length: u16,
+  message_at: u16,
 })
 
 /** The precompile's instruction whose offsets point into the instruction at `index` of the transaction. */
@@ -98,7 +103,10 @@ export function registerPlatformInstructions(
 ): [VaultInstruction, VaultInstruction] {
   const { program, payer, key, leaf, authority } = fields
   const accounts = listAccounts(REGISTER_PLATFORM_ACCOUNTS, {
-    ...{ payer, program, system_program: SYSTEM_PROGRAM, instructions_sysvar: INSTRUCTIONS_SYSVAR },
+    payer,
+    program,
+    system_program: SYSTEM_PROGRAM,
+    instructions_sysvar: INSTRUCTIONS_SYSVAR,
     config: vaultAddresses(program).config,
     attestation_root: announcementAddress(program, ROOT),
     platform: platformAddress(program, key),

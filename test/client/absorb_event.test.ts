@@ -127,7 +127,11 @@ describe('fills', () => {
     const quote = (amount * price) / ONE
     const proceeds = quote > fee ? { proceeds_commitment: commitmentOf(QUOTE_MINT, quote - fee, 0) } : {}
     return {
-      ...{ order_id, fill_index: 0, amount: String(amount), price: String(price), fee: String(fee) },
+      order_id,
+      fill_index: 0,
+      amount: String(amount),
+      price: String(price),
+      fee: String(fee),
       ...{
         quote_amount: String(quote),
         ...proceeds,

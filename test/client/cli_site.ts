@@ -136,7 +136,12 @@ class SettlingSigner {
       MACHINE.opening(
         {
           ...signer.keys(),
-          ...{ epoch: epoch + 1, generation, last_batch, journal_seq, journal_head, restore: false },
+          epoch: epoch + 1,
+          generation,
+          last_batch,
+          journal_seq,
+          journal_head,
+          restore: false,
           expected_head: journal_head,
           boot_nonce: new Uint8Array(16).fill(1),
           spent_root: tree.spent_root,

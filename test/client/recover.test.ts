@@ -253,7 +253,10 @@ test('a withdrawal explains its note while it waits, and its refund is found onc
   const note = history.deposit(0, 0)
   const anchor = deriveAnchor(history.seed, 0, 0)
   const blinding = outputBlinding({
-    ...{ anchor, order_id: new Uint8Array(16), nonce: 1n, generation: 0 },
+    anchor,
+    order_id: new Uint8Array(16),
+    nonce: 1n,
+    generation: 0,
     index_role: 3,
   })
   const inner = noteInner(history.owner(), blinding)

@@ -114,8 +114,12 @@ function requestOf(name: string): { request: Record<string, unknown>; body: Uint
 }
 
 const SIGNED: Record<string, Shape | undefined> = {
-  ...{ place: PLACE_SHAPE, cancel: CANCEL_SHAPE, cancel_all: CANCEL_ALL_SHAPE, dead_man: DEAD_MAN_SHAPE },
-  ...{ withdraw: WITHDRAW_SHAPE, reshape: RESHAPE_SHAPE },
+  place: PLACE_SHAPE,
+  cancel: CANCEL_SHAPE,
+  cancel_all: CANCEL_ALL_SHAPE,
+  dead_man: DEAD_MAN_SHAPE,
+  withdraw: WITHDRAW_SHAPE,
+  reshape: RESHAPE_SHAPE,
 }
 const VENUES_OWN = { receipt: RECEIPT_SHAPE, statement: STATEMENT_SHAPE, binding: BINDING_SHAPE }
 

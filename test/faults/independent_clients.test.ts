@@ -63,8 +63,15 @@ test.skipIf(!have['python3'])(
     const expiring = await further({ expiry_s })
     const { hostname, port } = new URL(venue.facts.url)
     const given = {
-      ...{ host: hostname, port: Number(port), ca: venue.facts.certificate },
-      ...{ login: main, revoked, revocation: revocationOf(revoked), expiring, expiry_s, order: PLACE },
+      host: hostname,
+      port: Number(port),
+      ca: venue.facts.certificate,
+      login: main,
+      revoked,
+      revocation: revocationOf(revoked),
+      expiring,
+      expiry_s,
+      order: PLACE,
     }
     const child = Bun.spawn(['python3', SCRIPT], { stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' })
     child.stdin.write(JSON.stringify(given))

@@ -113,8 +113,12 @@ export function cancel(simulation: Simulation): Came {
   const cancel_nonce = nextCancelNonce(simulation, key)
   const order_id = Uint8Array.fromHex(order.order_id)
   return ask(simulation, {
-    ...{ kind: 'cancel', account_id, trading_key: key, signature: SIGNATURE },
-    ...{ order_id, cancel_nonce },
+    kind: 'cancel',
+    account_id,
+    trading_key: key,
+    signature: SIGNATURE,
+    order_id,
+    cancel_nonce,
   })
 }
 

@@ -81,7 +81,12 @@ export const STATISTICS: wire.Statistics = {
   items: [
     {
       start_unix_s: 86_400,
-      ...{ open: '1', high: '1', low: '1', close: '1', volume: '1', auctions: 1 },
+      open: '1',
+      high: '1',
+      low: '1',
+      close: '1',
+      volume: '1',
+      auctions: 1,
       previous: HASH,
       hash: HASH,
     },

@@ -57,7 +57,9 @@ export const ROWS: Row[] = [
   row('post /auth/token/revoke', { venue: 'revoke', answers: { revoked: true } }),
   read('get /account', '/account', 'account', answers.ACCOUNT),
   write('post /account/credentials', bodies.CREDENTIAL, 'setCredential', {
-    ...{ credential_id: ORDER_ID, version: 2, seq: 3 },
+    credential_id: ORDER_ID,
+    version: 2,
+    seq: 3,
   }),
   write('post /account/rebind', bodies.CANCEL, 'rebind', { trading_key: KEY, cancelled: [ORDER_ID], seq: 3 }),
   row('get /health', { open: true, answers: { status: 'ok', uptime_ms: 0 } }),

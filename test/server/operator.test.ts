@@ -186,7 +186,10 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     { name: 'tacit_unanchored_ms', ...gauge, value: 10_000 },
     { name: 'tacit_disk_free_bytes', ...gauge, value: 2 ** 30 + 5 },
     ...[2, 33, live].map((value, at) => ({
-      ...{ name: 'tacit_journal_sync_seconds', help: 'Sync.', type: 'histogram' as const, value },
+      name: 'tacit_journal_sync_seconds',
+      help: 'Sync.',
+      type: 'histogram' as const,
+      value,
       labels: { le: ['0.001', '0.5', '+Inf'][at]! },
     })),
   ]

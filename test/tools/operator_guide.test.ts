@@ -140,7 +140,9 @@ test('the account lines of the guide, in order, from an admission to the drain',
     writeFileSync(join(folder, 'desk-1.json'), JSON.stringify(request))
     const account_id = accountId('desk')
     const facts: Record<string, string> = {
-      ...{ URL: operator_url, VENUE_ID: info.venue, ACCOUNT_ID: account_id },
+      URL: operator_url,
+      VENUE_ID: info.venue,
+      ACCOUNT_ID: account_id,
       TARGET: `--operator-key operator.key --url ${operator_url} --venue ${info.venue} --ca ${certificate}`,
     }
     const give = async (line: string) => {

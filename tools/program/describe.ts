@@ -91,11 +91,14 @@ export function requireDerived({ instruction, genesis_hash }: Draft, program: Ui
   const is_2022 = of['token_program'] !== undefined && equalBytes(of['token_program'], TOKEN_2022_PROGRAM)
   const derived: Record<string, Uint8Array> = {
     ...vaultAddresses(program),
-    ...{ program, program_data: programDataAddress(program), system_program: SYSTEM_PROGRAM },
+    program,
+    program_data: programDataAddress(program),
+    system_program: SYSTEM_PROGRAM,
     mint_record: mintRecordAddress(program, its_mint),
     vault_token: vaultTokenAddress(program, its_mint),
     token_program: is_2022 ? TOKEN_2022_PROGRAM : TOKEN_PROGRAM,
-    ...{ rent: RENT, clock: CLOCK },
+    rent: RENT,
+    clock: CLOCK,
     ...announcementOf(program, fields),
   }
   const loads = equalBytes(instruction.program, UPGRADEABLE_LOADER)

@@ -78,7 +78,12 @@ export async function refusedExit(leaver: Leaver): Promise<void> {
   const { leaf_index, siblings: path, ...cited } = proofs.inclusion(fromHex(note.commitment, 32)!)
   const { owner, mint, opening, nullifier } = openNote(wallet, note, leaf_index)
   const instruction = requestExitInstruction({
-    ...{ ...cited, owner, mint, opening, nullifier, path },
+    ...cited,
+    owner,
+    mint,
+    opening,
+    nullifier,
+    path,
     program: decodeBase58(program_id, 32)!,
     payer: payerKey(chain),
     destination: ownAccount(chain, note.mint).bytes,

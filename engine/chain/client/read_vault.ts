@@ -372,7 +372,14 @@ export async function readExitRequests(
     requests.push([
       address,
       {
-        ...{ nullifier, commitment, mint, amount, destination, refund_inner, served, bond_payer },
+        nullifier,
+        commitment,
+        mint,
+        amount,
+        destination,
+        refund_inner,
+        served,
+        bond_payer,
         deadline_unix_s: decoded.deadline_s,
         request_account: decodeBase58(address, 32)!,
       },

@@ -11,12 +11,32 @@ import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC, usdc } from
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 
 const ORDER: WalletOrder = {
-  ...{ order_id: '01'.repeat(16), key_index: 0, command: 0, nonce: '1', anchor_count: 4, symbol: 'SOL-USDC' },
-  ...{ side: 'buy', base_mint: USDC, quote_mint: USDC, base_decimals: 9, fee_bps: 5, price_limit: '1' },
-  ...{ collateral: '02'.repeat(32), consumed: [], filled: '0', quote: '0', fee: '0', open: true },
+  order_id: '01'.repeat(16),
+  key_index: 0,
+  command: 0,
+  nonce: '1',
+  anchor_count: 4,
+  symbol: 'SOL-USDC',
+  side: 'buy',
+  base_mint: USDC,
+  quote_mint: USDC,
+  base_decimals: 9,
+  fee_bps: 5,
+  price_limit: '1',
+  collateral: '02'.repeat(32),
+  consumed: [],
+  filled: '0',
+  quote: '0',
+  fee: '0',
+  open: true,
 }
 const PAYMENT: WalletPayment = {
-  ...{ id: 'x', kind: 'withdrawal', key_index: 0, command: 0, inputs: [], amounts: ['1'] },
+  id: 'x',
+  kind: 'withdrawal',
+  key_index: 0,
+  command: 0,
+  inputs: [],
+  amounts: ['1'],
   refund: { commitment: '02'.repeat(32), mint: '', generation: 0 },
 }
 

@@ -5,8 +5,12 @@ import * as tacit from '../../../client/index'
 import { U64_MAX } from '../../../protocol/units'
 
 const INSTRUMENT = {
-  ...{ base_decimals: 9, quote_decimals: 6, lot_size: '1000000', tick_size: '10000' },
-  ...{ min_amount: '1000000', max_amount: '1000000000000' },
+  base_decimals: 9,
+  quote_decimals: 6,
+  lot_size: '1000000',
+  tick_size: '10000',
+  min_amount: '1000000',
+  max_amount: '1000000000000',
 }
 
 test('every amount of 64 bits is written and read back without a change', () => {

@@ -51,12 +51,7 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
     if (fault !== undefined) gaps += 1
     return fault
   }
-  venue.weather = {
-    request: () => undefined,
-    frame: faulted,
-    left() {},
-    killed() {},
-  }
+  venue.weather = { request: () => undefined, frame: faulted, left() {}, killed() {} }
   await venue.start()
   const { open } = venue
   await open.venue.provision({ account_id: ACCOUNT, version: 1, orders_live_max: 10, keys_max: 10 })
@@ -69,7 +64,10 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   const opened = (of: Wallet) =>
     driven(() =>
       Session.open({
-        ...{ url: 'https://venue.test', policy: {} as never, account_id, open_venue: () => venue.connect() },
+        url: 'https://venue.test',
+        policy: {} as never,
+        account_id,
+        open_venue: () => venue.connect(),
         wallet: { wallet: of, save: () => undefined },
         ended: (reason) => ended.push(reason),
         login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },

@@ -163,8 +163,18 @@ test('a state in another form is refused by the place that is wrong, and the fil
       anchor_count: 4,
       symbol: 'SOL-USDC',
     },
-    ...{ side: 'buy', base_mint: note.mint, quote_mint: note.mint, base_decimals: 9, fee_bps: 5, open: true },
-    ...{ price_limit: '1', collateral: hash, consumed: [hash], filled: '0', quote: '0', fee: '0' },
+    side: 'buy',
+    base_mint: note.mint,
+    quote_mint: note.mint,
+    base_decimals: 9,
+    fee_bps: 5,
+    open: true,
+    price_limit: '1',
+    collateral: hash,
+    consumed: [hash],
+    filled: '0',
+    quote: '0',
+    fee: '0',
   }
   const request = { id: hash, key_index: 0, after_seq: 0, kind: 'place', request: {} }
   const write = (change: object) => {

@@ -19,7 +19,9 @@ test('accounts are listed by id with their newest terms, once these are durable'
   const listed = (name: string) => ({
     account_id: accountId(name),
     account_key: encodeBase58(publicKeyOf(accountSeed(name))),
-    ...{ version: 1, state: 'active' as const, limits },
+    version: 1,
+    state: 'active' as const,
+    limits,
   })
   const bob: AccountSummary = { ...listed('bob'), limits: { ...limits, keys_max: 3 } }
   const expected = [listed('alice'), bob].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))

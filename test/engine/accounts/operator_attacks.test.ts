@@ -144,7 +144,9 @@ test('suspension and limits of nothing are events, and she still logs in, reads,
   expect(await changes()).toEqual([...before, 'admission', 'admission'])
   const { items } = await venue.events('carol', { after: 0, limit: 100 })
   expect(items.filter(({ kind }) => kind === 'account.changed').slice(-1)[0]!.data).toMatchObject({
-    ...{ change: 'admission', state: 'closed', version: 3 },
+    change: 'admission',
+    state: 'closed',
+    version: 3,
   })
   const { account_id } = venue.authenticate((await venue.login(carols)).access_token)
   expect((await venue.order(account_id, order_id)).status).toBe('accepted')

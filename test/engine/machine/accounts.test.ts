@@ -186,7 +186,10 @@ describe('a credential', () => {
     world.must(credential('alice', 100, { credential_id: idOf(`further ${last}`), expiry_s: 7 }))
     expect(accountIn(world, 'alice').credentials.length).toBe(last)
     expect(accountIn(world, 'alice').credentials.at(-1)).toMatchObject({
-      ...{ kind: 'trade', version: 100, expiry_s: 7, created_slot: 1_000 },
+      kind: 'trade',
+      version: 100,
+      expiry_s: 7,
+      created_slot: 1_000,
     })
     world.must(credential('alice', 101, { credential_id: idOf('further 1'), grants: 'revoke' }))
     world.must(credential('alice', 102))
@@ -267,7 +270,8 @@ describe('a rebind', () => {
     world.must(world.placing('alice', key('a'), {}))
     world.must(cancelling('alice', key('a'), 'one', 5n))
     expect(refused(world, rebind('bob', key('a'), 5n))).toMatchObject({
-      ...{ code: 'nonce_stale', facts: { nonce_last: '5' } },
+      code: 'nonce_stale',
+      facts: { nonce_last: '5' },
     })
     world.account('bob', { version: 2, keys_max: 0 })
     expect(refused(world, rebind('bob', key('a'), 6n)).code).toBe('account_key_limit')

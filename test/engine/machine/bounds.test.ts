@@ -9,9 +9,18 @@ import { idOf, prepared, refused } from './prepared'
 function withdrawing(world: World, name: string, nonce: bigint) {
   const opening = world.deposit(key('a'), BASE, 1_000n)
   return {
-    ...{ kind: 'withdraw' as const, account_id: 'alice', trading_key: key('a'), withdrawal_id: idOf(name) },
-    ...{ commitment: opening.commitment, opening, destination: DESTINATION, amount: 100n, nonce },
-    ...{ expiry_slot: world.state.slot + 500, change_anchor: seeded(`change ${name}`), signature: SIGNATURE },
+    kind: 'withdraw' as const,
+    account_id: 'alice',
+    trading_key: key('a'),
+    withdrawal_id: idOf(name),
+    commitment: opening.commitment,
+    opening,
+    destination: DESTINATION,
+    amount: 100n,
+    nonce,
+    expiry_slot: world.state.slot + 500,
+    change_anchor: seeded(`change ${name}`),
+    signature: SIGNATURE,
   }
 }
 
@@ -96,8 +105,13 @@ test('an epoch that opened takes the place of those but the one before, and star
   const { epochs } = world.state
   const intend = (epoch: number, serial: number) =>
     world.must({
-      ...{ kind: 'epoch_intended', epoch, boot_nonce: seeded(`boot ${serial}`).slice(0, 16), generation: 0 },
-      ...{ settlement_key: seeded('settlement'), signature: SIGNATURE, transaction: new Uint8Array(1) },
+      kind: 'epoch_intended',
+      epoch,
+      boot_nonce: seeded(`boot ${serial}`).slice(0, 16),
+      generation: 0,
+      settlement_key: seeded('settlement'),
+      signature: SIGNATURE,
+      transaction: new Uint8Array(1),
     })
   for (let epoch = 1; epoch <= 3; epoch++) {
     intend(epoch, epoch)

@@ -21,8 +21,11 @@ function venue(): { world: World; order: string } {
   for (const name of ['alice', 'bob']) world.account(name)
   const opening = world.deposit(key('a'), QUOTE, 100_100n)
   const order = world.place('alice', key('a'), {
-    ...{ side: 'buy', amount: 1_000n * LOT, price_limit: 100n * TICK },
-    ...{ opening, collateral_commitment: opening.commitment },
+    side: 'buy',
+    amount: 1_000n * LOT,
+    price_limit: 100n * TICK,
+    opening,
+    collateral_commitment: opening.commitment,
   })
   return { world, order }
 }

@@ -99,7 +99,11 @@ function read(order: Order): OrderFacts {
     digest: order.digest,
     origin,
     replaces: replaces === undefined ? undefined : Uint8Array.fromHex(replaces),
-    ...{ seq, remaining, status, collateral, traded: undefined },
+    seq,
+    remaining,
+    status,
+    collateral,
+    traded: undefined,
   }
 }
 

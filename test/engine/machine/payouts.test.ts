@@ -162,9 +162,15 @@ test('the owner of a known note follows its exit: requested, served, back with a
     const world = venue()
     const note = withdraw(world, 'uses the note', 1n)
     const request = {
-      ...{ mint: BASE, amount: note.amount, destination: DESTINATION, deadline_unix_s: 2_000_000_000 },
-      ...{ commitment: note.commitment, nullifier: note.nullifier },
-      ...{ request_account: seeded('request'), refund_inner: seeded('inner'), stage: 'finalized' as const },
+      mint: BASE,
+      amount: note.amount,
+      destination: DESTINATION,
+      deadline_unix_s: 2_000_000_000,
+      commitment: note.commitment,
+      nullifier: note.nullifier,
+      request_account: seeded('request'),
+      refund_inner: seeded('inner'),
+      stage: 'finalized' as const,
     }
     const from = world.events.length
     world.must({ kind: 'exit_requested', request })

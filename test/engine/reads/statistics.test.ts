@@ -91,7 +91,12 @@ test('an hour shows its prices, volume and auctions with 20 accounts, and nothin
   const [shown, hidden] = rowsOf(facts, 'hour', START + 2 * HOUR + DELAY).items
   expect(shown).toMatchObject({
     start_unix_s: START / 1_000,
-    ...{ open: '150', high: '150', low: '140', close: '145', volume: '300', auctions: 3 },
+    open: '150',
+    high: '150',
+    low: '140',
+    close: '145',
+    volume: '300',
+    auctions: 3,
   })
   expect(hidden).toMatchObject({
     open: null,

@@ -33,8 +33,13 @@ async function queued() {
     depositCommitment({ mint: QUOTE_MINT, amount: AMOUNT, inner, leaf_index })
   const show = (refund_commitment: Uint8Array, refund_leaf_index: number) =>
     open.chain.outbox.recordPayout({
-      ...{ number: 1, stage: 'finalized', outcome: 'refunded', signature: bytes(64), slot: open.ledger.slot },
-      ...{ refund_commitment, refund_leaf_index },
+      number: 1,
+      stage: 'finalized',
+      outcome: 'refunded',
+      signature: bytes(64),
+      slot: open.ledger.slot,
+      refund_commitment,
+      refund_leaf_index,
     })
   const status = async () => (await open.venue.withdrawal('alice', withdrawal_id)).status
   return { open, other, commitmentAt, show, status }

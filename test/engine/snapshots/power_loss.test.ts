@@ -206,8 +206,11 @@ class Lives {
     const { seq, head } = journal.head()
     if (seq === 0 || seq === newest?.seq) return
     const source = {
-      ...{ journal_dir: join(root, 'journal'), snapshots_dir: join(root, 'snapshots') },
-      ...{ stores_dir: join(root, 'stores'), journal_key: KEY, retention_ms: 0 },
+      journal_dir: join(root, 'journal'),
+      snapshots_dir: join(root, 'snapshots'),
+      stores_dir: join(root, 'stores'),
+      journal_key: KEY,
+      retention_ms: 0,
     }
     const point = { seq, head, newest, unix_ms: Number.MAX_SAFE_INTEGER }
     const { covered, ...hashes } = await makeSnapshot(source, point)

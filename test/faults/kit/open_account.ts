@@ -13,8 +13,10 @@ import { venueTransport } from './venue_transport'
 
 /** So that no test waits for its bucket to refill. */
 const LIMITS = {
-  ...{ rate_capacity: 100_000, rate_refill_per_s: 10_000 },
-  ...{ orders_live_max: 10_000, keys_max: 10_000 },
+  rate_capacity: 100_000,
+  rate_refill_per_s: 10_000,
+  orders_live_max: 10_000,
+  keys_max: 10_000,
 }
 
 export async function operatorTarget(venue: VenueProcess): Promise<OperatorTarget> {

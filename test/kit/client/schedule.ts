@@ -278,9 +278,14 @@ export class Schedule implements Weather {
       const file = openWalletFile(this.given.path)
       this.store = file
       return Session.open({
-        ...{ url: 'https://venue.test', policy: {} as never, wallet: file, patience_ms: 1_500 },
+        url: 'https://venue.test',
+        policy: {} as never,
+        wallet: file,
+        patience_ms: 1_500,
         login: {
-          ...{ api_key: this.account, api_secret: 'secret', passphrase: 'passphrase' },
+          api_key: this.account,
+          api_secret: 'secret',
+          passphrase: 'passphrase',
           account_id: accountId(this.account),
         },
         account_id: accountId(this.account),

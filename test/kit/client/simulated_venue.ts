@@ -90,8 +90,12 @@ export class SimulatedVenue {
     const log = openLog(() => undefined, clock.unixMs)
     const enclave = only<Enclave>('enclave', {
       identity: {
-        ...{ app_id: 'aa'.repeat(20), instance_id: 'bb'.repeat(20), compose_hash: 'cc'.repeat(32) },
-        ...{ app_compose: '', kind: 'development', tee_pubkey: new Uint8Array(32) },
+        app_id: 'aa'.repeat(20),
+        instance_id: 'bb'.repeat(20),
+        compose_hash: 'cc'.repeat(32),
+        app_compose: '',
+        kind: 'development',
+        tee_pubkey: new Uint8Array(32),
       },
     })
     this.app = createApp({ venue: this.edge(), enclave, options: { version: '1', clock, log } })
@@ -264,7 +268,8 @@ export class SimulatedVenue {
     const headers = call.init.headers as Record<string, string>
     const { method = 'GET', body } = call.init
     const request = new Request(`http://venue.test${call.path}`, {
-      ...{ method, headers: { ...headers, host: 'venue.test' } },
+      method,
+      headers: { ...headers, host: 'venue.test' },
       ...(body === undefined ? {} : { body: body as string }),
     })
     const response = Promise.resolve(this.app.fetch(request))
@@ -314,8 +319,14 @@ export class SimulatedVenue {
 }
 
 const BROKEN = JSON.stringify({
-  ...{ type: 'about:blank', title: 'internal', status: 500, detail: '', message: '', code: 'internal' },
-  ...{ applied: 'unknown', request_id: 'x' },
+  type: 'about:blank',
+  title: 'internal',
+  status: 500,
+  detail: '',
+  message: '',
+  code: 'internal',
+  applied: 'unknown',
+  request_id: 'x',
 })
 
 /** Both ends of a socket; frames keep their order. */

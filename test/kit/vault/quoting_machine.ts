@@ -128,7 +128,10 @@ export function developmentEvidence(body?: 2 | 3): Evidence {
 
 export const DEVELOPMENT: Machine = {
   chain: developmentChain(),
-  ...{ ppid: PPID, fmspc: FMSPC, components: COMPONENTS, pce_svn: PCE_SVN },
+  ppid: PPID,
+  fmspc: FMSPC,
+  components: COMPONENTS,
+  pce_svn: PCE_SVN,
 }
 
 const TYPE = fromHex('01000008', 4)!

@@ -176,7 +176,10 @@ export class MemoryChain implements ChainPort {
     this.ledger.config = {
       ...this.ledger.config,
       settlement_signer: this.settlement_key,
-      ...{ epoch, boot_nonce, journal_seq: seq, journal_head: head },
+      epoch,
+      boot_nonce,
+      journal_seq: seq,
+      journal_head: head,
     }
     // Final at once, and long ago: only the tests of leases wait for the end of one.
     return { slot: this.ledger.slot, signature, confirmed_ms: this.ledger.confirmed_ms }

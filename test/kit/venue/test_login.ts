@@ -33,7 +33,12 @@ export function testCredential(
 ): { request: CredentialRequest; login: Login } {
   const { m: memory, t: passes, p: parallelism, dkLen: tagLength } = PASSPHRASE_COST
   digest ??= argon2Sync('argon2id', {
-    ...{ message: PASSPHRASE, nonce: SALT, memory, passes, parallelism, tagLength },
+    message: PASSPHRASE,
+    nonce: SALT,
+    memory,
+    passes,
+    parallelism,
+    tagLength,
   }).toString('hex')
   const api_secret = toHex(sha256(utf8(`secret ${name} ${change.version ?? 1}`)))
   const fields = {

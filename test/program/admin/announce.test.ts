@@ -27,8 +27,10 @@ type Action = Omit<
 
 const announcing = (vault: OpenVault, fields: Action, admin = vault.admin.key) =>
   announceInstruction({
-    ...{ program: vault.program, admin, payer: vault.chain.payer.key },
     ...(fields as AnnounceFields),
+    program: vault.program,
+    admin,
+    payer: vault.chain.payer.key,
   })
 const send = (vault: OpenVault, fields: Action): string =>
   errorOf(vault.chain.send(announcing(vault, fields)))

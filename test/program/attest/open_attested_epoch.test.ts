@@ -40,8 +40,14 @@ describe('a quote of each form opens an epoch', () => {
       const { epoch, boot_nonce, settlement_signer, pck_key } = fields
       expect(events).toEqual([
         {
-          ...{ kind: 'epoch_opened', epoch, boot_nonce, compose_hash: COMPOSE_HASH, generation: 0 },
-          ...{ journal_seq: 0, journal_head: new Uint8Array(32), restored: false },
+          kind: 'epoch_opened',
+          epoch,
+          boot_nonce,
+          compose_hash: COMPOSE_HASH,
+          generation: 0,
+          journal_seq: 0,
+          journal_head: new Uint8Array(32),
+          restored: false,
         },
         { kind: 'epoch_attested', epoch, settlement_signer, pck_key, quote_hash: sha256(fields.signed) },
       ])

@@ -54,7 +54,10 @@ function vaultOf(body?: 2 | 3): AttestedVault {
   }
   const machine = {
     chain: platformOf(CERTIFICATES),
-    ...{ ppid: PPID, fmspc: FMSPC, components: Uint8Array.from(CPU_SVN), pce_svn: PCE_SVN },
+    ppid: PPID,
+    fmspc: FMSPC,
+    components: Uint8Array.from(CPU_SVN),
+    pce_svn: PCE_SVN,
   }
   const keys = {
     pck: {

@@ -302,7 +302,13 @@ function startWith(left: Bounds): State {
     { disk, run: undefined },
   ] as const
   return {
-    ...{ tick: 0, newest, confirmed: newest, confirmed_tick: 0, sent: [], shown: [], voided: [] },
+    tick: 0,
+    newest,
+    confirmed: newest,
+    confirmed_tick: 0,
+    sent: [],
+    shown: [],
+    voided: [],
     instances,
     left,
   }
