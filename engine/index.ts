@@ -3,6 +3,7 @@ import { openAccounts } from './accounts/open_accounts'
 import { assemble } from './boot/assemble'
 import { openNode, untilLeading } from './boot/follow'
 import { loadState } from './boot/load_state'
+import { levelOf } from './boot/open_epoch'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
@@ -39,9 +40,9 @@ class ConfigInvalid extends Error {
 
 /**
  * Opens journal, snapshot and read models, replays, checks the chain against the journal and opens the next epoch.
- * Resolves once the epoch is finalized. When the chain contradicts the journal, resolves with a venue that rejects every
- * command and states the reason in `status()`. The venue owns the ports and closes them. A node of a cluster follows the
- * leader first, and resolves once it leads.
+ * Resolves once the epoch is finalized, in a cluster confirmed. When the chain contradicts the journal, resolves with a venue
+ * that rejects every command and states the reason in `status()`. The venue owns the ports and closes them. A node of a cluster
+ * follows the leader first, and resolves once it leads.
  * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or an error of the chain port
  */
 export async function openVenue({
@@ -55,7 +56,7 @@ export async function openVenue({
   if (faults.length > 0) throw new ConfigInvalid(faults)
   const { chain, clock, keys, fatal } = ports
   const { token_ttl_s } = config
-  const read = await Promise.all([chain.readConfig(), chain.readMints()])
+  const read = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
   const node = openNode(config, ports, read[0])
   const own = await loadState(config, ports, read[0], node && { thread: node.thread })
   const { loaded, vault, mints } =

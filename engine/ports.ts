@@ -37,8 +37,8 @@ export interface ChainPort {
   readonly genesis_hash: Uint8Array
   readonly program_id: Uint8Array
   readonly config_account: Uint8Array
-  /** Fresh read at finalized commitment that a quorum of providers supports. */
-  readConfig(): Promise<VaultConfig>
+  /** Fresh read that a quorum of providers supports, at finalized unless confirmed is asked for. */
+  readConfig(level?: 'confirmed'): Promise<VaultConfig>
   readMints(): Promise<VaultMint[]>
   /** Finalized settlement batches with an id above `after`, ascending. */
   readSettled(after: number): Promise<SettledBatch[]>
@@ -58,7 +58,8 @@ export interface ChainPort {
   /** Named providers, those of them under no alarm, and the fee payer's balance (lamports, undefined before its first reading). */
   figures(): { providers: number; providers_agreeing: number; fee_payer_lamports: bigint | undefined }
   /**
-   * Signs the opening of the epoch with a quote over the settlement key, hands the bytes of each signing to `record` before sending, resolves when finalized.
+   * Signs the opening of the epoch with a quote over the settlement key, hands the bytes of each signing to `record` before
+   * sending, resolves when it has the level, by default finalized. A confirmed opening that a fork takes back is made again.
    * `confirmed_ms` is the monotonic time at which the chain was first seen to have confirmed it.
    * @throws EpochTaken
    */
@@ -70,6 +71,7 @@ export interface ChainPort {
       seq: JournalSeq
       head: Uint8Array
       restore: boolean
+      level?: 'confirmed'
       /** Whether the own journal passes a position that the chain states; with `restore` any. */
       passes: (position: ChainPoint) => Promise<boolean>
       /** Root of the own spent log after so many batches; undefined beyond the hashed ones. */

@@ -49,7 +49,7 @@ export async function untilLeading(
     (entry) => follower.take(entry),
     fatal,
   )
-  const [now, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+  const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
   await follower.judge(now)
   return { loaded, vault: now, mints }
 }
@@ -141,7 +141,7 @@ class Follower {
       const is_ahead = group.author.epoch > epoch && reads < LIMITS.follower_reads_max
       if (reads > 0 && !is_ahead) break
       if (reads > 0) await Bun.sleep(this.chain.view().slot_ms)
-      this.vault = await this.chain.readConfig()
+      this.vault = await this.chain.readConfig('confirmed')
     }
     throw new EntryUnsigned(
       `not signed by the boot that the chain shows: the group that ends at ${group.seq}`,

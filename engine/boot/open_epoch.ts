@@ -1,4 +1,4 @@
-/** Opens the next epoch: boot record, opening, finality (settlement.md "Nothing is believed because it decrypts"). */
+/** Opens the next epoch: boot record, opening, finality or confirmation (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
 import { encodeStatement } from '../../protocol/bodies/binding'
@@ -7,11 +7,18 @@ import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
+import type { EngineConfig } from '../config'
 import type { GroupSigner } from '../journal/contract'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import type { Engine } from './assemble'
 import { type ChainFault, checkState, isIn, judgeJournal } from './check_chain'
 import { restoredConfig } from './restore'
+
+/**
+ * A node takes over while the openings and positions of the leader before are not final, so it reads the vault at confirmed, and
+ * its own opening counts there: the chain port keeps it until it is final.
+ */
+export const levelOf = ({ cluster }: EngineConfig) => (cluster === undefined ? undefined : 'confirmed')
 
 type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
 
@@ -36,7 +43,7 @@ export async function takeEpoch(
       if (!(error instanceof EpochTaken)) throw error
     }
     await Bun.sleep(chain.view().slot_ms)
-    known = await chain.readConfig()
+    known = await chain.readConfig(levelOf(engine.config))
     const verdict = await judgeJournal(known, chain, loaded.journal)
     const fault = verdict.fault ?? checkState(known, state)
     if (fault !== undefined) return fault
@@ -64,6 +71,7 @@ async function openEpoch(
   restore: boolean,
 ): Promise<Omit<Opened, 'released'> | undefined> {
   const epoch = config.epoch + 1
+  const level = levelOf(settings)
   const { generation } = config
   const boot_nonce = new Uint8Array(randomBytes(16))
   const compose_hash = fromHex(settings.compose_hash, 32)!
@@ -73,7 +81,7 @@ async function openEpoch(
   const spentRoot = (batches: number) => spentRootOf(hash, batches)
   const passes = async (position: ChainPoint) => restore || (await isIn(loaded.journal, position))
   const opened = await chain.openEpoch(
-    { epoch, boot_nonce, compose_hash, ...before, restore, passes, spentRoot },
+    { epoch, boot_nonce, compose_hash, ...before, restore, ...(level && { level }), passes, spentRoot },
     async (signature, transaction) => {
       recorded ??= sequencer.submit({
         kind: 'epoch_intended',
@@ -87,7 +95,7 @@ async function openEpoch(
       await recorded
     },
   )
-  const now = await chain.readConfig()
+  const now = await chain.readConfig(level)
   if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
   return { ...opened, epoch, config: now }
 }

@@ -6,7 +6,7 @@ import { LIMITS } from '../limits'
 import type { ChainPort, HashPort } from '../ports'
 import { type ChainClient, chainAddresses, type FeeSettings, type QuoteEpoch } from './client/chain_client'
 import { Commits } from './client/commit'
-import { anchor, openEpoch, requireAnnounced } from './client/epoch'
+import { anchor, keepEpoch, openEpoch, requireAnnounced } from './client/epoch'
 import { ChainHealth } from './client/health'
 import { readConfig, readGenesis, readMints } from './client/read_vault'
 import { RpcPool } from './client/rpc_pool'
@@ -78,7 +78,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     genesis_hash,
     program_id: client.vault.program,
     config_account: client.vault.config,
-    readConfig: () => readConfig(client),
+    readConfig: (level) => readConfig(client, level),
     readMints: () => readMints(client),
     readSettled: (after) => readSettled(client, after),
     view: () => view.now(),
@@ -89,6 +89,8 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
       lease.claim(args)
       const landing = await openEpoch(client, args, record)
       epoch = args.epoch
+      lease.look()
+      if (args.level === 'confirmed') loops.push(keepEpoch(client, args, record))
       return landing
     },
     start(args) {
@@ -148,7 +150,7 @@ function startLoops(
   const { sink, outbox, epoch, last_batch, own_boot_nonces } = args
   const { view } = client
   const states = new KnownStates(client.rpc.quorum)
-  const verdicts = new Verdicts({ client, sink, outbox, last_batch, own_boot_nonces })
+  const verdicts = new Verdicts({ client, sink, outbox, epoch, last_batch, own_boot_nonces })
   const exits = new ExitWatch(client, sink, args.exits_open)
   const { monotonicMs } = view.options
   const relayer = new Relayer(client, { outbox, states, epoch, monotonicMs, verdicts, exits })

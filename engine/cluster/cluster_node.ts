@@ -19,8 +19,8 @@ export class ClusterNode {
   private readonly number = randomInt(1, 2 ** 32)
   private readonly log: ReplicatedLog
   private readonly writer: LogThread
-  /** Newest sign of life and the monotonic time since which it is unchanged; a time without answers does not count. */
-  private life: { sign: string; since_ms: number } | undefined
+  /** Newest sign of life, its term, and the monotonic time since which it is unchanged; a time without answers does not count. */
+  private life: { sign: string; term: Term | undefined; since_ms: number } | undefined
   /** Reports to the leader, and the monotonic time of the newest. */
   private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
   private is_resigned = false
@@ -80,11 +80,11 @@ export class ClusterNode {
   /** Whether a leader may live. */
   private async follow(end: () => ChainPoint, take: (entry: SignedFrame) => Promise<void>): Promise<boolean> {
     try {
-      const { entries, life } = await this.log.poll(end())
+      const { entries, life, term } = await this.log.poll(end())
       for (const entry of entries) await take(entry)
       const now_ms = this.monotonicMs()
       await this.report(end().seq, now_ms)
-      if (this.life?.sign !== life) this.life = { sign: life, since_ms: now_ms }
+      if (this.life?.sign !== life) this.life = { sign: life, term, since_ms: now_ms }
       if (entries.length > 0) return true
       if (now_ms - this.life.since_ms >= LIMITS.leader_silence_ms) return false
     } catch (error) {
@@ -98,9 +98,10 @@ export class ClusterNode {
 
   /** Undefined when another node was first. */
   private async takeTerm(own: ChainPoint): Promise<Term | undefined> {
+    const { life } = this
     this.life = undefined
     try {
-      return await this.log.takeTerm(this.number, own)
+      return await this.log.takeTerm(this.number, own, life)
     } catch (error) {
       if (error instanceof Deposed) return undefined
       throw error

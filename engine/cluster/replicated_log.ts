@@ -68,11 +68,14 @@ export class ReplicatedLog {
 
   /**
    * Takes the term after the present one; `own` is the end of this node's journal, which the log must extend.
+   * @param silent the term that showed no life: of two nodes that wait for it, the second takes nothing
    * @throws LogRolledBack, or Deposed when another node took a term meanwhile
    */
-  async takeTerm(node: number, own: ChainPoint): Promise<Term> {
+  async takeTerm(node: number, own: ChainPoint, silent?: { term: Term | undefined }): Promise<Term> {
     const seen = decodeFound(await this.decided([], this.lookups()))
     this.checkExtends(seen.head, own)
+    if (silent !== undefined && !isSame(seen.term, silent.term))
+      throw new Deposed('another node took the term')
     const term = { number: (seen.term?.number ?? 0) + 1, node, nonce: new Uint8Array(randomBytes(16)) }
     const value = TERM.encode(term)
     const result = await this.decided(
@@ -265,6 +268,10 @@ export class ReplicatedLog {
     return `${this.prefix}log0`
   }
 }
+
+/** A nonce is of one term. */
+const isSame = (one: Term | undefined, other: Term | undefined): boolean =>
+  one === undefined || other === undefined ? one === other : equalBytes(one.nonce, other.nonce)
 
 /** The verdict on an append whose comparison failed: it landed before, or it never will. */
 function checkLanded({ head, term, term_bytes }: Found, mine: Term, to: ChainPoint | undefined): void {

@@ -139,7 +139,7 @@ export class EtcdCluster {
 }
 
 /** Ports that the kernel chose; all are held until the last is known, so that no two are equal. */
-async function freeUrls(count: number): Promise<string[]> {
+export async function freeUrls(count: number): Promise<string[]> {
   const held = Array.from({ length: count }, () =>
     Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() }),
   )

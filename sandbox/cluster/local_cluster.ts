@@ -16,7 +16,7 @@ import { type HostedChain, hostEmbeddedChain } from '../chain/host_embedded_chai
 import { openStandInAgent } from '../enclave/open_stand_in'
 import { announcedOf, appCompose, type SandboxFacts } from '../open_sandbox'
 import { sandboxAuditor, sandboxSecrets } from '../secrets'
-import { EtcdCluster } from './etcd_cluster'
+import { EtcdCluster, freeUrls } from './etcd_cluster'
 
 export const NODES = [1, 2, 3] as const
 const PROJECT = join(import.meta.dir, '../..')
@@ -34,6 +34,7 @@ export class LocalCluster {
     private readonly chain: HostedChain,
     private readonly journal_key: Uint8Array,
     private readonly slot_ms: number,
+    private readonly urls: readonly string[],
   ) {}
 
   /** Starts etcd and the chain; nodes are started by `start`. The folder is made. */
@@ -59,9 +60,11 @@ export class LocalCluster {
       await chain.close()
       throw error
     })
-    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms)
+    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms, await freeUrls(NODES.length))
   }
 
+  /** Where the node serves while it leads. */
+  urlOf = (node: number): string => this.urls[node - 1]!
   dirOf = (node: number): string => join(this.dir, `node-${node}`)
 
   /** Starts a node, again whenever it ends, as a container is. Its keys are those of every node. */
@@ -78,7 +81,7 @@ export class LocalCluster {
         ...process.env,
         TACIT_DATA_DIR: data_dir,
         TACIT_ENCLAVE: 'development',
-        TACIT_LISTEN: '127.0.0.1:0',
+        TACIT_LISTEN: new URL(this.urlOf(number)).host,
         TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
         TACIT_SLOT_MS: `${this.slot_ms}`,
         SOLANA_RPC_URL: this.chain.url,

@@ -139,6 +139,19 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
+    'of two nodes that saw the same term silent, the second takes none',
+    async () => {
+      const [log, first, second] = logsOf(3)
+      await log!.takeTerm(1, START)
+      const { term } = await first!.poll(START)
+      const next = await first!.takeTerm(2, START, { term })
+      expect(await failure(second!.takeTerm(3, START, { term }))).toBeInstanceOf(Deposed)
+      expect((await log!.look()).term).toEqual(next)
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'an append goes on over kill -9 of the leading member',
     async () => {
       const [log] = logsOf()

@@ -11,8 +11,10 @@ import { platformOf, quotedFields } from '../../../protocol/vault/quoted_fields'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'
+import { supervise } from './health'
 import { type Landing, landInstruction } from './land_instruction'
 import { readAgreedVault, readProgramAccount, readVaults, VaultAbsent, VaultUnreadable } from './read_vault'
+import type { Level } from './slot_view'
 import { ChainProgramError } from './transaction_status'
 
 /** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
@@ -21,22 +23,22 @@ const OPENING_UNITS = 250_000
 /** A batch, a deposit or a position landed after the vault was read: the next reading states it. */
 const OUTDATED: readonly VaultErrorName[] = ['batch_out_of_sequence', 'unknown_state', 'position_outdated']
 
+type OpeningArgs = Parameters<ChainPort['openEpoch']>[0]
+type Journaled = Parameters<ChainPort['openEpoch']>[1]
+
 /**
- * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once finalized; immediately if
- * the chain already has this epoch with this boot nonce.
+ * Opens the next epoch on chain, which fences every earlier instance of this venue. Resolves once it has the level;
+ * immediately if the chain already has this epoch with this boot nonce.
  * @throws EpochTaken, ChainProgramError, ChainUnavailable
  */
-export async function openEpoch(
-  client: ChainClient,
-  args: Parameters<ChainPort['openEpoch']>[0],
-  record: Parameters<ChainPort['openEpoch']>[1],
-): Promise<Landing> {
+export async function openEpoch(client: ChainClient, args: OpeningArgs, record: Journaled): Promise<Landing> {
   const { monotonicMs } = client.view.options
+  const { level = 'finalized' } = args
   let newest: Landing = { slot: 0, signature: new Uint8Array(64), confirmed_ms: 0 }
   let quoted: Quoted | undefined
   let registration: Registration | undefined
   const prepare = async () => {
-    const { config, tree, ring, slot } = await readAgreedVault(client)
+    const { config, tree, ring, slot } = await readAgreedVault(client, level)
     if (config.epoch === args.epoch && equalBytes(config.boot_nonce, args.boot_nonce)) {
       newest = { ...newest, slot: config.epoch_slot || slot, confirmed_ms: monotonicMs() }
       return undefined
@@ -77,8 +79,9 @@ export async function openEpoch(
   }
   const landing = await landInstruction(client, {
     prepare,
+    level,
     retried: (name) => {
-      if (name !== 'wrong_owner') return OUTDATED.includes(name) ? 'finalized' : undefined
+      if (name !== 'wrong_owner') return OUTDATED.includes(name) ? level : undefined
       // No record: of the platform, as long as that may be missing, or of what the admin did not announce.
       if (registration?.level === 'finalized') return undefined
       return registration?.level === 'confirmed' ? 'finalized' : 'confirmed'
@@ -90,6 +93,29 @@ export async function openEpoch(
     },
   }).catch(asEpochTaken)
   return landing ?? newest
+}
+
+/** Until the epoch is final: an opening that a fork takes back is made again. Ends when another instance holds the epoch. */
+export async function keepEpoch(client: ChainClient, args: OpeningArgs, record: Journaled): Promise<void> {
+  const { rpc, view } = client
+  const seen: Record<Level, number[]> = { confirmed: [], finalized: [] }
+  const isShown = async (level: Level, epoch: number) => {
+    const answers = await readVaults(client, level, seen[level])
+    return answers.filter(({ value: { config } }) => config.epoch >= epoch).length >= rpc.quorum
+  }
+  await supervise(client, async () => {
+    if (await isShown('finalized', args.epoch)) return false
+    if (!(await isShown('confirmed', args.epoch))) {
+      try {
+        await openEpoch(client, args, record)
+      } catch (error) {
+        // The next look shows whose it is: the bytes sent first may have landed.
+        if (!(error instanceof EpochTaken)) throw error
+      }
+    }
+    await rpc.sleep(view.slotMs())
+    return true
+  })
 }
 
 type Quoted = {

@@ -7,12 +7,11 @@ import type { SignedTransaction } from './build_transaction'
 import type { ChainClient } from './chain_client'
 import { backoffMs, ChainUnavailable, isPermanent, type RpcPool } from './rpc_pool'
 import { COMPUTE_UNITS, signVaultInstruction, Terms, wireText } from './sign_vault_instruction'
+import type { Level } from './slot_view'
 import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } from './transaction_status'
 
 /** `confirmed_ms` is the monotonic time at which a quorum was first seen to show it. */
 export type Landing = { slot: number; signature: Uint8Array; confirmed_ms: number }
-
-type Level = 'confirmed' | 'finalized'
 
 type LandingPlan = {
   /** Builds the instructions for each signature; undefined when the chain already shows its effect. */

@@ -23,6 +23,7 @@ import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'
 import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool } from './rpc_pool'
+import type { Level } from './slot_view'
 
 /** What reads of accounts need: a provider or the pool, and the vault's addresses. */
 export type VaultReader = { rpc: Reader; address: ChainClient['address'] }
@@ -91,7 +92,7 @@ function queueOf(data: Uint8Array): QueueAccount {
 export function readProgramAccount(
   { rpc, address }: Pick<ChainClient, 'rpc' | 'address'>,
   account: Uint8Array,
-  commitment: 'confirmed' | 'finalized' = 'finalized',
+  commitment: Level = 'finalized',
 ): Promise<Uint8Array | undefined> {
   const named = addressOf(account)
   const read = async (reader: Reader) => {
@@ -122,8 +123,8 @@ async function readState(
 
 type WholeVault = VaultSnapshot & { queue: QueueAccount }
 
-async function readWhole(client: VaultReader): Promise<WholeVault> {
-  const { slot, data } = await readState(client, ['config', 'tree', 'ring', 'queue'], 'finalized')
+async function readWhole(client: VaultReader, level: Level): Promise<WholeVault> {
+  const { slot, data } = await readState(client, ['config', 'tree', 'ring', 'queue'], level)
   return { slot, ...decodeVault(data), queue: queueOf(data[3]!) }
 }
 
@@ -134,21 +135,24 @@ async function readWhole(client: VaultReader): Promise<WholeVault> {
  */
 export async function readVaults(
   { rpc, address, view }: Pick<ChainClient, 'rpc' | 'address' | 'view'>,
-  level: 'confirmed' | 'finalized',
+  level: Level,
   seen?: number[],
 ): Promise<Answer<VaultSnapshot>[]> {
   return view.fresh(level, await rpc.all((reader) => readVault({ rpc: reader, address }, level)), seen)
 }
 
 /**
- * The newest finalized vault that a quorum of providers supports: shows it, or a later state of the same history.
+ * The newest vault at a level that a quorum of providers supports: shows it, or a later state of the same history.
  * @throws VaultUnreadable, ChainUnavailable
  */
-export async function readAgreedVault(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<WholeVault> {
+export async function readAgreedVault(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  level: Level = 'finalized',
+): Promise<WholeVault> {
   const { rpc, address } = client
   for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !rpc.closed; attempt++) {
     if (attempt > 0) await rpc.sleep(backoffMs(attempt))
-    const answers = await rpc.all((reader) => readWhole({ rpc: reader, address }))
+    const answers = await rpc.all((reader) => readWhole({ rpc: reader, address }, level))
     const slot_min = rpc.reached(answers.map(({ value }) => value.slot))! - LIMITS.chain_lag_slots_max
     const shown = answers.map(({ value }) => value).filter(({ slot }) => slot >= slot_min)
     const supported = shown.filter(
@@ -196,11 +200,14 @@ export function textOf(value: unknown): string {
   return text ?? 'absent'
 }
 
-/** The vault's configuration and roots at finalized, as a quorum supports them, and what is announced. @throws VaultUnreadable, ChainUnavailable */
-export async function readConfig(client: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultConfig> {
+/** The vault's configuration and roots, as a quorum supports them, and what is announced at finalized. @throws VaultUnreadable, ChainUnavailable */
+export async function readConfig(
+  client: Pick<ChainClient, 'rpc' | 'address'>,
+  level: Level = 'finalized',
+): Promise<VaultConfig> {
   const { rpc, address } = client
   const [{ config, tree, queue }, announced] = await Promise.all([
-    readAgreedVault(client),
+    readAgreedVault(client, level),
     rpc.agree((reader) => readAnnouncements({ rpc: reader, address }), textOf),
   ])
   return {

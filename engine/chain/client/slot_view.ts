@@ -10,7 +10,8 @@ type SlotViewOptions = {
   /** Without a new slot for this long the chain counts as stalled. */
   stall_ms: number
 }
-type Level = 'confirmed' | 'finalized'
+/** The levels of commitment at which anything of the chain counts. */
+export type Level = 'confirmed' | 'finalized'
 
 export class SlotView {
   /** Newest slot and height that each provider shows; 0 before its first answer. */

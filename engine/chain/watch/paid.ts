@@ -2,9 +2,9 @@
 import type { PayoutStage } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import { textOf, type VaultReader } from '../client/read_vault'
+import type { Level } from '../client/slot_view'
 import { eventHistory, type LandedEvent, type SlotWindow, vaultEvents } from '../client/vault_events'
 
-type Level = 'confirmed' | 'finalized'
 /** `whole`: no gap ended the search. */
 type Found = { stages: Map<number, PayoutStage>; whole: boolean }
 

@@ -15,6 +15,8 @@ export class LeaseWatch {
   #own: Own | undefined
   #head: OutboxPort['head'] | undefined
   readonly #shown: Shown[]
+  /** Ends the pauses of the polls. */
+  #look = Promise.withResolvers<void>()
   /** By provider: newest slot. */
   readonly #seen: number[] = []
 
@@ -26,6 +28,12 @@ export class LeaseWatch {
   claim(own: Own): void {
     this.#own = own
     this.#shown.fill(NOTHING)
+  }
+
+  /** Asks every provider at once: the epoch has landed. */
+  look(): void {
+    this.#look.resolve()
+    this.#look = Promise.withResolvers()
   }
 
   /** Positions count from now on: those of the own journal. */
@@ -58,7 +66,8 @@ export class LeaseWatch {
         failures += 1
       }
       const pause_ms = Math.max(LIMITS.lease_look_ms, view.slotMs())
-      await rpc.sleep(Math.min(LIMITS.rpc_backoff_max_ms, pause_ms * 2 ** Math.min(failures, 5)))
+      const sleep = rpc.sleep(Math.min(LIMITS.rpc_backoff_max_ms, pause_ms * 2 ** Math.min(failures, 5)))
+      await Promise.race([sleep, this.#look.promise])
     }
   }
 

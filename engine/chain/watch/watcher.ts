@@ -114,6 +114,7 @@ type VerdictArgs = {
   client: Pick<ChainClient, 'rpc' | 'health'>
   sink: ChainSinkPort
   outbox: OutboxPort
+  epoch: number
   /** Newest batch that the engine knew at the start. */
   last_batch: number
   own_boot_nonces: readonly Uint8Array[]
@@ -126,7 +127,7 @@ type HaltReason = Parameters<ChainSinkPort['halted']>[0]
  */
 export class Verdicts {
   private readonly held = new Map<HaltReason, boolean>()
-  /** A quorum shows a vault that settles nothing, at confirmed. */
+  /** A quorum shows a vault that settles nothing of this epoch, at confirmed. */
   private closed = false
   /** Newest batch that the relayer has acted on. */
   private newest_own = 0
@@ -147,8 +148,11 @@ export class Verdicts {
     const verdict = health.decide('instance', answers, ({ config }) => this.instance(config) ?? 'own')
     const reason = verdict && this.instance(verdict.config)
     if (reason) this.standing(reason, true)
-    const closed = rpc.majority(answers, ({ config }) => String(config.frozen || config.paused))
-    if (closed) this.closed = closed[0]!.value.config.frozen || closed[0]!.value.config.paused
+    // A fork may take back a confirmed opening; until it has landed again, every settlement would be rejected.
+    const isClosed = ({ config }: VaultSnapshot) =>
+      config.frozen || config.paused || config.epoch < this.args.epoch
+    const closed = rpc.majority(answers, (value) => String(isClosed(value)))
+    if (closed) this.closed = isClosed(closed[0]!.value)
   }
 
   atFinalized(answers: readonly Answer<VaultSnapshot>[]): void {
