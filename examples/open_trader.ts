@@ -20,7 +20,7 @@ export async function openTrader([data, wallet, login_path]: string[]): Promise<
     url: facts.url,
     // Read before each verification: a laptop's chain may serve at another port after a restart.
     policy: () => read(facts.policy),
-    // The stand-in enclave has its own collateral; without this line the policy's service is asked.
+    // The simulated enclave signs its own collateral; without this line it is fetched from the policy's service.
     connect: { collateral: JSON.parse(read(facts.collateral)) },
     login,
     account_id: login.account_id,

@@ -101,7 +101,7 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   }
 }
 
-/** What the stand-in's epochs rest on, from its own quote. */
+/** The build and machine that the stand-in's quote shows, in the form in which a vault announces them. */
 export async function announcedOf(enclave: Pick<Enclave, 'keyProof'>): Promise<Announcement[]> {
   const { quote, event_log, tee_pubkey } = await enclave.keyProof('epoch_authority')
   return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, decodeBase58(tee_pubkey, 32)!)

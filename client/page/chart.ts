@@ -1,29 +1,39 @@
-/** Draws figures as SVG: bars side by side, and a line over time. Heights come from exact integers. */
+/** Draws figures as SVG: bars side by side, and a line over time. Heights come from exact integers, places need no document. */
 import { element } from './element'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const [WIDTH, HEIGHT] = [600, 180]
 const [LEFT, BOTTOM, TOP] = [4, 34, 32]
 const SCALE = 10_000n
-/** Width of a character of the labels, with a margin. */
-const CHARACTER = 14
+/** Most that a character of the labels takes on average, in a wide font of the style's size. */
+const CHARACTER = 16
 
-function shape(name: string, fields: Record<string, string | number>, text?: string): SVGElement {
+/** An SVG element before it is drawn: places and texts, without a document. */
+export type Shape = {
+  name: 'line' | 'rect' | 'text' | 'polyline' | 'circle'
+  fields: Record<string, string | number>
+  text?: string
+  /** Shown on hover. */
+  title?: string
+}
+
+function drawn(name: string, fields: Shape['fields'], text = '', title?: string): SVGElement {
   const made = document.createElementNS(SVG, name)
   for (const [field, value] of Object.entries(fields)) made.setAttribute(field, String(value))
-  if (text !== undefined) made.textContent = text
+  made.textContent = text
+  if (title !== undefined) made.append(drawn('title', {}, title))
   return made
 }
 
-function frame(title: string, summary: string, ...shapes: SVGElement[]): HTMLElement {
-  const drawing = shape('svg', {
+function frame(title: string, summary: string, shapes: readonly Shape[]): HTMLElement {
+  const drawing = drawn('svg', {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: 'img',
     'aria-label': `${title}: ${summary}`,
   })
   drawing.append(
-    shape('line', { class: 'axis', x1: 0, x2: WIDTH, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
-    ...shapes,
+    drawn('line', { class: 'axis', x1: 0, x2: WIDTH, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
+    ...shapes.map(({ name, fields, text, title: hint }) => drawn(name, fields, text, hint)),
   )
   const figure = element('figure', 'chart', element('figcaption', '', title))
   figure.append(drawing)
@@ -46,63 +56,68 @@ export type Bar = {
   series?: 0 | 1
 }
 
-export function barChart(title: string, bars: readonly Bar[]): HTMLElement {
+/** Bars, and the labels of as many of them as fit: none overlaps the one before or leaves the drawing. */
+export function layoutBars(bars: readonly Bar[]): Shape[] {
   const most = bars.reduce((max, { value }) => (value !== null && value > max ? value : max), 0n)
   const step = (WIDTH - LEFT) / Math.max(bars.length, 1)
   const width = Math.min(step * 0.8, 120)
-  // Every so many bars have a label, none of which overlaps the next or the edge.
-  const longest = Math.max(0, ...bars.flatMap(({ label, text }) => [label.length, text.length]))
-  const every = Math.min(Math.max(Math.ceil((longest * CHARACTER) / step), 1), bars.length)
-  const shapes = bars.flatMap(({ label, value, text, series = 0 }, at) => {
+  let free_from = 0
+  return bars.flatMap(({ label, value, text, series = 0 }, at): Shape[] => {
     const x = LEFT + at * step + (step - width) / 2
     const height = heightOf(value ?? 0n, most)
-    const bar = shape('rect', { class: `series-${series}`, x, y: HEIGHT - BOTTOM - height, width, height })
-    bar.append(shape('title', {}, `${label}: ${text}`))
-    if (at % every !== Math.floor(every / 2) || at + every / 2 > bars.length) return [bar]
-    const middle = { x: x + width / 2, 'text-anchor': 'middle' }
-    const shown = shape('text', { ...middle, y: HEIGHT - 6 }, label)
-    return [bar, shown, shape('text', { ...middle, y: HEIGHT - BOTTOM - height - 5, class: 'value' }, text)]
+    const place = { x, y: HEIGHT - BOTTOM - height, width, height }
+    const title = `${label}: ${text}`
+    const bar: Shape = { name: 'rect', fields: { class: `series-${series}`, ...place }, title }
+    const half = (Math.max(label.length, text.length) * CHARACTER) / 2
+    const middle = Math.min(Math.max(x + width / 2, half), WIDTH - half)
+    if (middle - half < free_from) return [bar]
+    free_from = middle + half
+    const fields = { x: middle, 'text-anchor': 'middle' }
+    return [
+      bar,
+      { name: 'text', fields: { ...fields, y: HEIGHT - 6 }, text: label },
+      { name: 'text', fields: { ...fields, y: place.y - 5, class: 'value' }, text },
+    ]
   })
-  return frame(
-    title,
-    bars.map(({ label, text }) => `${label} ${text}`).join(', ') || 'no data yet',
-    ...shapes,
-  )
+}
+
+export function barChart(title: string, bars: readonly Bar[]): HTMLElement {
+  const summary = bars.map(({ label, text }) => `${label} ${text}`).join(', ')
+  return frame(title, summary || 'no data yet', layoutBars(bars))
 }
 
 export type Point = { label: string; value: bigint; text: string }
 
-/** A line through values in their order; a single value is a dot in the middle. */
-export function lineChart(title: string, points: readonly Point[]): HTMLElement {
-  const values = points.map(({ value }) => value)
-  const sorted = values.toSorted((a, b) => (a < b ? -1 : 1))
-  const [least, most] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n]
+/** A line through values in their order, with the first and the last label; a single value is a dot in the middle. */
+export function layoutLine(points: readonly Point[]): Shape[] {
+  const [first, last] = [points[0], points.at(-1)]
+  if (first === undefined || last === undefined) return []
+  const sorted = points.map(({ value }) => value).toSorted((a, b) => (a < b ? -1 : 1))
+  const [least, most] = [sorted[0]!, sorted.at(-1)!]
   // A flat line is drawn in the middle.
   const [from, span] = most === least ? [least > 0n ? least - 1n : 0n, 2n] : [least, most - least]
-  const at = (index: number): [number, number] => {
+  const places = points.map(({ value }, index): [number, number] => {
     const x = points.length === 1 ? WIDTH / 2 : LEFT + (index / (points.length - 1)) * (WIDTH - 2 * LEFT)
-    return [x, HEIGHT - BOTTOM - heightOf(values[index]! - from, span)]
-  }
-  const path = points
-    .map((_, index) =>
-      at(index)
-        .map((one) => one.toFixed(1))
-        .join(','),
-    )
-    .join(' ')
-  const shapes: SVGElement[] = [shape('polyline', { class: 'curve', points: path })]
-  const last = points.at(-1)
-  if (last !== undefined) {
-    const [cx, cy] = at(points.length - 1)
-    shapes.push(shape('circle', { class: 'series-0', cx, cy, r: 3.5 }))
-    shapes.push(
-      shape('text', { x: WIDTH - LEFT, y: TOP - 6, 'text-anchor': 'end', class: 'value' }, last.text),
-    )
-    const anchor = points.length === 1 ? { x: cx, 'text-anchor': 'middle' } : { x: LEFT }
-    shapes.push(shape('text', { ...anchor, y: HEIGHT - 6 }, points[0]!.label))
-    if (points.length > 1)
-      shapes.push(shape('text', { x: WIDTH - LEFT, y: HEIGHT - 6, 'text-anchor': 'end' }, last.label))
-  }
-  const range = points.length === 0 ? 'no data yet' : `from ${points[0]!.text} to ${last!.text}`
-  return frame(title, range, ...shapes)
+    return [x, HEIGHT - BOTTOM - heightOf(value - from, span)]
+  })
+  const path = places.map((place) => place.map((one) => one.toFixed(1)).join(',')).join(' ')
+  const [cx, cy] = places.at(-1)!
+  const end = { x: WIDTH - LEFT, 'text-anchor': 'end' }
+  const shapes: Shape[] = [
+    { name: 'polyline', fields: { class: 'curve', points: path } },
+    { name: 'circle', fields: { class: 'series-0', cx, cy, r: 3.5 } },
+    { name: 'text', fields: { ...end, y: TOP - 6, class: 'value' }, text: last.text },
+  ]
+  const y = HEIGHT - 6
+  if (points.length === 1)
+    return [...shapes, { name: 'text', fields: { x: cx, y, 'text-anchor': 'middle' }, text: first.label }]
+  shapes.push({ name: 'text', fields: { ...end, y }, text: last.label })
+  if ((first.label.length + last.label.length) * CHARACTER <= WIDTH - 2 * LEFT)
+    shapes.push({ name: 'text', fields: { x: LEFT, y }, text: first.label })
+  return shapes
+}
+
+export function lineChart(title: string, points: readonly Point[]): HTMLElement {
+  const range = points.length === 0 ? 'no data yet' : `from ${points[0]!.text} to ${points.at(-1)!.text}`
+  return frame(title, range, layoutLine(points))
 }

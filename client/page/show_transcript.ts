@@ -155,7 +155,7 @@ function showTable(shown: Shown): HTMLElement {
 
 function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
   const expected = expectedOf(check.name, policy, bundle)
-  const found = Object.entries(check.values).map(([name, value]) => `${name} ${value}`)
+  const found = Object.entries(check.values).map(([name, value]) => `${name} ${value || '–'}`)
   if (check.reason !== '') found.push(check.reason)
   const found_cell = cell('Found', ...found.map(showLine))
   if (check.name === 'tls_key' && check.result === 'skipped')
