@@ -93,6 +93,7 @@ async function settleBooks({ client, wallet, child }: Trader): Promise<Fill[]> {
     [USDC]: String(DEPOSITED.get(USDC)! + quote),
   }
   const expected = { fills: fills.length, base: String(base), quote: String(quote), fees: String(fees) }
+  console.log(`books ${JSON.stringify(shown)}`)
   expect(shown).toEqual({ ...expected, balances })
   const kept = loadWallet(wallet)!
   for (const mint of [SOL, USDC]) expect(String(kept.balance(mint))).toBe(balances[mint]!)

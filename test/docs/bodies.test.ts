@@ -27,16 +27,23 @@ import { RESHAPE_SHAPE } from '../../protocol/bodies/reshape'
 import { bodyId, WITHDRAW_SHAPE } from '../../protocol/bodies/withdraw'
 import { fromHex, toHex } from '../../protocol/bytes'
 import type { Shape } from '../../protocol/codec'
+import {
+  deriveAnchor,
+  deriveDepositBlinding,
+  deriveOrderId,
+  deriveTradingKey,
+} from '../../protocol/notes/derive'
 import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { poseidonOf } from '../../protocol/notes/poseidon'
 import { treeLeaf } from '../../protocol/rfc6962_tree'
-import { sign } from '../../protocol/sign'
+import { publicKeyOf, sign } from '../../protocol/sign'
 import { feeUpTo, quoteAmount } from '../../protocol/units'
 import anchors from '../vectors/anchors.json'
 import bodies from '../vectors/bodies.json'
 import notes from '../vectors/notes.json'
 import tree from '../vectors/receipt_tree.json'
 import venue_parts from '../vectors/venue.json'
+import wallet from '../vectors/wallet.json'
 import { expectBlocks } from './blocks'
 
 type Fields = Record<string, string | string[]>
@@ -193,6 +200,28 @@ function noteFacts(): string {
   })
 }
 
+function walletFacts(): string {
+  const seed = bytesOf(wallet.seed)
+  const { key_index: k, x, ...vector } = wallet.cases[1]!
+  const trading_key = deriveTradingKey(seed, k)
+  const derived = {
+    trading_key_seed: toHex(trading_key),
+    trading_key: toHex(publicKeyOf(trading_key)),
+    deposit_blinding: toHex(deriveDepositBlinding(seed, k, x)),
+    anchor: toHex(deriveAnchor(seed, k, x)),
+    order_id: toHex(deriveOrderId(seed, k, x)),
+  }
+  expect(derived).toEqual(vector)
+  return facts({
+    seed: wallet.seed,
+    [`trading-key, k = ${k}`]: derived.trading_key_seed,
+    'its trading key': derived.trading_key,
+    [`deposit-blinding, k = ${k}, d = ${x}`]: derived.deposit_blinding,
+    [`anchor, k = ${k}, c = ${Math.floor(x / 16)}, i = ${x % 16}`]: derived.anchor,
+    [`order-id, k = ${k}, c = ${x}`]: derived.order_id,
+  })
+}
+
 function receiptFacts(): string {
   const [command, path] = [tree.commands[2]!, tree.paths[2]!]
   return facts({
@@ -231,6 +260,7 @@ function blocks(): Record<string, string> {
       ...Object.fromEntries(anchors.anchors.map((anchor, at) => [`continuation_anchors[${at}]`, anchor])),
       pool_hash: anchors.pool_hash,
     }),
+    wallet: walletFacts(),
     collateral: collateral(),
     note: noteFacts(),
     receipt_path: receiptFacts(),

@@ -46,10 +46,17 @@ ${status}, applied ${code(new Refusal(name).applied)}. ${message}
   }).join('\n\n')
 }
 
-type Shape = { properties?: Record<string, unknown>; required?: string[]; anyOf?: Shape[] }
+type Shape = {
+  properties?: Record<string, unknown>
+  required?: string[]
+  anyOf?: Shape[]
+  items?: Shape
+  maxItems?: number
+}
 /** Names of the fields of a shape, without those of shapes inside. */
 function fieldsOf(shape: Shape): string {
   if (shape.anyOf !== undefined) return shape.anyOf.map(fieldsOf).join('; or ')
+  if (shape.items !== undefined) return `up to ${shape.maxItems} of ${fieldsOf(shape.items)}`
   const names = Object.keys(shape.properties ?? {})
   return names.map((name) => code(shape.required?.includes(name) ? name : `${name}?`)).join(', ')
 }

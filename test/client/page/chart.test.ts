@@ -17,7 +17,8 @@ type Box = { text: string; left: number; right: number; top: number; bottom: num
 function boxOf({ fields, text = '' }: Shape): Box {
   const width = [...text].reduce((sum, letter) => sum + advance(letter), 0) * FONT
   const [x, y] = [Number(fields['x']), Number(fields['y'])]
-  const left = fields['text-anchor'] === 'middle' ? x - width / 2 : fields['text-anchor'] === 'end' ? x - width : x
+  const left =
+    fields['text-anchor'] === 'middle' ? x - width / 2 : fields['text-anchor'] === 'end' ? x - width : x
   return { text, left, right: left + width, top: y - ASCENT * FONT, bottom: y + DESCENT * FONT }
 }
 /** Pairs of texts that overlap, and texts that leave the drawing. */
@@ -31,7 +32,10 @@ function faultsOf(shapes: readonly Shape[]): string[] {
       .slice(at + 1)
       .filter(
         (other) =>
-          one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom,
+          one.left < other.right &&
+          other.left < one.right &&
+          one.top < other.bottom &&
+          other.top < one.bottom,
       )
       .map((other) => `${one.text} overlaps ${other.text}`),
   )
