@@ -39,7 +39,8 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
     console.error(error)
     process.exit(1)
   }
-  const ports = { clock, hash, chain, keys, fatal }
+  const { monotonicMs } = chain
+  const ports = { clock: { ...clock, monotonicMs }, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
   const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys

@@ -64,7 +64,7 @@ async function writeSnapshot(
   const kept = engine.snapshotting.newest?.seq
   const { stores } = loaded
   try {
-    loaded.facts.mark(point)
+    await loaded.facts.mark(point)
     const catalogue_hash = stores.write(point.seq)
     const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
     return { seq: point.seq, state_hash, catalogue_hash, covered: stores.covered }

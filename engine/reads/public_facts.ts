@@ -214,15 +214,13 @@ export class PublicFacts {
     }
   }
 
-  /** Stores all that wait, some in each turn of the event loop. @throws SQLiteError when the disk is full */
-  async storeWaiting(): Promise<void> {
-    for (; this.waiting.length > 0; await Bun.sleep(0)) this.storeOldest()
-  }
-
-  /** Makes the facts durable as of `point`, as a boot from a snapshot of it requires. @throws SQLiteError when the disk is full */
-  mark(point: ChainPoint): void {
+  /**
+   * Makes the facts durable as of `point`, as a boot from a snapshot of it requires; those that wait are stored some in each turn
+   * of the event loop. @throws SQLiteError when the disk is full
+   */
+  async mark(point: ChainPoint): Promise<void> {
     this.endGroup(point)
-    while (this.waiting.length > 0) this.storeOldest()
+    for (; this.waiting.length > 0; await Bun.sleep(0)) this.storeOldest()
     this.store([], point)
     this.rows.sync()
   }

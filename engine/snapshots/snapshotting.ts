@@ -123,8 +123,7 @@ export class Snapshotting {
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
     await history.flush()
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
-    await facts.storeWaiting()
-    facts.mark({ seq, head })
+    await facts.mark({ seq, head })
     const { newest } = this
     const point = { seq, head, unix_ms: clock.unixMs(), newest }
     const { retire_before, covered, ...hashes } = await maker.make(point)

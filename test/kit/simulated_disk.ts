@@ -3,7 +3,7 @@
  * keeps them, a power loss keeps any subset of them, writes by sectors of 512 bytes.
  */
 
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Disk } from '../../engine/journal/disk'
 
 const SECTOR = 512
@@ -206,6 +206,12 @@ export class SimulatedDisk {
   /** Folders that were opened. */
   private readonly known = new Map<string, Inode>()
 
+  /** Made by `mkdir`, a parent of one that was, or of a name without an extension, which every file has. */
+  private isFolder(path: string): boolean {
+    const made = [...this.folders.keys()].some((folder) => folder === path || dirname(folder) === path)
+    return made || !(this.names.has(path) || basename(path).includes('.'))
+  }
+
   private openFolder(path: string): Inode {
     const folder = this.names.get(path) ?? this.known.get(path) ?? emptyInode()
     this.known.set(path, folder)
@@ -228,8 +234,7 @@ export class SimulatedDisk {
     size: (path) => this.inode(path).cached.length,
     openSync: (path) => {
       const fd = this.next_fd++
-      const is_file = this.names.has(path) && !this.folders.has(path)
-      this.files.set(fd, is_file || path.includes('.') ? this.inode(path) : this.openFolder(path))
+      this.files.set(fd, this.isFolder(path) ? this.openFolder(path) : this.inode(path))
       return fd
     },
     createSync: (path, flags) => {

@@ -1,18 +1,20 @@
 /**
- * History and public facts where the process ends, or the power, after any step of a write. The files are copied after the step:
- * that is what a killed process leaves. Of a power loss any sectors of the write-ahead log are missing that were written since
- * SQLite last synced it. What is left has the rows of its own point of the journal, and a point that was durable is not lost.
+ * History and public facts when the process or the power ends after any step of a write or of pruning. A killed process leaves
+ * the files as they are after the step. A power loss also drops any sectors of the write-ahead log that were written since
+ * SQLite last synced it. The reopened database must hold exactly the rows of the journal point that it names, and that point
+ * must not precede one that was durable.
  */
 import { expect, test } from 'bun:test'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openWritable } from '../../../engine/history/database'
+import { pruneTables } from '../../../engine/history/prune_tables'
 import { Names } from '../../../engine/history/seal'
 import { Store } from '../../../engine/history/store'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { Random } from '../../laws/random'
-import { KEY, order, pointAt, START_MS, withFolder } from './account_events'
+import { DAY_MS, fill, KEY, order, pointAt, START_MS, withFolder } from './account_events'
 
 const SEED = Number(process.env['TACIT_POWER_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const SECTOR = 512
@@ -109,6 +111,85 @@ test(
   120_000,
 )
 
+const PRUNED_ORDERS = 1_600
+/** Closed orders with a fill on day 0, an open one among them in ten; then young ones. */
+function longPast() {
+  return ACCOUNTS.map((account_id, account) => {
+    const lines: string[] = []
+    const push = (kind: string, days: number, data: object) => {
+      const seq = lines.length + 1
+      const unix_ms = START_MS + days * DAY_MS
+      lines.push(JSON.stringify({ seq, kind, slot: 6, unix_ms, data: { ...data, seq } }))
+    }
+    for (let at = 0; at < PRUNED_ORDERS; at++) {
+      const n = 10_000 * (account + 1) + at
+      const days = at < PRUNED_ORDERS - 100 ? 0 : 20
+      push('order.accepted', days, order(n, 'accepted'))
+      if (at % 10 === 0) continue
+      push('fill.matched', days, fill(n, 0, 'matched'))
+      push('order.filled', days, order(n, 'filled', { filled_amount: '1000' }))
+    }
+    return { account_id, lines: lines.join('\n') }
+  })
+}
+
+/** What an account may read: every row opens its event, so nothing that a row needs was deleted. */
+function readable(dir: string) {
+  const { db, point } = openWritable(dir, KEY)
+  const store = new Store(db, KEY)
+  const accounts = ACCOUNTS.map((account_id) => {
+    const events = store.events(account_id, 0, Number.MAX_SAFE_INTEGER, 10_000).map(({ seq }) => seq)
+    const orders = [...store.orders(account_id, { after: 0 }).rows].map(({ order_id }) => order_id)
+    const fills = store.fills(account_id, 0, 10_000).map(({ order_id }) => order_id)
+    expect(events).toEqual(Array.from({ length: events.length }, (_, at) => events[0]! + at))
+    for (const order_id of fills) expect(orders).toContain(order_id)
+    return { events, orders, fills }
+  })
+  return { db, point, accounts }
+}
+
+test(
+  'pruning whose process or power ends after any step leaves what is young or open, and the next round ends it',
+  () =>
+    withFolder(async (dir) => {
+      const file = 'history.sqlite'
+      const random = new Random(SEED)
+      const names = new Names(KEY)
+      const cutoff = START_MS + 10 * DAY_MS
+      const { db, sealer } = openWritable(dir, KEY)
+      db.run('PRAGMA wal_autocheckpoint = 0')
+      const write = eventWriter(db, KEY, names, sealer).write(longPast(), pointAt(1))
+      while (write());
+      const prune = pruneTables(db, names, cutoff)
+      const left: ReturnType<typeof readable>['accounts'][] = []
+      let synced = walOf(dir, file)
+      let steps = 0
+      for (let more = true; more; steps++) {
+        more = prune()
+        for (const lost of [undefined, { synced, random }]) {
+          const copy = leave(dir, file, lost)
+          const found = readable(copy)
+          expect(found.point).toEqual(pointAt(1))
+          const again = pruneTables(found.db, names, cutoff)
+          while (again());
+          found.db.close()
+          const ended = readable(copy)
+          left.push(ended.accounts)
+          ended.db.close()
+        }
+        synced = walOf(dir, file)
+      }
+      expect(steps).toBeGreaterThan(6)
+      const [{ orders, fills, events }] = left[0] as [(typeof left)[0][0]]
+      const open = (PRUNED_ORDERS - 100) / 10
+      expect([orders.length, fills.length]).toEqual([open + 100, 90])
+      expect(events).toHaveLength(100 / 10 + 90 * 3)
+      for (const one of left) expect(one).toEqual(left[0]!)
+      db.close()
+    }),
+  120_000,
+)
+
 test(
   'facts whose process or power ends after any group are those of their point, and none before the last snapshot',
   () =>
@@ -135,7 +216,7 @@ test(
         expect(after).toBeGreaterThanOrEqual(marked)
         if (after < seq) lost++
         if (seq % 20 > 0) continue
-        facts.mark(pointAt(seq))
+        await facts.mark(pointAt(seq))
         marked = seq
       }
       expect(lost).toBeGreaterThan(10)

@@ -94,7 +94,7 @@ test('epochs, and the time from the first signature of a batch to its finality, 
   facts.close()
 })
 
-test('a snapshot of an earlier record does not make later facts count again', () => {
+test('a snapshot of an earlier record does not make later facts count again', async () => {
   const dir = folder()
   const count = (facts: PublicFacts) => {
     facts.record(9, CLOSED, [], undefined)
@@ -103,7 +103,7 @@ test('a snapshot of an earlier record does not make later facts count again', ()
   }
   let facts = new PublicFacts(dir, KEY)
   expect(count(facts)).toBe(1)
-  facts.mark(pointAt(8))
+  await facts.mark(pointAt(8))
   expect(facts.watermark()).toBe(9)
   facts.close()
   facts = new PublicFacts(dir, KEY)
@@ -111,7 +111,7 @@ test('a snapshot of an earlier record does not make later facts count again', ()
   facts.close()
 })
 
-test('rows that someone else wrote are lost, not believed', () => {
+test('rows that someone else wrote are lost, not believed', async () => {
   const dir = folder()
   const facts = new PublicFacts(dir, KEY)
   const signature = new Uint8Array(64).fill(1)
@@ -119,7 +119,7 @@ test('rows that someone else wrote are lost, not believed', () => {
   facts.record(7, { kind: 'batch_stage', stage, unix_ms: 0 }, [], undefined)
   facts.seal(pointAt(7))
   expect(facts.landed.last()).toMatchObject({ batch: 1, slot: 9 })
-  facts.mark(pointAt(8))
+  await facts.mark(pointAt(8))
   facts.close()
   const disk = new Database(join(dir, 'facts.sqlite'))
   expect(disk.query('SELECT * FROM facts').all()).toHaveLength(3)
@@ -232,17 +232,15 @@ test.skipIf(!isMountable())(
       expect(reached).toEqual([step, 2 * step, 3 * step])
       expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
       expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
-      // A snapshot stores all that wait, a bounded number in each turn of the event loop, then up to its own place.
+      // A snapshot and a clean stop store all that wait, a bounded number in each turn of the event loop, then up to their place.
       const freeAgain = fill()
       const stored = seq
       for (let count = 0; count < 3 * step; count++) expect(group()).toBe(stored)
-      expect(() => facts.mark(pointAt(seq))).toThrow()
+      await expect(facts.mark(pointAt(seq))).rejects.toThrow()
       freeAgain()
-      const storing = facts.storeWaiting()
+      const marking = facts.mark(pointAt(seq + 5))
       expect([facts.watermark(), facts.isStalled()]).toEqual([stored + step, true])
-      await storing
-      expect([facts.watermark(), facts.isStalled()]).toEqual([seq, false])
-      facts.mark(pointAt(seq + 5))
+      await marking
       expect([facts.watermark(), facts.isStalled(), facts.batches().closed]).toEqual([seq + 5, false, seq])
       expect(reopened()).toEqual([seq + 5, seq])
     }),

@@ -290,21 +290,21 @@ function rowsOn(folder: string): Map<string, Uint8Array> {
   return new Map(rows.map(({ name, value }) => [Buffer.from(name).toString('hex'), value]))
 }
 
-test('a host that puts back rows of an earlier disk learns no difference between two counts of one hour', () => {
+test('a host that puts back rows of an earlier disk learns no difference between two counts of one hour', async () => {
   const { facts, folder, trade, refer } = open()
   const second = START + HOUR
-  const takeRows = () => {
-    facts.mark(facts.point())
+  const takeRows = async () => {
+    await facts.mark(facts.point())
     return rowsOn(folder)
   }
   refer(START, 100n)
   trade(START + 1, 1, sold('200', '100'), ...crowd(0, 20, '100'))
-  const early = takeRows()
+  const early = await takeRows()
   refer(START + 2, 101n)
   trade(START + 3, 2, sold('10', '105'), ...crowd(20, 21, '105'))
-  const late = takeRows()
+  const late = await takeRows()
   refer(second, 105n)
-  const after = takeRows()
+  const after = await takeRows()
   const unpublished = copyOf(folder)
   const { seq } = facts.point()
   const published = (of: PublicFacts) => {
@@ -344,7 +344,7 @@ test('hours and days whose records were not all counted are withheld, later ones
   expect(volumes('day')).toEqual([null, '250'])
 })
 
-test('a host that puts back the rows of an unpublished day, without one of them, has no day published a second time with other figures', () => {
+test('a host that puts back the rows of an unpublished day, without one of them, has no day published a second time with other figures', async () => {
   const { facts, folder, trade, refer } = open()
   refer(START, 100n)
   trade(START + 1, 1, sold('200', '100'), ...crowd(0, 20, '100'))
@@ -353,7 +353,7 @@ test('a host that puts back the rows of an unpublished day, without one of them,
   trade(START + 2 * HOUR, 3, ...crowd(0, 12, '110'))
   trade(START + 3 * HOUR, 4, ...crowd(12, 22, '120'))
   refer(START + DAY, 120n)
-  facts.mark(facts.point())
+  await facts.mark(facts.point())
   const unpublished = copyOf(folder)
   const now = START + 2 * DAY + DELAY
   const dayOf = (of: PublicFacts) => {
@@ -378,7 +378,7 @@ test('a published row that the host deletes does not end the list: the client mi
   trade(START + 5, 1, ...crowd(0, 20, '150'))
   const page = answered(facts, 'hour', now)
   expect(await verifyStatistics(page, asked, IDENTITY)).toHaveLength(4)
-  facts.mark(facts.point())
+  await facts.mark(facts.point())
   let missed = 0
   for (const name of rowsOn(folder).keys()) {
     const forged = spliced(folder, name)

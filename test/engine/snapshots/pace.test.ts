@@ -36,7 +36,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       retire: async (before: number) => void retired.push(before),
     } as unknown as Journal,
     history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
-    facts: { storeWaiting: async () => undefined, mark: () => undefined } as unknown as PublicFacts,
+    facts: { mark: async () => undefined } as unknown as PublicFacts,
     stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
