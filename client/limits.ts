@@ -36,8 +36,6 @@ export const VENUE_ANSWER_BYTES_MAX = 1_048_576
 export const EVIDENCE_FILES_MAX = 16
 /** Longest document of collateral; a revocation list grows with each revoked machine. */
 export const COLLATERAL_BYTES_MAX = 4_194_304
-/** Longest answer of a JSON-RPC endpoint: a program of 10 MiB, the largest there is, in base64. */
-export const RPC_ANSWER_BYTES_MAX = 16_777_216
 /** Slots that the client's node may be behind the slot that a venue states: a minute. */
 export const CHAIN_LAG_SLOTS_MAX = 150
 /** Reads of announcements from nodes that are behind their accounts: 1.4 s of waits in all. */

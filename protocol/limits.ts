@@ -50,6 +50,8 @@ export const PAY_ENTRIES_MAX = 8
 export const LOADED_ACCOUNTS_BYTES_MAX = 64 * 1_048_576
 /** Data of one inner instruction (Agave, MAX_INSTRUCTION_DATA_LEN: 10 KiB), as base58: longer text is not decoded. */
 export const INNER_DATA_CHARACTERS_MAX = Math.ceil(10_240 * 1.366)
+/** Longest answer of a JSON-RPC endpoint: a program of 10 MiB, the largest there is, in base64. */
+export const RPC_ANSWER_BYTES_MAX = 16_777_216
 /** Program addresses kept, because each derivation costs curve arithmetic; the map is emptied beyond it. */
 export const ADDRESSES_KEPT_MAX = 1_024
 /** Entries of a boot event log; firmware and boot write some hundred. */

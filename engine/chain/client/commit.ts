@@ -182,10 +182,17 @@ export class Commits {
     }
     const shown = rpc.majority(answers, outcomeOf)
     if (shown === undefined) return undefined
-    const { slot, config } = shown[0]!.value
     const outcome = outcomeOf(shown[0]!.value)
     if (outcome === 'undecided') return undefined
-    return { outcome, slot, epoch: config.epoch, commit_seq: config.commit_seq }
+    // The evidence is what a quorum reaches: one provider of it may show anything beside its verdict.
+    const reached = (of: (value: VaultSnapshot) => number) =>
+      rpc.reached(shown.map(({ value }) => of(value)))!
+    return {
+      outcome,
+      slot: reached(({ slot }) => slot),
+      epoch: reached(({ config }) => config.epoch),
+      commit_seq: reached(({ config }) => config.commit_seq),
+    }
   }
 }
 

@@ -22,7 +22,7 @@ import { type AnnouncedEntry, announcedEntry } from '../../../protocol/vault/ann
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'
-import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool } from './rpc_pool'
+import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool, wholeOf } from './rpc_pool'
 import type { Level } from './slot_view'
 
 /** What reads of accounts need: a provider or the pool, and the vault's addresses. */
@@ -70,7 +70,7 @@ export async function readConfigAndClock(
   const [config, clock] = value.map((account) => account && bytesOf(account.data[0]))
   const decoded = config && value[0]!.owner === address.program ? decodeConfig(config) : undefined
   if (!decoded || clock?.length !== CLOCK_BYTES) throw new VaultUnreadable('the vault has an unknown layout')
-  return { slot: Number(context.slot), config: decoded, unix_s: Number(readU64Le(clock, CLOCK_UNIX_AT)) }
+  return { slot: wholeOf(context.slot), config: decoded, unix_s: Number(readU64Le(clock, CLOCK_UNIX_AT)) }
 }
 
 /** The payout queue of one slot. @throws VaultUnreadable, ChainUnavailable */
@@ -118,7 +118,7 @@ async function readState(
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
     return bytesOf(account.data[0])
   })
-  return { slot: Number(context.slot), data }
+  return { slot: wholeOf(context.slot), data }
 }
 
 type WholeVault = VaultSnapshot & { queue: QueueAccount }
@@ -357,7 +357,7 @@ async function readBalances(
     const balance = readU64Le(vault, TOKEN_AMOUNT_AT)
     const bounds = { freezable, min_deposit, min_exit }
     return [
-      { mint, vault: vault_token, decimals, balance, liabilities, ...bounds, slot: Number(context.slot) },
+      { mint, vault: vault_token, decimals, balance, liabilities, ...bounds, slot: wholeOf(context.slot) },
     ]
   })
 }
@@ -407,7 +407,7 @@ async function readAccounts(
     endpoint.getProgramAccounts(address.program, config).send({ abortSignal }),
   )
   const accounts = value.map(({ pubkey, account }) => ({ address: pubkey, data: bytesOf(account.data[0]) }))
-  return { slot: Number(context.slot), accounts }
+  return { slot: wholeOf(context.slot), accounts }
 }
 
 function bytesOf(base64: string): Uint8Array {

@@ -1,5 +1,12 @@
 /** Calls the RPC providers: one read with failover, or a question to all of which a quorum must answer alike. */
-import { createSolanaRpc, isSolanaError, mainnet, type Rpc, type SolanaRpcApiMainnet } from '@solana/kit'
+import {
+  createSolanaRpcFromTransport,
+  isSolanaError,
+  type Rpc,
+  type RpcTransport,
+  type SolanaRpcApiMainnet,
+} from '@solana/kit'
+import { askJsonRpc } from '../../../protocol/ask_json_rpc'
 import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
@@ -44,12 +51,17 @@ export class RpcPool implements Reader {
     send_urls: readonly string[] = [],
   ) {
     if (urls.length === 0) throw new RangeError('at least one RPC endpoint is needed')
-    this.endpoints = urls.map((url) => createSolanaRpc(mainnet(url)))
+    const endpointOf = (url: string): SolanaRpc => {
+      const transport: RpcTransport = async <T>({ payload, signal }: Parameters<RpcTransport>[0]) =>
+        (await askJsonRpc(url, payload, timeout_ms, signal)) as T
+      return createSolanaRpcFromTransport(transport)
+    }
+    this.endpoints = urls.map(endpointOf)
     this.hosts = urls.map((url) => new URL(url).host)
     this.quorum = Math.floor(urls.length / 2) + 1
     const readerOf = (endpoint: SolanaRpc): Reader => ({ read: (request) => this.once(endpoint, request) })
     this.each = this.endpoints.map(readerOf)
-    this.senders = send_urls.map((url) => readerOf(createSolanaRpc(mainnet(url))))
+    this.senders = send_urls.map((url) => readerOf(endpointOf(url)))
   }
 
   get closed(): boolean {
@@ -178,6 +190,14 @@ export class RpcPool implements Reader {
   close(): void {
     this.closing.abort()
   }
+}
+
+/** A number in an answer, which may be of any form. @throws ChainUnavailable unless it is whole and at least 0 */
+export function wholeOf(value: unknown): number {
+  const number = typeof value === 'bigint' ? Number(value) : value
+  if (!Number.isSafeInteger(number) || (number as number) < 0)
+    throw new ChainUnavailable('an RPC provider answers no whole number')
+  return number as number
 }
 
 /** Doubles from 40 ms to 2 s; half of it is jitter, so that clients that failed together do not retry together. */

@@ -19,7 +19,7 @@ import {
   toInstruction,
 } from './build_transaction'
 import type { ChainClient } from './chain_client'
-import { ChainUnavailable, type RpcPool } from './rpc_pool'
+import { ChainUnavailable, type RpcPool, wholeOf } from './rpc_pool'
 import type { TransactionFailure } from './transaction_status'
 
 /** Compute limit of every instruction but `settle`, `pay` and the opening of an epoch, which use at most 17 thousand (`program/README.md`). */
@@ -42,7 +42,7 @@ export class Terms {
       const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(wait_ms)])
       const { value } = await endpoint.getLatestBlockhash({ commitment: 'confirmed' }).send({ abortSignal })
       // Outside these bounds the blockhash is dead or invented, and the transaction could not land.
-      const life = Number(value.lastValidBlockHeight) - view.agreed('height')
+      const life = wholeOf(value.lastValidBlockHeight) - view.agreed('height')
       const lives = life > 0 && life <= LIMITS.blockhash_life_max
       if (!lives) throw new ChainUnavailable('the blockhash of a provider has no possible height')
       if (rpc.each.length > 1 && !(await isKnown(rpc, value.blockhash)))
@@ -63,16 +63,14 @@ export class Terms {
   private async read(accounts: readonly Address[]): Promise<bigint> {
     const { rpc, fees } = this.client
     try {
-      const answers = await rpc.all((reader) =>
-        reader.read((endpoint, abortSignal) =>
+      const answers = await rpc.all(async (reader) => {
+        const slots = await reader.read((endpoint, abortSignal) =>
           endpoint.getRecentPrioritizationFees(accounts).send({ abortSignal }),
-        ),
-      )
-      const prices = answers.map(({ value }) => {
-        const paid = value.map((slot) => Number(slot.prioritizationFee)).sort((a, b) => a - b)
+        )
+        const paid = slots.map((slot) => wholeOf(slot.prioritizationFee)).sort((a, b) => a - b)
         return paid[Math.min(paid.length - 1, Math.floor((paid.length * fees.percentile) / 100))] ?? 0
       })
-      return BigInt(rpc.reached(prices)!)
+      return BigInt(rpc.reached(answers.map(({ value }) => value))!)
     } catch {
       // Sending at the floor fee is better than not sending.
       return 0n

@@ -1,7 +1,7 @@
 /** Keeps the slot, block height and clock that a quorum of providers shows, monotone, and the slot time. */
 import { LIMITS } from '../../limits'
 import type { ChainHealth } from './health'
-import type { Answer, RpcPool } from './rpc_pool'
+import { type Answer, type RpcPool, wholeOf } from './rpc_pool'
 
 type SlotViewOptions = {
   monotonicMs: () => number
@@ -116,9 +116,10 @@ export class SlotView {
         const { absoluteSlot, blockHeight } = await this.rpc.each[at]!.read((endpoint, abortSignal) =>
           endpoint.getEpochInfo({ commitment: 'confirmed' }).send({ abortSignal }),
         )
+        const [height, slot] = [wholeOf(blockHeight), wholeOf(absoluteSlot)]
         failures = 0
-        this.show('height', at, Number(blockHeight))
-        this.show('confirmed', at, Number(absoluteSlot))
+        this.show('height', at, height)
+        this.show('confirmed', at, slot)
       } catch {
         failures += 1
       }

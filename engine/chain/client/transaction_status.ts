@@ -4,7 +4,7 @@ import { getCompiledTransactionMessageDecoder, getTransactionDecoder, type Signa
 import { encodeBase58 } from '../../../protocol/base58'
 import { type VaultErrorName, vaultError } from '../../../protocol/vault/errors'
 import type { ChainClient } from './chain_client'
-import type { Answer, Reader } from './rpc_pool'
+import { type Answer, ChainUnavailable, type Reader, wholeOf } from './rpc_pool'
 
 export type TransactionFailure =
   /** Caused by the state of the cluster, a fee, a budget or a size: a later transaction may succeed. */
@@ -21,11 +21,12 @@ export class ChainProgramError extends Error {
 
 /** `error` as RPC JSON: a name, or `{InstructionError: [index, name | {Custom: code}]}` (agave `TransactionError`). */
 export function failureOf(error: unknown): TransactionFailure {
-  const instruction = (error as { InstructionError?: readonly [unknown, unknown] }).InstructionError
-  if (!instruction) return { kind: 'transient', name: nameOf(error) }
-  const code = (instruction[1] as { Custom?: bigint | number }).Custom
+  const { InstructionError: instruction } = Object(error)
+  if (!Array.isArray(instruction)) return { kind: 'transient', name: nameOf(error) }
+  const { Custom: code } = Object(instruction[1])
   // The runtime's own errors are budgets and sizes; a program gives a number.
-  if (code === undefined) return { kind: 'transient', name: nameOf(instruction[1]) }
+  if (typeof code !== 'bigint' && typeof code !== 'number')
+    return { kind: 'transient', name: nameOf(instruction[1]) }
   const known = vaultError(Number(code))
   return { kind: 'program', name: known?.name, text: known?.name ?? `custom error ${code}` }
 }
@@ -75,11 +76,13 @@ export async function transactionStatuses(
   const { value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getSignatureStatuses(texts, { searchTransactionHistory: true }).send({ abortSignal }),
   )
-  return value.map((status) =>
-    status
-      ? { slot: Number(status.slot), level: status.confirmationStatus ?? 'processed', error: status.err }
-      : undefined,
-  )
+  return value.map((status) => {
+    if (!status) return undefined
+    const { slot, confirmationStatus: level, err: error } = status
+    // Absent, it is neither a success nor a failure.
+    if (error === undefined) throw new ChainUnavailable('an RPC provider shows no outcome')
+    return { slot: wholeOf(slot), level: level ?? 'processed', error }
+  })
 }
 
 /** What a quorum of providers shows of a transaction; `final` once the same quorum shows it at finalized. */

@@ -4,6 +4,7 @@ import { type Address, decodeTransactionFromRpcResponse, type Signature } from '
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
 import type { VaultReader } from './read_vault'
+import { wholeOf } from './rpc_pool'
 
 const PAGE = 100
 /** Transactions read at the same time. */
@@ -45,7 +46,7 @@ export async function vaultEvents(
     found.meta.innerInstructions,
   )) {
     const event = decodeEvent(data)
-    if (event) events.push({ signature, outer, inner, slot: Number(found.slot), event })
+    if (event) events.push({ signature, outer, inner, slot: wholeOf(found.slot), event })
   }
   return events
 }
@@ -83,7 +84,7 @@ export async function* eventHistory(
         .getSignaturesForAddress(account, { commitment, limit: PAGE, ...(cursor ? { before: cursor } : {}) })
         .send({ abortSignal }),
     )
-    const slots = page.map(({ slot }) => Number(slot))
+    const slots = page.map(({ slot }) => wholeOf(slot))
     const successful = page.filter(({ err }, at) => {
       return err === null && slots[at]! >= window.from && slots[at]! <= window.to
     })

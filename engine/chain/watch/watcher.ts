@@ -8,7 +8,7 @@ import type { ChainClient } from '../client/chain_client'
 import type { Commits } from '../client/commit'
 import { supervise } from '../client/health'
 import { readAnnouncements, readVaults, type VaultSnapshot } from '../client/read_vault'
-import { type Answer, ChainUnavailable } from '../client/rpc_pool'
+import { type Answer, ChainUnavailable, wholeOf } from '../client/rpc_pool'
 import { transactionStatuses } from '../client/transaction_status'
 import type { ExitWatch } from './watch_exits'
 import type { LeafWatch } from './watch_leaves'
@@ -197,18 +197,17 @@ export class Verdicts {
 
 /** Polls the fee payer's balance until the client closes; keeps it, and sets or clears `fee_payer_low`. */
 export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient): Promise<void> {
-  const isLow = (lamports: bigint) => lamports < fees.balance_min_lamports
   while (!rpc.closed) {
     try {
-      const { value } = await rpc.agree(
-        (reader) =>
-          reader.read((endpoint, abortSignal) =>
-            endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
-          ),
-        ({ value }) => String(isLow(value)),
-      )
-      health.fee_payer_lamports = value
-      health.set('fee_payer_low', isLow(value))
+      const answers = await rpc.all(async (reader) => {
+        const { value } = await reader.read((endpoint, abortSignal) =>
+          endpoint.getBalance(payer.address, { commitment: 'confirmed' }).send({ abortSignal }),
+        )
+        return wholeOf(value)
+      })
+      const lamports = rpc.reached(answers.map(({ value }) => value))!
+      health.fee_payer_lamports = BigInt(lamports)
+      health.set('fee_payer_low', lamports < fees.balance_min_lamports)
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error
     }

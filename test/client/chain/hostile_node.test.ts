@@ -1,7 +1,7 @@
 /** A node that answers too much, nested, elsewhere or by codes of its own is named, and takes neither memory nor calls. */
 import { afterEach, expect, test } from 'bun:test'
 import { chainFailure, openChainReader } from '../../../client/chain/chain_access'
-import { RPC_ANSWER_BYTES_MAX } from '../../../client/limits'
+import { RPC_ANSWER_BYTES_MAX } from '../../../protocol/limits'
 
 let node: Bun.Server<undefined> | undefined
 afterEach(() => node?.stop(true))

@@ -1,7 +1,8 @@
 /** A question to all providers takes every answer that comes soon, each time, and waits for no provider that hangs. */
 import { expect, test } from 'bun:test'
-import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { ChainUnavailable, RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { LIMITS } from '../../../engine/limits'
+import { RPC_ANSWER_BYTES_MAX } from '../../../protocol/limits'
 
 test('a provider that answers after the quorum, but soon, is heard each time', async () => {
   const urls = ['one', 'two', 'three'].map((name) => `http://${name}.example`)
@@ -43,4 +44,41 @@ test('a provider that takes requests and never answers holds up no question to t
   ended.resolve()
   pool.close()
   await Promise.all([silent, ...honest].map((one) => one.stop(true)))
+}, 120_000)
+
+test('an answer without an end is read up to a bound, and no provider sends the venue elsewhere', async () => {
+  const CHUNK = new Uint8Array(1 << 20).fill(0x20)
+  let [sent, elsewhere] = [0, 0]
+  const endless = () =>
+    new ReadableStream({
+      pull(stream) {
+        sent += CHUNK.length
+        // An unbounded reader must end, too.
+        if (sent > 16 * RPC_ANSWER_BYTES_MAX) stream.close()
+        else stream.enqueue(CHUNK)
+      },
+    })
+  const liar = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch({ url }) {
+      const { pathname } = new URL(url)
+      if (pathname === '/endless') return new Response(endless())
+      if (pathname === '/redirect') return Response.redirect('/elsewhere', 307)
+      elsewhere += 1
+      return Response.json({ jsonrpc: '2.0', id: '0', result: 7 })
+    },
+  })
+  const pool = new RpcPool(
+    ['endless', 'redirect'].map((path) => liar.url.href + path),
+    60_000,
+  )
+  for (const reader of pool.each) {
+    const read = reader.read((endpoint, abortSignal) => endpoint.getBlockHeight().send({ abortSignal }))
+    expect(await read.catch((error) => error)).toBeInstanceOf(ChainUnavailable)
+  }
+  expect(sent).toBeLessThan(4 * RPC_ANSWER_BYTES_MAX)
+  expect(elsewhere).toBe(0)
+  pool.close()
+  await liar.stop(true)
 }, 120_000)
