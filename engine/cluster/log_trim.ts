@@ -7,6 +7,7 @@ export class LogTrim {
   /** Newest report of each node, and since when it is unchanged. */
   private seen = new Map<number, NodeReport & { since_ms: number }>()
   private bytes = 0
+  private passes = 0
 
   constructor(
     private readonly log: ReplicatedLog,
@@ -16,22 +17,23 @@ export class LogTrim {
 
   /**
    * One pass of the leader, whose journal is durable up to `own_seq`. A node that reported lately keeps its entries, so that it
-   * finds them after a restart. Without another node nothing is removed, as one disk only would have it, until the log is full.
+   * finds them after a restart; the leader reports, too, for the one that follows it. Without another node nothing is removed,
+   * as one disk only would have it, until the log is full.
    * @throws NoReply, Deposed, EtcdRejects
    */
   async pass(own_seq: number): Promise<void> {
     const now_ms = this.monotonicMs()
     const is_full = this.bytes > LIMITS.log_bytes_max
     const silence_ms = is_full ? LIMITS.node_silence_full_ms : LIMITS.node_silence_ms
+    await this.log.report(this.term.node, { seq: own_seq, count: ++this.passes })
     const reports = await this.log.reports()
     const gone: number[] = []
     const live = new Map<number, NodeReport & { since_ms: number }>()
     for (const [node, report] of reports) {
+      if (node === this.term.node) continue
       const before = this.seen.get(node)
       const since_ms = before?.count === report.count && before.seq === report.seq ? before.since_ms : now_ms
-      // This node's own report is of the time before it led.
-      const is_live = node !== this.term.node && now_ms - since_ms < silence_ms
-      if (is_live) live.set(node, { ...report, since_ms })
+      if (now_ms - since_ms < silence_ms) live.set(node, { ...report, since_ms })
       else gone.push(node)
     }
     this.seen = live

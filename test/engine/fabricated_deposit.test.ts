@@ -61,7 +61,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
   expect(await usdc()).toEqual([5_000_000n, 5_000_000n])
 
   rpc.tellTruth()
-  await site.deposit(world.alice, USDC, 1_000_000n, 1)
+  await site.deposit(world.alice, USDC, 1_000_000n)
   while (venue.status().matching !== 'stopped') await soon()
   expect(venue.status().reasons.join()).toContain('the note tree on chain, or what was spent, differs')
   expect(world.balance(destination)).toBe(1n)

@@ -1,13 +1,39 @@
 /** Mounts a small volume in memory, which a test can fill; only root may. */
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const made = () => mkdtempSync(join(tmpdir(), 'tacit-volume-'))
 const mount = (size: string, dir: string) =>
   spawnSync('/bin/mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
+const remount = (option: string, dir: string) => {
+  if (spawnSync('/bin/mount', ['-o', `remount,${option}`, dir]).status !== 0)
+    throw new Error('the volume was not remounted')
+}
+
+/** A volume in place of the empty folder, which takes no more than it has while it is full. */
+export class Volume {
+  constructor(
+    private readonly dir: string,
+    private readonly size: string,
+  ) {
+    if (!mount(size, dir)) throw new Error('no volume was mounted')
+  }
+
+  fill(): void {
+    const { blocks, bfree, bsize } = statfsSync(this.dir)
+    remount(`size=${(blocks - bfree) * bsize}`, this.dir)
+  }
+  free(): void {
+    remount(`size=${this.size}`, this.dir)
+  }
+  remove(): void {
+    // Lazy: a process that was killed may still hold files of it.
+    spawnSync('/bin/umount', ['-l', this.dir])
+  }
+}
 
 /** Prints the reason why tests are skipped where none can be mounted. */
 export function isMountable(): boolean {
@@ -33,9 +59,7 @@ export async function withSmallVolume(size: string, body: (dir: string) => Promi
 
 /** From now on the volume takes no writes, or takes them again. */
 export function setReadOnly(dir: string, read_only: boolean): void {
-  const option = read_only ? 'remount,ro' : 'remount,rw'
-  if (spawnSync('/bin/mount', ['-o', option, dir]).status !== 0)
-    throw new Error('the volume was not remounted')
+  remount(read_only ? 'ro' : 'rw', dir)
 }
 
 /** Takes the rest of the volume; returns what gives it back. */

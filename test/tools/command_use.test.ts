@@ -13,6 +13,7 @@ const COMMANDS = [
   'reference',
   'restore',
   'cluster-repair',
+  'faults',
   'program',
   'manifest',
   'read-machine',

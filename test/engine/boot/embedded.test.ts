@@ -75,8 +75,8 @@ async function usable(leaf_index: number): Promise<void> {
 }
 
 test('a trade goes from deposits to finalized fills on the chain', async () => {
-  const money = await site.deposit(alice, USDC, 200_000_000n, 0)
-  const goods = await site.deposit(bob, JTO, 3_000_000_000n, 1)
+  const money = await site.deposit(alice, USDC, 200_000_000n)
+  const goods = await site.deposit(bob, JTO, 3_000_000_000n)
   await usable(1)
   const buy = alice.place(money, { expiry_slot: alice.site.ledger.slot + 5_000 })
   const sell = bob.place(goods, { side: 'sell', expiry_slot: bob.site.ledger.slot + 5_000 })
@@ -98,7 +98,7 @@ test('a trade goes from deposits to finalized fills on the chain', async () => {
 test('a withdrawal reaches a token account', async () => {
   // Two deposits, then proceeds and change of both sides.
   await usable(5)
-  const deposit = await site.deposit(alice, USDC, 5_000_000n, 6)
+  const deposit = await site.deposit(alice, USDC, 5_000_000n)
   await usable(6)
   const destination = decodeBase58(await site.payee(USDC), 32)!
   const request = alice.withdrawal(deposit, 2_000_000n, destination)

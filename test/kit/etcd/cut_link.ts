@@ -1,11 +1,16 @@
-/** Stands between a node and a member of etcd, on loopback; the link can be cut, as a network does, and joined again. */
+/** Stands between a node and a member of etcd, on loopback; the link can be cut, lose replies or delay requests. */
 
 import { connect, createServer, type Socket } from 'node:net'
+
+/** A request of a beat, a poll or a look has fewer bytes, an append more. */
+const APPEND_BYTES = 1_800
 
 export class CutLink {
   private readonly sockets = new Set<Socket>()
   private readonly server
   private is_cut = false
+  private loses_replies = false
+  private delay_ms = 0
 
   private constructor(private readonly to: URL) {
     this.server = createServer((from) => this.join(from))
@@ -27,10 +32,26 @@ export class CutLink {
     for (const socket of this.sockets) socket.pause()
   }
 
-  /** What waited passes; what was sent to nobody is lost. */
+  /** Requests pass, and their replies are lost. */
+  loseReplies(): void {
+    this.loses_replies = true
+  }
+
+  /** Appends pass so much later, also after their sender has given them up; what is smaller passes at once. */
+  delayAppends(ms: number): void {
+    this.delay_ms = ms
+  }
+
+  /** What waited passes; a connection that lost a reply ends. */
   mend(): void {
+    const ended = this.loses_replies
     this.is_cut = false
-    for (const socket of this.sockets) socket.resume()
+    this.loses_replies = false
+    this.delay_ms = 0
+    for (const socket of this.sockets) {
+      if (ended) socket.destroy()
+      else socket.resume()
+    }
   }
 
   close(): void {
@@ -46,11 +67,22 @@ export class CutLink {
     ] as const) {
       this.sockets.add(one)
       if (this.is_cut) one.pause()
-      one.on('data', (bytes) => other.write(bytes))
+      let delay_ms = 0
+      const later = (act: () => void) => {
+        if (delay_ms > 0) setTimeout(act, delay_ms)
+        else act()
+      }
+      one.on('data', (bytes) => {
+        if (one === to && this.loses_replies) return
+        // What follows on this connection stays behind it.
+        if (one === from && bytes.length > APPEND_BYTES) delay_ms ||= this.delay_ms
+        later(() => other.write(bytes))
+      })
       one.on('error', () => undefined)
       one.on('close', () => {
         this.sockets.delete(one)
-        other.destroy()
+        // Behind the requests that are delayed.
+        later(() => other.destroy())
       })
     }
   }

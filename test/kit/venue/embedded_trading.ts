@@ -40,23 +40,17 @@ export class EmbeddedTrading {
     return new Trader({ venue: site.venue, ledger }, account_id)
   }
 
-  /** Resolves once the deposit counts; there must be no other at the time. */
+  /** Resolves once the deposit counts. */
   async deposited(trader: Trader, mint: string, amount: bigint): Promise<Deposit> {
     const { site } = this
-    const leaf_count = await this.leafCount()
-    const deposit = await site.deposit(trader, mint, amount, leaf_count)
+    const deposit = await site.deposit(trader, mint, amount)
+    const { leaf_index } = deposit.opening
+    site.chain.advance(site.chain.machine.depth.finalized + 1)
     for (;;) {
-      const known = leaf_count < site.venue.treeRoot().leaf_count
-      if (known && (await site.venue.treeInclusion(leaf_count)).usable) return deposit
+      const known = leaf_index < site.venue.treeRoot().leaf_count
+      if (known && (await site.venue.treeInclusion(leaf_index)).usable) return deposit
       await soon()
     }
-  }
-
-  /** Leaves of the chain once everything is finalized. */
-  async leafCount(): Promise<number> {
-    const { chain } = this.site
-    chain.advance(chain.machine.depth.finalized + 1)
-    return (await this.site.port.readConfig()).leaf_count
   }
 
   /** Orders that cross, with deposits of their own; resolves with the buyer's once both are accepted. */

@@ -1,0 +1,259 @@
+/** Rounds of seeded faults against clusters of node processes: what must hold is checked after each (cluster.md). */
+import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
+import { type Random, seededRandom } from '../kit/random'
+import type { Node } from './node'
+import { World } from './world'
+
+/** Ends the fault. */
+type Heal = () => Promise<void>
+type Fault = {
+  name: string
+  /** Another node takes over, so the time to the next acknowledged order is measured. */
+  takes_over?: true
+  needs_volume?: true
+  strike: (world: World, leader: Node) => Promise<Heal>
+}
+
+const ROUNDS_OF_A_CLUSTER = 25
+const STEPS_MS = [-3_600_000, -5_000, 700, 60_000, 86_400_000]
+const NONE: Heal = async () => undefined
+
+function other(world: World): Node {
+  return world.random.pick(world.followers())
+}
+async function restarted(...killed: Node[]): Promise<Heal> {
+  await Promise.all(killed.map((node) => node.kill()))
+  return async () => {
+    for (const node of killed) node.start()
+  }
+}
+function cutOff({ links }: Node): Heal {
+  for (const link of links) link.cut()
+  return async () => {
+    for (const link of links) link.mend()
+  }
+}
+async function memberDown(world: World, is_leader: boolean): Promise<Heal> {
+  const { etcd, random } = world
+  const leader = await etcd.leader()
+  const member = is_leader ? leader : (leader + 1 + random.integer(2)) % 3
+  await etcd.kill(member)
+  return async () => {
+    etcd.restart(member)
+    await etcd.untilWritable()
+  }
+}
+async function memberPaused(world: World): Promise<Heal> {
+  const { etcd } = world
+  const member = await etcd.leader()
+  etcd.pause(member)
+  return async () => {
+    etcd.resume(member)
+    await etcd.untilWritable()
+  }
+}
+const both =
+  (...heals: Heal[]) =>
+  async () => {
+    for (const heal of heals) await heal()
+  }
+
+/** The node goes on when another one has the term, before that one has written anything. */
+async function pausedUntilDeposed(world: World, leader: Node): Promise<Heal> {
+  const { term_ms } = world.stages
+  leader.pause()
+  const woken = (async () => {
+    while (world.stages.term_ms === term_ms) await Bun.sleep(1)
+    leader.resume()
+  })()
+  return () => woken
+}
+
+async function diskFull(world: World, node: Node): Promise<Heal> {
+  world.suspects.add(node)
+  world.fill(node)
+  await Bun.sleep(world.random.integer(1_500))
+  return async () => {
+    world.free(node)
+    world.suspects.delete(node)
+    if (node.stage === 'down') node.start()
+  }
+}
+
+async function staleDisk(world: World, node: Node): Promise<Heal> {
+  await node.kill()
+  const kept = world.keepDisk(node)
+  world.replaceDisk(node, kept)
+  if (world.random.integer(3) === 0) world.dropDisk(node)
+  return async () => node.start()
+}
+
+async function stopped(world: World, leader: Node): Promise<Heal> {
+  world.suspects.add(leader)
+  await leader.call('stop')
+  await leader.kill()
+  world.suspects.delete(leader)
+  return async () => leader.start()
+}
+
+async function delayed(leader: Node, ms: number): Promise<Heal> {
+  for (const link of leader.links) link.delayAppends(ms)
+  await Bun.sleep(ms + 400)
+  return async () => {
+    for (const link of leader.links) link.mend()
+  }
+}
+async function repliesLost(leader: Node, ms: number): Promise<Heal> {
+  for (const link of leader.links) link.loseReplies()
+  await Bun.sleep(ms)
+  for (const link of leader.links) link.mend()
+  return NONE
+}
+
+export const FAULTS: readonly Fault[] = [
+  { name: 'leading node killed', takes_over: true, strike: (_, leader) => restarted(leader) },
+  { name: 'following node killed', strike: (world) => restarted(other(world)) },
+  {
+    name: 'leading node and a follower killed',
+    takes_over: true,
+    strike: (world, leader) => restarted(leader, other(world)),
+  },
+  { name: 'leading node paused', takes_over: true, strike: pausedUntilDeposed },
+  {
+    name: 'following node paused',
+    strike: async (world) => {
+      const node = other(world)
+      node.pause()
+      await Bun.sleep(world.random.integer(2_000))
+      return async () => node.resume()
+    },
+  },
+  { name: 'leading node cut off', takes_over: true, strike: async (_, leader) => cutOff(leader) },
+  { name: 'following node cut off', strike: async (world) => cutOff(other(world)) },
+  { name: 'leading node stopped', takes_over: true, strike: stopped },
+  { name: 'leading member killed', strike: (world) => memberDown(world, true) },
+  { name: 'following member killed', strike: (world) => memberDown(world, false) },
+  { name: 'leading member paused', strike: memberPaused },
+  {
+    name: 'leading node and member killed',
+    takes_over: true,
+    strike: async (world, leader) => {
+      const [node, member] = await Promise.all([restarted(leader), memberDown(world, true)])
+      return both(member, node)
+    },
+  },
+  {
+    name: 'leading node cut off, member killed',
+    takes_over: true,
+    strike: async (world, leader) => both(await memberDown(world, true), cutOff(leader)),
+  },
+  {
+    name: 'replies of appends lost',
+    strike: (world, leader) => repliesLost(leader, 200 + world.random.integer(400)),
+  },
+  { name: 'appends delayed', strike: (world, leader) => delayed(leader, 1_100 + world.random.integer(300)) },
+  {
+    name: 'leading node with a full disk',
+    needs_volume: true,
+    strike: (world, leader) => diskFull(world, leader),
+  },
+  {
+    name: 'following node with a full disk',
+    needs_volume: true,
+    strike: (world) => diskFull(world, other(world)),
+  },
+  {
+    name: 'clock of a node steps',
+    strike: async (world) => {
+      await world.random.pick(world.nodes).call('step', world.random.pick(STEPS_MS))
+      return NONE
+    },
+  },
+  { name: 'stale disk of a follower', strike: (world) => staleDisk(world, other(world)) },
+  { name: 'stale disk of the leading node', takes_over: true, strike: staleDisk },
+]
+
+export type Takeover = { fault: string; ms: number; detected_ms: number; opened_ms: number }
+
+export class Campaign {
+  readonly met = new Map<string, number>()
+  readonly takeovers: Takeover[] = []
+  private readonly random: Random
+  private readonly faults: readonly Fault[]
+  private world: World | undefined
+  private before = 0
+  private rounds = 0
+
+  /** @param names of the faults, all without them */
+  constructor(
+    private readonly etcd: EtcdCluster,
+    seed: number,
+    private readonly mountable: boolean,
+    names: readonly string[] = [],
+  ) {
+    this.random = seededRandom(seed)
+    this.faults = FAULTS.filter(
+      ({ name, needs_volume }) =>
+        (names.length === 0 || names.includes(name)) && (mountable || needs_volume !== true),
+    )
+  }
+
+  get acknowledged(): number {
+    return this.before + (this.world?.acknowledged ?? 0)
+  }
+
+  /** @returns the name of the fault. @throws Error with the fault and the rule that does not hold */
+  async round(): Promise<string> {
+    if (this.rounds++ % ROUNDS_OF_A_CLUSTER === 0) await this.renew()
+    const fault = this.random.pick(this.faults)
+    try {
+      await this.strike(fault, this.world!)
+    } catch (cause) {
+      throw new Error(`${fault.name}: ${(cause as Error).message}`, { cause })
+    }
+    this.met.set(fault.name, (this.met.get(fault.name) ?? 0) + 1)
+    return fault.name
+  }
+
+  async close(): Promise<void> {
+    this.before = this.acknowledged
+    const { world } = this
+    this.world = undefined
+    await world?.close()
+  }
+
+  private async renew(): Promise<void> {
+    await this.close()
+    this.world = await World.open(this.etcd, this.random, this.mountable)
+  }
+
+  private async strike({ name, takes_over, strike }: Fault, world: World): Promise<void> {
+    const [alice, bob] = world.clients as [(typeof world.clients)[0], (typeof world.clients)[0]]
+    await world.fund(8)
+    await Promise.all(world.clients.map((client) => client.act()))
+    const leader = await world.untilLed()
+    // Under way when the fault comes.
+    const flying = Promise.all(world.clients.map((client) => client.act()))
+    flying.catch(() => undefined)
+    await Bun.sleep(this.random.integer(15))
+    const began_ms = performance.now()
+    const striking = strike(world, leader)
+    striking.catch(() => undefined)
+    await Bun.sleep(1)
+    if (takes_over) {
+      const next = world.untilLed(leader).then(() => alice.act())
+      await Promise.all([next, bob.act()])
+      const { term_ms, leads_ms } = world.stages
+      const ms = performance.now() - began_ms
+      this.takeovers.push({ fault: name, ms, detected_ms: term_ms - began_ms, opened_ms: leads_ms - term_ms })
+    } else {
+      await Promise.race([Promise.all([alice.act(), bob.act()]), striking.then(() => Bun.sleep(500))])
+    }
+    const heal = await striking
+    await heal()
+    await flying
+    await Promise.all(world.clients.map((client) => client.act()))
+    if (this.random.integer(3) === 0) await Promise.all([alice.cross(), bob.cross()])
+    await world.check()
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Child process: a venue over the shared log, without its listeners, as `openVenue` opens it; its parent calls it by messages.
+ * Followers answer, too: with the hash of their state.
+ */
+import { openAccounts } from '../../../engine/accounts/open_accounts'
+import { assemble, type Engine } from '../../../engine/boot/assemble'
+import { openNode, untilLeading } from '../../../engine/boot/follow'
+import { type Loaded, loadState } from '../../../engine/boot/load_state'
+import { start } from '../../../engine/boot/start'
+import type { QuoteEpoch } from '../../../engine/chain/client/chain_client'
+import type { EngineConfig } from '../../../engine/config'
+import { stateHash } from '../../../engine/machine/codec/encode_state'
+import { venueOf } from '../../../engine/venue_methods'
+import { toHex } from '../../../protocol/bytes'
+import { Refusal } from '../../../protocol/refusals'
+import { type EmbeddedPlace, embeddedParts } from '../../kit/venue/embedded_site'
+import { type JsonVenue, jsonVenue } from '../../kit/venue/json_venue'
+import { accountId } from '../../kit/venue/test_login'
+
+/** Small: a node of a campaign starts often. */
+const SEGMENT_BYTES = 2 * 1024 * 1024
+
+type NodePlace = Omit<EmbeddedPlace, 'clock' | 'quoteEpoch'> & {
+  data_dir: string
+  cluster: NonNullable<EngineConfig['cluster']>
+}
+type Quoted = Awaited<ReturnType<QuoteEpoch>>
+export type ToNode =
+  | { op: 'open'; place: NodePlace }
+  | { op: 'quoted'; id: number; quoted: Quoted }
+  | { op: 'call'; id: number; method: keyof NodeCalls; args: unknown[] }
+export type FromNode =
+  | { op: 'quote'; id: number; bound: Parameters<QuoteEpoch>[0] }
+  | { op: 'answer'; id: number; value: unknown }
+  | { op: 'refused'; id: number; code: string; applied: Refusal['applied'] }
+  | { op: 'failed'; id: number; message: string }
+  | { op: 'ready' }
+  | { op: 'stage'; stage: 'opens' | 'follows' | 'term' | 'leads' }
+  | { op: 'events'; account: string; events: { seq: number; text: string }[] }
+  | { op: 'fatal'; name: string; message: string }
+
+const send = (message: FromNode) => process.send!(message)
+const quotes: ((quoted: Quoted) => void)[] = []
+let step_ms = 0
+let loaded: Loaded | undefined
+let engine: Engine | undefined
+let venue: JsonVenue | undefined
+
+function fatal(error: Error): void {
+  send({ op: 'fatal', name: error.name, message: error.message })
+  setImmediate(() => process.exit(1))
+}
+
+/** @throws Refusal while this node does not lead */
+function leading(): JsonVenue {
+  if (venue === undefined) throw new Refusal('matching_unavailable')
+  return venue
+}
+
+const calls = {
+  venue: async () => leading().identity().venue,
+  provision: (account: string) => leading().provision({ account_id: account, version: 1 }),
+  place: (...args: Parameters<JsonVenue['place']>) => leading().place(...args),
+  cancel: (...args: Parameters<JsonVenue['cancel']>) => leading().cancel(...args),
+  events: (...args: Parameters<JsonVenue['events']>) => leading().events(...args),
+  usable: async (leaf: number) => {
+    const { leaf_count } = leading().treeRoot()
+    return leaf < leaf_count && (await leading().treeInclusion(leaf)).usable
+  },
+  follow: async (account: string, after: number) => {
+    leading()
+    const sink = {
+      events: (list: readonly { event: { seq: number }; text: string }[]) => {
+        send({ op: 'events', account, events: list.map(({ event, text }) => ({ seq: event.seq, text })) })
+      },
+      ended: () => undefined,
+      bye: () => undefined,
+    }
+    const gap = () => fatal(new Error('a stream has a gap'))
+    engine!.hub.subscribe({ account_id: accountId(account), access: 'trade' }, after, sink, gap)
+  },
+  /** Of a moment at which nothing is under way. */
+  state: async () => {
+    const { journal, state } = loaded!
+    if (engine !== undefined) {
+      const { sequencer } = engine
+      do await sequencer.durable()
+      while (sequencer.seq_durable !== sequencer.seq_executed)
+    }
+    const { seq, head } = journal.head()
+    return { seq, head: toHex(head), hash: toHex(stateHash(state)), epoch: state.epoch }
+  },
+  status: async () => venue?.status().reasons.map(String) ?? [],
+  step: async (ms: number) => {
+    step_ms += ms
+  },
+  /** As a process stops on SIGTERM. */
+  stop: async () => {
+    await leading().drain()
+    await leading().close()
+  },
+}
+export type NodeCalls = typeof calls
+
+async function answer({ id, method, args }: Extract<ToNode, { op: 'call' }>): Promise<void> {
+  try {
+    const call = calls[method] as (...args: unknown[]) => Promise<unknown>
+    send({ op: 'answer', id, value: await call(...args) })
+  } catch (error) {
+    if (error instanceof Refusal) send({ op: 'refused', id, code: error.code, applied: error.applied })
+    else send({ op: 'failed', id, message: String(error) })
+  }
+}
+
+async function open({ data_dir, cluster, ...place }: NodePlace): Promise<void> {
+  const quoteEpoch: QuoteEpoch = (bound) =>
+    new Promise((resolve) => {
+      send({ op: 'quote', id: quotes.push(resolve) - 1, bound })
+    })
+  const clock = { unixMs: () => Date.now() + step_ms, monotonicMs: () => performance.now() }
+  const { config, ports } = await embeddedParts(data_dir, { ...place, clock, quoteEpoch }, { cluster })
+  send({ op: 'stage', stage: 'opens' })
+  const vault = await ports.chain.readConfig()
+  const node = openNode(config, ports, vault)!
+  loaded = await loadState(config, ports, vault, { thread: node.thread, segment_bytes: SEGMENT_BYTES })
+  send({ op: 'stage', stage: 'follows' })
+  const led = await untilLeading(node, loaded, config, ports, vault, fatal)
+  send({ op: 'stage', stage: 'term' })
+  const first = { config: led.vault, mints: led.mints }
+  const { credential_key } = ports.keys
+  engine = assemble(config, { ...ports, fatal, node }, loaded, first, (book) =>
+    openAccounts({ credential_key, clock, token_ttl_s: config.token_ttl_s, book }),
+  )
+  await start(engine, led.vault)
+  venue = jsonVenue(venueOf(engine))
+  send({ op: 'stage', stage: 'leads' })
+}
+
+process.on('uncaughtException', fatal)
+process.on('unhandledRejection', (error) => fatal(error as Error))
+process.on('disconnect', () => process.exit(1))
+process.on('message', (message: ToNode) => {
+  if (message.op === 'call') void answer(message)
+  else if (message.op === 'quoted') quotes[message.id]!(message.quoted)
+  else open(message.place).catch(fatal)
+})
+send({ op: 'ready' })

@@ -1,0 +1,282 @@
+/** One cluster of the campaign: three node processes over three members of etcd, a chain, traders, and the rules that hold. */
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { equalBytes } from '../../../protocol/bytes'
+import { vaultAddresses } from '../../../protocol/vault/addresses'
+import { instructionName } from '../../../protocol/vault/instruction'
+import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
+import { Volume } from '../../kit/small_volume'
+import { EmbeddedSite, eventsOf } from '../../kit/venue/embedded_site'
+import type { Random } from '../kit/random'
+import { Client } from './clients'
+import { Node, type NodeEnd } from './node'
+
+const SLOT_MS = 50
+const VOLUME = '1g'
+const EQUAL_MS = 60_000
+/** A node that has the same records and another state for so long has another state. */
+const UNEQUAL_MS = 5_000
+const RESTART_MS = 100
+/** Another node leads: the ways in which the one before notices. */
+const DEPOSED = /^node \d+ leads$|another node (leads|took the term)|leads no term/
+/** A node in these stages has no state. */
+const NOT_YET: readonly string[] = ['down', 'starts', 'opens']
+/** Signed by the key of the epoch. */
+const SETTLING: readonly unknown[] = ['settle', 'commit', 'anchor']
+
+/** A node and the moments of its newest start. */
+export type Stages = { term_ms: number; leads_ms: number }
+
+export class World {
+  readonly nodes: Node[] = []
+  readonly clients: Client[] = []
+  /** Of the node that led last. */
+  stages: Stages = { term_ms: 0, leads_ms: 0 }
+  /** A node under a fault may end in its ways. */
+  readonly suspects = new Set<Node>()
+  /** The log may no longer have what these lack. */
+  private readonly behind = new Set<Node>()
+  private leader: Node | undefined
+  private fault: Error | undefined
+  private readonly volumes = new Map<Node, Volume>()
+  private readonly deposited = new Map<string, bigint>()
+  private readonly signers = new Map<number, string>()
+  private signers_read: string | undefined
+  private epoch = 0
+  private is_ending = false
+
+  private constructor(
+    readonly site: EmbeddedSite,
+    readonly etcd: EtcdCluster,
+    readonly random: Random,
+  ) {}
+
+  /** @param mountable whether the nodes get volumes that can be full */
+  static async open(etcd: EtcdCluster, random: Random, mountable: boolean): Promise<World> {
+    const site = new EmbeddedSite(SLOT_MS)
+    const world = new World(site, etcd, random)
+    await site.openChain()
+    // Reads mints for the check of conservation.
+    await site.parts(join(site.dir, 'onlooker'))
+    const watch = {
+      stage: (node: Node) => world.moved(node),
+      events: (account: string, events: { seq: number; text: string }[]) =>
+        world.clients.find((client) => client.account === account)?.push(events),
+      ended: (node: Node, end: NodeEnd) => world.ended(node, end),
+    }
+    for (const number of [1, 2, 3]) {
+      const node = await Node.make(number, site, etcd, watch)
+      if (mountable) world.volumes.set(node, new Volume(node.dir, VOLUME))
+      world.nodes.push(node)
+      world.behind.add(node)
+      node.start()
+    }
+    while (world.leading === undefined) await Bun.sleep(10)
+    const venue = await world.leading.call('venue')
+    for (const [account, side] of [
+      ['alice', 'buy'],
+      ['bob', 'sell'],
+      ['carol', 'buy'],
+    ] as const) {
+      await world.leading.call('provision', account)
+      const client = new Client(account, side, site, random, () => world.leading, venue)
+      world.clients.push(client)
+      await world.leading.call('follow', account, 0)
+    }
+    await world.checkStates()
+    return world
+  }
+
+  /** The node that serves, as the traders know it. @throws what a node did that it must not */
+  get leading(): Node | undefined {
+    if (this.fault !== undefined) throw this.fault
+    return this.leader
+  }
+
+  get acknowledged(): number {
+    return this.clients.reduce((sum, { acknowledged }) => sum + acknowledged, 0)
+  }
+
+  /** Another node than `before` serves. */
+  async untilLed(before?: Node): Promise<Node> {
+    for (;;) {
+      const { leading } = this
+      if (leading !== undefined && leading !== before) return leading
+      await Bun.sleep(5)
+    }
+  }
+
+  followers(): Node[] {
+    return this.nodes.filter((node) => node !== this.leader)
+  }
+
+  fill(node: Node): void {
+    this.volumes.get(node)!.fill()
+  }
+  free(node: Node): void {
+    this.volumes.get(node)!.free()
+  }
+
+  /** The folder of a node that is down becomes a copy of `from`. */
+  replaceDisk(node: Node, from: string): void {
+    this.behind.add(node)
+    for (const name of readdirSync(node.dir)) rmSync(join(node.dir, name), { recursive: true, force: true })
+    cpSync(from, node.dir, { recursive: true })
+  }
+
+  /** A copy of the disk of a node that is down; the first one stays. */
+  keepDisk(node: Node): string {
+    const copy = join(this.site.dir, `kept-${node.number}`)
+    if (!existsSync(copy)) cpSync(node.dir, copy, { recursive: true })
+    return copy
+  }
+  dropDisk(node: Node): void {
+    rmSync(join(this.site.dir, `kept-${node.number}`), { recursive: true, force: true })
+  }
+
+  async fund(count: number): Promise<void> {
+    for (const client of this.clients) {
+      const amount = await client.funded(count)
+      this.deposited.set(client.mint, (this.deposited.get(client.mint) ?? 0n) + amount)
+    }
+  }
+
+  /** @throws Error with the rule that does not hold */
+  async check(): Promise<void> {
+    await this.checkStates()
+    for (const client of this.clients) await client.check(await this.untilLed())
+    this.checkSigners()
+    await this.checkMoney()
+  }
+
+  async close(): Promise<void> {
+    this.is_ending = true
+    for (const node of this.nodes) await node.remove()
+    for (const volume of this.volumes.values()) volume.remove()
+    const { port, hash } = this.site
+    await port.close()
+    await hash.close()
+    await this.site.remove()
+  }
+
+  private moved(node: Node): void {
+    const now_ms = performance.now()
+    if (node.stage === 'term') this.stages = { term_ms: now_ms, leads_ms: now_ms }
+    if (node.stage === 'leads') {
+      this.stages.leads_ms = now_ms
+      this.leader = node
+      for (const client of this.clients)
+        client.follow(node).catch((error) => {
+          if (node === this.leader && node.stage === 'leads') this.fail(`no stream: ${error.message}`)
+        })
+    }
+    if (node.stage === 'down' && this.leader === node) this.leader = undefined
+  }
+
+  /** A process that ends is started again, as a container is. */
+  private ended(node: Node, { name, message }: NodeEnd): void {
+    if (this.is_ending) return
+    node.ends.push(`${name}: ${message}`)
+    if (name === 'LogGap' && this.behind.has(node))
+      return void this.join(node).catch((error) => this.fail(`${error}`))
+    if (!this.suspects.has(node) && !DEPOSED.test(message))
+      this.fail(`node ${node.number} ended: ${name}: ${message}`)
+    setTimeout(() => {
+      if (!this.is_ending && !node.held && !this.suspects.has(node)) node.start()
+    }, RESTART_MS)
+  }
+
+  /** As the error says: with the folder of a node that follows, stopped for the copy. */
+  private async join(node: Node): Promise<void> {
+    let from: Node | undefined
+    for (; from === undefined; await Bun.sleep(20)) from = this.nodes.find((one) => one.stage === 'follows')
+    await from.kill()
+    this.replaceDisk(node, from.dir)
+    from.start()
+    node.start()
+  }
+
+  private fail(message: string): void {
+    this.fault ??= new Error(message)
+  }
+
+  /** The same records and the same state on each node, at one moment. */
+  async checkStates(): Promise<void> {
+    const end_ms = performance.now() + EQUAL_MS
+    let unequal_ms = Number.POSITIVE_INFINITY
+    for (let seen: unknown; performance.now() < end_ms; await Bun.sleep(20)) {
+      if (this.leading === undefined || this.nodes.some(({ stage }) => NOT_YET.includes(stage))) continue
+      const states = await Promise.all(this.nodes.map((node) => node.call('state'))).catch(() => [])
+      if (states.length === 0) continue
+      const heads = new Set(states.map(({ seq, head }) => `${seq} ${head}`))
+      if (heads.size > 1) {
+        seen = [...heads]
+        unequal_ms = Number.POSITIVE_INFINITY
+        continue
+      }
+      if (new Set(states.map(({ hash }) => hash)).size === 1) return this.behind.clear()
+      unequal_ms = Math.min(unequal_ms, performance.now())
+      seen = states
+      if (performance.now() - unequal_ms > UNEQUAL_MS)
+        throw new Error(`states differ: ${JSON.stringify(seen)}`)
+    }
+    const stages = this.nodes.map(({ number, stage, ends }) => `node ${number} ${stage} (${ends.slice(-2)})`)
+    throw new Error(`the nodes do not reach one state: ${stages.join(', ')}`)
+  }
+
+  /** What settles, commits or anchors in an epoch is signed by one key, which signs in no other. */
+  private checkSigners(): void {
+    const { machine } = this.site.chain
+    const program = encodeBase58(this.site.place().program_id)
+    const config = encodeBase58(vaultAddresses(this.site.place().program_id).config)
+    const payer = this.site.fee_payer
+    const rows: { signature: string }[] = []
+    for (let before: string | undefined; ; before = rows.at(-1)!.signature) {
+      const page = machine.store.history(config, machine.tip, before, this.signers_read, 100)
+      rows.push(...page)
+      if (page.length === 0) break
+    }
+    this.signers_read = rows[0]?.signature ?? this.signers_read
+    for (const { signature } of rows.reverse()) {
+      const landed = machine.store.transaction(signature)!
+      if (landed.error !== 'null') continue
+      for (const event of eventsOf(landed, program))
+        if (event.kind === 'epoch_opened') this.epoch = event.epoch
+      const settles = transactionInstructions(landed.bytes).some(({ data }) =>
+        SETTLING.includes(instructionName(data)),
+      )
+      if (!settles) continue
+      for (const signer of signersOf(landed.bytes).filter(
+        (one) => !equalBytes(decodeBase58(one, 32)!, payer),
+      )) {
+        const known = this.signers.get(this.epoch)
+        const others = [...this.signers].filter(([epoch]) => epoch !== this.epoch).map(([, key]) => key)
+        if ((known !== undefined && known !== signer) || others.includes(signer))
+          throw new Error(`epoch ${this.epoch} has another settlement signer`)
+        this.signers.set(this.epoch, signer)
+      }
+    }
+  }
+
+  /** The vault holds, and owes, what was deposited. */
+  private async checkMoney(): Promise<void> {
+    const { chain, port } = this.site
+    chain.advance(chain.machine.depth.finalized + 1)
+    const mints = await port.readMints()
+    for (const [text, amount] of this.deposited) {
+      const { balance, liabilities } = mints.find(({ mint }) => encodeBase58(mint) === text)!
+      if (balance !== amount || liabilities !== amount)
+        throw new Error(`the vault does not hold what was deposited`)
+    }
+  }
+}
+
+function signersOf(transaction: Uint8Array): string[] {
+  const message = getCompiledTransactionMessageDecoder().decode(
+    getTransactionDecoder().decode(transaction).messageBytes,
+  )
+  return message.staticAccounts.slice(0, message.header.numSignerAccounts)
+}
