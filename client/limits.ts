@@ -36,9 +36,9 @@ export const VENUE_ANSWER_BYTES_MAX = 1_048_576
 export const EVIDENCE_FILES_MAX = 16
 /** Longest document of collateral; a revocation list grows with each revoked machine. */
 export const COLLATERAL_BYTES_MAX = 4_194_304
-/** Slots that the client's node may be behind the slot that a venue states: a minute. */
+/** Slots that the client's node may be behind the slot that a venue states, or behind another node: a minute. */
 export const CHAIN_LAG_SLOTS_MAX = 150
-/** Reads of announcements from nodes that are behind their accounts: 1.4 s of waits in all. */
+/** Reads of nodes that are behind, or that show different states: 1.4 s of waits in all. */
 export const CHAIN_LAG_ATTEMPTS_MAX = 4
 /** Longest answer of a location authority: a statement, and a log's head with two paths of 64 nodes in hex. */
 export const LOCATION_ANSWER_BYTES_MAX = 16_384

@@ -15,8 +15,16 @@ export class NoAnswer extends Error {
   }
 }
 
-/** Options that the request must pass on to `fetch`; other headers are added to these. */
-export type AskInit = { signal: AbortSignal; headers: Record<string, string>; decompress: false }
+/**
+ * Options that the request must pass on to `fetch`; other headers are added to these. A redirect is an answer that is not `ok`: who
+ * sends its caller elsewhere would have it ask any address that the caller reaches, or take another's answer for its own.
+ */
+export type AskInit = {
+  signal: AbortSignal
+  headers: Record<string, string>
+  decompress: false
+  redirect: 'manual'
+}
 type BoundedAnswer = { ok: boolean; status: number; headers: Headers; bytes: Uint8Array }
 
 /**
@@ -32,7 +40,8 @@ export async function askBounded(
 ): Promise<BoundedAnswer> {
   const signal = AbortSignal.timeout(timeout_ms)
   try {
-    const response = await ask({ signal, headers: { 'accept-encoding': 'identity' }, decompress: false })
+    const headers_asked = { 'accept-encoding': 'identity' }
+    const response = await ask({ signal, headers: headers_asked, decompress: false, redirect: 'manual' })
     const { ok, status, headers } = response
     return { ok, status, headers, bytes: await readBody(response, bytes_max) }
   } catch (error) {

@@ -31,8 +31,6 @@ export async function askJsonRpc(
       method: 'POST',
       headers: { ...init.headers, 'content-type': 'application/json' },
       body,
-      // A node that sends its caller elsewhere would have it ask any address that the caller reaches.
-      redirect: 'manual',
     })
   const { ok, status, headers, bytes } = await askBounded(ask, RPC_ANSWER_BYTES_MAX, timeout_ms)
   if (!ok) throw new BadStatus(status, headers)

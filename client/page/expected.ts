@@ -93,8 +93,10 @@ const EXPECTED: Record<CheckName, Expected> = {
     chain?.exit_delay_min_s === undefined ? NOT_NAMED : `at least ${chain.exit_delay_min_s} s`,
   ],
   admin: ({ chain }) => listed(chain?.admins),
-  announced: ({ chain, compose_hashes }) =>
-    chain === undefined ? [NOT_NAMED] : ['this machine, image and build', ...(compose_hashes ?? [])],
+  announced: ({ chain, compose_hashes = [], ppids = [] }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : ['this machine, image and build', ...compose_hashes, ...ppids, ...(chain.epoch_authorities ?? [])],
   machine_list: ({ ppids }) => listed(ppids),
   location: ({ location }) =>
     location === undefined

@@ -40,7 +40,7 @@ type RegisterTuple = {
 export type ChainPolicy = {
   /** JSON-RPC endpoint the client itself trusts; never the venue's. */
   rpc_url: string
-  /** Endpoints of others that must show the same vault: with one, no single node hides an announcement. */
+  /** Endpoints at other hosts that must show the same vault: with one, no single node hides an announcement. */
   witness_rpc_urls?: string[]
   /** Base58 address of the vault program. */
   program_id: string
@@ -60,6 +60,8 @@ export type ChainPolicy = {
   exit_delay_min_s?: number
   /** Base58 keys or multisig addresses, one of which administers the vault. */
   admins?: string[]
+  /** Base58 keys, derived from the KMS, one of which must sign each opening of an epoch. */
+  epoch_authorities?: string[]
 }
 
 /** The contract that decides which builds get the app's keys (dstack `DstackApp`). */
@@ -172,6 +174,7 @@ export function parsePolicy(text: string): VerificationPolicy {
     chain: file.optional('chain', (field) => readChain(file.object(field))),
     kms: file.optional('kms', (field) => readKms(file.object(field))),
   })
+  requireDistinctNodes(policy)
   PARSED.add(policy)
   return policy as VerificationPolicy
 }
@@ -228,7 +231,7 @@ function readRpcOperators(policy: JsonObject): RpcOperatorsPolicy {
     closed<RpcOperator>(operator, { name: nameOf(operator), hosts: listOf(operator, host)('hosts') }),
   )('operators')
   // Two ports of one machine have one operator.
-  const machines = operators.map(({ hosts }) => new Set(hosts.map((one) => one.replace(/:\d+$/, ''))))
+  const machines = operators.map(({ hosts }) => new Set(hosts.map(withoutPort)))
   requireDistinct([
     operators.map(({ name }) => name),
     operators.flatMap(({ hosts }) => hosts),
@@ -236,6 +239,8 @@ function readRpcOperators(policy: JsonObject): RpcOperatorsPolicy {
   ])
   return closed<RpcOperatorsPolicy>(policy, { operators, minimum: count(policy, operators.length) })
 }
+
+const withoutPort = (named: string): string => named.replace(/:\d+$/, '')
 
 function readLocation(policy: JsonObject): LocationPolicy {
   const authorities = objectsOf(policy, readAuthority)('authorities')
@@ -282,12 +287,21 @@ function host(text: string): string {
   return text
 }
 
+/** One host under two paths or ports, or two hosts of one operator, are one witness. */
+function requireDistinctNodes({
+  chain,
+  rpc_operators: { operators } = { operators: [], minimum: 0 },
+}: Demands): void {
+  if (chain === undefined) return
+  const names = [chain.rpc_url, ...(chain.witness_rpc_urls ?? [])].map((text) => {
+    const machine = new URL(text).hostname.replace(/\.$/, '')
+    return operators.find(({ hosts }) => hosts.some((one) => withoutPort(one) === machine))?.name ?? machine
+  })
+  const twice = names.find((name, at) => names.indexOf(name) !== at)
+  if (twice !== undefined) throw new Refused(`the policy names ${twice} for two nodes of the chain`)
+}
+
 function readChain(chain: JsonObject): ChainPolicy {
-  const hosts = [
-    chain.text('rpc_url'),
-    ...(chain.has('witness_rpc_urls') ? chain.texts('witness_rpc_urls') : []),
-  ]
-  if (new Set(hosts).size !== hosts.length) throw new Refused('the policy names one node of the chain twice')
   return closed<ChainPolicy>(chain, {
     rpc_url: url(chain, 'rpc_url'),
     witness_rpc_urls: chain.optional('witness_rpc_urls', listOf(chain, urlText)),
@@ -302,6 +316,7 @@ function readChain(chain: JsonObject): ChainPolicy {
     paused_allowed: chain.optional('paused_allowed', (field) => chain.boolean(field)) ?? false,
     exit_delay_min_s: chain.optional('exit_delay_min_s', positive(chain)),
     admins: chain.optional('admins', listOf(chain, base58)),
+    epoch_authorities: chain.optional('epoch_authorities', listOf(chain, base58)),
   })
 }
 

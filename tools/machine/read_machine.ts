@@ -113,7 +113,6 @@ async function fetchProof(url: string, nonce: string): Promise<(name: string) =>
     fetch(new URL(`/attestation?reportData=${nonce}`, url), {
       ...init,
       tls: { rejectUnauthorized: false },
-      redirect: 'error',
     })
   const answer = await askBounded(ask, VENUE_ANSWER_BYTES_MAX, CALL_MS).catch((error: Error) => {
     throw new Refused(`the machine ${error.message}`)

@@ -1,7 +1,9 @@
 /** Check 6.8: what the vault announces admits this machine, image and build, and what it admits later is expected. */
+import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes, fromHex, toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
+import type { TdReport } from '../../../protocol/tdx/quote'
 import { MODULE_MAJOR } from '../../../protocol/tdx/td_rules'
 import { decodeAnnouncement } from '../../../protocol/vault/accounts'
 import {
@@ -39,30 +41,39 @@ export const checkAnnounced: RunCheck = (verification) => {
     build: { id: compose_hash },
     app_id: { value: app_id },
     key_provider: { value: sha256(key_provider) },
+    epoch_authority: {},
   })
   requireVersions(entries, now_s, genuine)
-  const later = entries.flatMap((one) =>
-    one.next !== undefined && one.next.from_s > now_s ? [{ ...one, next: one.next }] : [],
-  )
-  const isUnexpected = (one: AnnouncedEntry): boolean =>
-    !isExpected(one, policy.pending_actions, verification.policy)
+  const accepted = acceptedOf(verification.policy, quote.report)
+  const isUnexpected = ({ list, subject }: Admitted): boolean =>
+    !policy.pending_actions.includes(list) && !accepted[list]?.includes(subject)
+  const later = entries.flatMap(({ list, id, next }) => {
+    if (next === undefined || next.from_s <= now_s) return []
+    const from = new Date(1000 * next.from_s).toISOString()
+    return [{ list, subject: subjectOf(list, id, next.value), from }]
+  })
   const unexpected = later.find(isUnexpected)
   if (unexpected !== undefined)
-    throw new Refused(`the administrator has announced another ${unexpected.list}, ${described(unexpected)}`)
-  const holding = entries.filter((one) => holdingAt(one, now_s) !== undefined)
-  // Its delay has passed: it may open the next epoch at any moment.
+    throw new Refused(
+      `the administrator has announced another ${unexpected.list}, ${unexpected.subject} from ${unexpected.from}`,
+    )
+  const holding = entries.flatMap((one): Admitted[] => {
+    const value = holdingAt(one, now_s)
+    return value === undefined ? [] : [{ list: one.list, subject: subjectOf(one.list, one.id, value) }]
+  })
+  const own = [compose_hash, platform.ppid, imageId(quote.report)].map(toHex)
+  // Its delay has passed: it may open the next epoch at any moment, or sign its opening.
   const surplus = holding.find(
-    (one) =>
-      isPinned(one.list, verification.policy) && !isOwn(one, genuine, compose_hash) && isUnexpected(one),
+    (one) => accepted[one.list] !== undefined && !own.includes(one.subject) && isUnexpected(one),
   )
   if (surplus !== undefined)
     throw new Refused(
-      `the vault admits another ${surplus.list}, ${toHex(surplus.id)}, that the policy does not name`,
+      `the vault admits another ${surplus.list}, ${surplus.subject}, that the policy does not name`,
     )
   const held = (list: AnnouncedList): string =>
     holding
       .filter((one) => one.list === list)
-      .map(({ id }) => toHex(id))
+      .map(({ subject }) => subject)
       .join(' ')
   return {
     attestation_root: equalBytes(root, compressedKey(INTEL_ROOT_KEY))
@@ -71,7 +82,8 @@ export const checkAnnounced: RunCheck = (verification) => {
     builds: held('build'),
     machines: held('platform'),
     images: held('image'),
-    later: later.map((one) => `${one.list} ${described(one)}`).join(', ') || 'none',
+    epoch_authority: held('epoch_authority'),
+    later: later.map(({ list, subject, from }) => `${list} ${subject} from ${from}`).join(', ') || 'none',
   }
 }
 
@@ -129,32 +141,32 @@ function requireVersions(
   }
 }
 
-/** Builds and machines, which a policy can name. */
-const acceptedOf = ({ compose_hashes, ppids }: VerificationPolicy) =>
-  ({ build: compose_hashes, platform: ppids }) as Partial<Record<AnnouncedList, string[]>>
+/** What an entry admits: a member of a list, else a list's value. */
+type Admitted = { list: AnnouncedList; subject: string }
 
-const isPinned = (list: AnnouncedList, policy: VerificationPolicy): boolean =>
-  acceptedOf(policy)[list] !== undefined
+/** As a policy names it. */
+const subjectOf = (list: AnnouncedList, id: Uint8Array, value: Uint8Array): string =>
+  list === 'epoch_authority' ? encodeBase58(value) : toHex(id.length > 0 ? id : value)
 
-/** What this machine rests on itself is judged by checks 3.1 and 7.1. */
-const isOwn = ({ list, id }: AnnouncedEntry, { platform }: GenuineQuote, build: Uint8Array): boolean =>
-  equalBytes(id, list === 'build' ? build : platform.ppid)
-
-/** Builds and machines that the policy accepts anyway are no surprise. */
-function isExpected(
-  { list, id }: AnnouncedEntry,
-  pending_actions: readonly string[],
-  policy: VerificationPolicy,
-): boolean {
-  if (pending_actions.includes(list)) return true
-  const accepted = acceptedOf(policy)[list] ?? []
-  return accepted.some((text) => equalBytes(fromHex(text, id.length) ?? new Uint8Array(), id))
-}
-
-const described = ({
-  id,
-  next,
-}: AnnouncedEntry & { next: { value: Uint8Array; from_s: number } }): string => {
-  const name = toHex(id.length > 0 ? id : next.value)
-  return `${name} from ${new Date(1000 * next.from_s).toISOString()}`
+/**
+ * What a policy names, by list; undefined for a list of which it names nothing. What this machine is itself is judged by
+ * checks 3.1, 4.1 and 7.1. An image is named by its registers: a hash of an image leads to them only with the machine's document.
+ */
+function acceptedOf(
+  { compose_hashes, ppids, registers, os_image_hashes, chain }: VerificationPolicy,
+  report: TdReport,
+): Partial<Record<AnnouncedList, string[]>> {
+  const images = registers?.map(({ mrtd, rtmr0, rtmr1, rtmr2, xfam }) => {
+    const register = (text: string) => fromHex(text, 48)!
+    const rtmr = [register(rtmr0), register(rtmr1), register(rtmr2), report.rtmr[3]] as const
+    const features = xfam === undefined ? report.xfam : fromHex(xfam, 8)!
+    return toHex(imageId({ mr_td: register(mrtd), rtmr, xfam: features }))
+  })
+  const lists = {
+    build: compose_hashes,
+    platform: ppids,
+    image: images ?? (os_image_hashes && []),
+    epoch_authority: chain?.epoch_authorities,
+  }
+  return Object.fromEntries(Object.entries(lists).filter(([, names]) => names !== undefined))
 }

@@ -1,42 +1,40 @@
 /** Reads the vault's accounts and the app's contract from RPC endpoints that the client trusts; judges nothing. */
 
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { type AskInit, askBounded } from '../../../protocol/ask_bounded'
+import { askJsonRpc } from '../../../protocol/ask_json_rpc'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
-import { RPC_ANSWER_BYTES_MAX } from '../../../protocol/limits'
 import { sha256 } from '../../../protocol/sha256'
 import { ACCOUNT_BYTES, type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
 import { programDataAddress, vaultAddresses } from '../../../protocol/vault/addresses'
-import { CHAIN_LAG_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../../limits'
+import { CHAIN_LAG_ATTEMPTS_MAX, CHAIN_LAG_SLOTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../../limits'
 import type { ChainRecord, EvidenceBundle } from '../evidence_bundle'
-import { decodeBase64, parseJson } from '../json_document'
+import { decodeBase64 } from '../json_document'
 import type { ChainPolicy, KmsPolicy } from '../policy'
 import { Refused } from '../transcript'
 
 /** The endpoint gave no result. */
 export class RpcUnavailable extends Refused {
-  override readonly name = 'RpcUnavailable'
+  override readonly name: string = 'RpcUnavailable'
 }
+/** It has not reached the slot that the call asked for. */
+class RpcBehind extends RpcUnavailable {}
+/** Source: Agave `rpc-client-api/src/custom_error.rs`. */
+const MIN_CONTEXT_SLOT_NOT_REACHED = -32016
 
 /** One JSON-RPC 2.0 call, to Solana or Ethereum. */
 async function callRpc(url: string, method: string, params: unknown[], timeout_ms: number): Promise<unknown> {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-  const ask = (init: AskInit) =>
-    fetch(url, {
-      ...init,
-      method: 'POST',
-      headers: { ...init.headers, 'content-type': 'application/json' },
-      body,
-    })
-  const { bytes } = await askBounded(ask, RPC_ANSWER_BYTES_MAX, timeout_ms).catch((error: Error) => {
-    throw new RpcUnavailable(`${method}: the endpoint ${error.message}`)
+  const payload = { jsonrpc: '2.0', id: 1, method, params }
+  const answer = await askJsonRpc(url, payload, timeout_ms).catch((error: Error) => {
+    throw new RpcUnavailable(`${method}: ${hostOf(url)}: ${error.message}`)
   })
-  const answer = parseJson(new TextDecoder().decode(bytes))
-  if (typeof answer !== 'object' || answer === null || !('result' in answer) || 'error' in answer)
-    throw new RpcUnavailable(`${method} gave no result`)
-  return answer.result
+  if (!('error' in answer)) return answer.result
+  if (Object(answer.error).code === MIN_CONTEXT_SLOT_NOT_REACHED) throw new RpcBehind(hostOf(url))
+  throw new RpcUnavailable(`${method} gave no result`)
 }
+
+/** For a transcript: the path of an address may be a secret. */
+const hostOf = (url: string): string => new URL(url).host
 
 /** Solana's upgradeable loader; a program's ELF is in its account of `UpgradeableLoaderState::ProgramData`. */
 export const LOADER_V3 = 'BPFLoaderUpgradeab1e11111111111111111111111'
@@ -121,19 +119,30 @@ type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
 /**
- * What each node of the policy shows, which must be alike but for counters and roots that move with every batch.
- * @returns the record of the first. @throws RpcUnavailable, Refused
+ * What each node of the policy shows, which must be alike but for counters and roots that move with every batch. A change may lie
+ * between the slots of two nodes, so all are read again at the newest of them before they count as different or behind.
+ * @returns the record of the first, of the oldest slot of all: no part is older. @throws RpcUnavailable, Refused
  */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
   const { rpc_url, witness_rpc_urls = [] } = policy
-  const records = await Promise.all(
-    [rpc_url, ...witness_rpc_urls].map((url) => readNode({ ...policy, rpc_url: url }, timeout_ms)),
-  )
-  const [first, ...others] = records as [ChainRecord, ...ChainRecord[]]
-  const shown = lastingText(first)
-  if (others.some((other) => lastingText(other) !== shown))
-    throw new Refused('the nodes that the policy names show different vaults or announcements')
-  return first
+  const urls = [rpc_url, ...witness_rpc_urls]
+  for (let [attempt, since] = [1, 0]; ; attempt++) {
+    const reads = urls.map((url) => readNode({ ...policy, rpc_url: url }, since, timeout_ms))
+    const records = (await Promise.all(reads)) as [ChainRecord, ...ChainRecord[]]
+    const slots = records.map(({ slot }) => slot)
+    const [oldest, newest] = [Math.min(...slots), Math.max(...slots)]
+    const hosts = [oldest, newest].map((slot) => hostOf(urls[slots.indexOf(slot)]!))
+    if (newest - oldest <= CHAIN_LAG_SLOTS_MAX && new Set(records.map(lastingText)).size === 1)
+      return { ...records[0], slot: oldest }
+    if (attempt === CHAIN_LAG_ATTEMPTS_MAX)
+      throw new Refused(
+        newest - oldest > CHAIN_LAG_SLOTS_MAX
+          ? `${hosts[0]} is ${newest - oldest} slots behind ${hosts[1]}`
+          : 'the nodes that the policy names show different vaults or announcements',
+      )
+    since = newest
+    await pause(attempt)
+  }
 }
 
 /** The same text for records of one vault, however many batches lie between them. */
@@ -150,22 +159,26 @@ function lastingText({ slot: _slot, config, announced, ...rest }: ChainRecord): 
 
 /**
  * Reads the vault's and the program's accounts of one slot, then the announcements of that slot or a later one: a revocation
- * that the accounts follow is not missed. @throws RpcUnavailable, Refused for an absent or malformed one
+ * that the accounts follow is not missed.
+ * @param since the slot that the accounts have reached at least, unless the node ignores it
+ * @throws RpcUnavailable, Refused for an absent or malformed one
  */
-async function readNode(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
+async function readNode(policy: ChainPolicy, since: number, timeout_ms: number): Promise<ChainRecord> {
   const program_id = decodeBase58(policy.program_id, 32)!
   const call = (method: string, params: unknown[]) => callRpc(policy.rpc_url, method, params, timeout_ms)
+  const callAt = (method: string, first: unknown, minContextSlot: number, more: object = {}) =>
+    caughtUp(minContextSlot, () => call(method, [first, { ...CONFIG, ...more, minContextSlot }]))
   const data_address = encodeBase58(programDataAddress(program_id))
   const addresses = [encodeBase58(vaultAddresses(program_id).config), policy.program_id, data_address]
   const [genesis_hash, accounts] = await Promise.all([
     call('getGenesisHash', []),
-    call('getMultipleAccounts', [addresses, CONFIG]),
+    callAt('getMultipleAccounts', addresses, since),
   ])
   if (typeof genesis_hash !== 'string') throw new Refused('the genesis hash is malformed')
   const { slot, values } = readAccounts(accounts)
   const filters = [{ dataSize: ACCOUNT_BYTES.announcement }]
-  const since = { ...CONFIG, filters, withContext: true, minContextSlot: slot }
-  const announcements = await caughtUp(() => call('getProgramAccounts', [policy.program_id, since]))
+  const listing = { filters, withContext: true }
+  const announcements = await callAt('getProgramAccounts', policy.program_id, slot, listing)
   const [config, program, program_data] = values as [Account, Account, Account]
   if (namedProgramData(decodeBase64(program.data)) !== data_address)
     throw new Refused('the program account names other data')
@@ -175,14 +188,19 @@ async function readNode(policy: ChainPolicy, timeout_ms: number): Promise<ChainR
   return { genesis_hash, slot, config, program, program_data: { owner, ...described }, announced }
 }
 
+const pause = (attempt: number) =>
+  new Promise((done) => setTimeout(done, NODE_READ_WAIT_FIRST_MS * 2 ** attempt))
+
 /** Behind one address may be several nodes, one of which has not reached the slot of another yet: asks again. */
-async function caughtUp<T>(ask: () => Promise<T>): Promise<T> {
+async function caughtUp<T>(slot: number, ask: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await ask()
     } catch (error) {
-      if (!(error instanceof RpcUnavailable) || attempt === CHAIN_LAG_ATTEMPTS_MAX) throw error
-      await new Promise((done) => setTimeout(done, NODE_READ_WAIT_FIRST_MS * 2 ** attempt))
+      if (!(error instanceof RpcBehind)) throw error
+      if (attempt === CHAIN_LAG_ATTEMPTS_MAX)
+        throw new RpcUnavailable(`${error.message} has not reached slot ${slot}`)
+      await pause(attempt)
     }
   }
 }

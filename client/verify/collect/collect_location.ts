@@ -37,11 +37,7 @@ export async function collectLocation(
 /** Undefined when there is no answer of the form. */
 async function ask(url: string, timeout_ms: number): Promise<LocationStatement | undefined> {
   try {
-    const { ok, bytes } = await askBounded(
-      (init) => fetch(url, { ...init, redirect: 'error' }),
-      LOCATION_ANSWER_BYTES_MAX,
-      timeout_ms,
-    )
+    const { ok, bytes } = await askBounded((init) => fetch(url, init), LOCATION_ANSWER_BYTES_MAX, timeout_ms)
     return ok ? readStatement(parseJson(new TextDecoder().decode(bytes))) : undefined
   } catch {
     return undefined

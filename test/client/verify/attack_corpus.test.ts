@@ -42,7 +42,7 @@ const VALUES = [
   'kms_owner owner min_delay_s',
   'exit_delay exit_delay_s',
   'admin admin',
-  'announced attestation_root builds machines images later',
+  'announced attestation_root builds machines images epoch_authority later',
   'machine_list ppid',
   'location provider inspector',
 ]

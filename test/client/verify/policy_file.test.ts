@@ -25,6 +25,7 @@ const FULL = {
   collateral_url: 'https://pccs.example',
   chain: {
     rpc_url: 'https://rpc.example',
+    witness_rpc_urls: ['https://other.example'],
     program_id: KEY,
     genesis_hash: KEY,
     program_sha256: HASH,
@@ -34,6 +35,7 @@ const FULL = {
     paused_allowed: true,
     exit_delay_min_s: 86_400,
     admins: [KEY],
+    epoch_authorities: [KEY],
   },
   kms: { rpc_url: 'https://eth.example', owners: [`0x${'ab'.repeat(20)}`], timelock_min_s: 172_800 },
   xfam_mask: 'e702060000000000',
@@ -133,6 +135,7 @@ test('an unknown field, a malformed value or a status nobody may allow is refuse
     },
     { chain: { ...chain, exit_delay_min_s: '1' } },
     { chain: { ...chain, admins: ['x'] } },
+    { chain: { ...chain, epoch_authorities: ['x'] } },
     { permitted_skips: ['constructor'] },
   ]
   for (const change of faulty)
@@ -158,6 +161,8 @@ test('a demand that is present and empty is rejected with its name, a permission
     key_providers: { key_providers: [] },
     owners: { kms: { ...FULL.kms, owners: [] } },
     admins: { chain: { ...FULL.chain, admins: [] } },
+    epoch_authorities: { chain: { ...FULL.chain, epoch_authorities: [] } },
+    witness_rpc_urls: { chain: { ...FULL.chain, witness_rpc_urls: [] } },
     operators: { rpc_operators: { operators: [], minimum: 1 } },
     hosts: { rpc_operators: { operators: [{ name: 'one', hosts: [] }], minimum: 1 } },
     authorities: { location: { authorities: [], minimum: 1 } },

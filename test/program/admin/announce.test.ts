@@ -77,6 +77,16 @@ describe.each(LISTS)('%s', (list) => {
     expect(send(vault, { list, id, action: 'cancel' })).toBe('nothing_pending')
   })
 
+  test('does not lapse: however long ago its delay passed, it holds until it is revoked', () => {
+    const vault = runningVault(0n)
+    const { id, value } = topicOf(list)
+    expect(send(vault, { list, id, action: 'announce', value })).toBe('landed')
+    vault.chain.setTime(2_000, EFFECTIVE_S + 400 * 86_400)
+    expect(send(vault, { list, id, action: 'cancel' })).toBe('nothing_pending')
+    expect(send(vault, { list, id, action: 'revoke' })).toBe('landed')
+    expect(send(vault, { list, id, action: 'revoke' })).toBe('not_announced')
+  })
+
   test('is revoked at once with what was announced for later, and announced anew waits anew', () => {
     const vault = runningVault(0n)
     const { id, value } = topicOf(list)

@@ -1,15 +1,16 @@
-/** Attacks on the client's reading of the chain: raised minima, a build whose delay has passed, older slots, a lying node, another boot. */
+/** Attacks on the client's reading of announcements: minima, builds, images and authorities after their delay, older slots. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { VerificationFailed } from '../../../../client/verified_venue'
 import { decodeBase64 } from '../../../../client/verify/json_document'
 import { toInstruction } from '../../../../engine/chain/client/build_transaction'
 import { decodeBase58, encodeBase58 } from '../../../../protocol/base58'
-import { fromHex, toHex } from '../../../../protocol/bytes'
-import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
+import { fromAnyHex, fromHex, toHex } from '../../../../protocol/bytes'
+import { parseQuote } from '../../../../protocol/tdx/quote'
+import { decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import { type AnnouncedTopic, announceInstruction } from '../../../../protocol/vault/announcements'
+import { imageId } from '../../../../protocol/vault/attested_epochs'
 import { openOn } from '../../../enclave/machine'
-import { changedPolicy } from '../../../kit/verify/changed_policy'
 import { landOn } from '../../../kit/verify/land_on'
 import { openSite, type Site } from '../../../kit/verify/site'
 import { LyingNode } from '../../lying_node'
@@ -124,6 +125,70 @@ test('a build or machine whose delay has passed is refused like one that is anno
   expect(await reasons(pinned, then)).toEqual([])
 })
 
+/** Registers of the site's machine, as a policy pins them. */
+async function ownRegisters(
+  of: Site,
+): Promise<Record<'mrtd' | 'rtmr0' | 'rtmr1' | 'rtmr2' | 'xfam', string>> {
+  const { evidence } = await of.connect()
+  const { mr_td, rtmr, xfam } = parseQuote(fromAnyHex(evidence.attestation.quote)!).report
+  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
+  return { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2!, xfam: toHex(xfam) }
+}
+/** After the delay of what is announced now. */
+const afterDelay = () => Date.now() + (2 * EXIT_DELAY_S + 600) * 1_000
+
+test('an image whose delay has passed is refused unless the policy pins its registers', async () => {
+  const site = await openSite()
+  const chain = site.policy.chain!
+  const own = await ownRegisters(site)
+  const other = { ...own, rtmr1: 'ad'.repeat(48) }
+  const { xfam, ...any_xfam } = other
+  const [mr_td, ...rtmr] = [own.mrtd, own.rtmr0, other.rtmr1, own.rtmr2].map((one) => fromHex(one, 48)!)
+  const id = imageId({ mr_td: mr_td!, rtmr: [...rtmr, mr_td] as never, xfam: fromHex(xfam, 8)! })
+  await announce(site, 'announce', { list: 'image', id })
+  const pinning = (...registers: object[]) => ({ chain, registers: registers as (typeof any_xfam)[] })
+  const surplus = `announced: the vault admits another image, ${toHex(id)}, that the policy does not name`
+  for (const pinned of [other, any_xfam]) {
+    expect(await reasons(pinning(own, pinned), Date.now, site)).toEqual([])
+    expect(await reasons(pinning(own, pinned), afterDelay, site)).toEqual([])
+  }
+  for (const pinned of [own, { ...other, xfam: 'ff'.repeat(8) }, { ...other, rtmr2: 'ad'.repeat(48) }]) {
+    const [later] = await reasons(pinning(own, pinned), Date.now, site)
+    expect(later).toMatch(/^announced: the administrator has announced another image, /)
+    expect(await reasons(pinning(own, pinned), afterDelay, site)).toEqual([surplus])
+  }
+  // A hash of an image names registers only together with a machine, so another image needs its own.
+  const hashed = { ...pinning(own), os_image_hashes: ['ae'.repeat(32)] }
+  expect(await reasons(hashed, afterDelay, site)).toEqual([surplus])
+  await announce(site, 'revoke', { list: 'image', id })
+  expect(await reasons(pinning(own), afterDelay, site)).toEqual([])
+  await site.close()
+})
+
+test('another epoch authority is refused before and after its delay where the policy names the keys', async () => {
+  const own = await openSite()
+  const { transcript } = await own.connect()
+  const { epoch_authority } = transcript.checks.find(({ name }) => name === 'announced')!.values
+  const other = new Uint8Array(32).fill(0x7a)
+  const chain = { ...own.policy.chain!, epoch_authorities: [epoch_authority!] }
+  const both = { ...chain, epoch_authorities: [epoch_authority!, encodeBase58(other)] }
+  expect(await reasons({ chain }, Date.now, own)).toEqual([])
+  await announce(own, 'announce', { list: 'epoch_authority' }, other)
+  expect((await reasons({ chain }, Date.now, own))[0]).toContain(
+    `has announced another epoch_authority, ${encodeBase58(other)}`,
+  )
+  expect(await reasons({ chain: both }, Date.now, own)).toEqual([])
+  expect(await reasons({ chain }, afterDelay, own)).toEqual([
+    `announced: the vault admits another epoch_authority, ${encodeBase58(other)}, that the policy does not name`,
+  ])
+  expect(await reasons({ chain: both }, afterDelay, own)).toEqual([])
+  await announce(own, 'revoke', { list: 'epoch_authority' })
+  expect(await reasons({ chain }, afterDelay, own)).toEqual([
+    'announced: the vault does not admit the epoch_authority of this machine any more',
+  ])
+  await own.close()
+})
+
 test('minima that are raised above this machine are refused like its removal', async () => {
   for (const list of ['fmspc_minimum', 'tee_tcb_minimum', 'qe_minimum'] as const) {
     const own = await openSite()
@@ -164,49 +229,4 @@ test('a venue that shows the attestation or the evidence files of another boot i
     await second.close()
   }
   expect(await reasons()).toEqual([])
-})
-
-test('one node that hides an announcement is contradicted by another that the policy names', async () => {
-  const honest = site.policy.chain!.rpc_url
-  const topic = { list: 'build', id: new Uint8Array(32).fill(0xcf) } as const
-  const chain = { ...site.policy.chain!, pending_actions: [] }
-  const both = { chain: { ...chain, rpc_url: honest, witness_rpc_urls: [node.url] } }
-  const swapped = { chain: { ...chain, rpc_url: node.url, witness_rpc_urls: [honest] } }
-  for (const change of [both, swapped]) expect(await reasons(change)).toEqual([])
-  await announce(site, 'announce', topic)
-  node.lies = {
-    getProgramAccounts: (result) => {
-      const { context, value } = result as Listed
-      const isHidden = ({ account }: Listed['value'][number]) =>
-        toHex(decodeAnnouncement(decodeBase64(account.data[0]))!.id) === toHex(topic.id)
-      return { context, value: value.filter((one) => !isHidden(one)) }
-    },
-  }
-  expect(await reasons({ chain: { ...chain, rpc_url: node.url } })).toEqual([])
-  for (const change of [both, swapped])
-    expect(await reasons(change)).toContainEqual(
-      expect.stringContaining('the nodes that the policy names show different vaults or announcements'),
-    )
-  node.lies = {}
-  const [seen] = await reasons(both)
-  expect(seen).toMatch(/^announced: the administrator has announced another build/)
-})
-
-test('another epoch account on one of two nodes, and a node that is named twice, are refused', async () => {
-  const honest = site.policy.chain!.rpc_url
-  node.lies = {
-    getMultipleAccounts: (result) => {
-      const [config] = (result as { value: { data: [string] }[] }).value
-      const data = Buffer.from(config!.data[0], 'base64')
-      data[CONFIG.offsetOf('settlement_signer')]! ^= 1
-      config!.data[0] = data.toString('base64')
-      return result
-    },
-  }
-  const chain = { ...site.policy.chain!, rpc_url: honest, witness_rpc_urls: [node.url] }
-  expect(await reasons({ chain })).toContainEqual(expect.stringContaining('show different vaults'))
-  node.lies = {}
-  expect(() => changedPolicy(site.policy, { chain: { ...chain, witness_rpc_urls: [honest] } })).toThrow(
-    /twice/,
-  )
 })
