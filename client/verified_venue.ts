@@ -11,7 +11,7 @@ export type VerifiedVenue = Transport & {
   info: Info
   attestation: Attestation
   transcript: Transcript
-  /** Everything the verdict rests on; as JSON it is the file that `tacit verify --offline` judges again. */
+  /** The evidence that was judged; as JSON it is the file that `tacit verify --offline` judges again. */
   evidence: EvidenceBundle
 }
 
@@ -35,10 +35,10 @@ export class VerificationFailed extends MustStop<{ failed: CheckName[] }> {
     readonly evidence: EvidenceBundle,
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
-    // What only rests on another of them has no cause of its own, and would hide the cause among thirty sentences.
+    // A check that was skipped because another failed has no reason code: its sentence would only hide the cause.
     const causes = bad.filter((check) => check.result === 'fail' || check.reason_code !== '')
     const said = causes.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
-    if (causes.length < bad.length) said.push(`${bad.length - causes.length} other checks rest on these`)
+    if (causes.length < bad.length) said.push(`${bad.length - causes.length} other checks depend on these`)
     super(`the venue is refused: ${said.join('; ')}`, { failed: bad.map(({ name }) => name) })
   }
 }

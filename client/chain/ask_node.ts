@@ -1,4 +1,4 @@
-/** Asks a Solana node, and names what it refuses. */
+/** Asks a Solana node: the answer has the form of its method, and a rejection has a sentence. */
 import {
   getSolanaErrorFromJsonRpcError,
   SOLANA_ERROR__RPC__TRANSPORT_HTTP_ERROR,
@@ -6,14 +6,17 @@ import {
 } from '@solana/kit'
 import { askJsonRpc, BadStatus, notOfANode } from '../../protocol/ask_json_rpc'
 import { printable } from '../verify/transcript'
+import { hasForm } from './answer_forms'
 
-/** The node refuses a call by a code of its own. */
+/** The node rejects a call with a code that Solana does not define. */
 export class NodeRefused extends Error {
   override readonly name = 'NodeRefused'
 }
 
-/** @throws NoAnswer, SolanaError for a status of HTTP, SyntaxError for an answer that is none, NodeRefused */
-export async function askNode(url: string, payload: unknown, timeout_ms: number): Promise<unknown> {
+type Call = { method: string; params: unknown }
+
+/** @throws NoAnswer, SolanaError for a status of HTTP, SyntaxError for an answer of another form, NodeRefused */
+export async function askNode(url: string, payload: Call, timeout_ms: number) {
   const answer = await askJsonRpc(url, payload, timeout_ms).catch((error: unknown) => {
     if (!(error instanceof BadStatus)) throw error
     const { status: statusCode, headers } = error
@@ -23,7 +26,10 @@ export async function askNode(url: string, payload: unknown, timeout_ms: number)
       statusCode,
     })
   })
-  if (!('error' in answer)) return answer
+  if (!('error' in answer)) {
+    if (!hasForm(payload, answer.result)) throw notOfANode()
+    return answer
+  }
   const { code, message } = Object(answer.error)
   if (!Number.isSafeInteger(code) || typeof message !== 'string') throw notOfANode()
   if (!isKnown(answer.error)) throw new NodeRefused(`${printable(message)} (${code})`)

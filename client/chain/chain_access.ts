@@ -40,7 +40,7 @@ export type Rehearsal = { lamports: bigint }
 export function openChainReader(rpc_urls: string, timeout_ms = NODE_CALL_MS): ChainReader {
   const [first, ...others] = rpc_urls.split(',').map((rpc_url) => {
     const transport: RpcTransport = async <T>({ payload }: { payload: unknown }) =>
-      (await askNode(rpc_url, payload, timeout_ms)) as T
+      (await askNode(rpc_url, payload as Parameters<typeof askNode>[1], timeout_ms)) as T
     return { rpc: createSolanaRpcFromTransport(transport), rpc_url }
   })
   return { ...first!, others }
@@ -94,11 +94,14 @@ export function chainFailure(error: unknown, rpc_url: string): string | undefine
       statusCode === 429 ? 'it limits you: wait, or ask another' : 'is it a Solana JSON-RPC endpoint?'
     return `the node at ${rpc_url} answers HTTP ${statusCode}: ${advice}`
   }
-  if (isSolanaError(error)) return `the node at ${rpc_url} refuses: ${printable(error.message)}`
+  // Codes of JSON-RPC are negative; another is of a part that does not decode.
+  if (isSolanaError(error) && error.context.__code < 0)
+    return `the node at ${rpc_url} refuses: ${printable(error.message)}`
   if (error instanceof NodeRefused) return `the node at ${rpc_url} refuses: ${error.message}`
   if (error instanceof NoAnswer && error.kind === 'too_long') return `the node at ${rpc_url} ${error.message}`
   if (isPassing(error)) return `no answer from ${rpc_url}: check --rpc and the connection, then run it again`
-  if (error instanceof SyntaxError) return `${rpc_url} does not answer as a Solana node does: check --rpc`
+  if (error instanceof SyntaxError || isSolanaError(error))
+    return `${rpc_url} does not answer as a Solana node does: check --rpc`
   return undefined
 }
 

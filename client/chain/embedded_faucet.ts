@@ -4,14 +4,11 @@ import { askNode } from './ask_node'
 import type { ChainAccess } from './chain_access'
 import { TransactionFailed } from './send_instructions'
 
-type Answer = { result?: string; error?: { message: string } }
-
 async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {
   const payload = { jsonrpc: '2.0', id: 1, method, params }
-  const answer = (await askNode(rpc_url, payload, NODE_CALL_MS)) as Answer
-  if (answer.result === undefined)
-    throw new TransactionFailed(`${method}: ${answer.error?.message ?? 'not offered by this cluster'}`)
-  return answer.result
+  const answer = await askNode(rpc_url, payload, NODE_CALL_MS)
+  if ('error' in answer) throw new TransactionFailed(`${method}: ${Object(answer.error).message}`)
+  return answer.result as string
 }
 
 /** Gives the payer lamports for fees. @throws TransactionFailed */

@@ -90,7 +90,7 @@ async function exitRedirect(call: Call): Promise<void> {
   const [wallet, chain, program_id] = [call.wallet(), await call.chain(), call.program()]
   const note = noteOf(call, wallet)
   const [claim] = await readOpenClaims(chain, program_id, nullifierOfNote(note))
-  if (claim === undefined) throw new Refused("the note has no open claim: 'exit status' tells its stage")
+  if (claim === undefined) throw new Refused("the note has no open claim: 'exit status' shows its stage")
   const destination = await payoutAccount(chain, call, note.mint)
   const signature = await redirectClaim(chain, wallet, note, { program_id, claim, destination })
   call.say('redirected', signature, `in ${signature}`)

@@ -161,7 +161,7 @@ async function payoutOf(call: Call, chain: ChainAccess): Promise<number> {
   const { history } = (await readHistory(call, chain)).proofs
   const payout = history.exits.get(toHex(nullifierOfNote(note)))?.payout
   if (payout === undefined)
-    throw new Refused("no batch has served this note yet: 'exit status' tells its stage")
+    throw new Refused("no batch has served this note yet: 'exit status' shows its stage")
   return payout
 }
 

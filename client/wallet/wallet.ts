@@ -82,7 +82,7 @@ export type WalletState = {
 
 /**
  * Holds the trading keys and signs with them: `seedSigner`, or a device beside this process. Notes, anchors and order ids still
- * derive from the wallet's seed, so whoever has it sees the wallet and can move nothing.
+ * derive from the wallet's seed: the seed alone then reads the wallet and moves nothing.
  */
 export type Signer = {
   /** 32 bytes. */

@@ -279,7 +279,7 @@ test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refus
   site.chain.faults.landing_delay_slots = 0
   site.chain.advance(120)
   const again = await onChain('exit request', ...rich(), '--note', note)
-  if (again.code !== 0) expectRefusal(again, 1, "'exit status' tells its deadline")
+  if (again.code !== 0) expectRefusal(again, 1, "'exit status' shows its deadline")
   expect((await onChain('exit status')).out).toContain('requested, deadline')
   const nullifier = toHex(nullifierOfNote(loadWallet(path('wallet.json'))!.note(note)!))
   const of_it = ['--nullifier', nullifier]
@@ -290,7 +290,7 @@ test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refus
   expectRefusal(
     await onChain('exit freeze', ...rich(), ...of_it),
     1,
-    "'exit status' tells what a frozen vault",
+    "'exit status' lists what a frozen vault",
   )
   expectRefusal(await onChain('deposit', ...rich(), USDC, usdc(1)), 1, 'vault_frozen')
 }, 120_000)

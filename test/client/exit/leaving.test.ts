@@ -6,6 +6,7 @@ import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_a
 import { readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readExitRequest } from '../../../client/chain/read_vault'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { VERBS } from '../../../client/cli/verbs'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { decodeBase58 } from '../../../protocol/base58'
@@ -148,6 +149,7 @@ async function run(words: readonly string[], note: WalletNote | undefined): Prom
 
 test('all of them, to the last payment', async () => {
   const scenes = structuredCloneOf(SCENES)
+  let rehearsals = 0
   for (const words of commands) {
     const name = words
       .slice(
@@ -159,11 +161,21 @@ test('all of them, to the last payment', async () => {
     if (scene === undefined) throw new Error(`the document names '${name}', which this test does not know`)
     await scene.before?.()
     site.chain.advance(10)
+    if (VERBS[name.replace('tacit ', '')]!.form.includes('[--dry-run]')) {
+      const kept = readFileSync(site.path('wallet.json'))
+      const rehearsed = await run([...words, '--dry-run'], scene.note?.())
+      expect({ name, ...rehearsed }).toMatchObject({ name, code: 0, error: '' })
+      expect(rehearsed.out).toContain('the vault accepts it; nothing was sent')
+      expect(readFileSync(site.path('wallet.json'))).toEqual(kept)
+      rehearsals += 1
+    }
     const { code, out, error } = await run(words, scene.note?.())
     expect({ name, code, error }).toEqual({ name, code: 0, error: '' })
     expect(out).toContain(scene.expected)
   }
   expect(Object.values(scenes).flat()).toEqual([])
+  // `exit` request, pay, close, refuse, freeze, claim twice, redirect and challenge: each still succeeds after its dry run.
+  expect(rehearsals).toBe(9)
   // Redirected to the stranger, whose account also had 1.
   expect(await tokenBalance(stranger, ownAccount(stranger, USDC).bytes)).toBe(1n + 4_000n)
 }, 180_000)

@@ -174,7 +174,7 @@ test('collateral that cannot be had refuses the venue', async () => {
   // What rests on it is counted, not listed: a reader finds the cause.
   const refused = await connect(site.url, policy, { timeout_ms: 1000 }).catch((error: unknown) => error)
   expect((refused as Error).message).toMatch(
-    /^the venue is refused: collateral: [^;]+; (manifest: [^;]+; )?\d+ other checks rest on these$/,
+    /^the venue is refused: collateral: [^;]+; (manifest: [^;]+; )?\d+ other checks depend on these$/,
   )
 })
 
