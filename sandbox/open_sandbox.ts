@@ -38,7 +38,7 @@ const DEMO_LOGIN_FILE = 'demo-login.json'
 const DEMO_BODY_FILE = 'demo-token-request.json'
 const POLICY_FILE = 'laptop-policy.json'
 
-export async function openSandbox(parts: ProcessParts): Promise<Running> {
+export async function openSandbox(parts: ProcessParts, with_counterparty = false): Promise<Running> {
   const { config } = parts
   const { data_dir } = config.engine
   // Rejects a folder whose venue runs; the code after it writes to the folder.
@@ -89,16 +89,29 @@ export async function openSandbox(parts: ProcessParts): Promise<Running> {
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
   const exit_delay_min_s = chain && EXIT_DELAY_S
   const served = factsOf(running, data_dir, chain?.url ?? config.rpc_urls![0]!)
-  const pages = announce(running, data_dir, { ...served, exit_delay_min_s }, login)
+  // It needs the faucet of the embedded chain and the operator's key of this folder.
+  const has_other = with_counterparty && chain !== undefined && login !== undefined
+  const pages = announce(running, data_dir, { ...served, exit_delay_min_s }, login, has_other)
+  const other = has_other ? openCounterparty(data_dir) : undefined
   return {
     ...running,
     async stop() {
+      other?.kill()
       await pages.stop()
       await running.stop()
       await chain?.close()
       await agent.close()
     },
   }
+}
+
+/** Another process, as a trader's is. */
+function openCounterparty(data_dir: string): Bun.Subprocess<'pipe', 'ignore', 'inherit'> {
+  const script = join(import.meta.dir, 'demo/counterparty.ts')
+  const streams = { stdin: 'pipe', stdout: 'ignore', stderr: 'inherit' } as const
+  const child = Bun.spawn([process.execPath, script, data_dir], streams)
+  child.unref()
+  return child
 }
 
 /** The build and machine that the stand-in's quote shows, in the form in which a vault announces them. */
@@ -208,7 +221,13 @@ function openPages(running: Running, data_dir: string, facts: VenueFacts) {
 
 type Served = VenueFacts & { exit_delay_min_s: number | undefined }
 
-function announce(running: Running, data_dir: string, build: Served, login: Login | undefined) {
+function announce(
+  running: Running,
+  data_dir: string,
+  build: Served,
+  login: Login | undefined,
+  has_counterparty: boolean,
+) {
   const { venue, enclave } = running
   const { exit_delay_min_s, ...served } = build
   writeFileSync(served.certificate, enclave.tls.cert_pem)
@@ -227,22 +246,31 @@ function announce(running: Running, data_dir: string, build: Served, login: Logi
     const { api_key, api_secret, passphrase } = login
     writeFileSync(body, JSON.stringify({ api_key, api_secret, passphrase }), { mode: 0o600 })
   }
-  console.log(announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }))
+  console.log(
+    announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }, has_counterparty),
+  )
   const { matching, reasons } = venue.status()
   if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
   return pages
 }
 
-function announcement(facts: SandboxFacts, demo: { api_key: string; body: string } | undefined): string {
+function announcement(
+  facts: SandboxFacts,
+  demo: { api_key: string; body: string } | undefined,
+  has_counterparty: boolean,
+): string {
   const { url, pages_url, rpc_url, certificate, policy, collateral } = facts
   const curl = `curl --cacert ${certificate}`
+  const counterparty = has_counterparty
+    ? '\n  counterparty  a demo account that sells SOL at 150 USDC and buys it at 149, in some seconds'
+    : ''
   return `
 Tacit serves at ${url}
   pages         ${pages_url} (market, trade, verify)
   reference     ${url}/swagger
   chain         ${rpc_url} (embedded unless you named another)
   certificate   ${certificate}
-  demo account  ${demo === undefined ? 'none yet' : `api_key ${demo.api_key}; its secrets are in ${demo.body}`}
+  demo account  ${demo === undefined ? 'none yet' : `api_key ${demo.api_key}; its secrets are in ${demo.body}`}${counterparty}
   enclave       a stand-in: its quotes prove nothing to anyone who does not name its root
 
 Try

@@ -22,10 +22,11 @@ import { foreignNames } from './settings/process_environment'
 import { isSandbox, missingSandbox } from './settings/sandbox_mode'
 import { startFault } from './settings/start_fault'
 
-const USAGE = `usage: bun start [--check]
+const USAGE = `usage: bun start [--check] [--counterparty]
 Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operations.md explains them.
 Without any, a whole venue runs on this machine, with its data in ./data.
-  --check  prints every invalid setting, or else all settings with secrets masked, and exits`
+  --check  prints every invalid setting, or else all settings with secrets masked, and exits
+  --counterparty  beside a venue of this machine runs a demo account that sells SOL at 150 USDC and buys it at 149`
 
 const options = readOptions()
 /** A dynamic import: the image does not contain the sandbox. */
@@ -51,8 +52,9 @@ if (options.check) {
   process.exit(0)
 }
 
-function readOptions(): { check?: boolean | undefined } {
-  const known = { check: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+function readOptions(): { check?: boolean | undefined; counterparty?: boolean | undefined } {
+  const flag = { type: 'boolean' } as const
+  const known = { check: flag, counterparty: flag, help: { type: 'boolean', short: 'h' } } as const
   try {
     const { values } = parseArgs({ options: known })
     if (values.help !== true) return values
@@ -142,7 +144,9 @@ process.on('uncaughtException', fatal)
 process.on('unhandledRejection', (reason) => log.write('error', 'unhandled_rejection', placeOf(reason)))
 
 try {
-  running = await (sandbox?.openSandbox ?? joinProcess)(parts(config))
+  running = await (sandbox === undefined
+    ? joinProcess(parts(config))
+    : sandbox.openSandbox(parts(config), options.counterparty === true))
 } catch (error) {
   // Errors at startup concern settings and environment and contain no order: print the message for the operator.
   console.error(startFault(error, config.engine.data_dir))

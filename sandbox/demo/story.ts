@@ -38,11 +38,15 @@ export type Stage = {
 export type Cast = { ada: Trader; bob: Trader; sol: Instrument }
 
 /** Verifies the venue, then connects each trader's account and event stream to it. */
-async function connectAll(stage: Stage, facts: SandboxFacts, traders: Trader[]): Promise<Instrument> {
-  const venue = await verifyVenue(facts, join(stage.traders_dir, 'verification.txt'))
+export async function connectAll(
+  folder: string,
+  facts: SandboxFacts,
+  traders: Trader[],
+): Promise<Instrument> {
+  const venue = await verifyVenue(facts, join(folder, 'verification.txt'))
   for (const trader of traders) {
     trader.chain = reopenChain(trader.chain, facts.rpc_url)
-    const credentials = await account(stage.traders_dir, trader, facts, venue.info.venue)
+    const credentials = await account(folder, trader, facts, venue.info.venue)
     await trader.connect(facts, venue, credentials)
   }
   return traders[0]!.client.instrument('SOL-USDC')
@@ -63,7 +67,7 @@ async function surviveKill(stage: Stage, ada: Trader, bob: Trader, resting: stri
   const live = ada.order(resting)!
   await venue_process.kill()
   const again = await waiting('the venue', venue_process.start())
-  await connectAll(stage, again, [ada, bob])
+  await connectAll(stage.traders_dir, again, [ada, bob])
   const kept = await ada.client.order(resting)
   check(
     kept.remaining_amount === live.remaining_amount && kept.status === live.status,
@@ -88,7 +92,7 @@ export async function playStory(stage: Stage): Promise<Cast> {
     openTrader(stage.traders_dir, 'bob', facts.rpc_url),
   ])
   const traders = [ada, bob]
-  const sol = await connectAll(stage, facts, traders)
+  const sol = await connectAll(stage.traders_dir, facts, traders)
 
   chapter(
     'Two traders deposit',

@@ -1,21 +1,21 @@
 /** README's commands as printed, from a venue that was just started to a finalized trade: at most eight of them. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { LoadTrader } from '../faults/kit/load_trader'
-import { openTrader, SOL, sellOnce } from '../faults/kit/open_trader'
+import { scripts } from '../../package.json'
 import { VenueProcess } from '../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../..')
 /** What README asks of a newcomer, `start` included. */
 const COMMANDS_MAX = 8
-const venue = new VenueProcess()
+/** The words that `start` adds, by which the other side of the market runs. */
+const [, ...started] = scripts.start.split(' && bun ').at(-1)!.split(' ')
+const venue = new VenueProcess({}, [], started)
+const begun_ms = performance.now()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-readme-'))
-let other: LoadTrader
 beforeAll(async () => {
   await venue.start()
-  other = await openTrader(venue, 'counterparty', { keys: 1, notes: 1, mints: [SOL] })
   for (const part of ['client', 'protocol', 'native', 'node_modules'])
     symlinkSync(join(ROOT, part), join(folder, part))
   cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
@@ -82,12 +82,35 @@ test('eight commands lead to a finalized trade', async () => {
   const [place, watch, ...others] = commandsAfter('Trading by hand')
   const [order_id = ''] = /[0-9a-f]{32}/.exec(await run(place!)) ?? []
   expect(order_id).not.toBe('')
-  const sold = await sellOnce(other)
   expect(await run(watch!.replace('ORDER', order_id))).toContain('finalized')
-  const { fills } = await other.client.order(sold.order_id)
-  expect(fills.map(({ amount }) => amount)).toEqual(['1500000000'])
+  const seconds = Math.round((performance.now() - begun_ms) / 1_000)
+  console.log(`README: ${count} commands, ${seconds} s from start to a finalized trade`)
   expect(count).toBeLessThanOrEqual(COMMANDS_MAX)
+  const [fill = '', ...more] = (await run('bun run tacit fills')).trim().split('\n')
+  expect([fill, more]).toEqual([expect.stringMatching(/SOL-USDC buy 1\.5 @ 150.* finalized/), []])
   expect(others).toHaveLength(2)
   for (const printed of others) expect(await run(printed.replace('ORDER', order_id))).not.toBe('')
   expect(await run('bun run tacit receipt verify receipt.json')).toContain('by the accepted evidence')
+}, 180_000)
+
+/** Processes of the counterparty of this venue. */
+const counterparties = (): string[] =>
+  readdirSync('/proc').filter((pid) => {
+    if (!/^[0-9]+$/.test(pid)) return false
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`counterparty.ts\0${venue.data_dir}\0`)
+    } catch {
+      return false
+    }
+  })
+
+test('the counterparty ends with a killed venue, and another goes on with its wallet and orders', async () => {
+  const [first] = counterparties()
+  expect(first).toBeDefined()
+  await venue.kill()
+  while (counterparties().length > 0) await Bun.sleep(50)
+  await venue.start()
+  const [order_id = ''] = /[0-9a-f]{32}/.exec(await run('bun run tacit place SOL-USDC sell 1 @ 149')) ?? []
+  expect(await run(`bun run tacit watch --until ${order_id}`)).toContain('finalized')
+  expect(counterparties()).toEqual([expect.not.stringMatching(`^${first}$`)])
 }, 180_000)

@@ -27,8 +27,11 @@ const COMMANDS = [
 
 async function give(name: (typeof COMMANDS)[number], ...args: string[]) {
   // The last command of a script takes the arguments.
-  const main = join(ROOT, scripts[name].split(' ').at(-1)!)
-  const child = Bun.spawn([process.execPath, main, ...args], {
+  const [main, ...own] = scripts[name]
+    .split(/ && bun |^bun /)
+    .at(-1)!
+    .split(' ')
+  const child = Bun.spawn([process.execPath, join(ROOT, main!), ...own, ...args], {
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',

@@ -33,6 +33,7 @@ export class VenueProcess {
     private readonly settings: Record<string, string> = {},
     /** Modules that run in the process before the venue does. */
     private readonly preloaded: readonly string[] = [],
+    private readonly args: readonly string[] = [],
   ) {
     made.add(this)
   }
@@ -56,7 +57,7 @@ export class VenueProcess {
     const env = { ...Object.fromEntries(own), ...SETTINGS, ...this.settings, ...more }
     const preloads = this.preloaded.flatMap((path) => ['--preload', path])
     this.serving = Promise.withResolvers()
-    const child = Bun.spawn([process.execPath, ...preloads, MAIN], {
+    const child = Bun.spawn([process.execPath, ...preloads, MAIN, ...this.args], {
       env: { TACIT_DATA_DIR: this.data_dir, ...env },
       stdin: 'ignore',
       stdout: 'pipe',
