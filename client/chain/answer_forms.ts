@@ -55,9 +55,7 @@ const FORMS: Readonly<Record<string, (asked: unknown) => Form>> = {
   getMultipleAccounts: (asked) => inContext(listOf(nullOr(isAccount), lengthOf(asked))),
   getProgramAccounts: () => listOf(withFields({ pubkey: isText, account: isAccount })),
   getSignatureStatuses: (asked) =>
-    inContext(
-      listOf(nullOr(withFields({ err: isAny, confirmationStatus: nullOr(isLevel) })), lengthOf(asked)),
-    ),
+    inContext(listOf(nullOr(withFields({ err: isAny, confirmationStatus: isLevel })), lengthOf(asked))),
   getSignaturesForAddress: () => listOf(withFields({ signature: isText, slot: isCount, err: isAny })),
   getSlot: () => isCount,
   getTokenAccountBalance: () => inContext(withFields({ amount: isUnits })),

@@ -82,7 +82,7 @@ for (const [method, { read, may_be_null }] of Object.entries(READERS))
     let truth: unknown
     node.lies = {
       [method]: (result) => {
-        truth ??= result
+        truth = result
         return result
       },
     }
