@@ -1,12 +1,104 @@
 /** A venue that answers nonsense leaves a request open, and neither hurries nor holds the one who waits. */
 import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
-import { settleRequest } from '../../../client/session/settle'
+import { type Patience, settleRequest } from '../../../client/session/settle'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
 const SENT = { id: '11'.repeat(16), key_index: 0, after_seq: 0, kind: 'place', request: {} } as never
 const limited = { code: 'rate_limited', message: 'later', status: 429, applied: 'no' }
+
+const TOKEN = { access_token: 'T', expires_in: 900, account_id: LOGIN.account_id }
+const ONCE: Patience = {
+  patience_ms: 0,
+  sent_before: true,
+  isOver: () => true,
+  isAwaited: () => false,
+  isSameProcess: async () => false,
+}
+type Call = { method: string; path: string; body: unknown }
+/** A client of a venue that answers so, and the calls that it made. */
+function clientOf(answer: (call: Call) => Response) {
+  const calls: Call[] = []
+  const transport = {
+    base_url: 'https://venue.test',
+    webSocket: () => new WebSocket('wss://venue.test'),
+    fetch: async (path: string, { method = 'GET', body }: RequestInit = {}) => {
+      if (path === '/auth/token') return Response.json(TOKEN)
+      const call = { method, path, body: body === undefined ? undefined : JSON.parse(String(body)) }
+      calls.push(call)
+      return answer(call)
+    },
+  }
+  return { client: new VenueClient(transport, LOGIN), calls }
+}
+const [OLD, NEW] = ['22'.repeat(16), '33'.repeat(16)]
+const refusedBy = (code: string, more: object = {}) =>
+  Response.json({ code, message: 'no', status: 409, applied: 'no', ...more }, { status: 409 })
+
+test('each kind of request goes to its own endpoint with its own body', async () => {
+  const kinds = {
+    place: ['POST', '/orders'],
+    cancel: ['DELETE', `/orders/${OLD}`],
+    modify: ['PUT', `/orders/${OLD}`],
+    cancel_all: ['POST', '/orders/cancel-all'],
+    dead_man: ['POST', '/orders/dead-man'],
+    withdraw: ['POST', '/withdrawals'],
+    reshape: ['POST', '/notes/reshape'],
+  }
+  for (const [kind, [method, path]] of Object.entries(kinds)) {
+    const { client, calls } = clientOf(() => Response.json({ receipt: {} }))
+    const request = { of: kind }
+    const sent = { kind, id: NEW, key_index: 0, after_seq: 0, order_id: OLD, request } as never
+    expect(await settleRequest(client, sent, ONCE)).toMatchObject({ status: 'accepted', id: NEW })
+    expect(calls).toEqual([{ method, path, body: kind === 'cancel_all' ? [request] : request } as never])
+  }
+})
+
+test('a refusal that may be of a resend is one only where the state of the venue shows that nothing was applied', async () => {
+  const unknown = () => refusedBy('order_unknown')
+  const order = (status: string, more = {}) => Response.json({ order_id: OLD, status, ...more })
+  const cases: [string, string, (call: Call) => Response, string][] = [
+    ['place', 'nonce_stale', unknown, 'refused'],
+    ['place', 'nonce_stale', () => order('cancelled'), 'accepted'],
+    ['place', 'nonce_stale', () => refusedBy('rate_limited'), 'unknown'],
+    ['place', 'rate_limited', unknown, 'unknown'],
+    ['modify', 'order_final', ({ path }) => (path.endsWith(OLD) ? order('filled') : unknown()), 'refused'],
+    ['modify', 'order_final', () => order('accepted'), 'accepted'],
+    ['modify', 'order_final', () => order('accepted', { pending: 'replace' }), 'unknown'],
+    ['cancel', 'order_final', () => order('accepted'), 'unknown'],
+    ['cancel', 'order_final', () => order('partially_filled'), 'unknown'],
+    ['cancel', 'order_final', () => order('partially_filled', { pending: 'cancel' }), 'accepted'],
+    ['cancel', 'order_final', () => order('filled'), 'accepted'],
+    ['cancel', 'order_unknown', unknown, 'refused'],
+    ['cancel', 'nonce_stale 8', () => order('accepted'), 'refused'],
+    ['cancel', 'nonce_stale 7', () => order('accepted'), 'accepted'],
+    ['cancel_all', 'nonce_stale 7', unknown, 'accepted'],
+    ['cancel_all', 'nonce_stale 8', unknown, 'unknown'],
+    ['dead_man', 'nonce_stale 7', unknown, 'accepted'],
+    ['dead_man', 'nonce_stale', unknown, 'unknown'],
+    ['withdraw', 'note_spent', () => refusedBy('withdrawal_unknown'), 'refused'],
+    ['reshape', 'note_spent', () => refusedBy('reshape_unknown'), 'refused'],
+    ['reshape', 'note_spent', () => Response.json({}), 'accepted'],
+  ]
+  for (const [kind, refusal, state, status] of cases) {
+    const [code = '', nonce_last] = refusal.split(' ')
+    const { client } = clientOf((call) =>
+      call.method === 'GET' ? state(call) : refusedBy(code, { nonce_last }),
+    )
+    const request = { cancel_nonce: '7' }
+    const sent = { kind, id: NEW, key_index: 0, after_seq: 0, order_id: OLD, request } as never
+    const outcome = await settleRequest(client, sent, ONCE)
+    expect([kind, refusal, outcome.status]).toEqual([kind, refusal, status])
+    // The first attempt of all is refused by its answer alone.
+    const first = await settleRequest(client, sent, { ...ONCE, sent_before: false })
+    expect([kind, refusal, first.status]).toEqual([kind, refusal, 'refused'])
+  }
+  const { client } = clientOf(({ method }) => (method === 'GET' ? unknown() : refusedBy('order_unknown')))
+  const cancel = { kind: 'cancel', id: NEW, key_index: 0, after_seq: 0, order_id: OLD, request: {} } as never
+  const awaited = { ...ONCE, isAwaited: (order_id: string) => order_id === OLD }
+  expect(await settleRequest(client, cancel, awaited)).toMatchObject({ status: 'unknown' })
+})
 
 test('answers without sense end as unknown when the patience is over', async () => {
   for (const answer of [
@@ -25,36 +117,19 @@ test('answers without sense end as unknown when the patience is over', async () 
       { ...limited, code: 'never_heard' },
     ],
   ]) {
-    let asked = 0
-    const transport = {
-      base_url: 'https://venue.test',
-      webSocket: () => new WebSocket('wss://venue.test'),
-      fetch: async (path: string) => {
-        if (path === '/auth/token')
-          return Response.json({ access_token: 'T', expires_in: 900, account_id: LOGIN.account_id })
-        asked += 1
-        return Response.json(answer, { status: 429 })
-      },
-    }
-    const waits = {
-      patience_ms: 200,
-      sent_before: true,
-      isOver: () => false,
-      isAwaited: () => false,
-      isSameProcess: async () => false,
-    }
-    const outcome = await settleRequest(new VenueClient(transport, LOGIN), SENT, waits)
+    const { client, calls } = clientOf(() => Response.json(answer, { status: 429 }))
+    const outcome = await settleRequest(client, SENT, { ...ONCE, patience_ms: 200, isOver: () => false })
     const is_known = Object(answer)['code'] === 'order_exists'
     expect([JSON.stringify(answer), outcome.status]).toEqual([
       JSON.stringify(answer),
       is_known ? 'accepted' : 'unknown',
     ])
     // The wait doubles from 50 ms.
-    expect(asked).toBeLessThanOrEqual(4)
+    expect(calls.length).toBeLessThanOrEqual(4)
     // On the first attempt the process that took the command has its receipt.
     if (!is_known) continue
-    const first = settleRequest(new VenueClient(transport, LOGIN), SENT, {
-      ...waits,
+    const first = settleRequest(client, SENT, {
+      ...ONCE,
       sent_before: false,
       isSameProcess: async () => true,
     })

@@ -33,6 +33,7 @@ test('a text without an exact value is refused, and never rounded', () => {
 
 test('prices keep to ticks, amounts to lots and to the limits of the instrument', () => {
   expect(tacit.parsePrice(INSTRUMENT, '150.25')).toBe(150_250_000n)
+  expect(tacit.parsePrice({ ...INSTRUMENT, tick_size: '1' }, '0.000001')).toBe(1n)
   expect(tacit.formatPrice(INSTRUMENT, 150_250_000n)).toBe('150.25')
   expect(tacit.parseOrderAmount(INSTRUMENT, '0.001')).toBe(1_000_000n)
   for (const price of ['150.251', '0', '0.0', '150.2500001'])
