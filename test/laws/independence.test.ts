@@ -259,8 +259,15 @@ const HIDDEN: [Hidden, Hidden] = [
   { price_limit: '150000000', amount: '3000000000', min_fill: '2000000000' },
 ]
 
-/** A venue with a hidden order, and Mallory with five notes; nothing else differs between two of them. */
-async function openHidden(hidden: Hidden, change: Partial<EngineConfig> = {}) {
+/**
+ * A venue with a hidden order, and Mallory with five notes; nothing else differs between two of them.
+ * @param earlier what happens in both before that order comes
+ */
+async function openHidden(
+  hidden: Hidden,
+  change: Partial<EngineConfig> = {},
+  earlier = async (_: TestVenue) => {},
+) {
   const site = new TestSite()
   sites.push(site)
   site.unixMs = () => 1_800_000_000_000
@@ -270,6 +277,7 @@ async function openHidden(hidden: Hidden, change: Partial<EngineConfig> = {}) {
   // Other processes use the volume too.
   open.engine.disk_gauge.stop()
   open.engine.disk_gauge.free_bytes = 2 ** 40
+  await earlier(open)
   const victim = await Trader.provisioned(open, 'victim')
   const mallory = await Trader.provisioned(open, 'mallory')
   const deposits = [victim.deposit('base', 5_000_000_000n)]
@@ -328,11 +336,21 @@ test(COMPARED, async () => {
   expect(filled(first)).toBeGreaterThan(0)
 }, 180_000)
 
+/** Two accounts trade; nothing of it lands yet. */
+async function tradeUnlanded(open: TestVenue): Promise<void> {
+  const [seller, buyer] = [await Trader.provisioned(open, 'seller'), await Trader.provisioned(open, 'buyer')]
+  const [base, quote] = [seller.deposit('base', 5_000_000_000n), buyer.deposit('quote', 900_000_000n)]
+  await open.chain.finalizeLeaves()
+  await open.venue.place('seller', seller.place(base, { side: 'sell' }))
+  await open.venue.place('buyer', buyer.place(quote))
+  await open.chain.tick(2)
+  expect(open.engine.state.settlement.unlanded).toBe(2)
+}
+
 /** A venue with a hidden order, and what Mallory has seen of it since `taken` was called last. */
 async function watched(hidden: Hidden) {
-  const { site, open, mallory, deposits } = await openHidden(hidden, {
-    auditor_key: (await newAgeKey()).recipient,
-  })
+  const auditor_key = (await newAgeKey()).recipient
+  const { site, open, mallory, deposits } = await openHidden(hidden, { auditor_key }, tradeUnlanded)
   const { venue } = open
   let seen: unknown[] = []
   const see = async (work: unknown) =>
@@ -423,9 +441,13 @@ async function backlogAndVoid({ open, own, see, place, metrics, taken }: Watched
   // The clock was moved, so the first slot begins another time without new orders.
   for (const slots of [1, open.config.reopen_slots]) await chain.tick(slots)
   await engine.sequencer.durable()
-  engine.state.settlement.unlanded = LIMITS.unlanded_place_max + 1
+  const { unlanded_place_max } = LIMITS
+  Object.assign(LIMITS, { unlanded_place_max: 1 })
   await place()
-  engine.state.settlement.unlanded = 0
+  await chain.settleNext()
+  Object.assign(LIMITS, { unlanded_place_max: 0 })
+  await place()
+  Object.assign(LIMITS, { unlanded_place_max })
   chain.voidCommit()
   await chain.decided()
   await see(venue.events('mallory', { after: 0, limit: 100 }))
@@ -458,4 +480,6 @@ test(BARRED, async () => {
       if (row === 'after') expect(seen).not.toContain(`"${kind}"`)
   }
   expect(first.after).toContain('"batch.voided"')
+  // It ends with the landing of what was matched before.
+  expect(first.after.match(/"settlement_backlog"/g)).toHaveLength(1)
 }, 180_000)

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Journal } from '../../../engine/journal/contract'
-import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { VaultWorld } from '../../kit/chain/vault_world'
-import * as folder from '../journal/folder'
+import type { Journal } from '../../../../engine/journal/contract'
+import { type Lie, LyingEndpoint } from '../../../kit/chain/lying_endpoint'
+import { VaultWorld } from '../../../kit/chain/vault_world'
+import * as folder from '../../journal/folder'
 
 type Context = { context: { slot: number }; value: unknown }
 /** No primitive can be made of it. */
