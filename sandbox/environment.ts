@@ -96,7 +96,7 @@ type SandboxBuild = {
   rpc_url: string
   program_id: string
   /** Of the embedded chain's vault; undefined: the chain is another, whose vault the sandbox did not open. */
-  exit_delay_min_s: number | undefined
+  admin: Uint8Array | undefined
 }
 
 /** What firmware, kernel and command line extend; no app changes them. */
@@ -118,7 +118,7 @@ export const machinePolicy = (roots_pem: string) => ({
  * @param root_pem path of the root's certificate
  */
 export function sandboxPolicy(build: SandboxBuild): string {
-  const { app_id, compose_hash, root_pem, rpc_url, program_id, exit_delay_min_s } = build
+  const { app_id, compose_hash, root_pem, rpc_url, program_id, admin } = build
   const policy = {
     compose_hashes: [compose_hash],
     tcb_statuses: ['UpToDate'],
@@ -127,8 +127,7 @@ export function sandboxPolicy(build: SandboxBuild): string {
       'rpc_operators_unpinned',
       'manifest_absent',
       'keys_without_kms',
-      ...(exit_delay_min_s === undefined ? ['exit_delay_unpinned'] : []),
-      'admin_unpinned',
+      ...(admin === undefined ? ['exit_delay_unpinned', 'admin_unpinned'] : []),
       'location_unnamed',
     ],
     app_ids: [app_id],
@@ -141,7 +140,7 @@ export function sandboxPolicy(build: SandboxBuild): string {
       upgrade_authorities: [],
       pending_actions: [],
       paused_allowed: false,
-      exit_delay_min_s,
+      ...(admin && { exit_delay_min_s: EXIT_DELAY_S, admins: [encodeBase58(admin)] }),
     },
   }
   return `${JSON.stringify(policy, null, 2)}\n`

@@ -20,7 +20,7 @@ import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/ca
 import { type Announcement, announcementsOf } from '../tools/program/announcements_of'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
-import { EXIT_DELAY_S, machinePolicy, sandboxPolicy } from './environment'
+import { machinePolicy, sandboxPolicy } from './environment'
 import { AUDITOR_KEY_FILE, OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
 
 export { sandboxEnvironment } from './environment'
@@ -87,11 +87,10 @@ export async function openSandbox(parts: ProcessParts, with_counterparty = false
   const login = await demoLogin(running, data_dir, config.engine.operator_key)
   // Its hash is the compose hash: no byte may be added.
   writeFileSync(join(data_dir, MANIFEST_FILE), app_compose)
-  const exit_delay_min_s = chain && EXIT_DELAY_S
   const served = factsOf(running, data_dir, chain?.url ?? config.rpc_urls![0]!)
   // It needs the faucet of the embedded chain and the operator's key of this folder.
   const has_other = with_counterparty && chain !== undefined && login !== undefined
-  const pages = announce(running, data_dir, { ...served, exit_delay_min_s }, login, has_other)
+  const pages = announce(running, data_dir, { ...served, admin: chain?.admin }, login, has_other)
   const other = has_other ? openCounterparty(data_dir) : undefined
   return {
     ...running,
@@ -219,7 +218,7 @@ function openPages(running: Running, data_dir: string, facts: VenueFacts) {
   })
 }
 
-type Served = VenueFacts & { exit_delay_min_s: number | undefined }
+type Served = VenueFacts & { admin: Uint8Array | undefined }
 
 function announce(
   running: Running,
@@ -229,12 +228,9 @@ function announce(
   has_counterparty: boolean,
 ) {
   const { venue, enclave } = running
-  const { exit_delay_min_s, ...served } = build
+  const { admin, ...served } = build
   writeFileSync(served.certificate, enclave.tls.cert_pem)
-  writeFileSync(
-    served.policy,
-    sandboxPolicy({ ...served, exit_delay_min_s, app_id: enclave.identity.app_id }),
-  )
+  writeFileSync(served.policy, sandboxPolicy({ ...served, admin, app_id: enclave.identity.app_id }))
   const pages = openPages(running, data_dir, served)
   const facts: SandboxFacts = { ...served, pages_url: pages.url }
   const path = join(data_dir, FACTS_FILE)

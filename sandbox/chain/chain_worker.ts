@@ -1,4 +1,5 @@
 /** The worker thread that owns an embedded chain: its machine, its file and its server. */
+import { publicKeyOf } from '../../protocol/sign'
 import { type GenesisOptions, makeGenesis } from './genesis'
 import { type OpenedChain, openEmbeddedChain } from './open_embedded_chain'
 
@@ -6,7 +7,7 @@ export type ChainRequest =
   | { op: 'open'; data_dir: string; slot_ms: number; port?: number; genesis: GenesisOptions }
   | { op: 'close' }
 export type ChainReply =
-  | { op: 'opened'; url: string; program_id: Uint8Array }
+  | { op: 'opened'; url: string; program_id: Uint8Array; admin: Uint8Array }
   | { op: 'refused'; message: string }
   | { op: 'closed' }
 
@@ -20,7 +21,7 @@ async function open({ genesis, ...options }: ChainRequest & { op: 'open' }): Pro
   try {
     chain = await openEmbeddedChain(options)
     const program_id = await makeGenesis(chain, genesis)
-    reply({ op: 'opened', url: chain.url, program_id })
+    reply({ op: 'opened', url: chain.url, program_id, admin: publicKeyOf(chain.admin_seed) })
   } catch (error) {
     await chain?.close()
     reply({ op: 'refused', message: error instanceof Error ? error.message : 'unknown' })

@@ -17,6 +17,8 @@ type HostOptions = {
 export type HostedChain = {
   readonly url: string
   readonly program_id: Uint8Array
+  /** Administers the vault. */
+  readonly admin: Uint8Array
   /** Stops serving; everything landed is already on disk. Resolves also when the chain has failed. */
   close(): Promise<void>
 }
@@ -44,6 +46,7 @@ export async function hostEmbeddedChain({ failed, ...open }: HostOptions): Promi
   return {
     url: opened.url,
     program_id: new Uint8Array(opened.program_id),
+    admin: new Uint8Array(opened.admin),
     async close() {
       if (closing) return
       closing = true

@@ -92,7 +92,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   test('the verify page judges the venue by the generated policy, the key of the connection included', async () => {
     const page = await open('/verify')
     await page.evaluate('document.getElementById("verify").click()')
-    expect(await shown(page, '.verdict')).toContain('23 passed, 0 failed, 6 skipped')
+    expect(await shown(page, '.verdict')).toContain('24 passed, 0 failed, 5 skipped')
     expect(await shown(page, 'tr[data-check=tls_key]')).toContain('pass')
     await page.evaluate(`{
       const policy = document.getElementById('policy')
