@@ -16,7 +16,7 @@ import { appComposeText } from '../protocol/tdx/app_compose'
 import { parseQuote } from '../protocol/tdx/quote'
 import type { CredentialRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
-import { callOperator, DEFAULT_LIMITS, signAdmission } from '../tools/account/call_operator'
+import { callOperator, DEFAULT_LIMITS, NotReady, signAdmission } from '../tools/account/call_operator'
 import { type Announcement, announcementsOf } from '../tools/program/announcements_of'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
 import { openStandInAgent } from './enclave/open_stand_in'
@@ -27,6 +27,8 @@ export { sandboxEnvironment } from './environment'
 
 /** That of Solana's own test validator, so that a URL stays valid over restarts. */
 const CHAIN_PORT = 8899
+/** Longest wait for a venue that takes no admission yet, and the interval of attempts. */
+const [ADMISSION_MS, ADMISSION_RETRY_MS] = [120_000, 200]
 /** Of the pages, beside the venue's own. */
 const PAGES_PORT = 8440
 const PROJECT = join(import.meta.dir, '..')
@@ -157,11 +159,23 @@ async function admit(running: Running, data_dir: string, request: CredentialRequ
   if (account_key === undefined) throw new Error('the request names no account key')
   const terms = { version: request.version, state: 'active', limits: DEFAULT_LIMITS } as const
   const record = signAdmission({ ...terms, account_key }, target)
-  const post = (at: string, body: unknown, now_ms: number) =>
-    callOperator(target, { method: 'POST', path: at, body: JSON.stringify(body) }, now_ms)
-  const now_ms = Date.now()
-  await post('/accounts', record, now_ms)
-  await post('/accounts/credentials', request, now_ms + 1)
+  const deadline = Date.now() + ADMISSION_MS
+  let now_ms = 0
+  // A busy machine loses its lease for a moment: what changed nothing is sent again.
+  const post = async (at: string, body: unknown): Promise<void> => {
+    for (;;) {
+      now_ms = Math.max(Date.now(), now_ms + 1)
+      try {
+        await callOperator(target, { method: 'POST', path: at, body: JSON.stringify(body) }, now_ms)
+        return
+      } catch (error) {
+        if (!(error instanceof NotReady) || now_ms > deadline) throw error
+        await Bun.sleep(ADMISSION_RETRY_MS)
+      }
+    }
+  }
+  await post('/accounts', record)
+  await post('/accounts/credentials', request)
 }
 
 /** The manifest of the imaginary machine. */

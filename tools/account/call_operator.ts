@@ -55,6 +55,9 @@ function isCertificate(pem: string): boolean {
   }
 }
 
+/** The venue cannot take the call now, and has changed nothing. */
+export class NotReady extends Error {}
+
 export type OperatorTarget = {
   /** Base address of the listener. */
   url: string
@@ -100,6 +103,10 @@ export async function askOperator(
     const hint = untrusted ? ': name its certificate with --ca' : ''
     throw new Error(`${url} did not answer (${error.message})${hint}`)
   })
-  if (!answer.ok) throw new Error(`the venue answered ${answer.status}: ${await answer.text()}`)
+  if (!answer.ok) {
+    const text = await answer.text()
+    const is_unready = answer.status === 503 && text.includes('"applied":"no"')
+    throw new (is_unready ? NotReady : Error)(`the venue answered ${answer.status}: ${text}`)
+  }
   return answer
 }
