@@ -160,7 +160,11 @@ test.skipIf(python === '').each([
   '%s and %s trade on after a kill of the venue, whose chain then serves at another port',
   async (maker, taker) => {
     const traders = [await run(maker, LENGTH_S), await run(taker, LENGTH_S)]
-    while ((await fillsOf(traders[0]!.client)).length < 1) await Bun.sleep(100)
+    while ((await fillsOf(traders[0]!.client)).length < 1) {
+      const ended = traders.find(({ child }) => child.exitCode !== null)
+      if (ended !== undefined) throw new Error(`a trader ended before a fill: ${await outputOf(ended.child)}`)
+      await Bun.sleep(100)
+    }
     await Bun.sleep((LENGTH_S / 2 - 10) * 1_000)
     const { slot } = await traders[0]!.client.time()
     const { rpc_url } = venue.facts
