@@ -5,7 +5,7 @@
 import { bookStream, prefilled, replay } from './kit/book_stream'
 import { type Figure, median, numbers, report } from './kit/figures'
 import { draw } from './kit/plot'
-import { threadTimes } from './venue/thread_time'
+import { threadTimes } from './venue/gauges'
 
 const { resting } = numbers({ resting: 1_000_000 })
 const CENTER = 100_000

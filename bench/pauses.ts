@@ -7,7 +7,7 @@ import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers } from './kit/figures'
 import { syncLimit, verifyLimit } from './kit/machine_limits'
 import type { LoadReport } from './load/load_process'
-import { openLoopGauge } from './venue/loop_gauge'
+import { openLoopGauge } from './venue/gauges'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, rate } = numbers({ orders: 8_192, rate: 1_000 })

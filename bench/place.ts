@@ -11,7 +11,7 @@ import { type Figure, median, numbers, quantile } from './kit/figures'
 import { pacedSyncs, syncLimit, verifyLimit } from './kit/machine_limits'
 import type { RawFacts } from './kit/raw_server'
 import type { LoadReport } from './load/load_process'
-import type { ThreadTimes } from './venue/thread_time'
+import type { ThreadTimes } from './venue/gauges'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, lanes, load, neighbours } = numbers({ orders: 60_000, lanes: 64, load: 0.5, neighbours: 0 })

@@ -1,6 +1,5 @@
 /** Verifies a venue and opens a transport to it: the first call of every trader. */
 import { HANDSHAKE_MS } from './limits'
-import { sandboxTerms } from './sandbox_venue'
 import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
 import { collectEvidence } from './verify/collect/collect_evidence'
 import { EvidenceUnavailable } from './verify/collect/collect_venue'
@@ -8,7 +7,7 @@ import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_tr
 import { judgeEvidence } from './verify/judge_evidence'
 import { parsePolicy, requireParsed, type VerificationPolicy } from './verify/policy'
 import { parseCollateral } from './verify/tdx/collateral_form'
-import { isAccepted } from './verify/transcript'
+import { isAccepted, Refused } from './verify/transcript'
 
 /**
  * Fails closed: without an accepting transcript there is no transport. Bun, Node and Deno; a browser pins no TLS key, and
@@ -56,4 +55,34 @@ async function connectTo(
   if (!isAccepted(transcript)) throw new VerificationFailed(transcript, evidence)
   const { info, attestation } = evidence
   return { ...transport, info, attestation, transcript, evidence }
+}
+
+/** Paths as `start` wrote them. */
+export type SandboxVenue = {
+  url: string
+  policy: string
+  collateral: string
+  rpc_url: string
+  program_id: string
+  /** Of its demo account, if it has one. */
+  login?: string
+}
+
+/** Undefined where `start` never ran. @param data its data folder */
+export function readSandboxVenue(data = 'data'): SandboxVenue | undefined {
+  const { existsSync, readFileSync } = process.getBuiltinModule('node:fs')
+  const facts = `${data}/laptop.json`
+  if (!existsSync(facts)) return undefined
+  const { url, policy, collateral, rpc_url, program_id } = JSON.parse(readFileSync(facts, 'utf8'))
+  const login = `${data}/demo-login.json`
+  return { url, policy, collateral, rpc_url, program_id, ...(existsSync(login) ? { login } : {}) }
+}
+
+/** The texts of policy and collateral of the venue of this machine. @throws Refused where another one is at `url` */
+function sandboxTerms(url: string, data?: string): { policy: string; collateral: string } {
+  const found = readSandboxVenue(data)
+  if (found === undefined || new URL(found.url).origin !== new URL(url).origin)
+    throw new Refused(`a policy is needed for ${url}: 'start' wrote none for it into ./data`)
+  const { readFileSync } = process.getBuiltinModule('node:fs')
+  return { policy: readFileSync(found.policy, 'utf8'), collateral: readFileSync(found.collateral, 'utf8') }
 }

@@ -21,8 +21,7 @@ export { type Login, type Transport, VenueClient, VenueProblem, WrongAccount } f
 
 // Sessions: all of it in one, with durable requests; and exact money as people write it.
 
-export { TacitError } from '../protocol/tacit_error'
-export { MustStop } from './api/must_stop'
+export { MustStop, TacitError } from '../protocol/tacit_error'
 export { OtherVenue, type SessionVenue } from './session/live_venue'
 export { Session } from './session/session'
 export {

@@ -1,7 +1,8 @@
 /** Types the outcome of a verification: a venue with its pinned transport, or a failure with its transcript. */
+
+import { MustStop } from '../protocol/tacit_error'
 import type { Collateral } from '../protocol/tdx/collateral'
 import type { Attestation, Info } from '../protocol/wire/public'
-import { MustStop } from './api/must_stop'
 import type { Transport } from './api/venue_client'
 import type { EvidenceBundle } from './verify/evidence_bundle'
 import { type CheckName, policyLine, type Transcript } from './verify/transcript'

@@ -8,18 +8,21 @@ import { attestationReportData } from '../protocol/tdx/report_data'
 import { epochReportData } from '../protocol/vault/attested_epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuote } from './agent'
-import { certifyStatementKey, composeAttestation, type StatementCertificate } from './attestation'
+import { certifyStatementKey, composeAttestation, QuoteQueue, type StatementCertificate } from './attestation'
 import type { Enclave, EnclaveIdentity, EpochQuote, TlsMaterial, VenueBinding } from './contract'
 import { KEY_PATHS, type KeyPath } from './key_paths'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { requireRoot, requireSocket } from './production_guard'
-import { QuoteQueue } from './quote_queue'
 import { ServedIdentity } from './served_identity'
 
-export { challengeCertificate, type IssuedCertificate } from './acme/certificates'
-export { dnsSolver } from './acme/dns_record'
-export { type ChallengeSolver, issueCertificate } from './acme/issue_certificate'
-export { type SealedStore, sealCertificate, unsealCertificate } from './acme/sealed_certificate'
+export {
+  challengeCertificate,
+  type IssuedCertificate,
+  type SealedStore,
+  sealCertificate,
+  unsealCertificate,
+} from './acme/certificates'
+export { type ChallengeSolver, dnsSolver, issueCertificate } from './acme/issue_certificate'
 
 export type EnclaveOptions = {
   /** `dstack` starts only where the own quote is signed up to Intel's root. */

@@ -5,8 +5,8 @@ import { sha256 } from '../protocol/sha256'
 import { attestationReportData, evidenceReportData } from '../protocol/tdx/report_data'
 import type { AgentQuote } from './agent'
 import type { TlsMaterial } from './contract'
-import { generateTls } from './keys'
 import type { EnclaveLimits } from './limits'
+import { generateTls } from './x509'
 
 type EvidenceFile = { content_type: string; body: string }
 type Evidence = ReadonlyMap<string, EvidenceFile>

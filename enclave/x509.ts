@@ -1,9 +1,19 @@
 /** Issues X.509 v3 certificates (RFC 5280) for P-256 keys, signed with ECDSA and SHA-256. */
-
-import { createHash, createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
+import {
+  createHash,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from 'node:crypto'
 import { isIP } from 'node:net'
 import { concatBytes, utf8 } from '../protocol/bytes'
+import { pemOfDer } from '../protocol/pem'
+import { sha256 } from '../protocol/sha256'
+import type { TlsMaterial } from './contract'
 import * as der from './der'
+import { CLOCK_TOLERANCE_MS, SELF_SIGNED_LIFE_MS } from './limits'
 
 export type Extension = Uint8Array
 export type Name = { common_name: string; organization: string }
@@ -102,4 +112,37 @@ function alternativeName(name: string): Uint8Array {
   if (!/^(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(name))
     throw new RangeError('not a DNS name or IPv4 address')
   return der.implicit(2, utf8(name))
+}
+
+/**
+ * A fresh P-256 key with a self-signed certificate for `localhost`, `127.0.0.1` and `names` (DNS names or IPv4
+ * addresses), valid 90 days. Never written to disk. Clients trust it because attestation binds its key.
+ * @throws RangeError for a name that is neither.
+ */
+export function generateTls(names: readonly string[], now_ms: number): TlsMaterial {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const name = { common_name: names[0] ?? 'localhost', organization: 'Tacit' }
+  const not_after_ms = now_ms + SELF_SIGNED_LIFE_MS
+  const certificate = issueCertificate({
+    subject: name,
+    issuer: name,
+    subject_key: privateKey,
+    issuer_key: privateKey,
+    serial: randomSerial(),
+    not_before_ms: now_ms - CLOCK_TOLERANCE_MS,
+    not_after_ms,
+    extensions: [
+      basicConstraints(false),
+      keyUsage(0),
+      serverAuthentication(),
+      subjectKeyIdentifier(privateKey),
+      subjectAlternativeNames([...new Set(['localhost', '127.0.0.1', ...names])]),
+    ],
+  })
+  return {
+    cert_pem: pemOfDer(certificate, 'CERTIFICATE'),
+    key_pem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    spki_sha256: sha256(spkiOf(privateKey)),
+    not_after_ms,
+  }
 }

@@ -1,5 +1,4 @@
 /** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
-
 import { join } from 'node:path'
 import type { Enclave } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
@@ -16,6 +15,7 @@ import {
 import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { signingKey } from '../protocol/ed25519'
+import type { SystemStatus } from '../protocol/wire/public'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { keepCollateral } from './keep_collateral'
@@ -27,7 +27,6 @@ import { type SelfCheckTerms, selfCheck } from './self_check'
 import type { Config } from './settings/config'
 import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 import { openCertificates } from './tls/open_certificates'
-import { watchStatus } from './watch_status'
 
 export type ProcessParts = {
   config: Config
@@ -170,4 +169,25 @@ async function openEngine(
       fatal,
     },
   })
+}
+
+/** Looks at once and then at intervals; returns the end of it. */
+export function watchStatus(
+  status: () => Pick<SystemStatus, 'ready' | 'reasons'>,
+  log: Log,
+  every_ms: number,
+): () => void {
+  let last = 'ready '
+  const look = () => {
+    const { ready, reasons } = status()
+    const reason = reasons.join('; ')
+    const code = ready ? 'ready' : 'not_ready'
+    if (`${code} ${reason}` === last) return
+    last = `${code} ${reason}`
+    log.write(ready ? 'info' : 'warn', 'status_changed', { code, reason })
+  }
+  look()
+  const timer = setInterval(look, every_ms)
+  timer.unref()
+  return () => clearInterval(timer)
 }

@@ -17,10 +17,8 @@ import { openLog } from './edge/log'
 import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts, type Running } from './join_process'
 import { COLLATERAL_CALL_MS, SIGNAL_ECHO_MS } from './limits'
+import { foreignNames, isSandbox, missingSandbox, startFault } from './settings/at_start'
 import { type Config, printedSettings, readConfig } from './settings/config'
-import { foreignNames } from './settings/process_environment'
-import { isSandbox, missingSandbox } from './settings/sandbox_mode'
-import { startFault } from './settings/start_fault'
 
 const USAGE = `usage: bun start [--check] [--counterparty]
 Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operations.md explains them.

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { checkTree } from '../tools/check/check_tree'
-import { readTree } from '../tools/check/read_tree'
+import { readTree } from '../tools/check/module_graph'
 import { COMPUTED_IMPORTS, IMPURE_BY_CHOICE, LONG_FUNCTIONS } from '../tools/check/rules'
 import { HOUSE, inDecide, type Plant, used } from './kit/structure/house'
 import { PLANTED_IMPORTS } from './kit/structure/planted_imports'

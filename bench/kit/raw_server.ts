@@ -1,6 +1,6 @@
 /** Serves fixed answers and bare topics with plain Bun.serve and TLS, as a child process: the lower bound of the venue's cost. */
 
-import { generateTls } from '../../enclave/keys'
+import { generateTls } from '../../enclave/x509'
 import { answerQuestions } from './child_process'
 import { filler, type RawFacts, RawTopics, type RawWave } from './raw_topics'
 

@@ -1,6 +1,6 @@
 /** Publishes to bare topics over TLS: the cost of a delivery without accounts, seqs or slow readers. */
 import type { Server } from 'bun'
-import { generateTls } from '../../enclave/keys'
+import { generateTls } from '../../enclave/x509'
 
 export type RawFacts = { port: number; certificate: string }
 export type RawWave = { topics: string[]; per_wave: number; bytes: number }

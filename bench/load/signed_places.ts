@@ -1,5 +1,5 @@
 /** Complete, signed place requests as the bytes that go over the wire. */
-import { anchorPoolHash, encodePlace } from '../../protocol/bodies/place'
+import { anchorPoolHash, encodePlace } from '../../protocol/bodies/trading'
 import { fromHex } from '../../protocol/bytes'
 import { random } from '../kit/figures'
 import {

@@ -10,10 +10,9 @@ import { answerQuestions } from '../kit/child_process'
 import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_topics'
 import { named } from './bench_config'
 import { fundNotes } from './fund_notes'
-import { type LoopGauge, openLoopGauge, type Pauses } from './loop_gauge'
+import { type LoopGauge, openLoopGauge, type Pauses, type ThreadTimes, threadTimes } from './gauges'
 import { type BenchEngine, clock, openEngine, provisionAccount, provisionAccounts } from './open_engine'
 import { eventsOfOne, waveOfEvents } from './rest_orders'
-import { type ThreadTimes, threadTimes } from './thread_time'
 
 type VenueStart = {
   dir: string

@@ -1,7 +1,8 @@
 /** Follows an account's events over a socket and resumes by seq after every disconnect. */
+
+import { MustStop } from '../../protocol/tacit_error'
 import type { AccountEvent } from '../../protocol/wire/trading'
 import { STREAM_HEARTBEAT_MS, STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS, STREAM_SILENCE_MS } from '../limits'
-import { MustStop } from './must_stop'
 import { type VenueClient, VenueProblem } from './venue_client'
 
 type Frame =

@@ -1,11 +1,10 @@
 /** Calls every endpoint of the venue over the pinned connection, with a token that it renews. */
 
 import type { RefusalCode } from '../../protocol/refusals'
-import { TacitError } from '../../protocol/tacit_error'
+import { MustStop, TacitError } from '../../protocol/tacit_error'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
 import { VENUE_CALL_MS } from '../limits'
-import { MustStop } from './must_stop'
 
 /** A connection to one venue: `connect` gives a pinned one. */
 export type Transport = {

@@ -21,8 +21,7 @@ export { createAssociatedAccount, ownAccount, tokenBalance } from './token_accou
 
 // Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.
 
-export { type DepositTerms, deposit } from './deposit'
-export { airdrop, mintTo } from './embedded_faucet'
+export { airdrop, type DepositTerms, deposit, mintTo } from './deposit'
 
 // The vault's public history; `currentHistory` reads archives (Bun and Node).
 

@@ -1,14 +1,15 @@
-/** `tacit audit-chain` recomputes roots and queue of a vault from the chain and compares them with its accounts. */
+/** `tacit archive` writes a vault's public events; `tacit audit-chain` recomputes its roots and queue from them and compares. */
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { ArchiveRejected } from '../archive/block'
 import { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from '../audit/chain_audit'
-import { NodesDisagree, newest, readEventsFrom } from '../chain/current_history'
+import { currentHistory, NodesDisagree, newest, readEventsFrom } from '../chain/current_history'
 import { NotAVault } from '../chain/read_vault'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import type { Call, Verb } from './call'
 import { timeOf } from './command'
-import { ARCHIVED, reporting } from './recover_notes'
+import { lockPath } from './options'
+import { ARCHIVED, described, reporting } from './recover_notes'
 
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
 
@@ -86,4 +87,18 @@ function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): obj
     return { nullifier, mint: encodeBase58(mint), amount: String(amount), deadline_s }
   })
   return { ...rest, note_tree: one(note_tree), spent_log: one(spent_log), open_exits: exits }
+}
+
+export const ARCHIVE: Verb = {
+  form: '--out FOLDER',
+  reads: ['chain'],
+  says: `writes every event of a vault, or what came since the last time, and checks both trees against the vault; the files
+  may be mirrored as they are: wallet recover, wallet sync, exit and audit-chain take --archive FOLDER|URL`,
+  example: 'tacit archive --out archive',
+  async run(call) {
+    const from = { folder: call.text('out') }
+    lockPath(from.folder)
+    const current = await currentHistory(call.reader(), call.program(), from, reporting())
+    call.say('archive', described(current))
+  },
 }

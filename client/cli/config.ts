@@ -1,7 +1,7 @@
 /** Where a command finds its venue, chain and wallet: options, environment, a file of them, then the venue of this machine. */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { readSandboxVenue } from '../sandbox_venue'
+import { readSandboxVenue } from '../connect'
 import { writeWhole } from '../whole_file'
 import type { Verb } from './call'
 import { InputFault, readInputText, UsageFault } from './command'

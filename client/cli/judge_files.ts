@@ -1,11 +1,11 @@
 /** `tacit verify-quote`, `verify-eventlog` and `auction`: judge a file, without a venue. Each prints JSON. */
-import { equalBytes, toHex } from '../../protocol/bytes'
+import { equalBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { type BootEvent, measuredClaims, parseEventLog, replayRegisters } from '../../protocol/tdx/event_log'
 import { judgeMrConfigId } from '../../protocol/tdx/mr_config_id'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { answerCase, readCases } from '../audit/auction_cases'
+import { parseJson } from '../verify/json_document'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
-import { quoteOfFile } from '../verify/read_quote_file'
 import { onlyIntel, openCollateral, trustedRoots } from '../verify/tdx/collateral'
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf, requireThat } from '../verify/transcript'
@@ -119,4 +119,32 @@ export const FILE_JUDGES: Readonly<Record<string, Verb>> = {
       for (const one of readCases(readInputText(call.words[0]!))) console.log(JSON.stringify(answerCase(one)))
     },
   },
+}
+
+const DECODER = new TextDecoder('utf-8', { fatal: true })
+
+/** @throws Refused when the bytes are text of neither form. */
+export function quoteOfFile(bytes: Uint8Array): Uint8Array {
+  const text = textOf(bytes)
+  if (text === undefined) return bytes
+  const hex = text.startsWith('{') ? quoteMember(text) : text
+  const quote = fromAnyHex(hex.replace(/^0x/, '').toLowerCase())
+  if (quote === undefined || quote.length === 0) throw new Refused('the file holds no quote')
+  return quote
+}
+
+/** Undefined for bytes that are no text: a raw quote begins with control characters. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    const text = DECODER.decode(bytes).trim()
+    return /^[\x20-\x7e\s]+$/.test(text) ? text : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function quoteMember(text: string): string {
+  const { quote } = (parseJson(text) ?? {}) as { quote?: unknown }
+  if (typeof quote !== 'string') throw new Refused('the file holds no quote')
+  return quote
 }

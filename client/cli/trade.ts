@@ -1,15 +1,18 @@
 /** The verbs that trade: each opens a session, does one thing, and prints it. */
+
+import { existsSync } from 'node:fs'
 import { feeUpTo, quoteAmount } from '../../protocol/units'
 import type { AccountEvent, Fill, Order } from '../../protocol/wire/trading'
+import { FORWARD_ANSWER_MS, STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS } from '../limits'
 import { total } from '../session/notes'
 import type { Session } from '../session/session'
 import type { SessionOrder } from '../session/session_options'
 import type { Outcome } from '../session/settle'
 import { formatAmount, formatPrice } from '../session/units'
 import type { WalletNote } from '../wallet/wallet'
+import { writeWhole } from '../whole_file'
 import { type Call, IN_SESSION, unitsIn, type Verb } from './call'
-import { InputFault, UsageFault } from './command'
-import { FORWARDING, forward } from './forward'
+import { InputFault, readInputText, UsageFault } from './command'
 import { printNotes, readTokens, type Tokens } from './tables'
 
 const TERMS = '[--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS]'
@@ -91,7 +94,7 @@ export const TRADE_VERBS: Readonly<Record<string, Verb>> = {
   },
   watch: {
     ...IN_SESSION,
-    form: `[--until ORDER] ${FORWARDING}`,
+    form: '[--until ORDER] [--forward-to URL]',
     says: `prints events as they come; with --until it ends when the order and all its fills are final. --forward-to posts each
   event as JSON, in order and until it is taken (status 2xx), and keeps the seq of the last one in WALLET.forwarded`,
     example: 'tacit watch --until ORDER',
@@ -389,3 +392,46 @@ const isFinal = ({ status, fills }: Order): boolean =>
   status !== 'accepted' &&
   status !== 'partially_filled' &&
   fills.every(({ stage }) => stage === 'finalized' || stage === 'voided')
+
+/**
+ * Forwards every event after the last one that was taken. After a lost answer a receiver gets an event twice: the same
+ * `seq` marks it. None is left out.
+ * @throws InputFault, NotWritten, VenueProblem
+ */
+async function forward(call: Call, session: Session, url: string): Promise<void> {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    throw new InputFault('--forward-to is an http or https address')
+  const path = `${call.text('wallet')}.forwarded`
+  for (let after = positionIn(path); ; ) {
+    const { items } = await session.client.events({ after, limit: 100 })
+    if (items.length === 0) return
+    for (const event of items) {
+      await post(url, event)
+      after = event.seq
+      writeWhole(path, `${after}\n`, 0o600)
+    }
+  }
+}
+
+function positionIn(path: string): number {
+  if (!existsSync(path)) return 0
+  const text = readInputText(path).trim()
+  if (!/^\d{1,15}$/.test(text)) throw new InputFault(`${path} does not hold the seq of an event`)
+  return Number(text)
+}
+
+async function post(url: string, event: AccountEvent): Promise<void> {
+  const body = JSON.stringify(event)
+  for (let wait_ms = STREAM_RETRY_FIRST_MS; ; wait_ms = Math.min(2 * wait_ms, STREAM_RETRY_MAX_MS)) {
+    try {
+      const headers = { 'content-type': 'application/json' }
+      const signal = AbortSignal.timeout(FORWARD_ANSWER_MS)
+      const { ok, status } = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'error' })
+      if (ok) return
+      console.error(`${new URL(url).host} answers ${status} to event ${event.seq}: it is sent again`)
+    } catch {
+      console.error(`${new URL(url).host} does not answer event ${event.seq}: it is sent again`)
+    }
+    await new Promise((done) => setTimeout(done, wait_ms))
+  }
+}

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { PageDefaults } from './page_defaults'
+import type { PageDefaults } from './gateway'
 
 /** Each has a script `NAME_page.ts` and a frame `NAME.html` beside this file. */
 export const PAGES = ['market', 'trade', 'verify'] as const

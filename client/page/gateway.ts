@@ -1,6 +1,31 @@
-/** Reaches the venue through the server of the pages, which opens TLS to the one key that each path names. */
+/** Joins a page to the server beside it: paths, defaults, and a transport to the venue under the TLS key that a path names. */
 import type { Transport } from '../api/venue_client'
-import { LOST_STATUS, PEER_PATH, VENUE_PATH } from './gateway_paths'
+
+export const PEER_PATH = '/peer'
+export const VENUE_PATH = '/venue/'
+export const ADMIT_PATH = '/admit'
+/** No venue answers it: the connection failed, and what became of a command is not known. */
+export const LOST_STATUS = 599
+
+/** What a served page begins with: public facts only, since every program of the machine can read them. */
+export type PageDefaults = {
+  /** HTTPS origin of the venue. */
+  url: string
+  /** Text of the policy file. */
+  policy: string
+  /** Text of the collateral's file; empty: the policy's service is asked. */
+  collateral: string
+  /** Node of the trader's choice. */
+  rpc_url: string
+  /** The server beside the page admits new accounts, and the chain gives test money. */
+  is_laptop: boolean
+}
+
+/** Undefined on a page without a server. */
+export function pageDefaults(): PageDefaults | undefined {
+  const text = document.getElementById('defaults')?.textContent
+  return text === undefined || text === null ? undefined : (JSON.parse(text) as PageDefaults)
+}
 
 export type GatewayVenue = Transport & {
   /** SHA-256 of the TLS key that this transport is bound to, hex. */

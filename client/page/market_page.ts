@@ -3,8 +3,7 @@ import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../
 import { formatAmount, formatPrice } from '../session/units'
 import { barChart, lineChart, type Point } from './chart'
 import { byId, element, say, short, table, tokenName, tokensOf } from './element'
-import { type GatewayVenue, openGateway } from './gateway'
-import { pageDefaults } from './page_defaults'
+import { type GatewayVenue, openGateway, pageDefaults } from './gateway'
 
 const POLL_MS = 4_000
 const POINTS_MAX = 60

@@ -8,8 +8,7 @@ import type { Transport } from '../api/venue_client'
 import { HANDSHAKE_MS } from '../limits'
 import { pinnedTransport, readPeer } from '../verify/collect/pinned_transport'
 import { buildPage, type PageName } from './build_page'
-import { ADMIT_PATH, LOST_STATUS, PEER_PATH, VENUE_PATH } from './gateway_paths'
-import type { PageDefaults } from './page_defaults'
+import { ADMIT_PATH, LOST_STATUS, type PageDefaults, PEER_PATH, VENUE_PATH } from './gateway'
 
 type ServeOptions = {
   defaults: PageDefaults

@@ -9,8 +9,7 @@ import type {
   Statistics,
 } from '../../protocol/wire/trading'
 import { openChainAccess } from '../chain/chain_access'
-import { deposit } from '../chain/deposit'
-import { airdrop, mintTo } from '../chain/embedded_faucet'
+import { airdrop, deposit, mintTo } from '../chain/deposit'
 import { ownAccount, tokenBalance } from '../chain/token_account'
 import { FAUCET_POLL_MS } from '../limits'
 import type { Session } from '../session/session'
@@ -20,7 +19,7 @@ import { collateralOf } from '../wallet/prepare'
 import type { BrowserStore } from './browser_store'
 import { barChart, lineChart } from './chart'
 import { byId, element, say, short, table, tokenName, tokensOf } from './element'
-import type { PageDefaults } from './page_defaults'
+import type { PageDefaults } from './gateway'
 
 const FEE_LAMPORTS = 1_000_000_000n
 const DRAW_MS = 50

@@ -13,9 +13,7 @@ import { isAccepted, type Transcript } from '../verify/transcript'
 import { newCredential } from '../wallet/account'
 import { BrowserStore, restoreBackup } from './browser_store'
 import { byId, say } from './element'
-import { openGateway } from './gateway'
-import { ADMIT_PATH } from './gateway_paths'
-import { pageDefaults } from './page_defaults'
+import { ADMIT_PATH, openGateway, pageDefaults } from './gateway'
 import { Desk } from './trade_desk'
 
 const defaults = pageDefaults() ?? {

@@ -8,8 +8,7 @@ import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/pol
 import { parseCollateral } from '../verify/tdx/collateral_form'
 import { Refused, reasonOf } from '../verify/transcript'
 import { byId } from './element'
-import { openGateway } from './gateway'
-import { pageDefaults } from './page_defaults'
+import { openGateway, pageDefaults } from './gateway'
 import { showTranscript } from './show_transcript'
 
 /** Fills a text field from a file, chosen with its button or dropped on it. @param changed called after each fill */

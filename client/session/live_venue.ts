@@ -1,7 +1,7 @@
 /** The venue of a session: its pinned transport, verified again whenever the venue may be another process. */
 import { toHex } from '../../protocol/bytes'
+import { MustStop } from '../../protocol/tacit_error'
 import type { Info, Receipt } from '../../protocol/wire/trading'
-import { MustStop } from '../api/must_stop'
 import type { Transport } from '../api/venue_client'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'

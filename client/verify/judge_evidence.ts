@@ -9,9 +9,15 @@ import {
   checkVaultState,
 } from './checks/chain'
 import { checkAppId, checkKeyProvider, checkKms, checkKmsOwner } from './checks/keys'
-import { checkComposeHash, checkManifest, checkRpcOperators } from './checks/manifest'
-import { checkClaims, checkMrConfigId, checkRegisters } from './checks/measurements'
-import { checkOsImage } from './checks/os_image'
+import {
+  checkClaims,
+  checkComposeHash,
+  checkManifest,
+  checkMrConfigId,
+  checkOsImage,
+  checkRegisters,
+  checkRpcOperators,
+} from './checks/measurements'
 import { checkLocation, checkMachineList } from './checks/place'
 import {
   checkCollateral,

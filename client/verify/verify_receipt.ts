@@ -1,7 +1,11 @@
 /** Verifies receipts: the venue's signed statement that a command is in its journal (engine.md "Receipts"). */
 import { decodeBase58 } from '../../protocol/base58'
-import { decodeStatement, STATEMENT_BYTES, type StatementBody } from '../../protocol/bodies/binding'
-import { encodeReceipt } from '../../protocol/bodies/receipt'
+import {
+  decodeStatement,
+  encodeReceipt,
+  STATEMENT_BYTES,
+  type StatementBody,
+} from '../../protocol/bodies/statements'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { RECEIPT_PATH_MAX } from '../../protocol/limits'
 import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'

@@ -1,9 +1,14 @@
 /** Encodes commands from their requests: the body that a signature covers, and the bytes that a receipt proves. */
 import { decodeBase58 } from '../../protocol/base58'
-import { encodeCancel, encodeCancelAll, encodeDeadMan } from '../../protocol/bodies/cancel'
-import { anchorPoolHash, encodePlace } from '../../protocol/bodies/place'
-import { encodeReshape } from '../../protocol/bodies/reshape'
-import { encodeWithdraw } from '../../protocol/bodies/withdraw'
+import {
+  anchorPoolHash,
+  encodeCancel,
+  encodeCancelAll,
+  encodeDeadMan,
+  encodePlace,
+  encodeReshape,
+  encodeWithdraw,
+} from '../../protocol/bodies/trading'
 import { concatBytes, fromHex } from '../../protocol/bytes'
 import type {
   CancelAllRequest,

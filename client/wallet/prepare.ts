@@ -5,7 +5,7 @@
  * at once, so a rejected request leaves a gap, which nonces allow.
  */
 import { decodeBase58 } from '../../protocol/base58'
-import { bodyId } from '../../protocol/bodies/withdraw'
+import { bodyId } from '../../protocol/bodies/trading'
 import { toHex } from '../../protocol/bytes'
 import { ANCHORS_PER_COMMAND, deriveAnchor, deriveOrderId } from '../../protocol/notes/derive'
 import {

@@ -2,8 +2,7 @@
  * Obtains a certificate by ACME (RFC 8555): account, order, one challenge per name, finalize. Written here because existing
  * libraries would add fifty packages to an image that is meant to be audited.
  */
-
-import { generateKeyPairSync } from 'node:crypto'
+import { createHash, generateKeyPairSync } from 'node:crypto'
 import { ACME_LIMITS, ACME_RETRY_AFTER_MAX_MS, type AcmeLimits } from '../limits'
 import { certificateRequest, type IssuedCertificate, issuedCertificate } from './certificates'
 import {
@@ -127,4 +126,54 @@ function errorOf({ json }: AcmeAnswer): string {
   >[]
   const failed = [json, ...challenges].find(({ error }) => typeof error === 'object' && error !== null)
   return failed === undefined ? 'invalid' : problemOf({ json: failed['error'] as Record<string, unknown> })
+}
+
+type DnsApi = {
+  /** https, without `/present`. */
+  url: string
+  /** `user:password`, or empty. Use an account that can write only challenge records, in a delegated zone. */
+  credentials: string
+  /** Target of the CNAME of `_acme-challenge.NAME`; empty writes `_acme-challenge.NAME` itself. */
+  record_name: string
+  /** Trusted instead of the public authorities, PEM. */
+  root_pem?: string
+  /** Longest wait for an answer. */
+  call_ms: number
+}
+
+/**
+ * Answers DNS-01 challenges through an HTTP API of the operator, in the format known to ACME clients as `httpreq`:
+ * `POST URL/present` and `POST URL/cleanup` with `{"fqdn", "value"}` and basic authentication.
+ */
+export function dnsSolver(api: DnsApi): ChallengeSolver {
+  return {
+    type: 'dns-01',
+    async present({ name, key_authorization }) {
+      const record = api.record_name === '' ? `_acme-challenge.${name}` : api.record_name
+      const value = createHash('sha256').update(key_authorization).digest('base64url')
+      await call(api, 'present', `${record}.`, value)
+      return () => call(api, 'cleanup', `${record}.`, value)
+    },
+  }
+}
+
+async function call(api: DnsApi, operation: string, fqdn: string, value: string): Promise<void> {
+  const { url, credentials, root_pem, call_ms } = api
+  const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`
+  let ok = false
+  try {
+    const answer = await fetch(`${url.replace(/\/$/, '')}/${operation}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(credentials === '' ? {} : { authorization }) },
+      body: JSON.stringify({ fqdn, value }),
+      redirect: 'error',
+      signal: AbortSignal.timeout(call_ms),
+      ...(root_pem === undefined ? {} : { tls: { ca: root_pem } }),
+    })
+    ok = answer.ok
+    await answer.body?.cancel()
+  } catch (error) {
+    throw new AcmeFailure('dns', (error as Error).name === 'TimeoutError' ? 'timeout' : 'connection')
+  }
+  if (!ok) throw new AcmeFailure('dns', 'status')
 }

@@ -9,7 +9,7 @@ import {
   signedExportBytes,
 } from '../../protocol/bodies/auction_export'
 import { auctionHash } from '../../protocol/bodies/auction_result'
-import { encodeStatement } from '../../protocol/bodies/binding'
+import { encodeStatement } from '../../protocol/bodies/statements'
 import { sign } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
 import type { GroupSigner, JournalRecord } from '../journal/contract'
@@ -24,9 +24,9 @@ import { execute } from '../machine/rules/execute'
 import type { ClosedBatch } from '../machine/state/closed'
 import type { AuctionRecord } from '../machine/state/outcome'
 import { createState, type State } from '../machine/state/state'
-import { randomHashSeed } from '../sequencer/hash_seed'
 import { COMMAND_RECORD } from '../sequencer/records'
 import { ReplayDisagrees, Replayer } from '../sequencer/replayer'
+import { randomHashSeed } from '../sequencer/seeds'
 import { durableRecords } from '../snapshots/make_snapshot'
 
 /** A batch of an instrument, by the number that its fills state. */

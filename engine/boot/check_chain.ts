@@ -1,7 +1,6 @@
 /** Judges a journal by the chain: position, author of the tail, state (settlement.md "Nothing is believed because it decrypts"). */
 
-import { encodeStatement } from '../../protocol/bodies/binding'
-import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { encodeReceipt, encodeStatement } from '../../protocol/bodies/statements'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'

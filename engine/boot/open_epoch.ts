@@ -1,7 +1,7 @@
 /** Opens the next epoch: boot record, opening, finality or confirmation (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
-import { encodeStatement } from '../../protocol/bodies/binding'
+import { encodeStatement } from '../../protocol/bodies/statements'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'

@@ -1,14 +1,11 @@
 /** One node of a cluster: follows the log, notices that no leader lives, takes a term and keeps it (cluster.md "Takeover"). */
-
 import { randomInt } from 'node:crypto'
 import type { ChainPoint } from '../../protocol/units'
 import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { Etcd, type EtcdAccess, NoReply } from './etcd'
 import type { EntryKey } from './log_entry'
-import { type LogThread, logThread } from './log_thread'
-import { LogTrim } from './log_trim'
-import { Deposed, ReplicatedLog, type Term } from './replicated_log'
+import { Deposed, type NodeReport, ReplicatedLog, type Term } from './replicated_log'
 
 class Stopped extends Error {
   override readonly name = 'Stopped'
@@ -137,5 +134,70 @@ export class ClusterNode {
       }
       await Bun.sleep(LIMITS.leader_beat_ms)
     }
+  }
+}
+
+/** Messages beside the journal's own. */
+export type LogOrder = { op: 'log'; access: EtcdAccess; sealing: EntryKey } | { op: 'lead'; term: Term }
+
+export type LogThread = {
+  /** For `JournalOptions.thread`. */
+  thread: () => Worker
+  /** Appends from now on are made under this term; before the first one every append fails. */
+  lead(term: Term): void
+}
+
+/** Starts the journal's thread of a node and passes it the term that its appends need. */
+export function logThread(access: EtcdAccess, sealing: EntryKey): LogThread {
+  let worker: Worker | undefined
+  const order = (one: LogOrder) => worker?.postMessage(one)
+  return {
+    thread() {
+      worker = new Worker(new URL('./log_worker.ts', import.meta.url))
+      order({ op: 'log', access, sealing })
+      return worker
+    },
+    lead: (term) => order({ op: 'lead', term }),
+  }
+}
+
+/** Removes from the log what every live node has on its disk (cluster.md "Log"). */
+export class LogTrim {
+  /** Newest report of each node, and since when it is unchanged. */
+  private seen = new Map<number, NodeReport & { since_ms: number }>()
+  private bytes = 0
+  private passes = 0
+
+  constructor(
+    private readonly log: ReplicatedLog,
+    private readonly term: Term,
+    private readonly monotonicMs: () => number,
+  ) {}
+
+  /**
+   * One pass of the leader, whose journal is durable up to `own_seq`. A node that reported lately keeps its entries, so that it
+   * finds them after a restart; the leader reports, too, for the one that follows it. Without another node nothing is removed,
+   * as one disk only would have it, until the log is full.
+   * @throws NoReply, Deposed, EtcdRejects
+   */
+  async pass(own_seq: number): Promise<void> {
+    const now_ms = this.monotonicMs()
+    const is_full = this.bytes > LIMITS.log_bytes_max
+    const silence_ms = is_full ? LIMITS.node_silence_full_ms : LIMITS.node_silence_ms
+    await this.log.report(this.term.node, { seq: own_seq, count: ++this.passes })
+    const reports = await this.log.reports()
+    const gone: number[] = []
+    const live = new Map<number, NodeReport & { since_ms: number }>()
+    for (const [node, report] of reports) {
+      if (node === this.term.node) continue
+      const before = this.seen.get(node)
+      const since_ms = before?.count === report.count && before.seq === report.seq ? before.since_ms : now_ms
+      if (now_ms - since_ms < silence_ms) live.set(node, { ...report, since_ms })
+      else gone.push(node)
+    }
+    this.seen = live
+    const seqs = [...live.values()].map(({ seq }) => seq)
+    const held = live.size === 0 && !is_full ? 0 : Math.min(own_seq, ...seqs)
+    this.bytes = await this.log.removeBefore(this.term, held + 1, gone)
   }
 }

@@ -3,8 +3,8 @@
 import type { Request } from '../journal/contract'
 import { JournalServer } from '../journal/journal_server'
 import { collectWhenQuiet } from '../memory/idle_gc'
+import type { LogOrder } from './cluster_node'
 import { Etcd } from './etcd'
-import type { LogOrder } from './log_thread'
 import { Deposed, ReplicatedLog, type Term } from './replicated_log'
 
 declare const self: Worker

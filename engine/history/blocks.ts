@@ -3,7 +3,7 @@
 import type { Database } from 'bun:sqlite'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
-import { LruTexts } from '../memory/lru_texts'
+import { LruTexts } from '../memory/texts'
 import type { EventText } from './contract'
 import { blockRow, type Unsealer } from './seal'
 

@@ -7,7 +7,7 @@ import { fixed, struct, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
-import { LruTexts } from '../memory/lru_texts'
+import { LruTexts } from '../memory/texts'
 
 /** The name of a row is the associated data of its encryption. A block is identified by its first seq. */
 export const blockRow = (account_id: string, seq_first: number): string => `block/${account_id}/${seq_first}`

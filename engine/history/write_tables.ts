@@ -4,7 +4,7 @@ import type { Database } from 'bun:sqlite'
 import type { ChainPoint } from '../../protocol/units'
 import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
-import { LruTexts } from '../memory/lru_texts'
+import { LruTexts } from '../memory/texts'
 import { cutBlocks } from './blocks'
 import type { NewLines } from './contract'
 import {

@@ -1,6 +1,6 @@
 /** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
-import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/statements'
 import { equalBytes } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import type { ChainPoint } from '../../protocol/units'

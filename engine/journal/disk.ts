@@ -1,5 +1,4 @@
 /** Names the calls by which journal, snapshots and stores reach the disk: a test puts a simulated disk in their place. */
-
 import { dlopen } from 'bun:ffi'
 import * as fs from 'node:fs'
 import { open, rename, rm, statfs } from 'node:fs/promises'
@@ -125,4 +124,33 @@ export function isOfDisk(error: unknown): boolean {
 /** Whether a call failed for lack of space, which may come back. */
 export function isFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+}
+
+/** Measures the free space of the data volume, whose last part is reserved for cancels, withdrawals and a drain. */
+export class DiskGauge {
+  /** As of the last measurement that succeeded. */
+  free_bytes = 0
+  private timer: ReturnType<typeof setInterval> | undefined
+
+  constructor(private readonly dir: string) {}
+
+  /** Measures once, then at intervals. */
+  async begin(): Promise<void> {
+    await this.measure()
+    this.timer = setInterval(() => void this.measure(), LIMITS.disk_look_ms)
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+  }
+
+  /** Less than the reserve is free. */
+  isFull(): boolean {
+    return this.free_bytes < LIMITS.disk_reserve_bytes
+  }
+
+  async measure(): Promise<void> {
+    // A volume that cannot be measured fails writes too, which say so themselves.
+    this.free_bytes = await disk.freeBytes(this.dir).catch(() => this.free_bytes)
+  }
 }

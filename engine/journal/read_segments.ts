@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { ChainPoint } from '../../protocol/units'
-import { releaseBytes } from '../memory/release_bytes'
+import { releaseBytes } from '../memory/idle_gc'
 import { type Chunk, JournalDamaged } from './contract'
 import { disk, writeWhole } from './disk'
 import { judged, listSegments, loadSegment, segmentName, syncFolder, uncache } from './segment_files'

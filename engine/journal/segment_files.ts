@@ -2,7 +2,7 @@
 
 import { Database } from 'bun:sqlite'
 import { dirname, join } from 'node:path'
-import { releaseBytes } from '../memory/release_bytes'
+import { releaseBytes } from '../memory/idle_gc'
 import { JournalDamaged, JournalLocked } from './contract'
 import { disk, readSurely, readWhole } from './disk'
 import { decodeSegmentHeader, SECTOR_BYTES, type SegmentHeader } from './segment_header'

@@ -3,7 +3,7 @@
 /**
  * The 64-bit key of an id table's hash, as two 32-bit words. Clients choose ids, so a predictable seed would be a
  * denial-of-service hole: with ids chosen to collide, each lookup scans all of them.
- * Production code passes `randomHashSeed()` (engine/sequencer/hash_seed.ts); tests and benchmarks pass a fixed seed.
+ * Production code passes `randomHashSeed()` (engine/sequencer/seeds.ts); tests and benchmarks pass a fixed seed.
  * Results do not depend on the seed: no caller sees the order of the buckets.
  */
 export type HashSeed = readonly [k0: number, k1: number]

@@ -1,4 +1,4 @@
-/** Returns the memory of dropped objects once a thread is idle: an idle thread collects nothing by itself. */
+/** Returns memory early: of dropped objects once a thread is idle, as it collects nothing by itself, and of large bytes. */
 
 /** A collection of a thread's few objects takes milliseconds, so it waits until the thread has had no work this long. */
 const QUIET_MS = 1_000
@@ -30,4 +30,13 @@ export function collectWhenQuiet(collect = () => Bun.gc(true), quiet_ms = QUIET_
     recent++
     timer ??= setInterval(tick, quiet_ms)
   }
+}
+
+/**
+ * Releases the memory of large bytes at once. A collection may come late, and a stale reference on the stack keeps the
+ * bytes alive while the thread idles. Afterwards they and every view of them have length 0.
+ */
+export function releaseBytes(bytes: Uint8Array): void {
+  const { buffer } = bytes
+  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }

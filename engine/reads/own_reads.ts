@@ -7,7 +7,7 @@ import { isOpen } from '../history/seal'
 import type { Slices } from '../history/slices'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
-import { LruTexts } from '../memory/lru_texts'
+import { LruTexts } from '../memory/texts'
 import type { Caller, Json, OwnTexts, Page } from '../venue'
 import type { InstrumentReads } from './public_reads'
 

@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { sealText, unsealText } from '../history/seal'
 import { LIMITS } from '../limits'
-import { LruTexts } from '../memory/lru_texts'
+import { LruTexts } from '../memory/texts'
 
 export class SealedRows {
   private readonly db: Database

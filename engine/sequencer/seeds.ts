@@ -1,9 +1,9 @@
-/** Derives the secret tie-break seed of each batch (matching.md rule 5). */
-
+/** Draws hash seeds, outside the deterministic machine, and derives the secret tie-break seeds (matching.md rule 5). */
 import { createHmac } from 'node:crypto'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { ascii, fixed, struct, uint } from '../../protocol/codec'
 import { type State, settingsOf } from '../machine/state/state'
+import type { HashSeed } from '../memory/id_table'
 import type { ChainPort } from '../ports'
 
 const SEEDED = struct({ venue: fixed(32), epoch: uint, symbol: ascii(16), batch: uint })
@@ -37,4 +37,10 @@ export function seedsOf(
     const venue = venueId({ genesis_hash, program_id, config_account, generation })
     return batchSeed(tie_break_key, venue, epoch, symbol, batch)
   }
+}
+
+/** A fresh seed from the system's random source; call it once per state or cache. */
+export function randomHashSeed(): HashSeed {
+  const [k0, k1] = crypto.getRandomValues(new Uint32Array(2))
+  return [k0!, k1!]
 }

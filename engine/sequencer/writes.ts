@@ -6,11 +6,16 @@ import type * as wire from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
 import type { CancelAllFields, CancelFields, CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
-import { intakeCancel, intakeCancelAll, intakeDeadMan } from '../intake/cancel'
-import { type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
-import { intakeReshape, intakeWithdrawal } from '../intake/payments'
-import { intakeModify, intakePlace } from '../intake/place'
-import { claimsHold } from '../intake/signatures'
+import { claimsHold, type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
+import {
+  intakeCancel,
+  intakeCancelAll,
+  intakeDeadMan,
+  intakeModify,
+  intakePlace,
+  intakeReshape,
+  intakeWithdrawal,
+} from '../intake/requests'
 import type { Answer } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { ChainPort } from '../ports'
@@ -18,8 +23,8 @@ import type { Answers, Venue } from '../venue'
 import type { Availability } from './availability'
 import type { Closing } from './closing'
 import type { DisconnectGrace } from './disconnect_grace'
-import { randomHashSeed } from './hash_seed'
 import { ReceiptCache } from './receipts'
+import { randomHashSeed } from './seeds'
 import { OutcomeUnknown, Resent, type Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }

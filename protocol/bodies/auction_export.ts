@@ -6,7 +6,7 @@ import { CodecError } from '../byte_stream'
 import { isZero } from '../bytes'
 import { ascii, blob, domain, fixed, hex, list, struct, u32, u64, uint, type ValueOf, word } from '../codec'
 import { sha256 } from '../sha256'
-import { STATEMENT_BYTES } from './binding'
+import { STATEMENT_BYTES } from './statements'
 
 /** A member as the close found it: quantities in lots, the limit in ticks. */
 const MEMBER = struct({

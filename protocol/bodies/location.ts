@@ -22,3 +22,13 @@ const LOCATION = struct({
 export type LocationBody = ValueOf<typeof LOCATION>
 export const LOCATION_BYTES = LOCATION.size!
 export const { encode: encodeLocation, decode: decodeLocation } = LOCATION
+
+const LOG_HEAD = struct({
+  domain: domain('tacit/loc-log/1'),
+  /** Number of statements. */
+  size: u64,
+  /** Root of the tree over them. */
+  root: fixed(32),
+})
+export const LOG_HEAD_BYTES = LOG_HEAD.size!
+export const { encode: encodeLogHead, decode: decodeLogHead } = LOG_HEAD

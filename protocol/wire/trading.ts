@@ -170,7 +170,7 @@ export const InstrumentChange = exact({
 
 // Results.
 
-/** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/receipt.ts checks it. */
+/** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/statements.ts checks it. */
 export const Receipt = exact({
   epoch: Count,
   seq: Count,

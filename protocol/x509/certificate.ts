@@ -5,6 +5,7 @@ import {
   DerReader,
   MalformedDer,
   openDer,
+  rawSignature,
   readBitString,
   readBoolean,
   readNamedBits,
@@ -14,7 +15,6 @@ import {
   readTime,
   TAG,
 } from './der'
-import { rawSignature } from './p256'
 
 const COMMON_NAME = '2.5.4.3'
 /** UTF8String, PrintableString, TeletexString, IA5String. */

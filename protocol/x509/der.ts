@@ -1,5 +1,5 @@
 /** Reads strict DER (ITU-T X.690 section 10): one-byte tags, definite minimal lengths, no surplus bytes. */
-import { toHex } from '../bytes'
+import { concatBytes, toHex } from '../bytes'
 import { DER_LENGTH_BYTES_MAX } from '../limits'
 import { Refused } from './refused'
 
@@ -124,7 +124,7 @@ function minimalInteger(bytes: Uint8Array): Uint8Array {
 }
 
 /** Magnitude of a non-negative integer, without a leading zero byte. */
-export function readMagnitude(reader: DerReader): Uint8Array {
+function readMagnitude(reader: DerReader): Uint8Array {
   const bytes = minimalInteger(reader.value(TAG.integer))
   return bytes[0] === 0 && bytes.length > 1 ? bytes.subarray(1) : bytes
 }
@@ -188,4 +188,41 @@ export function readTime(reader: DerReader): number {
     return unix_ms
   }
   throw new MalformedDer('expected a time')
+}
+
+const CURVE = { name: 'ECDSA', namedCurve: 'P-256' } as const
+const SIGNATURE = { name: 'ECDSA', hash: 'SHA-256' } as const
+
+/** True when `signature` (r ‖ s, 64 bytes) over `message` is by the key `point` (x ‖ y, 64 bytes); false for other widths. */
+export async function isSignedBy(
+  point: Uint8Array,
+  message: Uint8Array,
+  signature: Uint8Array,
+): Promise<boolean> {
+  const key = await importPoint(point)
+  if (key === undefined) return false
+  return crypto.subtle.verify(SIGNATURE, key, new Uint8Array(signature), new Uint8Array(message))
+}
+
+/** Undefined when the bytes are no point of the curve. */
+async function importPoint(point: Uint8Array): Promise<CryptoKey | undefined> {
+  const uncompressed = concatBytes(Uint8Array.of(4), point)
+  try {
+    return await crypto.subtle.importKey('raw', new Uint8Array(uncompressed), CURVE, false, ['verify'])
+  } catch {
+    return undefined
+  }
+}
+
+/** r ‖ s of a DER `ECDSA-Sig-Value` (RFC 3279 section 2.2.3). @throws MalformedDer */
+export function rawSignature(der: Uint8Array): Uint8Array {
+  const reader = openDer(der, TAG.sequence)
+  const raw = new Uint8Array(64)
+  for (const end of [32, 64]) {
+    const magnitude = readMagnitude(reader)
+    if (magnitude.length > 32) throw new MalformedDer('signature integer is too long')
+    raw.set(magnitude, end - magnitude.length)
+  }
+  reader.end()
+  return raw
 }

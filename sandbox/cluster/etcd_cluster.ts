@@ -1,10 +1,17 @@
 /** Runs a real etcd cluster of three members on loopback, with client certificates; kills, pauses and restarts members. */
 
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ETCD } from './etcd_binary'
-import { etcdCertificates, type TlsFiles } from './etcd_certificates'
+import {
+  basicConstraints,
+  type Extension,
+  issueCertificate,
+  keyUsage,
+  randomSerial,
+  subjectAlternativeNames,
+} from '../../enclave/x509'
 
 type Member = { client: string; peer: string; child: Bun.Subprocess | undefined }
 
@@ -146,4 +153,44 @@ export async function freeUrls(count: number): Promise<string[]> {
   const urls = held.map(({ port }) => `https://127.0.0.1:${port}`)
   await Promise.all(held.map((server) => server.stop(true)))
   return urls
+}
+
+/** Finds etcd for tests and sandbox: the file that TACIT_ETCD names, or `etcd` of PATH (Debian: `etcd-server`). */
+export const ETCD = process.env['TACIT_ETCD'] ?? Bun.which('etcd') ?? undefined
+if (ETCD === undefined)
+  console.log('skipped: no cluster runs, as neither TACIT_ETCD nor PATH has etcd (Debian: etcd-server)')
+
+/** PEM: the authority that is believed, and the own certificate with its key. */
+export type TlsFiles = { ca: string; cert: string; key: string }
+
+const DAY_MS = 86_400_000
+const pem = (der: Uint8Array) =>
+  `-----BEGIN CERTIFICATE-----\n${Buffer.from(der)
+    .toString('base64')
+    .replace(/.{1,64}/g, '$&\n')}-----END CERTIFICATE-----\n`
+
+/** Issues the certificates of a local cluster: one authority, one pair for members and clients, one of a foreign authority. */
+export function etcdCertificates(): TlsFiles {
+  const authority = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+  const member = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+  const issuer = { common_name: 'test authority', organization: 'test' }
+  const issue = (common_name: string, subject_key: typeof member, extensions: Extension[]) =>
+    pem(
+      issueCertificate({
+        subject: { common_name, organization: 'test' },
+        issuer,
+        subject_key,
+        issuer_key: authority,
+        serial: randomSerial(),
+        not_before_ms: Date.now() - DAY_MS,
+        not_after_ms: Date.now() + DAY_MS,
+        extensions,
+      }),
+    )
+  const names = subjectAlternativeNames(['localhost', '127.0.0.1'])
+  return {
+    ca: issue(issuer.common_name, authority, [basicConstraints(true), keyUsage(5, 6)]),
+    cert: issue('test member', member, [basicConstraints(false), keyUsage(0), names]),
+    key: member.export({ type: 'pkcs8', format: 'pem' }) as string,
+  }
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Options, runCommand } from '../../client/cli/command'
-import { ETCD } from './etcd_binary'
+import { ETCD } from './etcd_cluster'
 import { LocalCluster, NODES } from './local_cluster'
 
 const USAGE = `usage: bun run cluster [--slot-ms N] [--kill-after SECONDS]

@@ -1,13 +1,11 @@
 /** Answers one request of an endpoint in the published order: token, limit, size, parse, handler. */
-
-import type { TSchema } from '@sinclair/typebox'
+import type { TArray, TObject, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
 import { parseBody, readBounded, readQuery } from './body'
-import { csvOf } from './csv'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
 import { commonHeaders, type HeaderMap, requestId } from './headers'
@@ -281,3 +279,18 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
     return text
   }
 }
+
+type Row = Readonly<Record<string, string | number | null>>
+
+/** For a body with a list of flat rows in `field`. */
+export function csvOf(body: TSchema, field: string): (value: unknown) => string {
+  const columns = Object.keys(((body as TObject).properties[field] as TArray<TObject>).items.properties)
+  return (value) => {
+    const rows = (value as Record<string, readonly Row[]>)[field]!
+    const lines = rows.map((row) => columns.map((name) => cell(row[name] ?? '')).join(','))
+    return `${[columns.join(','), ...lines].join('\r\n')}\r\n`
+  }
+}
+
+const cell = (value: string | number): string =>
+  /[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value)

@@ -1,7 +1,5 @@
 /** Writes JSON lines from an allow list of fields, so that an order, a token or a URL cannot be logged by mistake. */
 
-import type { LogEvent } from './log_events'
-
 type LogLevel = 'info' | 'warn' | 'error'
 type LogFields = {
   request_id?: string
@@ -68,3 +66,32 @@ export function openLog(sink: (line: string) => void, unixMs: () => number): Log
     },
   }
 }
+
+/** Lists every event that a log line can have, with its meaning; docs/operations.md repeats the list. */
+export const LOG_EVENTS = {
+  enclave_open: 'The guest agent gave the keys; has the fee payer, which needs SOL.',
+  vault_absent:
+    'The vault does not exist yet or has announced no epoch authority: only the proof of that key is served.',
+  machine_unjudged: 'No collateral to judge the own machine by yet; tried again every 5 s.',
+  venue_open: 'The epoch is open.',
+  listening: 'Both listeners accept connections.',
+  not_trading: 'The start ended without trading; has the reasons.',
+  status_changed: 'Readiness or its reasons changed; `code` is `ready` or `not_ready`.',
+  account_record_applied: "An operator's record of an account was applied.",
+  credential_applied: "A trader's first credential was applied.",
+  instrument_changed: 'The operator opened, paused or closed an instrument.',
+  batch_exported: 'A batch was exported to the auditor.',
+  certificate_issued: 'The authority issued a certificate.',
+  certificate_renewed: 'Every listener serves a new certificate.',
+  certificate_not_renewed: 'A renewal failed; the old certificate is served until its end.',
+  internal_error: 'An answer failed for a fault of the software; the caller got 500.',
+  refusal_undeclared: 'A route gave a code that its reference does not name.',
+  answer_undeclared: 'A route gave an answer that its reference does not describe.',
+  disconnect_failed: 'The cancels of a closed socket could not be submitted.',
+  unhandled_rejection: 'A fault of the software outside any answer; the process goes on.',
+  ending: 'A drain began, by the named signal or the operator.',
+  draining: 'Sockets get their bye once the batches are done.',
+  stopped: 'The drain is complete.',
+  fatal: 'The process exits at once; memory may be ahead of the disk.',
+} as const
+type LogEvent = keyof typeof LOG_EVENTS

@@ -1,5 +1,4 @@
 /** Renders the reference: the OpenAPI document and one HTML page without script, built from the contracts at startup. */
-
 import { FRAME_BYTES_MAX, FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { REFUSALS } from '../../protocol/refusals'
 import { EventKind } from '../../protocol/wire/trading'
@@ -7,9 +6,8 @@ import type { MountedRoute } from '../edge/endpoint'
 import type { Documents } from '../edge/services'
 import { MANIFEST } from '../manifest'
 import { asyncApiOf } from './asyncapi'
-import { indexOf } from './index_text'
 import { fixSchema, type Json, type Media, type OpenApi, type Operation, openApiOf } from './openapi'
-import { DOCUMENT_FILES } from './pages'
+import { DOCUMENT_FILES, PAGES } from './pages'
 import { REMEDIES } from './remedies'
 
 export async function openDocuments(version: string): Promise<Documents> {
@@ -294,3 +292,28 @@ summary { cursor: pointer; }
 }
 tr:target, article:target { outline: 2px solid; }
 `
+
+/** Writes the index that programs read first (llmstxt.org): what the venue is, and a line for every operation. */
+function indexOf({ info, tags, paths }: OpenApi): string {
+  const sections = tags.map(({ name }) => {
+    const lines = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods)
+        .filter(([, operation]) => operation.tags.includes(name))
+        .map(([method, { operationId, summary }]) => {
+          const call = `${method.toUpperCase()} ${path}`
+          return `- [${call}](/swagger#${operationId}): ${summary}`
+        }),
+    )
+    return `## ${name}\n\n${lines.join('\n')}`
+  })
+  const documents = [
+    ...PAGES.map(
+      ({ name, title, summary }) => `- [${title.replaceAll('`', '')}](/swagger/docs/${name}.md): ${summary}`,
+    ),
+    '- [OpenAPI](/swagger/json): every operation with its fields, answers and refusals',
+    '- [AsyncAPI](/swagger/streams): every frame of the sockets',
+    '- [Reference](/swagger): the same as a page, with the refusal codes',
+  ]
+  const summary = info.description.replaceAll('\n', '\n> ')
+  return `# ${info.title} ${info.version}\n\n> ${summary}\n\n## Documents\n\n${documents.join('\n')}\n\n${sections.join('\n\n')}\n`
+}

@@ -1,7 +1,7 @@
 /** A batch is explained by exactly the commands that spent its notes, however they are mixed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Spending } from '../../client/wallet/explain_spending'
+import { Spending } from '../../client/wallet/recover'
 
 /** Inputs of each command in one batch; 0 is a fill or withdrawal, which spends one note. */
 const commands = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 14 })

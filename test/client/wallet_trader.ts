@@ -1,8 +1,7 @@
 /** A trader of the tests as the product has it: the client's wallet and chain access, on a venue without listeners. */
 
 import { type ChainAccess, openChainAccess } from '../../client/chain/chain_access'
-import { deposit } from '../../client/chain/deposit'
-import { airdrop, mintTo } from '../../client/chain/embedded_faucet'
+import { airdrop, deposit, mintTo } from '../../client/chain/deposit'
 import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { absorbEvent } from '../../client/wallet/absorb'
 import {

@@ -1,15 +1,14 @@
 /** The journal of a node on three real members: a frame is written here only when the log has it. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { logThread } from '../../engine/cluster/cluster_node'
 import { Etcd } from '../../engine/cluster/etcd'
-import { logThread } from '../../engine/cluster/log_thread'
 import { ReplicatedLog, type Term } from '../../engine/cluster/replicated_log'
 import { type Journal, JournalClosed } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { LIMITS } from '../../engine/limits'
 import { concatBytes } from '../../protocol/bytes'
-import { ETCD } from '../../sandbox/cluster/etcd_binary'
-import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure, KEY, records, SIGNER, withFolder } from '../engine/journal/folder'
 import { START } from '../kit/etcd/log_entries'
 

@@ -4,8 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { ETCD } from '../../sandbox/cluster/etcd_binary'
-import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { FAULTS, LogCampaign, type Planted } from '../kit/etcd/log_campaign'
 
 const ROUNDS = Number(process.env['TACIT_LOG_ROUNDS'] ?? 4)

@@ -19,12 +19,16 @@ import {
   encodeRebind,
   REBIND_SHAPE,
 } from '../../protocol/bodies/account'
-import { BINDING_SHAPE, STATEMENT_SHAPE } from '../../protocol/bodies/binding'
-import { CANCEL_ALL_SHAPE, CANCEL_SHAPE, DEAD_MAN_SHAPE } from '../../protocol/bodies/cancel'
-import { PLACE_SHAPE } from '../../protocol/bodies/place'
-import { RECEIPT_SHAPE } from '../../protocol/bodies/receipt'
-import { RESHAPE_SHAPE } from '../../protocol/bodies/reshape'
-import { bodyId, WITHDRAW_SHAPE } from '../../protocol/bodies/withdraw'
+import { BINDING_SHAPE, RECEIPT_SHAPE, STATEMENT_SHAPE } from '../../protocol/bodies/statements'
+import {
+  bodyId,
+  CANCEL_ALL_SHAPE,
+  CANCEL_SHAPE,
+  DEAD_MAN_SHAPE,
+  PLACE_SHAPE,
+  RESHAPE_SHAPE,
+  WITHDRAW_SHAPE,
+} from '../../protocol/bodies/trading'
 import { fromHex, toHex } from '../../protocol/bytes'
 import type { Shape } from '../../protocol/codec'
 import {

@@ -1,6 +1,6 @@
 /** The quote queue: one at a time, a short bound, and the venue's own quotes never refused. */
 import { afterEach, expect, test } from 'bun:test'
-import { QuoteQueue } from '../../enclave/quote_queue'
+import { QuoteQueue } from '../../enclave/attestation'
 import { type Machine, openMachine, openOn, VENUE } from './machine'
 
 const LIMITS = { quote_waiting_max: 2, quote_wait_ms: 60_000 }

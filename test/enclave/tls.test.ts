@@ -1,6 +1,6 @@
 /** TLS material: a key that stays in memory, a certificate others can check, rotation with its evidence. */
 import { expect, test } from 'bun:test'
-import { generateTls } from '../../enclave/keys'
+import { generateTls } from '../../enclave/x509'
 
 test('a client that trusts the certificate reaches the server by every name, over TLS 1.3', async () => {
   const { cert_pem, key_pem } = generateTls(['venue.example'], Date.now())

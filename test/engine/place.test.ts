@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { encodeReceipt } from '../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../protocol/bodies/statements'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'

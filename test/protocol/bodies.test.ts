@@ -1,20 +1,29 @@
 /** Canonical bodies equal the published vectors, decode to the same fields, and no signed string can be a Solana message. */
 
 import { describe, expect, test } from 'bun:test'
-import { decodeBinding, decodeStatement, encodeBinding, encodeStatement } from '../../protocol/bodies/binding'
+import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
+import {
+  decodeBinding,
+  decodeReceipt,
+  decodeStatement,
+  encodeBinding,
+  encodeReceipt,
+  encodeStatement,
+} from '../../protocol/bodies/statements'
 import {
   decodeCancel,
   decodeCancelAll,
   decodeDeadMan,
+  decodePlace,
+  decodeReshape,
+  decodeWithdraw,
   encodeCancel,
   encodeCancelAll,
   encodeDeadMan,
-} from '../../protocol/bodies/cancel'
-import { decodePlace, encodePlace } from '../../protocol/bodies/place'
-import { decodeReceipt, encodeReceipt } from '../../protocol/bodies/receipt'
-import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
-import { decodeReshape, encodeReshape } from '../../protocol/bodies/reshape'
-import { decodeWithdraw, encodeWithdraw } from '../../protocol/bodies/withdraw'
+  encodePlace,
+  encodeReshape,
+  encodeWithdraw,
+} from '../../protocol/bodies/trading'
 import { CodecError } from '../../protocol/byte_stream'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'

@@ -1,7 +1,7 @@
 /** Venue id, anchors, notes, memos, trees and wallet derivation equal the published vectors. */
 
 import { describe, expect, test } from 'bun:test'
-import { anchorPoolHash } from '../../protocol/bodies/place'
+import { anchorPoolHash } from '../../protocol/bodies/trading'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldToBytes, isFieldElement } from '../../protocol/field'

@@ -1,6 +1,6 @@
 /** The log of inspected machines: one encoding of a head, and proofs that hold for their tree alone. */
 import { expect, test } from 'bun:test'
-import { decodeLogHead, encodeLogHead, LOG_HEAD_BYTES } from '../../protocol/bodies/location_log'
+import { decodeLogHead, encodeLogHead, LOG_HEAD_BYTES } from '../../protocol/bodies/location'
 import { CodecError } from '../../protocol/byte_stream'
 import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { extendsTree, isInTree, treeLeaf } from '../../protocol/rfc6962_tree'

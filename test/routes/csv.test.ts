@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { exact, t } from '../../protocol/wire/values'
-import { csvOf } from '../../server/edge/csv'
+import { csvOf } from '../../server/edge/answer'
 
 test('columns are those of the schema, null is empty, and separators are quoted', () => {
   const body = exact({ rows: t.Array(exact({ name: t.String(), count: t.Integer(), note: t.String() })) })

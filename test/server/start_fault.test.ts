@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startFault } from '../../server/settings/start_fault'
+import { startFault } from '../../server/settings/at_start'
 
 const MAIN = join(import.meta.dir, '../../server/main.ts')
 

@@ -1,7 +1,7 @@
 /** Each change of the status is one line of the log. */
 import { expect, test } from 'bun:test'
 import { openLog } from '../../server/edge/log'
-import { watchStatus } from '../../server/watch_status'
+import { watchStatus } from '../../server/join_process'
 
 test('readiness and reasons that come and go are logged once each', async () => {
   const lines: string[] = []

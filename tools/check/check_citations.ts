@@ -1,7 +1,5 @@
 /** A file or heading that a comment or document names exists: a broken citation hides the half of a comment that says why. */
-import type { Finding } from './finding'
-import { folderOf, type Graph, topOf } from './module_graph'
-import type { Tree } from './read_tree'
+import { type Finding, folderOf, type Graph, type Tree, topOf } from './module_graph'
 import { DOCUMENT_FOLDERS, DOCUMENTED_FOLDERS, FOREIGN_FILES, HISTORIES, TEST_FOLDER } from './rules'
 import { walk } from './syntax'
 

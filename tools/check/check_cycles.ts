@@ -1,6 +1,5 @@
 /** No cycle of value imports; a cycle that only types close stays inside one folder. */
-import type { Finding } from './finding'
-import { type Cycle, cyclesOf, folderOf, type Graph } from './module_graph'
+import { type Cycle, cyclesOf, type Finding, folderOf, type Graph } from './module_graph'
 
 /** Imports that run when their file is loaded. */
 function valueCycles(graph: Graph): Cycle[] {

@@ -1,8 +1,6 @@
 /** The shape of files: names, sizes, lines, opening sentences, unfinished work, and how many entries a folder has. */
 import { generated } from './check_imports'
-import { compareTexts, type Finding } from './finding'
-import { folderOf, type Graph, topOf } from './module_graph'
-import { isPlainFile } from './read_tree'
+import { compareTexts, type Finding, folderOf, type Graph, isPlainFile, topOf } from './module_graph'
 import {
   EMPTY_NAMES,
   FREELY_NAMED,

@@ -2,8 +2,7 @@
  * The deterministic part reads nothing but its arguments. Names of the platform are an allow-list, so that a new one
  * (`WeakRef`, `Intl`, `navigator`) needs a decision; a linter's list of denied globals would let it through.
  */
-import type { Finding } from './finding'
-import type { Edge, Graph } from './module_graph'
+import type { Edge, Finding, Graph } from './module_graph'
 import type { Source } from './parse_source'
 import {
   IMPURE_BY_CHOICE,
@@ -16,8 +15,20 @@ import {
   PURE_PACKAGES,
   WAITING_MEMBERS,
 } from './rules'
-import { isBound, isErased, isReference, type Scopes, scopesOf } from './scopes'
-import { constantText, isNode, keyOf, type Node, nameOf, WRAPPERS, walk } from './syntax'
+import {
+  constantText,
+  isBound,
+  isErased,
+  isNode,
+  isReference,
+  keyOf,
+  type Node,
+  nameOf,
+  type Scopes,
+  scopesOf,
+  WRAPPERS,
+  walk,
+} from './syntax'
 
 export function checkPurity(graph: Graph): Finding[] {
   return [...pureFiles(graph)]

@@ -1,8 +1,7 @@
 /** Forms of the language that the other checks cannot read, and comments that switch checks off, are not used. */
 
 import { generated } from './check_imports'
-import type { Finding } from './finding'
-import type { Graph } from './module_graph'
+import type { Finding, Graph } from './module_graph'
 import type { Source } from './parse_source'
 import { isNode, type Node, nameOf, walk } from './syntax'
 

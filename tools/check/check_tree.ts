@@ -2,13 +2,10 @@
 import { checkCitations } from './check_citations'
 import { checkCycles } from './check_cycles'
 import { checkFiles } from './check_files'
-import { checkImports } from './check_imports'
-import { checkPackages } from './check_packages'
+import { checkImports, checkPackages } from './check_imports'
 import { checkPurity } from './check_purity'
 import { checkSyntax } from './check_syntax'
-import { byPlace, type Finding } from './finding'
-import { type Graph, openGraph } from './module_graph'
-import type { Tree } from './read_tree'
+import { byPlace, type Finding, type Graph, openGraph, type Tree } from './module_graph'
 
 const CHECKS: readonly ((graph: Graph) => Finding[])[] = [
   checkImports,

@@ -2,8 +2,7 @@
 /** Checks the boundaries of the house (`tools/check/rules.ts`). Exit 1 on a violation. */
 import { parseArgs } from 'node:util'
 import { checkTree } from './check_tree'
-import { findingText } from './finding'
-import { readTree } from './read_tree'
+import { findingText, readTree } from './module_graph'
 
 const USAGE = `bun tools/check/main.ts [--root FOLDER] [--skip RULE[,RULE...]]
   --root    the checkout to check; default: this one

@@ -1,7 +1,9 @@
 /** The files of a tree with their imports resolved to files, and the cycles among them. */
+
+import { lstatSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Import } from './parse_imports'
 import { parseSource, type Source } from './parse_source'
-import { isPlainFile, type Tree } from './read_tree'
 
 /** `target` is a file of the tree, or a folder that a URL names; undefined for packages and for paths that do not exist. */
 export type Edge = Import & { readonly from: string; readonly target: string | undefined }
@@ -120,4 +122,56 @@ export function folderOf(path: string): string {
 export function topOf(path: string): string {
   const end = path.indexOf('/')
   return end === -1 ? path : path.slice(0, end)
+}
+
+/** Path from the root, with `/`, to text. Files that are not text count as present and empty. */
+export type Tree = ReadonlyMap<string, string>
+
+/** Replaces the text of a link or of a folder with its own repository. */
+export const NOT_A_FILE = '\0'
+export function isPlainFile(text: string): boolean {
+  return text !== NOT_A_FILE
+}
+
+/** Files worth reading: the others (binaries, vectors, lockfiles) only have to exist. */
+const TEXT = /(\.(ts|rs|md|json|yaml|yml|toml|html|css|py|sh)|(^|\/)(Dockerfile|run))$/
+const OPAQUE = /^(test\/(vectors|golden)\/|bun\.lock$)/
+
+/** @throws Error when `root` is not a git checkout. */
+export function readTree(root: string): Tree {
+  const listing = Bun.spawnSync(['git', 'ls-files', '-co', '--exclude-standard', '-z'], { cwd: root })
+  if (!listing.success) throw new Error(`${root}: git ls-files failed; the check runs in a git checkout`)
+  const tree = new Map<string, string>()
+  for (const file of listing.stdout.toString().split('\0').filter(Boolean).sort()) {
+    const path = join(root, file)
+    const entry = lstatSync(path, { throwIfNoEntry: false })
+    // A deleted file stays listed until its deletion is staged.
+    if (entry === undefined) continue
+    if (!entry.isFile()) tree.set(file, NOT_A_FILE)
+    else tree.set(file, TEXT.test(file) && !OPAQUE.test(file) ? readFileSync(path, 'utf8') : '')
+  }
+  return tree
+}
+
+/** One violation of a rule, and the line that reports it: place, rule, reason and next step. */
+export type Finding = {
+  readonly file: string
+  readonly line: number
+  readonly rule: string
+  /** The violation, and why it matters in half a sentence. */
+  readonly fault: string
+  readonly fix: string
+}
+
+/** `file:line  rule  fault. Next: fix.` */
+export function findingText({ file, line, rule, fault, fix }: Finding): string {
+  return `${file}:${line}  ${rule}\n    ${fault}.\n    Next: ${fix}.`
+}
+
+export function byPlace(a: Finding, b: Finding): number {
+  return compareTexts(a.file, b.file) || a.line - b.line || compareTexts(a.rule, b.rule)
+}
+
+export function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
 }

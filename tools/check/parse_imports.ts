@@ -1,7 +1,15 @@
 /** Finds every form in which a file names another one: imports, `require`, URLs of modules, workers. */
 import { dirname, join, normalize } from 'node:path'
-import { isReference } from './scopes'
-import { constantText, isFunction, isImportMeta, isNode, keyOf, type Node, nameOf } from './syntax'
+import {
+  constantText,
+  isFunction,
+  isImportMeta,
+  isNode,
+  isReference,
+  keyOf,
+  type Node,
+  nameOf,
+} from './syntax'
 
 /**
  * `value` runs with the file; `type` is erased; `later` is `import()`; `url` is a file named by

@@ -78,7 +78,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'client',
     owns: 'the package that a trader runs',
-    values: ['protocol', 'native', 'client/audit/recompute_batch', 'client/audit/auction_cases'],
+    values: ['protocol', 'native', 'client/audit/audit_batch', 'client/audit/auction_cases'],
   },
   {
     folder: 'client/audit/auction_cases',
@@ -86,9 +86,9 @@ export const CELLS: readonly Cell[] = [
     values: ['protocol', 'engine/machine/book', 'client/verify'],
   },
   {
-    folder: 'client/audit/recompute_batch',
+    folder: 'client/audit/audit_batch',
     owns: "the auction of an export, held again by the venue's own code",
-    values: ['protocol', 'engine/machine/book'],
+    values: ['protocol', 'engine/machine/book', 'client/verify'],
   },
   {
     folder: 'examples',
@@ -331,8 +331,7 @@ export const ALIAS_OPTIONS: readonly string[] = ['paths', 'baseUrl', 'rootDirs',
 /** Files that load a file or package whose name only the run knows, and why. */
 export const COMPUTED_IMPORTS: Readonly<Record<string, string>> = {
   'bench/kit/child_process.ts': 'it starts the parts of a bench by name, all of them below bench/',
-  'bench/kit/compared_book.ts':
-    'it loads the package of the folder that its user names, and of no other project',
+  'bench/book.ts': 'it loads the package of the folder that its user names, and of no other project',
   'native/build.ts': 'it reads the parameters of poseidon-lite, which no entry of the package exports',
   'test/client/face.test.ts': 'it loads the package by the names that package.json exports',
   'test/kit/chain/break_chain.ts': 'it wraps the worker of the platform, to break the chain that runs in it',

@@ -1,8 +1,7 @@
 /** What an admin announces for a machine that opened no epoch yet, believed only after quote, event log and nonce agree. */
 import { VENUE_ANSWER_BYTES_MAX } from '../../client/limits'
 import { checkAppId, checkKeyProvider } from '../../client/verify/checks/keys'
-import { checkMrConfigId } from '../../client/verify/checks/measurements'
-import { checkOsImage } from '../../client/verify/checks/os_image'
+import { checkMrConfigId, checkOsImage } from '../../client/verify/checks/measurements'
 import { checkXfam } from '../../client/verify/checks/quote'
 import {
   type CheckValues,

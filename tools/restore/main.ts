@@ -1,15 +1,16 @@
 /** `bun run restore`: verifies a backup before a venue is started on it. */
-
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
 import { rpcOf } from '../../client/cli/options'
+import { getKey } from '../../enclave/agent'
+import { KEY_PATHS } from '../../enclave/key_paths'
 import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'
 import { type Deployment, readDeployment } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { agentKeys, sandboxKeys } from './venue_keys'
+import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
 
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
 
@@ -95,3 +96,24 @@ await runCommand(USAGE, run, (error) => {
   if (error instanceof InputFault) return { code: 64, message }
   return syscall === undefined ? { code: 1, message } : undefined
 })
+
+export type VenueKeys = { journal_key: Uint8Array }
+
+const AGENT_CALL_MS = 10_000
+
+/** @throws Error that names the socket */
+export async function agentKeys(socket: string): Promise<VenueKeys> {
+  const journal_key = await getKey(socket, KEY_PATHS.journal, AGENT_CALL_MS).catch((error: Error) => {
+    throw new Error(`${socket}: ${error.message}; only the machine that wrote a backup has its key`)
+  })
+  return { journal_key }
+}
+
+/** Only reads the key file, so the sandbox may be running. */
+export function sandboxKeys(data_dir: string): VenueKeys {
+  const dir = join(data_dir, 'stand-in')
+  if (!existsSync(join(dir, 'development-keys.json')))
+    throw new Error(`${data_dir} is not the data folder of a sandbox`)
+  const keys = loadKeys(dir, new Uint8Array(32))
+  return { journal_key: fromHex(deriveKey(keys, KEY_PATHS.journal, 'tacit', 'ed25519').key, 32)! }
+}

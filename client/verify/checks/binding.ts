@@ -5,7 +5,7 @@ import {
   decodeBinding,
   decodeStatement,
   STATEMENT_BYTES,
-} from '../../../protocol/bodies/binding'
+} from '../../../protocol/bodies/statements'
 import { equalBytes, fromAnyHex, fromHex, isZero, toHex, utf8 } from '../../../protocol/bytes'
 import { derOfPem } from '../../../protocol/pem'
 import { sha256 } from '../../../protocol/sha256'

@@ -1,5 +1,5 @@
 /** Carries the evidence, the policy and the facts of earlier checks through one verification. */
-import type { BindingBody } from '../../../protocol/bodies/binding'
+import type { BindingBody } from '../../../protocol/bodies/statements'
 import type { BootEvent, MeasuredClaims } from '../../../protocol/tdx/event_log'
 import type { KeyProvider } from '../../../protocol/tdx/mr_config_id'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'

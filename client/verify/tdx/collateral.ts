@@ -3,7 +3,7 @@ import { equalBytes, fromAnyHex, utf8 } from '../../../protocol/bytes'
 import { derOfPem } from '../../../protocol/pem'
 import { type Collateral, INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
 import { type Certificate, readCertificate } from '../../../protocol/x509/certificate'
-import { isSignedBy } from '../../../protocol/x509/p256'
+import { isSignedBy } from '../../../protocol/x509/der'
 import { Refused, requireThat } from '../transcript'
 import {
   type RevocationList,

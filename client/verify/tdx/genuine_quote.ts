@@ -5,7 +5,7 @@ import { type PckPlatform, readPckPlatform } from '../../../protocol/tdx/pck_ext
 import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
 import { tdFault } from '../../../protocol/tdx/td_rules'
 import { type Certificate, readCertificate, USAGE } from '../../../protocol/x509/certificate'
-import { isSignedBy } from '../../../protocol/x509/p256'
+import { isSignedBy } from '../../../protocol/x509/der'
 import { Refused, requireThat } from '../transcript'
 import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
 import {

@@ -10,13 +10,13 @@ import {
 import {
   context,
   type DerReader,
+  isSignedBy,
   MalformedDer,
   readSerial,
   readSmallInteger,
   readTime,
   TAG,
 } from '../../../protocol/x509/der'
-import { isSignedBy } from '../../../protocol/x509/p256'
 import { Refused } from '../transcript'
 
 /** X.509 v2 certificate revocation list (RFC 5280 section 5.1). */

@@ -3,8 +3,8 @@ import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Credential } from '../../commands'
 import type { HandleList } from '../../memory/handle_list'
+import type { PriceLevels } from './exposure'
 import type { InstrumentState } from './instrument'
-import type { PriceLevels } from './price_levels'
 import type { State } from './state'
 
 /** What `GET /account` lists of an `account.changed` event. */

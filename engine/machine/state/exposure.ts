@@ -4,7 +4,6 @@ import type { Side } from '../../../protocol/wire/trading'
 import type { Account } from './account'
 import type { InstrumentState } from './instrument'
 import type { Order, OrderFacts } from './order'
-import { PriceLevels } from './price_levels'
 
 /** Whether an order of this account would overlap one of its live orders other than `except`. */
 export function crossesOwn(
@@ -42,4 +41,85 @@ export function removeExposure(order: Exposed): void {
   const exposure = exposures.get(order.instrument)!
   exposure[order.side].remove(order.ticks)
   if (exposure.buy.size === 0 && exposure.sell.size === 0) exposures.delete(order.instrument)
+}
+
+const LEVELS_MIN = 4
+const EMPTY = new Uint32Array(0)
+
+/**
+ * A sorted array of (tick, count) pairs. Not a map: garbage collection would scan thousands of entries that each order
+ * changes. Inserting a level moves the later ones in one copy.
+ */
+export class PriceLevels {
+  private levels: Uint32Array = EMPTY
+  private count = 0
+
+  /** Number of prices with orders. */
+  get size(): number {
+    return this.count
+  }
+
+  /** The lowest tick with an order; one order at `except` is not counted. */
+  lowest(except?: Ticks): Ticks | undefined {
+    const at = this.isAlone(0, except) ? 1 : 0
+    return at < this.count ? this.levels[2 * at] : undefined
+  }
+
+  /** The highest tick with an order; one order at `except` is not counted. */
+  highest(except?: Ticks): Ticks | undefined {
+    const at = this.isAlone(this.count - 1, except) ? this.count - 2 : this.count - 1
+    return at >= 0 ? this.levels[2 * at] : undefined
+  }
+
+  add(tick: Ticks): void {
+    const at = this.placeOf(tick)
+    if (this.isAt(at, tick)) {
+      this.levels[2 * at + 1]! += 1
+      return
+    }
+    if (2 * this.count === this.levels.length) this.resize(Math.max(LEVELS_MIN, 2 * this.count))
+    this.levels.copyWithin(2 * at + 2, 2 * at, 2 * this.count)
+    this.levels[2 * at] = tick
+    this.levels[2 * at + 1] = 1
+    this.count += 1
+  }
+
+  /** @throws Error when no order is at this tick */
+  remove(tick: Ticks): void {
+    const at = this.placeOf(tick)
+    if (!this.isAt(at, tick)) throw new Error('no order lies at this price')
+    this.levels[2 * at + 1]! -= 1
+    if (this.levels[2 * at + 1]! > 0) return
+    this.levels.copyWithin(2 * at, 2 * at + 2, 2 * this.count)
+    this.count -= 1
+    if (this.levels.length > 2 * LEVELS_MIN && 8 * this.count <= this.levels.length)
+      this.resize(this.levels.length / 4)
+  }
+
+  /** Whether exactly one order is at level `at`, and its tick is `tick`. */
+  private isAlone(at: number, tick: Ticks | undefined): boolean {
+    return tick !== undefined && this.isAt(at, tick) && this.levels[2 * at + 1] === 1
+  }
+
+  private isAt(at: number, tick: Ticks): boolean {
+    return at >= 0 && at < this.count && this.levels[2 * at] === tick
+  }
+
+  /** The first level at or above `tick`. */
+  private placeOf(tick: Ticks): number {
+    let from = 0
+    let to = this.count
+    while (from < to) {
+      const middle = (from + to) >>> 1
+      if (this.levels[2 * middle]! < tick) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+
+  private resize(levels: number): void {
+    const resized = new Uint32Array(2 * levels)
+    resized.set(this.levels.subarray(0, 2 * this.count))
+    this.levels = resized
+  }
 }

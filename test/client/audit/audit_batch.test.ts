@@ -1,7 +1,6 @@
 /** The export of a batch: another key, a changed part, a stranger's signature and forged contents are refused. */
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { auditBatch } from '../../../client/audit/audit_batch'
-import { recomputeBatch } from '../../../client/audit/recompute_batch'
+import { auditBatch, recomputeBatch } from '../../../client/audit/audit_batch'
 import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../../protocol/age'
 import {
   type AuctionExport,
@@ -12,7 +11,7 @@ import {
   signedExportBytes,
 } from '../../../protocol/bodies/auction_export'
 import { auctionHash } from '../../../protocol/bodies/auction_result'
-import { encodeStatement } from '../../../protocol/bodies/binding'
+import { encodeStatement } from '../../../protocol/bodies/statements'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 
 const bytes = (fill: number) => new Uint8Array(32).fill(fill)

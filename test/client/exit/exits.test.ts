@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { type ChainAccess, openChainAccess, toInstruction } from '../../../client/chain/chain_access'
-import { airdrop } from '../../../client/chain/embedded_faucet'
+import { airdrop } from '../../../client/chain/deposit'
 import { closeExit, freezeVault, readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readExitRequest, readMintRecord } from '../../../client/chain/read_vault'
 import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'

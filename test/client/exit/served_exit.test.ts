@@ -1,7 +1,6 @@
 /** With the venue on, a batch serves an exit request and the venue pays it: its order ends, the tokens or a refund come. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { deposit } from '../../../client/chain/deposit'
-import { mintTo } from '../../../client/chain/embedded_faucet'
+import { deposit, mintTo } from '../../../client/chain/deposit'
 import { readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readVaultHistory } from '../../../client/chain/read_history'
 import { readExitRequest } from '../../../client/chain/read_vault'

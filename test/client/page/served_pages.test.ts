@@ -1,7 +1,7 @@
 /** The pages as a venue of this machine serves them: who may ask, where a call goes, and what a browser shows. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { buildPage, PAGES } from '../../../client/page/build_page'
-import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway_paths'
+import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
 

@@ -9,7 +9,7 @@ import { OtherVenue, type SessionVenue } from '../../../client/session/live_venu
 import { Session } from '../../../client/session/session'
 import { NoNote, type SessionOptions } from '../../../client/session/session_options'
 import { InexactValue } from '../../../client/session/units'
-import { FaultyTransport } from '../../../client/testing/faulty_transport'
+import { FaultyTransport } from '../../../client/testing/index'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import { ReceiptRefused, verifyReceiptProof } from '../../../client/verify/verify_receipt'

@@ -14,7 +14,7 @@ import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes } from '../../../protocol/bytes'
 import { readCertificate } from '../../../protocol/x509/certificate'
-import { isSignedBy } from '../../../protocol/x509/p256'
+import { isSignedBy } from '../../../protocol/x509/der'
 import { issueRevocationList } from '../../../sandbox/enclave/authorities'
 import { NOW_MS } from '../../kit/verify/development_pki'
 

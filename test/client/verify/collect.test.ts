@@ -9,7 +9,7 @@ import {
   readProgramData,
 } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
-import { collectLocation } from '../../../client/verify/collect/collect_location'
+import { collectLocation } from '../../../client/verify/collect/collect_evidence'
 import { collectVenue, fetchTransport } from '../../../client/verify/collect/collect_venue'
 import { toHex } from '../../../protocol/bytes'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'

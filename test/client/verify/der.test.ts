@@ -10,6 +10,7 @@ import {
   DerReader,
   MalformedDer,
   openDer,
+  rawSignature,
   readBitString,
   readBoolean,
   readNamedBits,
@@ -19,7 +20,6 @@ import {
   readTime,
   TAG,
 } from '../../../protocol/x509/der'
-import { rawSignature } from '../../../protocol/x509/p256'
 import { makePki } from '../../kit/verify/development_pki'
 
 const reader = (...bytes: number[]) => new DerReader(Uint8Array.from(bytes))

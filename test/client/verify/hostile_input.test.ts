@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from '../../../client/connect'
 import { collectChain } from '../../../client/verify/collect/collect_chain'
-import { collectLocation } from '../../../client/verify/collect/collect_location'
+import { collectLocation } from '../../../client/verify/collect/collect_evidence'
 import {
   type EvidenceBundle,
   identityOf,

@@ -1,6 +1,6 @@
 /** Every manifest that would hand something to the host is rejected, with the place; the venue's own passes. */
 import { describe, expect, test } from 'bun:test'
-import { checkManifest } from '../../../client/verify/checks/manifest'
+import { checkManifest } from '../../../client/verify/checks/measurements'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { lintManifest } from '../../../client/verify/manifest/lint_manifest'
 import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/plain_yaml'

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { MEMORY_RANGES_MAX } from '../../../client/limits'
-import { checkOsImage } from '../../../client/verify/checks/os_image'
+import { checkOsImage } from '../../../client/verify/checks/measurements'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
 import { requireImage } from '../../../client/verify/os_image/expected_digests'
 import {

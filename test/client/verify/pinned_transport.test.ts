@@ -12,8 +12,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateTls } from '../../../enclave/keys'
 import * as x509 from '../../../enclave/x509'
+import { generateTls } from '../../../enclave/x509'
 import { pemOfDer } from '../../../protocol/pem'
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-pinned-'))

@@ -1,8 +1,8 @@
 /** A policy says what it means, or is refused. */
 import { expect, test } from 'bun:test'
+import { quoteOfFile } from '../../../client/cli/judge_files'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
-import { quoteOfFile } from '../../../client/verify/read_quote_file'
 import { SKIP_REASONS } from '../../../client/verify/skip_reasons'
 import { CHECKS } from '../../../client/verify/transcript'
 import { makePki } from '../../kit/verify/development_pki'

@@ -5,16 +5,16 @@ import type { VerificationFailed } from '../../../client/verified_venue'
 import type { ChainRecord, EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
-import { generateTls } from '../../../enclave/keys'
+import { generateTls } from '../../../enclave/x509'
 import { encodeBase58 } from '../../../protocol/base58'
+import { encodeLocation } from '../../../protocol/bodies/location'
 import {
   type BindingBody,
   decodeBinding,
   encodeBinding,
   encodeStatement,
   type StatementBody,
-} from '../../../protocol/bodies/binding'
-import { encodeLocation } from '../../../protocol/bodies/location'
+} from '../../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'

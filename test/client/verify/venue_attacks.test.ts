@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { VerificationFailed } from '../../../client/verified_venue'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import type { CheckName } from '../../../client/verify/transcript'
-import { generateTls } from '../../../enclave/keys'
+import { generateTls } from '../../../enclave/x509'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import type { Attestation, Info } from '../../../protocol/wire/public'

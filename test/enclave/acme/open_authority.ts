@@ -1,7 +1,7 @@
 /** An ACME authority that keeps the protocol except where a test bends it: each answer can be replaced by another. */
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
-import { generateTls } from '../../../enclave/keys'
 import * as x509 from '../../../enclave/x509'
+import { generateTls } from '../../../enclave/x509'
 import { pemOfDer } from '../../../protocol/pem'
 
 type Asked = { url: string; header: Record<string, unknown>; payload: unknown }

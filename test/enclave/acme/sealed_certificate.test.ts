@@ -3,13 +3,13 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { issuedCertificate } from '../../../enclave/acme/certificates'
 import {
+  issuedCertificate,
   type SealedStore,
   sealCertificate,
   unsealCertificate,
-} from '../../../enclave/acme/sealed_certificate'
-import { generateTls } from '../../../enclave/keys'
+} from '../../../enclave/acme/certificates'
+import { generateTls } from '../../../enclave/x509'
 
 const NOW = Date.UTC(2026, 0, 1)
 const NAMES = ['venue.example.org']

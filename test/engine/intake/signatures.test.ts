@@ -1,7 +1,7 @@
 /** Signatures of commands get equal verdicts from compiled code and, on machines without, from the platform. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { claimsHold } from '../../../engine/intake/signatures'
+import { claimsHold } from '../../../engine/intake/context'
 import { ED25519_VECTORS } from '../../../native/ed25519_vectors'
 
 const claims = ED25519_VECTORS.map(({ signature, message, public_key }) => ({
@@ -25,7 +25,7 @@ test('where no library is built for the machine, the platform verifies', () => {
     Object.defineProperty(process, 'arch', { value: 'arm64' })
     const { loadNativeEd25519 } = await import('${folder}/native/load_ed25519')
     const { ED25519_VECTORS } = await import('${folder}/native/ed25519_vectors')
-    const { claimsHold } = await import('${folder}/engine/intake/signatures')
+    const { claimsHold } = await import('${folder}/engine/intake/context')
     const verdicts = ED25519_VECTORS.map(({ signature, message, public_key }) =>
       claimsHold([{ signature, body: message, trading_key: public_key }]))
     console.log(JSON.stringify({ compiled: loadNativeEd25519() !== undefined, verdicts }))`

@@ -11,7 +11,7 @@ import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
 import { LIMITS } from '../../../engine/limits'
-import { encodeReceipt } from '../../../protocol/bodies/receipt'
+import { encodeReceipt } from '../../../protocol/bodies/statements'
 import { verifySignature } from '../../../protocol/ed25519'
 import {
   all,

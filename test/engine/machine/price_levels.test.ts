@@ -1,7 +1,7 @@
 /** The price levels of an account against a plain list of its orders. Failures print their seed. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { PriceLevels } from '../../../engine/machine/state/price_levels'
+import { PriceLevels } from '../../../engine/machine/state/exposure'
 
 const steps = fc.array(
   fc.record({ ticks: fc.integer({ min: 1, max: 60 }), grows: fc.integer({ min: 0, max: 9 }) }),

@@ -1,7 +1,7 @@
 /** What is kept is bounded, and the least lately used goes first. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { LruTexts } from '../../../engine/memory/lru_texts'
+import { LruTexts } from '../../../engine/memory/texts'
 
 test('never more characters are kept than allowed, and what was just used is among them', () => {
   const step = fc.record({ name: fc.constantFrom('a', 'b', 'c', 'd', 'e'), characters: fc.nat(60) })

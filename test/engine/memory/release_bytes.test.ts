@@ -5,7 +5,7 @@ import { readSegments, recover } from '../../../engine/journal/read_segments'
 import * as segment_files from '../../../engine/journal/segment_files'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import type { LoadedSegment } from '../../../engine/journal/walk_segment'
-import { releaseBytes } from '../../../engine/memory/release_bytes'
+import { releaseBytes } from '../../../engine/memory/idle_gc'
 import { durableRecords } from '../../../engine/snapshots/make_snapshot'
 import { KEY, records, withFolder, write } from '../journal/folder'
 

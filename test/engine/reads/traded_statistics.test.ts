@@ -3,7 +3,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { verifyStatistics } from '../../../client/verify/verify_statistics'
 import { decodeBase58 } from '../../../protocol/base58'
-import { encodeStatement } from '../../../protocol/bodies/binding'
+import { encodeStatement } from '../../../protocol/bodies/statements'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
 import type { Fill } from '../../../protocol/wire/trading'

@@ -1,7 +1,6 @@
 /** Segments that a snapshot round may retire: behind the snapshot before, with records older than the retention alone. */
 import { afterEach, expect, test } from 'bun:test'
-import { disk } from '../../../engine/journal/disk'
-import { DiskGauge } from '../../../engine/journal/disk_gauge'
+import { DiskGauge, disk } from '../../../engine/journal/disk'
 import { listSegments } from '../../../engine/journal/segment_files'
 import { LIMITS } from '../../../engine/limits'
 import { retirableBefore } from '../../../engine/snapshots/make_snapshot'

@@ -1,6 +1,5 @@
 /** Deposits notes for every key of a trader on the embedded chain, and waits until the venue takes them. */
-import { deposit } from '../../../client/chain/deposit'
-import { airdrop, mintTo } from '../../../client/chain/embedded_faucet'
+import { airdrop, deposit, mintTo } from '../../../client/chain/deposit'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import type { LoadTrader } from './load_trader'
 

@@ -4,7 +4,7 @@ import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venu
 import type { Enclave } from '../../../enclave/contract'
 import type { Caller, Session, Venue } from '../../../engine/venue'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeStatement } from '../../../protocol/bodies/binding'
+import { encodeStatement } from '../../../protocol/bodies/statements'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { Refusal } from '../../../protocol/refusals'
 import type { Attestation, Info } from '../../../protocol/wire/public'

@@ -1,7 +1,7 @@
 /** Certificates for tests of the listener, made by the code that makes the venue's. */
 import { createHash, X509Certificate } from 'node:crypto'
 import type { TlsMaterial } from '../../../enclave/contract'
-import { generateTls } from '../../../enclave/keys'
+import { generateTls } from '../../../enclave/x509'
 
 export function tlsMaterial(): TlsMaterial {
   return generateTls([], Date.now())

@@ -1,5 +1,5 @@
 /** Lists imports that no rule may miss: every form, alias and extension. */
-import { NOT_A_FILE } from '../../../tools/check/read_tree'
+import { NOT_A_FILE } from '../../../tools/check/module_graph'
 import { type Plant, used } from './house'
 
 export const PLANTED_IMPORTS: readonly Plant[] = [

@@ -1,4 +1,5 @@
 /** Decodes the data of instructions that the product only encodes; undefined when they are not exactly one. */
+
 import { DEPOSIT_FORMS } from '../../../protocol/vault/deposit'
 import { EPOCH_FORMS } from '../../../protocol/vault/epochs'
 import { decoded } from '../../../protocol/vault/instruction'

@@ -1,10 +1,15 @@
 /** A trader of the tests: one trading key with deposits, signing every command as a client does. */
 
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeCancel, encodeCancelAll, encodeDeadMan } from '../../../protocol/bodies/cancel'
-import { anchorPoolHash, encodePlace } from '../../../protocol/bodies/place'
-import { encodeReshape } from '../../../protocol/bodies/reshape'
-import { encodeWithdraw } from '../../../protocol/bodies/withdraw'
+import {
+  anchorPoolHash,
+  encodeCancel,
+  encodeCancelAll,
+  encodeDeadMan,
+  encodePlace,
+  encodeReshape,
+  encodeWithdraw,
+} from '../../../protocol/bodies/trading'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'

@@ -1,8 +1,7 @@
 /** A log of inspected machines: the tree of RFC 6962, its proofs, and the authority that serves one statement from it. */
 import { createHash } from 'node:crypto'
 import type { LocationStatement } from '../../../client/verify/evidence_bundle'
-import { encodeLocation, type LocationBody } from '../../../protocol/bodies/location'
-import { encodeLogHead } from '../../../protocol/bodies/location_log'
+import { encodeLocation, encodeLogHead, type LocationBody } from '../../../protocol/bodies/location'
 import { toHex } from '../../../protocol/bytes'
 import { sign } from '../../../protocol/sign'
 

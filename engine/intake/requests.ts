@@ -1,12 +1,42 @@
-/** Turns place and modify requests into commands, and checks orders without placing them. */
-import { encodeCancel } from '../../protocol/bodies/cancel'
-import { anchorPoolHash, encodePlace } from '../../protocol/bodies/place'
+/**
+ * Turns the requests of traders into commands: place, modify, cancel, timers, withdrawals, reshapes; checks orders without
+ * placing them.
+ */
+import {
+  anchorPoolHash,
+  bodyId,
+  encodeCancel,
+  encodeCancelAll,
+  encodeDeadMan,
+  encodePlace,
+  encodeReshape,
+  encodeWithdraw,
+} from '../../protocol/bodies/trading'
 import { equalBytes } from '../../protocol/bytes'
+import { DEAD_MAN_SLOTS_MAX } from '../../protocol/limits'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
-import type { CheckRequest, ModifyParams, PlaceRequest } from '../../protocol/wire/trading'
+import type {
+  CheckRequest,
+  DeadManRequest,
+  ModifyParams,
+  PlaceRequest,
+  ReshapeRequest,
+  WithdrawalRequest,
+} from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
-import type { Modify, NoteFact, Place } from '../commands'
+import type {
+  Cancel,
+  CancelAll,
+  CancelAllFields,
+  CancelFields,
+  DeadMan,
+  Modify,
+  NoteFact,
+  Place,
+  Reshape,
+  Withdraw,
+} from '../commands'
 import { checkExpiry } from '../machine/rules/checks'
 import { instrumentOf, nextClose } from '../machine/state/instrument'
 import type { State } from '../machine/state/state'
@@ -93,4 +123,74 @@ function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') 
 
 function openedBy({ known }: Intake, request: Parsed<typeof PlaceRequest>): NoteFact | undefined {
   return openNote(known, request.collateral_commitment, request.opening, request.trading_key)
+}
+
+export function intakeCancel({ venue }: Intake, account_id: string, request: CancelFields): Signed<Cancel> {
+  const claim = { ...request, body: encodeCancel({ ...request, venue }) }
+  return signedBy([claim], () => ({ ...request, kind: 'cancel', account_id }))
+}
+
+/** One command for up to 64 requests. Refuses `instrument_unknown`; each check covers all items before the next begins. */
+export function intakeCancelAll(
+  intake: Intake,
+  account_id: string,
+  items: CancelAllFields[],
+): Signed<CancelAll> {
+  for (const { symbol } of items) if (symbol !== undefined) rulesFor(intake, symbol)
+  const { venue } = intake
+  const claims = items.map(({ symbol = '', ...item }) => ({
+    ...item,
+    body: encodeCancelAll({ ...item, venue, symbol }),
+  }))
+  return signedBy(claims, () => ({ kind: 'cancel_all', account_id, items }))
+}
+
+/** Refuses `timeout_out_of_range`; `timeout_slots` 0 disarms. */
+export function intakeDeadMan(
+  { venue }: Intake,
+  account_id: string,
+  request: Parsed<typeof DeadManRequest>,
+): Signed<DeadMan> {
+  if (request.timeout_slots > DEAD_MAN_SLOTS_MAX) {
+    throw new Refusal('timeout_out_of_range', { field: 'timeout_slots' })
+  }
+  const timeout_slots = BigInt(request.timeout_slots)
+  const claim = { ...request, body: encodeDeadMan({ ...request, venue, timeout_slots }) }
+  return signedBy([claim], () => ({ ...request, kind: 'dead_man', account_id }))
+}
+
+export function intakeWithdrawal(
+  { venue, known }: Intake,
+  account_id: string,
+  request: Parsed<typeof WithdrawalRequest>,
+): Signed<Withdraw> {
+  const body = encodeWithdraw({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
+  return signedBy([{ ...request, body }], () => ({
+    ...request,
+    kind: 'withdraw',
+    account_id,
+    withdrawal_id: bodyId(body),
+    opening: openNote(known, request.commitment, request.opening, request.trading_key),
+  }))
+}
+
+/** A merge or a split of 1 to 4 notes into 1 to 4. Refuses `reshape_invalid` of one into one and unaligned openings. */
+export function intakeReshape(
+  { venue, known }: Intake,
+  account_id: string,
+  request: Parsed<typeof ReshapeRequest>,
+): Signed<Reshape> {
+  const { inputs, amounts, openings, trading_key } = request
+  if (inputs.length === 1 && amounts.length === 1) throw new Refusal('reshape_invalid', { field: 'inputs' })
+  if (openings !== undefined && openings.length !== inputs.length) {
+    throw new Refusal('field_invalid', { field: 'openings' })
+  }
+  const body = encodeReshape({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
+  return signedBy([{ ...request, body }], () => ({
+    ...request,
+    kind: 'reshape',
+    account_id,
+    reshape_id: bodyId(body),
+    openings: inputs.map((input, at) => openNote(known, input, openings?.[at], trading_key)),
+  }))
 }

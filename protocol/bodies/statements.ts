@@ -1,6 +1,6 @@
 /**
- * Describes the certificate of the statement key and the binding which that key signs for one TLS connection
- * (attestation.md "/attestation").
+ * Describes what the venue signs: the certificate of its statement key, the binding of one TLS connection
+ * (attestation.md "/attestation"), and receipts (engine.md "Receipts").
  */
 import { domain, fixed, struct, u64, type ValueOf } from '../codec'
 
@@ -30,3 +30,19 @@ const BINDING = struct({
 export type BindingBody = ValueOf<typeof BINDING>
 export const BINDING_BYTES = BINDING.size!
 export const { encode: encodeBinding, decode: decodeBinding, shape: BINDING_SHAPE } = BINDING
+
+/** States that a command is in the journal. */
+export const {
+  encode: encodeReceipt,
+  decode: decodeReceipt,
+  shape: RECEIPT_SHAPE,
+} = struct({
+  domain: domain('tacit/receipt/v1'),
+  venue: fixed(32),
+  epoch: u64,
+  /** Journal seq of the last record of the group. */
+  seq: u64,
+  /** Journal hash-chain head after the group. */
+  head: fixed(32),
+  root: fixed(32),
+})
