@@ -1,4 +1,4 @@
-/** A node that answers too much, nested, elsewhere or by codes of its own is named, and takes neither memory nor calls. */
+/** The error names a node whose answers are too long, too deep, redirected or of unknown codes; memory and calls stay bounded. */
 import { afterEach, expect, test } from 'bun:test'
 import { chainFailure, openChainReader } from '../../../client/chain/chain_access'
 import { RPC_ANSWER_BYTES_MAX } from '../../../protocol/limits'

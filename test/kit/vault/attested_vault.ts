@@ -1,4 +1,4 @@
-/** A vault that announced a machine, and openings of it: any part of one can be another, and all is signed anew. */
+/** Opens a vault that announced a machine: each part of an opening can be replaced, and all of it is signed again. */
 import {
   type OpenAttestedEpochFields,
   openAttestedEpochInstructions,

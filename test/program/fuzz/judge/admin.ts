@@ -1,6 +1,6 @@
 /** What the admin's instructions must be and do. */
 import { isZero } from '../../../../protocol/bytes'
-import { accountsOf, type Call, must, mustSign, type Placed, same } from './call'
+import { accountsOf, type Call, must, mustSign, same } from './call'
 import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU64, u64At, wordAt } from './fields'
 
@@ -12,7 +12,7 @@ const [ANNOUNCE, APPLY, CANCEL] = [0, 1, 2]
 
 /** `set_admin`: announced, effective twice the exit delay later, applied or cancelled. */
 export function judgeSetAdmin(call: Call): void {
-  const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const [admin, config_account] = accountsOf(call, 2)
   const fields = new Fields(call.data)
   const [action, key] = [fields.u8(), fields.word()]
   fields.end()
@@ -46,7 +46,7 @@ export function judgeSetAdmin(call: Call): void {
 
 /** Effective a quarter of the exit delay later, rounded up. */
 export function judgeAuthorizeRestore(call: Call): void {
-  const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const [admin, config_account] = accountsOf(call, 2)
   const fields = new Fields(call.data)
   const action = fields.u8()
   fields.end()
@@ -60,7 +60,7 @@ export function judgeAuthorizeRestore(call: Call): void {
 }
 
 export function judgePause(call: Call, paused: boolean): void {
-  const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const [admin, config_account] = accountsOf(call, 2)
   new Fields(call.data).end()
   const config = writableConfig(call, config_account)
   mustBeAdmin(config, admin)
@@ -70,7 +70,7 @@ export function judgePause(call: Call, paused: boolean): void {
 }
 
 export function judgeDeclareOutage(call: Call): void {
-  const [admin, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const [admin, config_account] = accountsOf(call, 2)
   const fields = new Fields(call.data)
   const extra_s = fields.u64()
   fields.end()

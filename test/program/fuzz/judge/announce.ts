@@ -12,20 +12,20 @@ import {
   mustBeSystem,
   mustBeWritable,
   ownAccount,
-  type Placed,
   VERSION,
 } from './call'
 import { CONFIG, configOf, mustBeAdmin } from './config_account'
 import { Fields, setU64, u16At, u64At } from './fields'
 
-const RECORD = { list: 3, id: 8, since_s: 40, value: 48, next_at_s: 88, next: 96 } as const
+/** Places of the fields of a record. */
+export const RECORD = { list: 3, id: 8, since_s: 40, value: 48, next_at_s: 88, next: 96 } as const
 const LISTS = Object.entries(ANNOUNCED_LISTS)
 const VALUE_BYTES = 40
 
 const blankFrom = (bytes: Uint8Array, width: number): boolean => isZero(bytes.slice(width))
 
 /** The next value replaces the one that holds, once it is due. */
-function bringForward(record: Uint8Array, now_s: bigint): void {
+export function bringForward(record: Uint8Array, now_s: bigint): void {
   const at_s = u64At(record, RECORD.next_at_s)
   if (at_s === 0n || now_s < at_s) return
   record.copyWithin(RECORD.value, RECORD.next, RECORD.next + VALUE_BYTES)
@@ -40,14 +40,7 @@ function mustBeValue(list: string, width: number, value: Uint8Array): void {
 }
 
 export function judgeAnnounce(call: Call): void {
-  const [admin, payer, config_account, account, system, us] = accountsOf(call, 6) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [admin, payer, config_account, account, system, us] = accountsOf(call, 6)
   const fields = new Fields(call.data)
   const [action, number, id, value] = [fields.u8(), fields.u8(), fields.word(), fields.bytes(VALUE_BYTES)]
   fields.end()

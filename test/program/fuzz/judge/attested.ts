@@ -11,6 +11,7 @@ import {
   verifying,
 } from '../../../../protocol/vault/platforms'
 import { CERTIFICATES, isIssued, MACHINE, openingAt } from '../machine'
+import { bringForward, RECORD } from './announce'
 import {
   accountsOf,
   type Call,
@@ -48,11 +49,10 @@ function mustBeVerified(call: Call, sysvar: Placed, signed: Signed): void {
 /** The value that holds now; a list's member has zeros. */
 function holding(call: Call, account: Placed, topic: AnnouncedTopic): Uint8Array {
   const address = announcementAddress(call.vault.program, topic)
-  const record = ownAccount(call, account, address, 9, ACCOUNT_BYTES.announcement)
-  const next_at_s = u64At(record, 88)
-  if (next_at_s !== 0n && BigInt(call.clock.unix_s) >= next_at_s) return record.slice(96, 136)
-  must(u64At(record, 40) !== 0n, `${topic.list} does not hold`)
-  return record.slice(48, 88)
+  const record = ownAccount(call, account, address, 9, ACCOUNT_BYTES.announcement).slice()
+  bringForward(record, BigInt(call.clock.unix_s))
+  must(u64At(record, RECORD.since_s) !== 0n, `${topic.list} does not hold`)
+  return record.slice(RECORD.value, RECORD.next_at_s)
 }
 
 const begins = (value: Uint8Array, wanted: Uint8Array): boolean =>
@@ -70,15 +70,7 @@ const GENUINE = CERTIFICATES.map((certificate) => {
 })
 
 export function judgeRegisterPlatform(call: Call): void {
-  const [payer, config, root, account, sysvar, system, us] = accountsOf(call, 7) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [payer, config, root, account, sysvar, system, us] = accountsOf(call, 7)
   const genuine = GENUINE.find(({ data }) => data === toHex(call.data))
   must(genuine !== undefined, 'a certificate that no authority signed')
   const { leaf, authority, key } = genuine.certificate
@@ -99,20 +91,15 @@ export function judgeRegisterPlatform(call: Call): void {
   made.data.set(concatBytes(key.slice(1), keys.root.slice(1), versions), 8)
 }
 
-/** Every record that the machine needs, in the order of the accounts. */
-function mustBeAnnounced(call: Call, records: readonly Placed[], signed: Uint8Array): void {
-  const [root, platform, ppid, fmspc, tee_tcb, qe, image, build, app_id, key_provider] = records as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+type Records = Record<
+  | ('root' | 'platform' | 'ppid' | 'fmspc' | 'tee_tcb')
+  | ('qe' | 'image' | 'build' | 'app_id' | 'key_provider'),
+  Placed
+>
+
+/** Every record that the machine needs. */
+function mustBeAnnounced(call: Call, records: Records, signed: Uint8Array): void {
+  const { root, platform, ppid, fmspc, tee_tcb, qe, image, build, app_id, key_provider } = records
   const { program } = call.vault
   const announced = new Map(
     MACHINE.announced(new Uint8Array(32)).map(([topic, value]) => [topic.list, { topic, value }]),
@@ -142,15 +129,8 @@ function mustBeAnnounced(call: Call, records: readonly Placed[], signed: Uint8Ar
 
 export function judgeOpenAttestedEpoch(call: Call): void {
   const placed = accountsOf(call, 18)
-  const [signer, authority_signer, config_account, tree, ring, authority] = placed as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
-  const [sysvar, us] = placed.slice(16) as [Placed, Placed]
+  const [signer, authority_signer, config_account, tree, ring, authority, ...others] = placed
+  const [root, platform, ppid, fmspc, tee_tcb, qe, image, build, app_id, key_provider, sysvar, us] = others
   const at = openingAt(call.data)
   must(at < call.data.length, 'the data ends early')
   const signed = call.data.slice(613, 613 + u16.decode(call.data.slice(611, 613)))
@@ -166,7 +146,11 @@ export function judgeOpenAttestedEpoch(call: Call): void {
   const named = holding(call, authority, { list: 'epoch_authority' })
   must(begins(named, authority_signer.address), 'not the epoch authority')
   const opening = judgeAdvance(call, { config, tree, ring }, new Fields(call.data.slice(at - 1)))
-  mustBeAnnounced(call, placed.slice(6, 16), signed)
+  mustBeAnnounced(
+    call,
+    { root, platform, ppid, fmspc, tee_tcb, qe, image, build, app_id, key_provider },
+    signed,
+  )
   must(same(opening.compose_hash, compose_hash) && !isZero(opening.boot_nonce), 'another build')
   const bound = { venue: wordAt(config, CONFIG.venue), settlement_signer: signer.address }
   const { boot_nonce } = opening

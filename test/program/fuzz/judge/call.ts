@@ -47,10 +47,14 @@ export type Call = {
 
 export type Placed = Named & { state: RawAccount }
 
+type PlacedTuple<N extends number, T extends Placed[] = []> = T['length'] extends N
+  ? T
+  : PlacedTuple<N, [...T, Placed]>
+
 /** Exactly `count` accounts. */
-export function accountsOf(call: Call, count: number): Placed[] {
+export function accountsOf<const N extends number>(call: Call, count: N): PlacedTuple<N> {
   must(call.accounts.length === count, 'another number of accounts')
-  return call.accounts.map((_, place) => accountAt(call, place))
+  return call.accounts.map((_, place) => accountAt(call, place)) as PlacedTuple<N>
 }
 
 export function accountAt(call: Call, place: number): Placed {

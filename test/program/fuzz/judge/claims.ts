@@ -85,10 +85,7 @@ function giveBond(claim: Placed, receiver: Placed): void {
 }
 
 export function judgeClaimEscape(call: Call): void {
-  const [owner, payer, config_account, tree, ring, record_account, account, system, us] = accountsOf(
-    call,
-    9,
-  ) as [Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed]
+  const [owner, payer, config_account, tree, ring, record_account, account, system, us] = accountsOf(call, 9)
   const fields = new Fields(call.data)
   const opening = readOpening(fields)
   const [cited_count, cited_root] = [fields.u64(), fields.word()]
@@ -129,15 +126,7 @@ export function judgeClaimEscape(call: Call): void {
 }
 
 export function judgeChallengeEscape(call: Call): void {
-  const [challenger, config, tree, ring, record_account, account, us] = accountsOf(call, 7) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [challenger, config, tree, ring, record_account, account, us] = accountsOf(call, 7)
   mustBeProgram(call, us)
   mustSign(challenger)
   configOf(call, config)
@@ -182,7 +171,7 @@ export function judgePayEscape(call: Call): void {
     account,
     bond_payer,
     owner,
-  ] = accountsOf(call, 10) as [Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed]
+  ] = accountsOf(call, 10)
   const fields = new Fields(call.data)
   const accepts_less = fields.u8()
   fields.end()
@@ -222,7 +211,7 @@ export function judgePayEscape(call: Call): void {
 }
 
 export function judgeRedirectEscape(call: Call): void {
-  const [owner, config, account, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  const [owner, config, account, us] = accountsOf(call, 4)
   const fields = new Fields(call.data)
   const [sequence, destination] = [fields.u64(), fields.word()]
   fields.end()

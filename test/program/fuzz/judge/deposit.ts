@@ -8,7 +8,6 @@ import {
   mustBeProgram,
   mustBeWritable,
   mustSign,
-  type Placed,
   same,
 } from './call'
 import { CONFIG, configOf, mustRun } from './config_account'
@@ -36,7 +35,7 @@ export function judgeDeposit(call: Call): void {
     vault,
     token_program,
     us,
-  ] = accountsOf(call, 10) as [Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed]
+  ] = accountsOf(call, 10)
   const fields = new Fields(call.data)
   const [amount, inner] = [fields.u64(), fields.word()]
   fields.end()

@@ -48,10 +48,7 @@ export function requestOf(call: Call, account: Placed): Uint8Array {
 }
 
 export function judgeRequestExit(call: Call): void {
-  const [owner, payer, config_account, tree, ring, record_account, account, system, us] = accountsOf(
-    call,
-    9,
-  ) as [Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed, Placed]
+  const [owner, payer, config_account, tree, ring, record_account, account, system, us] = accountsOf(call, 9)
   const fields = new Fields(call.data)
   const opening = readOpening(fields)
   const [cited_count, cited_root] = [fields.u64(), fields.word()]
@@ -110,14 +107,7 @@ export function mustBeSpent(
 }
 
 export function judgeRefuseExit(call: Call): void {
-  const [refuser, config_account, tree, ring, account, us] = accountsOf(call, 6) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [refuser, config_account, tree, ring, account, us] = accountsOf(call, 6)
   mustBeProgram(call, us)
   mustSign(refuser)
   configOf(call, config_account)
@@ -128,7 +118,7 @@ export function judgeRefuseExit(call: Call): void {
 }
 
 export function judgeFreeze(call: Call): void {
-  const [config_account, tree, account, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  const [config_account, tree, account, us] = accountsOf(call, 4)
   new Fields(call.data).end()
   mustBeProgram(call, us)
   const config = writableConfig(call, config_account)
@@ -145,7 +135,7 @@ export function judgeFreeze(call: Call): void {
 }
 
 export function judgeCloseExit(call: Call): void {
-  const [config, account, bond_payer, us] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  const [config, account, bond_payer, us] = accountsOf(call, 4)
   new Fields(call.data).end()
   mustBeProgram(call, us)
   const frozen = isFrozen(configOf(call, config))

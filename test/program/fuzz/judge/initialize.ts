@@ -28,16 +28,7 @@ import { QUEUE } from './queue'
 const EXIT_DELAY_MAX_S = 31_536_000n
 
 export function judgeInitialize(call: Call): void {
-  const [deployer, config, tree, ring, queue, program, program_data, system] = accountsOf(call, 8) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [deployer, config, tree, ring, queue, program, program_data, system] = accountsOf(call, 8)
   const fields = new Fields(call.data)
   const [admin, exit_delay_s] = [fields.word(), fields.u64()]
   const genesis_hash = fields.word()

@@ -58,7 +58,7 @@ export function judgeAdvance(
 }
 
 export function judgeAnchor(call: Call): void {
-  const [signer, config_account] = accountsOf(call, 2) as [Placed, Placed]
+  const [signer, config_account] = accountsOf(call, 2)
   const fields = new Fields(call.data)
   const [epoch, seq, head] = [fields.u64(), fields.u64(), fields.word()]
   const [not_after_slot, not_after_s] = [fields.u64(), fields.u64()]

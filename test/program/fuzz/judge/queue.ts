@@ -151,7 +151,7 @@ export function judgePay(call: Call): void {
 }
 
 export function judgeGrowQueue(call: Call): void {
-  const [payer, config, account, system] = accountsOf(call, 4) as [Placed, Placed, Placed, Placed]
+  const [payer, config, account, system] = accountsOf(call, 4)
   new Fields(call.data).end()
   mustSign(payer)
   mustBeWritable(payer)

@@ -1,22 +1,13 @@
 /** What `register_mint` must be and do. */
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { mintRecordSeeds, vaultTokenSeeds } from '../../../../protocol/vault/addresses'
-import { accountsOf, type Call, createAccount, must, mustBeSystem, type Placed, VERSION } from './call'
+import { accountsOf, type Call, createAccount, must, mustBeSystem, VERSION } from './call'
 import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
 import { Fields, setU16, setU64, u16At } from './fields'
 import { isTokenProgram, MINT_RECORD, mustBeMint } from './tokens'
 
 export function judgeRegisterMint(call: Call): void {
-  const [admin, payer, config_account, record, mint, vault, token_program, system] = accountsOf(call, 8) as [
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-    Placed,
-  ]
+  const [admin, payer, config_account, record, mint, vault, token_program, system] = accountsOf(call, 8)
   const fields = new Fields(call.data)
   const [min_deposit, min_exit] = [fields.u64(), fields.u64()]
   fields.end()
