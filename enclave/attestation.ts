@@ -1,6 +1,6 @@
 /** Composes the answer of `/attestation`: a quote, and a statement that binds venue, instance, TLS key, epoch and slot. */
 import { encodeBase58 } from '../protocol/base58'
-import { encodeBinding, encodeStatement } from '../protocol/bodies/statements'
+import { BINDING_BODY, STATEMENT_BODY } from '../protocol/bodies/statements'
 import { fromHex, toHex } from '../protocol/bytes'
 import type { SigningKey } from '../protocol/ed25519'
 import { Refusal } from '../protocol/refusals'
@@ -17,7 +17,7 @@ export function certifyStatementKey(
   binding: VenueBinding,
 ): StatementCertificate {
   const { venue, epoch } = binding
-  const body = encodeStatement({ venue, statement_key: statement_key.public_key, epoch: BigInt(epoch) })
+  const body = STATEMENT_BODY.encode({ venue, statement_key: statement_key.public_key, epoch: BigInt(epoch) })
   return { body, signature: settlement_key.sign(body) }
 }
 
@@ -41,7 +41,7 @@ type AttestationParts = {
 export function composeAttestation(parts: AttestationParts): Attestation {
   const { quote, nonce, tee_pubkey, kind, instance_id, spki_sha256, venue, statement_key, certificate } =
     parts
-  const body = encodeBinding({
+  const body = BINDING_BODY.encode({
     venue,
     nonce,
     spki_sha256,

@@ -1,5 +1,5 @@
 /** Complete, signed place requests as the bytes that go over the wire. */
-import { anchorPoolHash, encodePlace } from '../../protocol/bodies/trading'
+import { anchorPoolHash, PLACE_BODY } from '../../protocol/bodies/trading'
 import { fromHex } from '../../protocol/bytes'
 import { random } from '../kit/figures'
 import {
@@ -55,7 +55,7 @@ export function signedPlaces(load: PlaceLoad): Buffer[] {
       nonce: BigInt(first_nonce + Math.floor(index / KEYS)),
       collateral_commitment: elementNamed(`note ${index}`),
     }
-    const body = encodePlace({
+    const body = PLACE_BODY.encode({
       ...order,
       venue,
       trading_key: pair.public_key,

@@ -12,7 +12,7 @@ import {
   unpadExport,
 } from '../../protocol/bodies/auction_export'
 import { type AuctionResult, auctionHash } from '../../protocol/bodies/auction_result'
-import { decodeStatement, type StatementBody } from '../../protocol/bodies/statements'
+import { STATEMENT_BODY, type StatementBody } from '../../protocol/bodies/statements'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import { verifySignature } from '../../protocol/ed25519'
@@ -60,7 +60,7 @@ export async function auditBatch(
 }
 
 function verifySigner(sealed: SignedExport, attested: AttestedVenue | undefined): StatementBody {
-  const signer = tryDecode(() => decodeStatement(sealed.certificate))
+  const signer = tryDecode(() => STATEMENT_BODY.decode(sealed.certificate))
   if (signer === undefined) throw new ExportRefused('the certificate of the export is malformed')
   const { venue, epoch, statement_key } = signer
   if (attested !== undefined) {

@@ -1,8 +1,8 @@
 /** Verifies receipts: the venue's signed statement that a command is in its journal (engine.md "Receipts"). */
 import { decodeBase58 } from '../../protocol/base58'
 import {
-  decodeStatement,
-  encodeReceipt,
+  RECEIPT_BODY,
+  STATEMENT_BODY,
   STATEMENT_BYTES,
   type StatementBody,
 } from '../../protocol/bodies/statements'
@@ -47,7 +47,7 @@ export function identityOf(of: { attestation: Attestation }): VenueIdentity {
   const bytes = typeof certificate === 'string' ? fromHex(certificate, STATEMENT_BYTES) : undefined
   const key = typeof statement_key === 'string' ? decodeBase58(statement_key, 32) : undefined
   if (bytes === undefined || key === undefined) throw new Refused('the statement certificate is malformed')
-  const identity = decodeStatement(bytes)
+  const identity = STATEMENT_BODY.decode(bytes)
   requireThat(equalBytes(identity.statement_key, key), 'another statement key is certified')
   return identity
 }
@@ -60,7 +60,7 @@ export function certificateOf({ attestation }: { attestation: Attestation }): St
 
 /** @throws CodecError for a certificate of another form */
 export const certifiedBy = ({ certificate }: StatementCertificate): VenueIdentity =>
-  decodeStatement(hex('certificate', certificate, STATEMENT_BYTES))
+  STATEMENT_BODY.decode(hex('certificate', certificate, STATEMENT_BYTES))
 
 /**
  * Verifies a receipt with its certificate, as evidence for someone who was not there. Which venue the settlement key belongs
@@ -75,7 +75,7 @@ export async function verifyReceiptProof(proof: ReceiptProof): Promise<VenueIden
   if (signer === undefined) throw malformed('tee_pubkey')
   if (!(await isSignedByEd25519(hex('signature', certificate_signature, 64), signed, signer)))
     throw new ReceiptRefused('the statement key is not certified by the settlement key')
-  const identity = decodeStatement(signed)
+  const identity = STATEMENT_BODY.decode(signed)
   await verifyReceipt(receipt, identity, hex('command', command, Math.floor(String(command).length / 2)))
   return identity
 }
@@ -116,7 +116,7 @@ export async function verifyReceipt(
   if (BigInt(epoch) !== identity.epoch)
     throw new ReceiptRefused(`the receipt is of epoch ${epoch}, not ${identity.epoch}`)
   // The venue id is signed and not sent, so another venue's receipt fails here too.
-  const body = encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
+  const body = RECEIPT_BODY.encode({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root })
   if (!(await isSignedByEd25519(signature, body, statement_key)))
     throw new ReceiptRefused('the receipt is not signed by the statement key of this venue')
   if (!isInReceipt(treeLeaf(command), index, path, root))

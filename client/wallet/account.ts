@@ -3,9 +3,9 @@ import { argon2idAsync } from '@noble/hashes/argon2.js'
 import { encodeBase58 } from '../../protocol/base58'
 import {
   accountIdOf,
-  encodeCredential,
-  encodeRebind,
+  CREDENTIAL_BODY,
   PASSPHRASE_COST,
+  REBIND_BODY,
   secretHash,
 } from '../../protocol/bodies/account'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -68,7 +68,7 @@ export function signCredential(
   fields: Omit<CredentialRequest, 'account_key' | 'signature'>,
 ): CredentialRequest {
   const account_key = publicKeyOf(account_seed)
-  const body = encodeCredential({
+  const body = CREDENTIAL_BODY.encode({
     ...fields,
     venue,
     account_id: fromHex(accountIdOf(account_key), 32)!,
@@ -91,7 +91,7 @@ export function prepareRebind(
   account_id: string,
 ): RebindRequest {
   const { trading_key, cancel_nonce } = nextCancel(wallet, key_index)
-  const body = encodeRebind({
+  const body = REBIND_BODY.encode({
     venue,
     trading_key: wallet.tradingKey(key_index),
     account_id: fromHex(account_id, 32)!,

@@ -2,12 +2,12 @@
 import { decodeBase58 } from '../../protocol/base58'
 import {
   anchorPoolHash,
-  encodeCancel,
-  encodeCancelAll,
-  encodeDeadMan,
-  encodePlace,
-  encodeReshape,
-  encodeWithdraw,
+  CANCEL_ALL_BODY,
+  CANCEL_BODY,
+  DEAD_MAN_BODY,
+  PLACE_BODY,
+  RESHAPE_BODY,
+  WITHDRAW_BODY,
 } from '../../protocol/bodies/trading'
 import { concatBytes, fromHex } from '../../protocol/bytes'
 import type {
@@ -67,7 +67,7 @@ type Unsigned<Request> = Omit<Request, 'signature' | 'opening' | 'openings'>
 
 export function placeBody(venue: Uint8Array, request: Unsigned<PlaceRequest>): Uint8Array {
   const { symbol, side, type, min_fill = '0' } = request
-  return encodePlace({
+  return PLACE_BODY.encode({
     venue,
     order_id: hex(request.order_id, 16),
     trading_key: address(request.trading_key),
@@ -89,19 +89,19 @@ export function cancelBody(
   order_id: string,
   request: Unsigned<CancelRequest>,
 ): Uint8Array {
-  return encodeCancel({ venue, order_id: hex(order_id, 16), ...signerOf(request) })
+  return CANCEL_BODY.encode({ venue, order_id: hex(order_id, 16), ...signerOf(request) })
 }
 
 export function cancelAllBody(venue: Uint8Array, request: Unsigned<CancelAllRequest>): Uint8Array {
-  return encodeCancelAll({ venue, symbol: request.symbol ?? '', ...signerOf(request) })
+  return CANCEL_ALL_BODY.encode({ venue, symbol: request.symbol ?? '', ...signerOf(request) })
 }
 
 export function deadManBody(venue: Uint8Array, request: Unsigned<DeadManRequest>): Uint8Array {
-  return encodeDeadMan({ venue, timeout_slots: BigInt(request.timeout_slots), ...signerOf(request) })
+  return DEAD_MAN_BODY.encode({ venue, timeout_slots: BigInt(request.timeout_slots), ...signerOf(request) })
 }
 
 export function withdrawBody(venue: Uint8Array, request: Unsigned<WithdrawalRequest>): Uint8Array {
-  return encodeWithdraw({
+  return WITHDRAW_BODY.encode({
     venue,
     trading_key: address(request.trading_key),
     commitment: hex(request.commitment, 32),
@@ -114,7 +114,7 @@ export function withdrawBody(venue: Uint8Array, request: Unsigned<WithdrawalRequ
 }
 
 export function reshapeBody(venue: Uint8Array, request: Unsigned<ReshapeRequest>): Uint8Array {
-  return encodeReshape({
+  return RESHAPE_BODY.encode({
     venue,
     trading_key: address(request.trading_key),
     inputs: request.inputs.map((input) => hex(input, 32)),

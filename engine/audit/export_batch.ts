@@ -9,7 +9,7 @@ import {
   signedExportBytes,
 } from '../../protocol/bodies/auction_export'
 import { auctionHash } from '../../protocol/bodies/auction_result'
-import { encodeStatement } from '../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { sign } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
 import type { GroupSigner, JournalRecord } from '../journal/contract'
@@ -53,7 +53,7 @@ export async function exportBatch(order: ExportOrder): Promise<Uint8Array<ArrayB
   const { venue, epoch, seed, statement_key, certificate } = order.signer
   const content = encodeExport(exported)
   const padded = padExport({
-    certificate: encodeStatement({ venue, statement_key, epoch: BigInt(epoch) }),
+    certificate: STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) }),
     certificate_signature: certificate,
     signature: sign(seed, signedExportBytes(venue, BigInt(epoch), content)),
     content,

@@ -1,6 +1,6 @@
 /** Judges a journal by the chain: position, author of the tail, state (settlement.md "Nothing is believed because it decrypts"). */
 
-import { encodeReceipt, encodeStatement } from '../../protocol/bodies/statements'
+import { RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
@@ -86,13 +86,13 @@ export function groupCheck(venue: Uint8Array) {
     settlement_key: Uint8Array,
   ): boolean => {
     const name = `${epoch} ${toHex(statement_key)} ${toHex(certificate)} ${toHex(settlement_key)}`
-    const body = encodeStatement({ venue, statement_key, epoch: BigInt(epoch) })
+    const body = STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) })
     const holds = certified.get(name) ?? verifySignature(certificate, body, settlement_key)
     certified.set(name, holds)
     return holds
   }
   return ({ author, seq, head, root, signature }: SignedGroup, settlement_key: Uint8Array): boolean => {
-    const body = encodeReceipt({ venue, epoch: BigInt(author.epoch), seq: BigInt(seq), head, root })
+    const body = RECEIPT_BODY.encode({ venue, epoch: BigInt(author.epoch), seq: BigInt(seq), head, root })
     return isCertified(author, settlement_key) && verifySignature(signature, body, author.statement_key)
   }
 }

@@ -1,7 +1,7 @@
 /** Opens the next epoch: boot record, opening, finality or confirmation (settlement.md "Nothing is believed because it decrypts"). */
 
 import { randomBytes } from 'node:crypto'
-import { encodeStatement } from '../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { equalBytes, fromHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
@@ -107,7 +107,7 @@ export function signerOf(
   epoch: number,
 ): GroupSigner {
   const { public_key: statement_key } = signingKey(seed)
-  const statement = encodeStatement({ venue, statement_key, epoch: BigInt(epoch) })
+  const statement = STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) })
   const certificate = signingKey(settlement_seed).sign(statement)
   return { venue, epoch, seed, statement_key, certificate }
 }

@@ -1,7 +1,7 @@
 /** Verifies admissions, credentials, rebinds and the signed prices of sources, and turns them into commands. */
 
 import { decodeBase58 } from '../../protocol/base58'
-import { accountIdOf, encodeAdmission, encodeCredential, encodeRebind } from '../../protocol/bodies/account'
+import { ADMISSION_BODY, accountIdOf, CREDENTIAL_BODY, REBIND_BODY } from '../../protocol/bodies/account'
 import { encodeReferencePrice } from '../../protocol/bodies/reference_price'
 import { fromHex, isZero } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
@@ -24,7 +24,7 @@ export function intakeAdmission(
   operator_key: Uint8Array,
   request: Parsed<typeof AdmissionRequest>,
 ): AccountRecord {
-  if (!verifySignature(request.signature, encodeAdmission({ ...request, venue }), operator_key))
+  if (!verifySignature(request.signature, ADMISSION_BODY.encode({ ...request, venue }), operator_key))
     throw new Refusal('operator_signature_invalid')
   return { ...request, kind: 'account_record', account_id: accountIdOf(request.account_key) }
 }
@@ -42,7 +42,7 @@ export function intakeCredential(
   const { expiry_s, passphrase_digest, salt, secret_hash } = terms
   const bare = expiry_s === 0 && [passphrase_digest, salt, secret_hash].every(isZero)
   if (grants === 'revoke' && !bare) throw new Refusal('field_invalid', { field: 'kind' })
-  const body = encodeCredential({ ...terms, kind: grants, venue, account_id: fromHex(account_id, 32)! })
+  const body = CREDENTIAL_BODY.encode({ ...terms, kind: grants, venue, account_id: fromHex(account_id, 32)! })
   if (!verifySignature(terms.signature, body, account_key)) throw new Refusal('signature_invalid')
   return { ...terms, kind: 'credential', grants, account_id }
 }
@@ -53,7 +53,7 @@ export function intakeRebind(
   account_id: string,
   request: Parsed<typeof RebindRequest>,
 ): Rebind {
-  const body = encodeRebind({ ...request, venue, account_id: fromHex(account_id, 32)! })
+  const body = REBIND_BODY.encode({ ...request, venue, account_id: fromHex(account_id, 32)! })
   if (!verifySignature(request.signature, body, request.trading_key)) throw new Refusal('signature_invalid')
   return { ...request, kind: 'rebind', account_id }
 }

@@ -5,12 +5,12 @@
 import {
   anchorPoolHash,
   bodyId,
-  encodeCancel,
-  encodeCancelAll,
-  encodeDeadMan,
-  encodePlace,
-  encodeReshape,
-  encodeWithdraw,
+  CANCEL_ALL_BODY,
+  CANCEL_BODY,
+  DEAD_MAN_BODY,
+  PLACE_BODY,
+  RESHAPE_BODY,
+  WITHDRAW_BODY,
 } from '../../protocol/bodies/trading'
 import { equalBytes } from '../../protocol/bytes'
 import { DEAD_MAN_SLOTS_MAX } from '../../protocol/limits'
@@ -74,7 +74,7 @@ export function intakeModify(
   const { order, claim } = orderOf(intake, replacement, 'replacement.')
   const { trading_key } = replacement
   const cancel = { order_id, trading_key, cancel_nonce, signature: cancel_signature }
-  const body = encodeCancel({ ...cancel, venue: intake.venue })
+  const body = CANCEL_BODY.encode({ ...cancel, venue: intake.venue })
   return signedBy([{ ...cancel, body }, claim], () => ({
     kind: 'modify',
     account_id,
@@ -111,7 +111,7 @@ function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') 
   checkInstrumentRules(request, rulesFor(intake, request.symbol), at)
   const { continuation_anchors: anchors, min_fill = 0n, ...terms } = request
   const order = { ...terms, min_fill, anchors }
-  const body = encodePlace({
+  const body = PLACE_BODY.encode({
     ...order,
     venue: intake.venue,
     expiry_slot: BigInt(order.expiry_slot),
@@ -126,7 +126,7 @@ function openedBy({ known }: Intake, request: Parsed<typeof PlaceRequest>): Note
 }
 
 export function intakeCancel({ venue }: Intake, account_id: string, request: CancelFields): Signed<Cancel> {
-  const claim = { ...request, body: encodeCancel({ ...request, venue }) }
+  const claim = { ...request, body: CANCEL_BODY.encode({ ...request, venue }) }
   return signedBy([claim], () => ({ ...request, kind: 'cancel', account_id }))
 }
 
@@ -140,7 +140,7 @@ export function intakeCancelAll(
   const { venue } = intake
   const claims = items.map(({ symbol = '', ...item }) => ({
     ...item,
-    body: encodeCancelAll({ ...item, venue, symbol }),
+    body: CANCEL_ALL_BODY.encode({ ...item, venue, symbol }),
   }))
   return signedBy(claims, () => ({ kind: 'cancel_all', account_id, items }))
 }
@@ -155,7 +155,7 @@ export function intakeDeadMan(
     throw new Refusal('timeout_out_of_range', { field: 'timeout_slots' })
   }
   const timeout_slots = BigInt(request.timeout_slots)
-  const claim = { ...request, body: encodeDeadMan({ ...request, venue, timeout_slots }) }
+  const claim = { ...request, body: DEAD_MAN_BODY.encode({ ...request, venue, timeout_slots }) }
   return signedBy([claim], () => ({ ...request, kind: 'dead_man', account_id }))
 }
 
@@ -164,7 +164,7 @@ export function intakeWithdrawal(
   account_id: string,
   request: Parsed<typeof WithdrawalRequest>,
 ): Signed<Withdraw> {
-  const body = encodeWithdraw({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
+  const body = WITHDRAW_BODY.encode({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
   return signedBy([{ ...request, body }], () => ({
     ...request,
     kind: 'withdraw',
@@ -185,7 +185,7 @@ export function intakeReshape(
   if (openings !== undefined && openings.length !== inputs.length) {
     throw new Refusal('field_invalid', { field: 'openings' })
   }
-  const body = encodeReshape({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
+  const body = RESHAPE_BODY.encode({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
   return signedBy([{ ...request, body }], () => ({
     ...request,
     kind: 'reshape',

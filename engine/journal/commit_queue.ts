@@ -1,6 +1,6 @@
 /** Queues groups in the journal's worker, signs and writes them, one frame at a time. */
 
-import { encodeReceipt } from '../../protocol/bodies/statements'
+import { RECEIPT_BODY } from '../../protocol/bodies/statements'
 import { equalBytes } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import type { ChainPoint } from '../../protocol/units'
@@ -147,7 +147,7 @@ type SignReceipt = (point: ChainPoint, root: Uint8Array) => Uint8Array
 function receiptSigner({ venue, epoch, seed }: GroupSigner): SignReceipt {
   const key = signingKey(seed)
   return ({ seq, head }, root) => {
-    return key.sign(encodeReceipt({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root }))
+    return key.sign(RECEIPT_BODY.encode({ venue, epoch: BigInt(epoch), seq: BigInt(seq), head, root }))
   }
 }
 

@@ -21,7 +21,7 @@ export function secretHash(api_secret: string): Uint8Array {
 }
 
 /** Signed by the operator key: admits an account key, with limits and state. */
-export const { encode: encodeAdmission } = struct({
+export const ADMISSION_BODY = struct({
   domain: domain('tacit/admission1'),
   venue: fixed(32),
   account_key: fixed(32),
@@ -32,7 +32,7 @@ export const { encode: encodeAdmission } = struct({
 })
 
 /** Signed by the account key (protocol.md "Credential"). */
-export const { encode: encodeCredential, shape: CREDENTIAL_SHAPE } = struct({
+export const CREDENTIAL_BODY = struct({
   domain: constant(ascii(24).encode('tacit/credential1')),
   venue: fixed(32),
   account_id: fixed(32),
@@ -52,7 +52,7 @@ export const { encode: encodeCredential, shape: CREDENTIAL_SHAPE } = struct({
 })
 
 /** Signed by a trading key: moves it to an account and cancels its orders (protocol.md "Rebind"). */
-export const { encode: encodeRebind, shape: REBIND_SHAPE } = struct({
+export const REBIND_BODY = struct({
   domain: domain('tacit/rebind1'),
   venue: fixed(32),
   trading_key: fixed(32),

@@ -4,18 +4,18 @@
  */
 import { domain, fixed, struct, u64, type ValueOf } from '../codec'
 
-const STATEMENT = struct({
+/** Signed once per boot by the settlement key. */
+export const STATEMENT_BODY = struct({
   domain: domain('tacit/statement1'),
   venue: fixed(32),
   statement_key: fixed(32),
   epoch: u64,
 })
-/** Signed once per boot by the settlement key. */
-export type StatementBody = ValueOf<typeof STATEMENT>
-export const STATEMENT_BYTES = STATEMENT.size!
-export const { encode: encodeStatement, decode: decodeStatement, shape: STATEMENT_SHAPE } = STATEMENT
+export type StatementBody = ValueOf<typeof STATEMENT_BODY>
+export const STATEMENT_BYTES = STATEMENT_BODY.size!
 
-const BINDING = struct({
+/** Ties one connection's TLS key to the attested venue. */
+export const BINDING_BODY = struct({
   domain: domain('tacit/binding/v1'),
   venue: fixed(32),
   /** The caller's nonce; zeros when none was sent. */
@@ -26,17 +26,11 @@ const BINDING = struct({
   epoch: u64,
   slot: u64,
 })
-/** Ties one connection's TLS key to the attested venue. */
-export type BindingBody = ValueOf<typeof BINDING>
-export const BINDING_BYTES = BINDING.size!
-export const { encode: encodeBinding, decode: decodeBinding, shape: BINDING_SHAPE } = BINDING
+export type BindingBody = ValueOf<typeof BINDING_BODY>
+export const BINDING_BYTES = BINDING_BODY.size!
 
 /** States that a command is in the journal. */
-export const {
-  encode: encodeReceipt,
-  decode: decodeReceipt,
-  shape: RECEIPT_SHAPE,
-} = struct({
+export const RECEIPT_BODY = struct({
   domain: domain('tacit/receipt/v1'),
   venue: fixed(32),
   epoch: u64,

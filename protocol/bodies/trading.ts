@@ -24,11 +24,7 @@ const TYPES: readonly OrderType[] = ['limit', 'ioc', 'fok']
 const ANCHORS_DOMAIN = utf8('tacit/anchors/v1')
 
 /** 224 bytes. */
-export const {
-  encode: encodePlace,
-  decode: decodePlace,
-  shape: PLACE_SHAPE,
-} = struct({
+export const PLACE_BODY = struct({
   domain: domain('tacit/place/v1'),
   venue: fixed(32),
   /** 16 bytes, client-chosen, non-zero, never reusable. */
@@ -55,11 +51,7 @@ export function anchorPoolHash(anchors: Uint8Array[]): Uint8Array {
   return sha256(ANCHORS_DOMAIN, ...anchors)
 }
 
-export const {
-  encode: encodeCancel,
-  decode: decodeCancel,
-  shape: CANCEL_SHAPE,
-} = struct({
+export const CANCEL_BODY = struct({
   domain: domain('tacit/cancel/v1'),
   venue: fixed(32),
   order_id: fixed(16),
@@ -67,11 +59,7 @@ export const {
   cancel_nonce: u64,
 })
 
-export const {
-  encode: encodeCancelAll,
-  decode: decodeCancelAll,
-  shape: CANCEL_ALL_SHAPE,
-} = struct({
+export const CANCEL_ALL_BODY = struct({
   domain: domain('tacit/cancelall1'),
   venue: fixed(32),
   /** Empty for every instrument. */
@@ -80,11 +68,7 @@ export const {
   cancel_nonce: u64,
 })
 
-export const {
-  encode: encodeDeadMan,
-  decode: decodeDeadMan,
-  shape: DEAD_MAN_SHAPE,
-} = struct({
+export const DEAD_MAN_BODY = struct({
   domain: domain('tacit/deadman/v1'),
   venue: fixed(32),
   trading_key: fixed(32),
@@ -108,11 +92,7 @@ const RESHAPE = struct({
 type ReshapeBody = ValueOf<typeof RESHAPE>
 
 /** @throws RangeError, CodecError when the shape is not a merge or split */
-export const {
-  encode: encodeReshape,
-  decode: decodeReshape,
-  shape: RESHAPE_SHAPE,
-} = mapped(
+export const RESHAPE_BODY = mapped(
   RESHAPE,
   (body) => {
     if (!isReshapeShape(body)) throw new CodecError('not a merge or split')
@@ -146,11 +126,7 @@ function isReshapeShape({ inputs, amounts }: ReshapeBody): boolean {
   return inputs.every((input, at) => at === 0 || compareBytes(inputs[at - 1]!, input) < 0)
 }
 
-export const {
-  encode: encodeWithdraw,
-  decode: decodeWithdraw,
-  shape: WITHDRAW_SHAPE,
-} = struct({
+export const WITHDRAW_BODY = struct({
   domain: domain('tacit/withdraw1'),
   venue: fixed(32),
   trading_key: fixed(32),

@@ -12,6 +12,7 @@ import {
   randomSerial,
   subjectAlternativeNames,
 } from '../../enclave/x509'
+import { pemOfDer } from '../../protocol/pem'
 
 type Member = { client: string; peer: string; child: Bun.Subprocess | undefined }
 
@@ -164,10 +165,6 @@ if (ETCD === undefined)
 export type TlsFiles = { ca: string; cert: string; key: string }
 
 const DAY_MS = 86_400_000
-const pem = (der: Uint8Array) =>
-  `-----BEGIN CERTIFICATE-----\n${Buffer.from(der)
-    .toString('base64')
-    .replace(/.{1,64}/g, '$&\n')}-----END CERTIFICATE-----\n`
 
 /** Issues the certificates of a local cluster: one authority, one pair for members and clients, one of a foreign authority. */
 export function etcdCertificates(): TlsFiles {
@@ -175,7 +172,7 @@ export function etcdCertificates(): TlsFiles {
   const member = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
   const issuer = { common_name: 'test authority', organization: 'test' }
   const issue = (common_name: string, subject_key: typeof member, extensions: Extension[]) =>
-    pem(
+    pemOfDer(
       issueCertificate({
         subject: { common_name, organization: 'test' },
         issuer,
@@ -186,6 +183,7 @@ export function etcdCertificates(): TlsFiles {
         not_after_ms: Date.now() + DAY_MS,
         extensions,
       }),
+      'CERTIFICATE',
     )
   const names = subjectAlternativeNames(['localhost', '127.0.0.1'])
   return {

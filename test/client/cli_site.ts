@@ -1,4 +1,4 @@
-/** The wallet's commands as processes in a folder of their own, on a chain without a venue: the test itself settles. */
+/** Runs the wallet's commands as processes in one temporary folder, on a chain without a venue: the test itself settles. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
@@ -82,7 +82,7 @@ export class CliSite {
     writeFileSync(this.path(name), key_file, { mode: 0o600 })
     return encodeBase58(publicKeyOf(seed))
   }
-  /** Deposits of a wallet's key 0, each final, from a payer of their own. */
+  /** Deposits of a wallet's key 0, each finalized, from a separate payer. */
   async deposit(wallet: Wallet, ...amounts: bigint[]): Promise<WalletNote[]> {
     const chain = await openChainAccess(this.chain.url, crypto.getRandomValues(new Uint8Array(32)))
     await this.fund(chain.payer.address, USDC, String(amounts.reduce((sum, amount) => sum + amount)))

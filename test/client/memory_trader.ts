@@ -1,4 +1,4 @@
-/** The client's wallet on a venue whose chain is moved by hand, with every event it was told. */
+/** Runs the client's wallet on a venue whose chain the test advances, with every event it received. */
 import { absorbEvent } from '../../client/wallet/absorb'
 import { type OrderTerms, preparePlace } from '../../client/wallet/prepare'
 import { Wallet, type WalletNote, type WalletState } from '../../client/wallet/wallet'
@@ -82,7 +82,7 @@ export class MemoryTrader {
     return (await this.open.venue.place(this.account_id, request)).order_id
   }
 
-  /** Events the wallet has not absorbed, as the venue tells them now. */
+  /** Events the wallet has not absorbed, as the venue returns them now. */
   async news(): Promise<AccountEvent[]> {
     const { items } = await this.open.venue.events(this.account_id, {
       after: this.wallet.state.seq,

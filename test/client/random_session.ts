@@ -25,7 +25,7 @@ export class RandomSession {
     private readonly destinations: Destinations,
   ) {}
 
-  /** Sides are swapped half way, so that proceeds are spent again; nobody trades with itself. */
+  /** Sides are swapped half way, so that proceeds are spent again; no account trades with itself. */
   async play(actions: number): Promise<void> {
     for (let at = 0; at < actions; at++) {
       const second_half = at * 2 >= actions

@@ -1,4 +1,4 @@
-/** What a wallet must do with a lie about an event: refuse it and stand where it stood. */
+/** Checks that a wallet rejects a false event and keeps its state. */
 import { expect } from 'bun:test'
 import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
 import type { AccountEvent } from '../../protocol/wire/trading'

@@ -62,7 +62,7 @@ export class ToldHistory {
     return { commitment: settlementCommitment({ mint: MINTS[0], amount, inner }), blinding, amount }
   }
 
-  /** A batch that spends and makes notes; memos of `outputs` may be told wrong. A payout with a nullifier is an exit's. */
+  /** A batch that spends and makes notes; memos of `outputs` may be wrong. A payout with a nullifier is an exit's. */
   settle(
     spent: MadeNote[],
     made: MadeNote[],

@@ -309,7 +309,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
         const { found } = await new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls }).txn([], [all])
         const access = { endpoints: clone.endpoints, tls: clone.tls }
         for (const { key, value } of found[0]!) await new Etcd(access).txn([], [{ put: key, value }])
-        // The traders read the chain by a port of their own: that of the node is closed.
+        // The traders read the chain through a separate port: the node's port is closed.
         const { ports } = await trading.site.parts(join(trading.site.dir, 'onlooker'))
         await trading.cross(first)
         await trading.until('alice', ({ kind }) => kind === 'fill.finalized')

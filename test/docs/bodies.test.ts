@@ -12,22 +12,16 @@ import {
   withdrawBody,
 } from '../../client/wallet/command_bytes'
 import { encodeBase58 } from '../../protocol/base58'
-import {
-  accountIdOf,
-  CREDENTIAL_SHAPE,
-  encodeCredential,
-  encodeRebind,
-  REBIND_SHAPE,
-} from '../../protocol/bodies/account'
-import { BINDING_SHAPE, RECEIPT_SHAPE, STATEMENT_SHAPE } from '../../protocol/bodies/statements'
+import { accountIdOf, CREDENTIAL_BODY, REBIND_BODY } from '../../protocol/bodies/account'
+import { BINDING_BODY, RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import {
   bodyId,
-  CANCEL_ALL_SHAPE,
-  CANCEL_SHAPE,
-  DEAD_MAN_SHAPE,
-  PLACE_SHAPE,
-  RESHAPE_SHAPE,
-  WITHDRAW_SHAPE,
+  CANCEL_ALL_BODY,
+  CANCEL_BODY,
+  DEAD_MAN_BODY,
+  PLACE_BODY,
+  RESHAPE_BODY,
+  WITHDRAW_BODY,
 } from '../../protocol/bodies/trading'
 import { fromHex, toHex } from '../../protocol/bytes'
 import type { Shape } from '../../protocol/codec'
@@ -125,24 +119,28 @@ function requestOf(name: string): { request: Record<string, unknown>; body: Uint
 }
 
 const SIGNED: Record<string, Shape | undefined> = {
-  place: PLACE_SHAPE,
-  cancel: CANCEL_SHAPE,
-  cancel_all: CANCEL_ALL_SHAPE,
-  dead_man: DEAD_MAN_SHAPE,
-  withdraw: WITHDRAW_SHAPE,
-  reshape: RESHAPE_SHAPE,
+  place: PLACE_BODY.shape,
+  cancel: CANCEL_BODY.shape,
+  cancel_all: CANCEL_ALL_BODY.shape,
+  dead_man: DEAD_MAN_BODY.shape,
+  withdraw: WITHDRAW_BODY.shape,
+  reshape: RESHAPE_BODY.shape,
 }
-const VENUES_OWN = { receipt: RECEIPT_SHAPE, statement: STATEMENT_SHAPE, binding: BINDING_SHAPE }
+const VENUES_OWN = {
+  receipt: RECEIPT_BODY.shape,
+  statement: STATEMENT_BODY.shape,
+  binding: BINDING_BODY.shape,
+}
 
 function accountBodies(): Record<string, string> {
   const account_id = accountIdOf(bytesOf(KEY))
-  const rebind = encodeRebind({
+  const rebind = REBIND_BODY.encode({
     venue: bytesOf(VENUE),
     trading_key: bytesOf(KEY),
     account_id: bytesOf(account_id),
     cancel_nonce: 11n,
   })
-  const credential = encodeCredential({
+  const credential = CREDENTIAL_BODY.encode({
     venue: bytesOf(VENUE),
     account_id: bytesOf(account_id),
     credential_id: bytesOf('c1'.repeat(16)),
@@ -155,7 +153,7 @@ function accountBodies(): Record<string, string> {
   })
   const block = (shape: Shape | undefined, body: Uint8Array): string =>
     `${layout(shape, body)}\n\nSignature: \`${toHex(sign(SEED, body))}\``
-  return { rebind: block(REBIND_SHAPE, rebind), credential: block(CREDENTIAL_SHAPE, credential) }
+  return { rebind: block(REBIND_BODY.shape, rebind), credential: block(CREDENTIAL_BODY.shape, credential) }
 }
 
 /** Lines of `name = value`. */

@@ -1,4 +1,4 @@
-/** Opens a stand-in agent, with an enclave on request, in a folder of its own that is removed with them. */
+/** Opens a simulated guest agent, with an enclave on request, in a temporary folder that is removed with them. */
 import { setSystemTime } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

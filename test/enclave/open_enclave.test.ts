@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Enclave } from '../../enclave/contract'
 import { openEnclave } from '../../enclave/index'
 import { decodeBase58 } from '../../protocol/base58'
-import { decodeBinding, decodeStatement } from '../../protocol/bodies/statements'
+import { BINDING_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
@@ -52,9 +52,9 @@ test('the binding chains from the settlement key to this TLS key, nonce, instanc
   const { tee_pubkey, instance_id } = enclave.identity
   expect(verifySignature(bytes(binding.certificate_signature), certificate, tee_pubkey)).toBe(true)
   const statement_key = decodeBase58(binding.statement_key, 32)!
-  expect(decodeStatement(certificate)).toEqual({ venue: VENUE, statement_key, epoch: 4n })
+  expect(STATEMENT_BODY.decode(certificate)).toEqual({ venue: VENUE, statement_key, epoch: 4n })
   expect(verifySignature(bytes(binding.signature), bytes(binding.body), statement_key)).toBe(true)
-  expect(decodeBinding(bytes(binding.body))).toEqual({
+  expect(BINDING_BODY.decode(bytes(binding.body))).toEqual({
     venue: VENUE,
     nonce: bytes(NONCE),
     spki_sha256: enclave.tls.spki_sha256,
@@ -77,7 +77,10 @@ test('without a nonce the quote is cached, its first half zero, and the binding 
   slot++
   const second = await enclave.attestation()
   expect(second.quote).toBe(first.quote)
-  expect(decodeBinding(bytes(second.binding.body))).toMatchObject({ slot: 101n, nonce: new Uint8Array(32) })
+  expect(BINDING_BODY.decode(bytes(second.binding.body))).toMatchObject({
+    slot: 101n,
+    nonce: new Uint8Array(32),
+  })
 })
 
 test('the agent strings are passed on unchanged', async () => {
@@ -117,7 +120,7 @@ test('evidence binds the served certificate, before and after its rotation', asy
   expect(enclave.tls).toBe(rotated)
   expect(checkEvidence().fingerprint256).not.toBe(before.fingerprint256)
   const { binding } = await enclave.attestation()
-  expect(decodeBinding(bytes(binding.body)).spki_sha256).toEqual(rotated.spki_sha256)
+  expect(BINDING_BODY.decode(bytes(binding.body)).spki_sha256).toEqual(rotated.spki_sha256)
 })
 
 test('a rotation whose quote fails changes nothing', async () => {

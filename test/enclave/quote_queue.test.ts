@@ -5,7 +5,7 @@ import { type Machine, openMachine, openOn, VENUE } from './machine'
 
 const LIMITS = { quote_waiting_max: 2, quote_wait_ms: 60_000 }
 
-/** A task that ends when told to, and the order in which tasks began. */
+/** A task that ends on request, and the order in which tasks began. */
 function tasks() {
   const began: string[] = []
   const begin = (name: string) => {

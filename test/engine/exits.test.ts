@@ -1,4 +1,4 @@
-/** Exit requests on the real chain with the venue on: each ends right by itself, whatever its note is doing. */
+/** Exit requests on the real chain with the venue on: each ends correctly in every state of its note. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { settlementsOf } from '../kit/chain/settlements'
 import { fundedWallet } from '../kit/chain/transfer'

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { encodeReceipt } from '../../protocol/bodies/statements'
+import { RECEIPT_BODY } from '../../protocol/bodies/statements'
 import { concatBytes, fromHex, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { isInReceipt, treeLeaf } from '../../protocol/rfc6962_tree'
@@ -23,7 +23,7 @@ function expectReceipt(open: TestVenue, receipt: wire.Receipt, body: Uint8Array,
   const leaf = treeLeaf(concatBytes(body, fromHex(signature, 64)!))
   const root = hex32(receipt.root)
   expect(isInReceipt(leaf, receipt.index, receipt.path.map(hex32), root)).toBe(true)
-  const signed = encodeReceipt({
+  const signed = RECEIPT_BODY.encode({
     venue: hex32(open.venue.identity().venue),
     epoch: BigInt(receipt.epoch),
     seq: BigInt(receipt.seq),

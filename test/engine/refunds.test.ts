@@ -1,4 +1,4 @@
-/** Payouts nobody can receive come back as notes, and nothing stops for them: withdrawals and exits alike. */
+/** Payouts without a usable destination become refund notes and block nothing, for withdrawals and exits. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { vaultTokenAddress } from '../../protocol/vault/addresses'

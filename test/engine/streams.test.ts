@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => site.remove())
 
-/** A sink that keeps what it got and tells when it holds an event of some seq. */
+/** A sink that keeps its events and resolves when it holds the event of a seq. */
 function collector() {
   const events: wire.AccountEvent[] = []
   const ends: string[] = []

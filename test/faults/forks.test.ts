@@ -33,7 +33,7 @@ afterAll(async () => {
   for (const one of opened) await one.stop()
 })
 
-/** A venue on a chain that the host stands in front of. */
+/** A venue whose host controls its access to the chain. */
 class Attacked {
   readonly venue = new VenueProcess({ TACIT_SLOT_MS: String(SLOT_MS) })
   private readonly copies = mkdtempSync(join(tmpdir(), 'tacit-forks-'))
@@ -226,7 +226,7 @@ test(
       expect(above!.second).toBe(below!.second)
       expect(above!.reasons).toEqual(below!.reasons)
       expect(above!.reasons).toContain('forked')
-      // What the host would have learned.
+      // The fact that would leak to the host.
       expect(above!.outcome).toEqual(['filled', 'filled'])
       expect(below!.outcome).toEqual(['cancelled', 'cancelled'])
     }

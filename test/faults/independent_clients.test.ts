@@ -160,7 +160,7 @@ test.skipIf(!have['curl'])(
     await until('"hello"')
     expect((await curl('POST', '/account/credentials', json.access_token, own_end)).status).toBe(200)
     const began = performance.now()
-    // The code of the close frame, whatever heartbeat came before it.
+    // The code of the close frame; heartbeats before it are skipped.
     await until(Buffer.from([0x11, 0x31]))
     expect(performance.now() - began).toBeLessThan(CLOSED_WITHIN_S * 1_000)
     socket.kill()

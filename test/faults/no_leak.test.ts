@@ -28,7 +28,7 @@ import { SAMPLES } from './kit/sample_requests'
 import { VenueProcess } from './kit/venue_process'
 import { venueTransport } from './kit/venue_transport'
 
-/** Digits that stand in nothing else. */
+/** Digits that occur nowhere else. */
 const AMOUNT = 1_357_000_000n
 const PRICE = 154_963_000n
 const WITHDRAWN = 2_468_013_579n

@@ -29,7 +29,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** As far as it is this user's and nobody writes into it any more. */
+/** As far as it is this user's and no process writes into it any more. */
 function remove(path: string): void {
   try {
     rmSync(path, { recursive: true, force: true, maxRetries: 3 })

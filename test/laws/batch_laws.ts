@@ -1,4 +1,4 @@
-/** What must hold of a settlement batch the moment it is packed: every mint balances, and nobody pays for another. */
+/** Checks a settlement batch when it is packed: every mint balances, and no account pays for another. */
 import { type SettlementBatch, unopenedExits } from '../../engine/machine/state/batch'
 import type { State } from '../../engine/machine/state/state'
 import { equalBytes } from '../../protocol/bytes'
@@ -65,7 +65,7 @@ function owners(state: State, batch: SettlementBatch, keys: ReadonlyMap<string, 
   }
   for (const { owner_text, mint, amount } of batch.inputs) add(owner_text, mint, amount)
   for (const { note, anchor } of batch.outputs) {
-    // Fees of earlier batches that become a note: nobody pays for it here.
+    // Fees of earlier batches that become a note: no account pays for it here.
     if (anchor !== state.fee_anchor) add(note.owner_text, note.mint, -note.amount)
   }
   for (const fill of batch.fills) {

@@ -65,7 +65,7 @@ function pickOrder({ random, venue }: Simulation): Order | undefined {
 const ownerOf = ({ traders }: Simulation, { key }: Order): number =>
   traders.findIndex(({ account_id }) => account_id === key.account.account_id)
 
-/** A reduction of what remains, or the order anew at another price, backed by its own note or by another. */
+/** A smaller remainder, or the order at another price, backed by its own note or by another. */
 export function modify(simulation: Simulation): Came {
   const { random } = simulation
   const order = pickOrder(simulation)

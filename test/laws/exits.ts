@@ -59,7 +59,7 @@ export async function exitUnlanded(simulation: Simulation): Promise<Came> {
   return came ?? refuse(simulation, note!)
 }
 
-/** A request for a spent note is closed by whoever proves it. */
+/** Any sender of the proof closes a request for a spent note. */
 export async function exitSpentNote(simulation: Simulation): Promise<Came> {
   await simulation.quiesce()
   const { venue, random } = simulation
@@ -94,7 +94,7 @@ const isFree = ({ status }: Note): boolean => status === 'free'
 const openings = (simulation: Simulation, notes: readonly KnownNote[]): Asked[] =>
   notes.flatMap((note) => openingOf(simulation, note) ?? [])
 
-/** What its owner knows of a note of the venue's, once it stands in the finalized tree. */
+/** The owner's opening of a venue's note, once it is in the finalized tree. */
 function openingOf({ venue, traders }: Simulation, note: KnownNote): Asked | undefined {
   const { state } = venue
   const owner = traders.findIndex(({ key }) => equalBytes(key, note.owner))

@@ -1,5 +1,5 @@
 /**
- * The host copies the disk, asks the copy with an account of its own, and puts the copy back, as often as it likes. Before the
+ * The host copies the disk, asks the copy with a separate account, and puts the copy back, as often as it likes. Before the
  * commit no copy answers otherwise for another hidden order, and a copy whose commit is not on chain ends void. Each way of
  * asking is tried on 200 forks; TACIT_FORKS_SEED replays them.
  */

@@ -1,4 +1,4 @@
-/** What is owed to whom outside the venue's memory, and the law: per mint, everything owed is what the vault holds. */
+/** Tracks claims outside of the venue's memory, and checks the law: per mint, all claims equal the vault's balance. */
 import type { Note } from '../../engine/machine/state/note'
 import type { State } from '../../engine/machine/state/state'
 import { toHex } from '../../protocol/bytes'
@@ -91,7 +91,7 @@ export class Holdings {
   }
 }
 
-/** Notes in memory, and those that batches will create once they are hashed. */
+/** Notes in memory, and notes that batches will create once they are hashed. */
 function* held(state: State): Iterable<Note> {
   yield* state.notes.values()
   for (const { outputs, hashed } of state.settlement.batches.values()) {

@@ -30,7 +30,7 @@ const SHOWN = {
   timing: ['test/laws/fork_oracle.test.ts', "'the time at which waiting changes act'"],
   /** Appears at a match at the earliest, which follows the commit, or follows the number of fills that are not on chain. */
   after: ['test/laws/independence.test.ts', BARRED],
-  /** Follows the chain, whatever the orders are. */
+  /** Follows the chain, independent of the orders. */
   chain: ['test/laws/independence.test.ts', BARRED],
   /** Follow the chain's view of the own epoch and of the own head. */
   lease: ['test/laws/independence.test.ts', BARRED],

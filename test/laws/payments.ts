@@ -15,7 +15,7 @@ const NOTES_FIRST = 2
 
 const sum = (notes: readonly Usable[]): bigint => notes.reduce((total, { amount }) => total + amount, 0n)
 
-/** Whoever is poorest in a mint gets enough of it for several orders, so that trading goes on. */
+/** The poorest account of a mint gets enough of it for several orders, so that trading goes on. */
 export async function deposit(simulation: Simulation): Promise<Came> {
   const { random } = simulation
   if (isCrowded(simulation)) {

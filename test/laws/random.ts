@@ -39,7 +39,7 @@ export class Random {
     return among[Math.floor(this.next() * among.length)]
   }
 
-  /** Bytes nobody else draws. */
+  /** Bytes that are drawn once. */
   bytes(count: number): Uint8Array {
     const block = (part: number) =>
       sha256(utf8('simulation'), u64Le(this.seed), u64Le(this.#serial), u64Le(part))

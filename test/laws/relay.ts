@@ -1,4 +1,4 @@
-/** Between venue and chain, slot by slot: lands batches in order and tells the venue what became final, or was undone. */
+/** Connects venue and chain, slot by slot: lands batches in order and reports finalized and reverted ones to the venue. */
 import { KnownStates } from '../../engine/chain/watch/watch_leaves'
 import { appendLeaves } from '../../engine/hashing/trees'
 import { openPayouts } from '../../engine/machine/settlement/payload'
@@ -31,7 +31,7 @@ export const DEATHS = [
   'hashing',
 ] as const
 type Death = (typeof DEATHS)[number]
-/** The process is gone: whatever it had in memory is lost. */
+/** The process is gone, with all of its memory. */
 export class Died extends Error {}
 
 export type Weather = {
@@ -76,7 +76,7 @@ export class Relay {
     this.#seen = this.#told
   }
 
-  /** One slot: settlements on their way, then everything the venue learns by it. @throws Died */
+  /** One slot: settlements on their way, then all reports of it to the venue. @throws Died */
   async tick(weather: Weather): Promise<VaultEvent[]> {
     const { chain, venue } = this
     this.#weather = weather
@@ -271,7 +271,7 @@ function toldUntil(chain: SimChain, { state }: SimVenue): number {
     if (event.kind === 'paid' && state.settlement.queued.has(event.number)) return false
     return leavesOf(event).every(({ index }) => index < state.leaves.size)
   }
-  // Requests are told again: to a venue that knows them it changes nothing.
+  // Requests are reported again: known ones change nothing.
   let slot = Math.max(0, chain.finalized - 2)
   while (slot > 0 && !chain.eventsIn(slot).every(isKnown)) slot -= 1
   return slot

@@ -102,7 +102,7 @@ export class SimChain {
     return this.#accounts.get(name)
   }
 
-  /** What the vault holds and owes of a mint. */
+  /** The vault's balance and liabilities of a mint. */
   money(mint: Uint8Array): { balance: bigint; liabilities: bigint; queued: bigint } {
     const { liabilities, queued } = decodeMintRecord(this.data(mintRecordAddress(this.program, mint))!)!
     return { balance: readU64Le(this.data(vaultTokenAddress(this.program, mint))!, 64), liabilities, queued }

@@ -86,7 +86,7 @@ export class Simulation {
     await this.boot()
   }
 
-  /** One slot, and the law; `seen` learns of the slot's events before the law is asked. */
+  /** One slot, and the law; `seen` gets the slot's events before the law is checked. */
   async tick(
     weather: Weather = this.#weather(),
     seen: (event: VaultEvent) => void = () => {},

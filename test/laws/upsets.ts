@@ -1,4 +1,4 @@
-/** What goes wrong around a venue: forks, slots nobody saw, processes that die and others that start. */
+/** Makes faults around a venue: forks, missed slots, processes that die and others that start. */
 
 import { decodeBase58 } from '../../protocol/base58'
 import { LOT } from '../kit/venue/machine_world'
@@ -37,7 +37,7 @@ export function forkSettlement(simulation: Simulation): Came {
   return 'nothing'
 }
 
-/** Slots that the venue learns of all at once. */
+/** Slots that reach the venue all at once. */
 export async function jump(simulation: Simulation): Promise<Came> {
   const { chain, holdings, random } = simulation
   for (let slots = random.between(1, 4); slots > 0; slots--) {
@@ -50,7 +50,7 @@ export async function jump(simulation: Simulation): Promise<Came> {
 /** Slots in which a process may come to where it is to die. */
 const DEATH_SLOTS = 4
 
-/** The process dies in the middle of a slot, where it stands. */
+/** The process dies in the middle of a slot. */
 export async function die(simulation: Simulation): Promise<Came> {
   const { random, counts } = simulation
   const death = random.pick(DEATHS)!

@@ -4,10 +4,10 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes } from '../../protocol/bytes'
 import type { Simulation } from './simulation'
 
-/** `opening` where the venue must be told what the note is. */
+/** `opening` where the venue does not have the note's opening. */
 export type Usable = { mint: string; commitment: Uint8Array; amount: bigint; opening: NoteFact | undefined }
 
-/** Above this many notes nobody deposits: what is asked at every step is every note. */
+/** No deposits above this many notes: each step checks every note. */
 const NOTES_MAX = 320
 
 export const isCrowded = ({ venue, holdings }: Simulation): boolean =>

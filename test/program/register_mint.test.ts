@@ -1,4 +1,4 @@
-/** A mint is registered once, by the admin, and only when nobody can take, block or destroy the vault's tokens. */
+/** A mint is registered once, by the admin, and only when no authority can take, block or destroy the vault's tokens. */
 
 import { describe, expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'

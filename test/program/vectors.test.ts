@@ -153,7 +153,7 @@ function windDown(): object {
   }
 }
 
-/** What an attested epoch may rest on, announced before the first epoch, and a platform under the announced root. */
+/** Terms of attested epochs, announced before the first epoch, and a platform under the announced root. */
 function attested(): object {
   const vault = new OpenVault()
   const { chain } = vault

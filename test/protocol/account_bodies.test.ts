@@ -2,11 +2,11 @@
 import { expect, test } from 'bun:test'
 import { createHash, hkdfSync } from 'node:crypto'
 import {
+  ADMISSION_BODY,
   accountIdOf,
-  encodeAdmission,
-  encodeCredential,
-  encodeRebind,
+  CREDENTIAL_BODY,
   PASSPHRASE_COST,
+  REBIND_BODY,
   secretHash,
 } from '../../protocol/bodies/account'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -21,7 +21,13 @@ const venue = of('aa', 32)
 
 test('an admission has 128 bytes, each field in its place', () => {
   const limits = { rate_capacity: 1, rate_refill_per_s: 2, orders_live_max: 258, keys_max: 4 }
-  const body = encodeAdmission({ venue, account_key: of('bb', 32), version: 5, state: 'closed', limits })
+  const body = ADMISSION_BODY.encode({
+    venue,
+    account_key: of('bb', 32),
+    version: 5,
+    state: 'closed',
+    limits,
+  })
   const numbers = ['0100000000000000', '0200000000000000', '0201000000000000', '0400000000000000']
   const head = [ascii('tacit/admission1', 16), 'aa'.repeat(32), 'bb'.repeat(32), '0500000000000000']
   expect(toHex(body)).toBe([...head, '0200000000000000', ...numbers].join(''))
@@ -29,7 +35,7 @@ test('an admission has 128 bytes, each field in its place', () => {
 })
 
 test('a credential has 240 bytes, each field in its place', () => {
-  const body = encodeCredential({
+  const body = CREDENTIAL_BODY.encode({
     venue,
     account_id: of('bb', 32),
     credential_id: of('cc', 16),
@@ -55,7 +61,7 @@ test('a rebind has 128 bytes, each field in its place', () => {
     ...[ascii('tacit/rebind1', 16), 'aa'.repeat(32), 'bb'.repeat(32), 'cc'.repeat(32)],
     ...['0300000000000000', '00'.repeat(8)],
   ]
-  expect(toHex(encodeRebind(fields))).toBe(expected.join(''))
+  expect(toHex(REBIND_BODY.encode(fields))).toBe(expected.join(''))
 })
 
 test('a passphrase costs what the specification says', () => {

@@ -2,27 +2,14 @@
 
 import { describe, expect, test } from 'bun:test'
 import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
+import { BINDING_BODY, RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import {
-  decodeBinding,
-  decodeReceipt,
-  decodeStatement,
-  encodeBinding,
-  encodeReceipt,
-  encodeStatement,
-} from '../../protocol/bodies/statements'
-import {
-  decodeCancel,
-  decodeCancelAll,
-  decodeDeadMan,
-  decodePlace,
-  decodeReshape,
-  decodeWithdraw,
-  encodeCancel,
-  encodeCancelAll,
-  encodeDeadMan,
-  encodePlace,
-  encodeReshape,
-  encodeWithdraw,
+  CANCEL_ALL_BODY,
+  CANCEL_BODY,
+  DEAD_MAN_BODY,
+  PLACE_BODY,
+  RESHAPE_BODY,
+  WITHDRAW_BODY,
 } from '../../protocol/bodies/trading'
 import { CodecError } from '../../protocol/byte_stream'
 import { fromHex, toHex } from '../../protocol/bytes'
@@ -32,15 +19,15 @@ import vectors from '../vectors/bodies.json'
 
 type Layout = { encode: (fields: never) => Uint8Array; decode: (bytes: Uint8Array) => object }
 const LAYOUTS: Record<string, Layout> = {
-  place: { encode: encodePlace, decode: decodePlace },
-  cancel: { encode: encodeCancel, decode: decodeCancel },
-  cancel_all: { encode: encodeCancelAll, decode: decodeCancelAll },
-  dead_man: { encode: encodeDeadMan, decode: decodeDeadMan },
-  withdraw: { encode: encodeWithdraw, decode: decodeWithdraw },
-  reshape: { encode: encodeReshape, decode: decodeReshape },
-  statement: { encode: encodeStatement, decode: decodeStatement },
-  binding: { encode: encodeBinding, decode: decodeBinding },
-  receipt: { encode: encodeReceipt, decode: decodeReceipt },
+  place: { encode: PLACE_BODY.encode, decode: PLACE_BODY.decode },
+  cancel: { encode: CANCEL_BODY.encode, decode: CANCEL_BODY.decode },
+  cancel_all: { encode: CANCEL_ALL_BODY.encode, decode: CANCEL_ALL_BODY.decode },
+  dead_man: { encode: DEAD_MAN_BODY.encode, decode: DEAD_MAN_BODY.decode },
+  withdraw: { encode: WITHDRAW_BODY.encode, decode: WITHDRAW_BODY.decode },
+  reshape: { encode: RESHAPE_BODY.encode, decode: RESHAPE_BODY.decode },
+  statement: { encode: STATEMENT_BODY.encode, decode: STATEMENT_BODY.decode },
+  binding: { encode: BINDING_BODY.encode, decode: BINDING_BODY.decode },
+  receipt: { encode: RECEIPT_BODY.encode, decode: RECEIPT_BODY.decode },
   reference_price: { encode: encodeReferencePrice, decode: decodeReferencePrice },
 }
 const TEXT = new Set(['symbol', 'side', 'type', 'source'])
@@ -101,16 +88,16 @@ describe('canonical bodies', () => {
     for (const at of [111, 112, 113, 114, 119]) {
       const dirty = place.slice()
       dirty[at] = 0xff
-      expect(() => decodePlace(dirty)).toThrow(CodecError)
+      expect(() => PLACE_BODY.decode(dirty)).toThrow(CodecError)
     }
   })
 
   test('a reshape is a merge or split of 1 to 4 notes with ascending inputs', () => {
     const vector = vectors.find((v) => v.name === 'reshape')!
-    const fields = revive(vector.fields) as Parameters<typeof encodeReshape>[0]
-    expect(() => encodeReshape({ ...fields, inputs: [...fields.inputs].reverse() })).toThrow(RangeError)
-    expect(() => encodeReshape({ ...fields, inputs: fields.inputs.slice(0, 1) })).toThrow(RangeError)
-    expect(() => encodeReshape({ ...fields, amounts: [0n] })).toThrow(RangeError)
-    expect(() => encodeReshape({ ...fields, amounts: [] })).toThrow(RangeError)
+    const fields = revive(vector.fields) as Parameters<typeof RESHAPE_BODY.encode>[0]
+    expect(() => RESHAPE_BODY.encode({ ...fields, inputs: [...fields.inputs].reverse() })).toThrow(RangeError)
+    expect(() => RESHAPE_BODY.encode({ ...fields, inputs: fields.inputs.slice(0, 1) })).toThrow(RangeError)
+    expect(() => RESHAPE_BODY.encode({ ...fields, amounts: [0n] })).toThrow(RangeError)
+    expect(() => RESHAPE_BODY.encode({ ...fields, amounts: [] })).toThrow(RangeError)
   })
 })

@@ -1,4 +1,4 @@
-/** The demo as a person meets it who ends it early; the whole story is told by running it. */
+/** The demo as a person meets it who ends it early; running it shows the whole story. */
 import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

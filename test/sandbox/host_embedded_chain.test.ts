@@ -95,7 +95,7 @@ test('a venue whose chain dies says so and ends; the next start goes on with the
   await venue.remove()
 }, 120_000)
 
-/** Linux tells what a process has mapped. */
+/** Files that a process has mapped, by /proc. */
 const maps = existsSync('/proc/self/maps')
 
 test.skipIf(!maps)(

@@ -1,4 +1,4 @@
-/** The stand-in agent: structurally real quotes that only its own root makes valid. */
+/** The simulated guest agent makes structurally real quotes that are valid under its development root only. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, statSync } from 'node:fs'

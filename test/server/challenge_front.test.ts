@@ -77,7 +77,7 @@ function openListener(): Listener {
   return listener
 }
 
-/** Status and key of one request over a connection of its own. */
+/** Status and key of one request over a new connection. */
 function ask(port: number): Promise<{ status: string; ms: number }> {
   const began = performance.now()
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** The venue's judgement of its own machine: one case for each rule of the client's verifier that bars an epoch. */
+/** The venue's self-check of its machine: one case for each rule of the client's verifier that bars an epoch. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

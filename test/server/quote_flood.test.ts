@@ -76,7 +76,7 @@ test('a quote flood is answered 429 while every order is accepted', async () => 
   const { orders, ...venue } = await openVenue()
   const { machine, listener } = venue
   const quiet = await trade(venue, orders.slice(0, ORDERS))
-  // No quote comes back while the flood lasts: whoever waits for hardware waits in vain.
+  // No quote comes back while the flood lasts: callers that wait for hardware get none.
   machine.agent.knobs.quote_delay_ms = 3_600_000
   const refused: { code: string; retry_after: string | null }[] = []
   const held: Promise<unknown>[] = []

@@ -21,7 +21,7 @@ const PROGRAM = new URL('../../program/vault.so', import.meta.url).pathname
 const SLOT_MS = 10
 const DAY_MS = 86_400_000
 
-/** A whole process on the machine, with a chain of its own. */
+/** A whole process on the machine, with a separate chain. */
 async function startOn(machine: Machine, collateral = machine.agent.collateral()) {
   const folder = chainFolder()
   const chain = await openEmbeddedChain({ data_dir: `${folder.dir}/chain`, slot_ms: SLOT_MS })

@@ -8,7 +8,7 @@ import { openHarness, TOKEN } from '../kit/server/harness'
 import { Stream } from '../kit/server/played_stream'
 import { event } from '../routes/bodies'
 
-/** Takes frames until `room` bytes are waiting in it, like a kernel buffer nobody empties. */
+/** Takes frames until `room` bytes are waiting in it, like a kernel buffer that is not read. */
 class StuckTransport implements Transport {
   sent: string[] = []
   buffered = 0

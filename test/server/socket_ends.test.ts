@@ -1,4 +1,4 @@
-/** Why sockets end and what the venue is told then: tokens, restarts, floods, disconnects; and what an upgrade refuses. */
+/** Sockets end by tokens, restarts, floods and disconnects, each reported to the venue; upgrades reject bad requests. */
 import { expect, test } from 'bun:test'
 import { connect as openConnection } from 'node:net'
 import type { SystemStatus } from '../../protocol/wire/trading'

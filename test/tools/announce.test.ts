@@ -1,4 +1,4 @@
-/** The admin's commands for what attested epochs may rest on, as processes against the embedded chain. */
+/** The admin's commands for the terms of attested epochs, as processes against the embedded chain. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { addressOf } from '../../engine/chain/client/chain_client'

@@ -37,7 +37,7 @@ const dev = Bun.spawn([process.execPath, main], {
   },
   stdout: 'ignore',
   stderr: 'pipe',
-  // A process group of its own, as a terminal gives a command.
+  // A separate process group, as a terminal gives a command.
   detached: true,
 })
 let printed = ''

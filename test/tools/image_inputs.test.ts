@@ -190,7 +190,7 @@ describe('the packages of the image', () => {
     expect(paths.filter((path) => SANDBOX_ONLY.test(path))).toEqual([])
     const names = new Set(paths.map((path) => /^(@[^/]+\/)?[^/]+/.exec(path)![0]))
     expect([...names].filter((name) => !closure.has(name))).toEqual([])
-    // These licences ask for their text beside every copy, whatever the file is called.
+    // These licences ask for their text beside every copy, under any file name.
     const texts = [...names].flatMap((name) =>
       readdirSync(join(ROOT, 'node_modules', name))
         .filter((file) => /^licen[cs]e/i.test(file))

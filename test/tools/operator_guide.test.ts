@@ -1,6 +1,6 @@
 /**
  * Runs every `bun run program` and `bun run account` line of docs/operations.md as printed, in order: those with a multisig
- * as admin from the start, these on a venue process. Exports have a test of their own (audit_batch.test.ts).
+ * as admin from the start, these on a venue process. Exports have a separate test (audit_batch.test.ts).
  */
 import { expect, test } from 'bun:test'
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { InputFault, type Options } from '../../client/cli/command'
 import { encodeBase58 } from '../../protocol/base58'
-import { encodeAdmission } from '../../protocol/bodies/account'
+import { ADMISSION_BODY } from '../../protocol/bodies/account'
 import { operatorHeaders } from '../../protocol/bodies/operator_request'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { sign } from '../../protocol/sign'
@@ -26,7 +26,7 @@ export function signAdmission(
   }: { account_key: Uint8Array } & Pick<AdmissionRequest, 'version' | 'state' | 'limits'>,
   { operator_seed, venue }: Pick<OperatorTarget, 'operator_seed' | 'venue'>,
 ): AdmissionRequest {
-  const signature = toHex(sign(operator_seed, encodeAdmission({ ...terms, account_key, venue })))
+  const signature = toHex(sign(operator_seed, ADMISSION_BODY.encode({ ...terms, account_key, venue })))
   return { account_key: encodeBase58(account_key), ...terms, signature }
 }
 

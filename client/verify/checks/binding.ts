@@ -1,9 +1,9 @@
 /** Checks 5.1 to 5.4: report data, binding, TLS key and evidence files. */
 import { decodeBase58 } from '../../../protocol/base58'
 import {
+  BINDING_BODY,
   BINDING_BYTES,
-  decodeBinding,
-  decodeStatement,
+  STATEMENT_BODY,
   STATEMENT_BYTES,
 } from '../../../protocol/bodies/statements'
 import { equalBytes, fromAnyHex, fromHex, isZero, toHex, utf8 } from '../../../protocol/bytes'
@@ -52,8 +52,8 @@ export const checkBinding: RunCheck = async (verification) => {
     await isSignedByEd25519(signed.signature, signed.body, signed.statement_key),
     'the binding is not signed by the statement key',
   )
-  const statement = decodeStatement(signed.certificate)
-  const binding = decodeBinding(signed.body)
+  const statement = STATEMENT_BODY.decode(signed.certificate)
+  const binding = BINDING_BODY.decode(signed.body)
   requireThat(equalBytes(statement.statement_key, signed.statement_key), 'another statement key is certified')
   requireThat(equalBytes(statement.venue, binding.venue), 'the statement key is certified for another venue')
   requireThat(statement.epoch === binding.epoch, 'the statement key is certified for another epoch')

@@ -1,5 +1,5 @@
 /** Executes a command, the only way to change the state: decides it and, unless it is refused, applies it. */
-import type { Command } from '../../commands'
+import type { Command, CommandKind, CommandOf } from '../../commands'
 import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
 import type { State } from '../state/state'
 import {
@@ -108,8 +108,10 @@ function decide(
       return when(decideLogin(state, command), (_, fx) => applyLogin(state, fx, command))
     case 'rebind':
       return when(decideRebind(state, command), (plan, fx) => applyRebind(state, fx, command, plan))
-    default:
-      return { ok: true, apply: (fx) => applyFact(state, fx, command) }
+    default: {
+      const apply = FACTS[command.kind] as ApplyFact<FactKind>
+      return { ok: true, apply: (fx) => apply(state, fx, command) }
+    }
   }
 }
 
@@ -120,68 +122,36 @@ function when<Plan extends { ok: true }>(
   return plan.ok ? { ok: true, apply: (fx) => apply(plan, fx) } : plan
 }
 
-type ClientKind =
-  | 'place'
-  | 'modify'
-  | 'cancel'
-  | 'cancel_all'
-  | 'dead_man'
-  | 'withdraw'
-  | 'reshape'
-  | 'account_record'
-  | 'credential'
-  | 'login'
-  | 'rebind'
+type RequestKind =
+  | ('place' | 'modify' | 'cancel' | 'cancel_all' | 'dead_man' | 'withdraw' | 'reshape')
+  | ('account_record' | 'credential' | 'login' | 'rebind')
+type FactKind = Exclude<CommandKind, RequestKind>
+type ApplyFact<K extends FactKind> = (state: State, fx: Effects, command: CommandOf<K>) => Answer
 
 /** Facts from the chain, the clock and the operator are never refused. */
-function applyFact(state: State, fx: Effects, command: Exclude<Command, { kind: ClientKind }>): Answer {
-  switch (command.kind) {
-    case 'slot':
-      return applySlot(state, fx, command)
-    case 'closed':
-      return applyClosed(state, command)
-    case 'decided':
-      return applyDecided(state, fx, command)
-    case 'leaves':
-      return applyLeaves(state, command)
-    case 'hashed':
-      return applyHashed(state, fx, command)
-    case 'batch_signed':
-      return applyBatchSigned(state, command)
-    case 'batch_stage':
-      return applyBatchStage(state, fx, command)
-    case 'payout_stage':
-      return applyPayoutStage(state, fx, command)
-    case 'queue_capacity':
-      return applyQueueCapacity(state, command)
-    case 'epoch_intended':
-      return applyEpochIntended(state, command)
-    case 'epoch_opened':
-      return applyEpochOpened(state, command)
-    case 'reference':
-      return applyReference(state, command)
-    case 'exit_requested':
-      return applyExit(state, fx, command)
-    case 'halted':
-      return applyHalted(state, fx, command)
-    case 'resumed':
-      return applyResumed(state)
-    case 'instrument_status':
-      return applyInstrumentStatus(state, fx, command)
-    case 'arm_disconnect':
-      return applyArmDisconnect(state, command)
-    case 'disconnected':
-      return applyDisconnected(state, fx, command)
-    case 'configure':
-      return applyConfigure(state, command)
-    case 'spent_restored':
-      return applySpentRestored(state, command)
-    case 'queue_restored':
-      return applyQueueRestored(state, command)
-    case 'snapshot_taken':
-      return applySnapshotTaken(state, command)
-    // The boot reads it; no decision does.
-    case 'released':
-      return { kind: 'done' }
-  }
+const FACTS: { readonly [K in FactKind]: ApplyFact<K> } = {
+  slot: applySlot,
+  closed: (state, _, command) => applyClosed(state, command),
+  decided: applyDecided,
+  leaves: (state, _, command) => applyLeaves(state, command),
+  hashed: applyHashed,
+  batch_signed: (state, _, command) => applyBatchSigned(state, command),
+  batch_stage: applyBatchStage,
+  payout_stage: applyPayoutStage,
+  queue_capacity: (state, _, command) => applyQueueCapacity(state, command),
+  epoch_intended: (state, _, command) => applyEpochIntended(state, command),
+  epoch_opened: (state, _, command) => applyEpochOpened(state, command),
+  reference: (state, _, command) => applyReference(state, command),
+  exit_requested: applyExit,
+  halted: applyHalted,
+  resumed: applyResumed,
+  instrument_status: applyInstrumentStatus,
+  arm_disconnect: (state, _, command) => applyArmDisconnect(state, command),
+  disconnected: applyDisconnected,
+  configure: (state, _, command) => applyConfigure(state, command),
+  spent_restored: (state, _, command) => applySpentRestored(state, command),
+  queue_restored: (state, _, command) => applyQueueRestored(state, command),
+  snapshot_taken: (state, _, command) => applySnapshotTaken(state, command),
+  // The boot reads it; no decision does.
+  released: () => ({ kind: 'done' }),
 }

@@ -104,7 +104,7 @@ test('after one reading of a lying node an honest one is enough: its batches rep
   const elsewhere = await run('sync', [site.chain.url], 'change.json')
   expect(elsewhere).toMatchObject({ code: 1, error: expect.stringContaining('the archive is of vault') })
   expect(readFileSync(history).equals(sealed)).toBe(true)
-  // With both memos hidden the search cannot end; the wallet is told why once the archive is compared.
+  // With both memos hidden the search cannot end; the wallet gets the reason once the archive is compared.
   lieAbout(memos)
   expect(await run('recover', [liar.url], 'both.json', '--partial')).toMatchObject({
     code: 0,

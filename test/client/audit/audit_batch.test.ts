@@ -11,7 +11,7 @@ import {
   signedExportBytes,
 } from '../../../protocol/bodies/auction_export'
 import { auctionHash } from '../../../protocol/bodies/auction_result'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 
 const bytes = (fill: number) => new Uint8Array(32).fill(fill)
@@ -72,7 +72,7 @@ type Keys = { settlement?: Uint8Array; statement?: Uint8Array; signing?: Uint8Ar
 function signed(exported: AuctionExport, keys: Keys = {}): SignedExport {
   const { settlement = SETTLEMENT, statement = STATEMENT, signing = statement, venue = VENUE } = keys
   const content = encodeExport(exported)
-  const certificate = encodeStatement({ venue, statement_key: publicKeyOf(statement), epoch: EPOCH })
+  const certificate = STATEMENT_BODY.encode({ venue, statement_key: publicKeyOf(statement), epoch: EPOCH })
   return {
     certificate,
     certificate_signature: sign(settlement, certificate),

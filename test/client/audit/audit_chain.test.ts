@@ -28,7 +28,7 @@ let node: LyingNode
 let program_id: string
 let events: VaultEvent[]
 let vault: VaultState
-/** Has an exit request that nobody served. */
+/** Has an exit request that is not served. */
 let leaving: WalletNote
 
 const outputs = (...names: string[]) =>

@@ -39,7 +39,7 @@ let traders: WalletTrader[] = []
 let program_id: string
 /** Recovered from seeds alone; everything after the first test is theirs. */
 const wallets: Wallet[] = []
-/** Pays for everybody; known to nobody before. */
+/** Pays all fees; a fresh key that no other part uses. */
 let chain: ChainAccess
 let proofs: VaultProofs
 

@@ -17,7 +17,7 @@ import { claimFalsely, misstating } from './false_claim'
 
 const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '60']
-/** Two copies of one wallet, each with a payer of its own. */
+/** Two copies of one wallet, each with a separate payer. */
 const COPIES = ['one', 'two'] as const
 const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
 const stranger = new Wallet(crypto.getRandomValues(new Uint8Array(32)))

@@ -1,4 +1,4 @@
-/** A headless Chromium of its own, driven over the DevTools protocol (chromedevtools.github.io/devtools-protocol). */
+/** Starts a separate headless Chromium, driven over the DevTools protocol (chromedevtools.github.io/devtools-protocol). */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

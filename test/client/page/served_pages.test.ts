@@ -164,7 +164,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
 
   test('two wallets made in pages are funded, trade with each other, cancel, and open by their passphrase only', async () => {
     const page = await openDesk(venue.facts.pages_url)
-    // Another name of this machine is another origin, with a storage of its own.
+    // Another name of this machine is another origin, with separate storage.
     const other = await openDesk(venue.facts.pages_url.replace('127.0.0.1', 'localhost'))
     expect(await until(page, '#balance', /1000/)).toMatch(/SOL\s+10\s+0\s+1[\s\S]*USDC\s+1000\s+0\s+1/)
     await type(page, { side: 'buy', amount: '1', price: '150' })

@@ -1,4 +1,4 @@
-/** Forged, swapped, empty and outdated collateral is refused, whoever signs it. */
+/** Forged, swapped, empty and outdated collateral is rejected under every signing key. */
 
 import { describe, expect, test } from 'bun:test'
 import { checkCollateral, checkEnclave } from '../../../client/verify/checks/quote'

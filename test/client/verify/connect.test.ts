@@ -1,4 +1,4 @@
-/** `connect` gives a transport to an honest venue, and to nobody else. */
+/** `connect` returns a transport for an honest venue only. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../../../client/connect'
 import { EVIDENCE_FILES_MAX } from '../../../client/limits'
@@ -171,7 +171,7 @@ test('a transport never leaves its venue', async () => {
 test('collateral that cannot be had refuses the venue', async () => {
   const policy = changedPolicy(site.policy, { collateral_url: 'http://127.0.0.1:1' })
   expect(await refusal(connect(site.url, policy, { timeout_ms: 1000 }))).toBe('collateral')
-  // What rests on it is counted, not listed: a reader finds the cause.
+  // Checks that depend on it are counted, not listed, so that the cause is visible.
   const refused = await connect(site.url, policy, { timeout_ms: 1000 }).catch((error: unknown) => error)
   expect((refused as Error).message).toMatch(
     /^the venue is refused: collateral: [^;]+; (manifest: [^;]+; )?\d+ other checks depend on these$/,

@@ -1,4 +1,4 @@
-/** Machines that measured something else: the registers agree with the log, so only the log's content can tell. */
+/** Machines that measured something else: the registers agree with the log, so only the log's content shows it. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'

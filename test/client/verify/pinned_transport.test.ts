@@ -1,4 +1,4 @@
-/** A pinned transport talks to one key, under a public authority or under none, whatever the environment allows. */
+/** A pinned transport accepts one key, under a public authority or none, independent of the environment. */
 import { afterAll, expect, test } from 'bun:test'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import {

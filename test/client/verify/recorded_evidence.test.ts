@@ -9,10 +9,9 @@ import { generateTls } from '../../../enclave/x509'
 import { encodeBase58 } from '../../../protocol/base58'
 import { encodeLocation } from '../../../protocol/bodies/location'
 import {
+  BINDING_BODY,
   type BindingBody,
-  decodeBinding,
-  encodeBinding,
-  encodeStatement,
+  STATEMENT_BODY,
   type StatementBody,
 } from '../../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../../protocol/bytes'
@@ -49,10 +48,10 @@ describe('statements the settlement key itself signed', () => {
     certified: Partial<StatementBody> = {},
     bundle = honest,
   ): EvidenceBundle {
-    const binding = decodeBinding(fromAnyHex(bundle.attestation.binding.body)!)
+    const binding = BINDING_BODY.decode(fromAnyHex(bundle.attestation.binding.body)!)
     const { venue, epoch } = binding
-    const certificate = encodeStatement({ venue, epoch, statement_key, ...certified })
-    const signed = encodeBinding({ ...binding, ...body })
+    const certificate = STATEMENT_BODY.encode({ venue, epoch, statement_key, ...certified })
+    const signed = BINDING_BODY.encode({ ...binding, ...body })
     return {
       ...bundle,
       attestation: {

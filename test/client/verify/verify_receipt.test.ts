@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeReceipt, encodeStatement } from '../../../protocol/bodies/statements'
+import { RECEIPT_BODY, STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { toHex } from '../../../protocol/bytes'
 import { receiptTree, treeLeaf } from '../../../protocol/rfc6962_tree'
 import { publicKeyOf, sign } from '../../../protocol/sign'
@@ -27,7 +27,7 @@ function receiptFor(index: number, group = commands, by = { ...identity, seed: S
     root: toHex(root),
     index,
     path: paths[index]!,
-    signature: toHex(sign(seed, encodeReceipt({ venue, epoch, seq: BigInt(SEQ), head, root }))),
+    signature: toHex(sign(seed, RECEIPT_BODY.encode({ venue, epoch, seq: BigInt(SEQ), head, root }))),
   }
 }
 
@@ -125,12 +125,12 @@ describe('the identity of a venue', () => {
     ({ binding: { certificate, statement_key: encodeBase58(key) } }) as Attestation
 
   test('is that of the certified statement', () => {
-    const certificate = toHex(encodeStatement(identity))
+    const certificate = toHex(STATEMENT_BODY.encode(identity))
     expect(identityOf({ attestation: attestation(certificate) })).toEqual(identity)
   })
 
   test('is not read from a malformed certificate, or one of another key', () => {
-    const certificate = toHex(encodeStatement(identity))
+    const certificate = toHex(STATEMENT_BODY.encode(identity))
     const other = attestation(certificate, publicKeyOf(bytesOf(8)))
     expect(() => identityOf({ attestation: other })).toThrow('another statement key is certified')
     for (const text of ['', certificate.slice(2), `00${certificate.slice(2)}`, certificate.toUpperCase()])

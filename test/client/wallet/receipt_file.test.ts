@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { RECEIPTS_KEPT_MAX } from '../../../client/limits'
 import { PROOF_FORMAT } from '../../../client/verify/verify_receipt'
 import { type KeptReceipt, ReceiptFile } from '../../../client/wallet/receipt_file'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { toHex } from '../../../protocol/bytes'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 import { bytes } from '../../kit/venue/memory_chain'
@@ -23,7 +23,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tacit-receipt-file-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const SEED = new Uint8Array(32).fill(7)
 const certificateOf = (epoch: bigint) => ({
-  certificate: toHex(encodeStatement({ venue: bytes(32), statement_key: bytes(32), epoch })),
+  certificate: toHex(STATEMENT_BODY.encode({ venue: bytes(32), statement_key: bytes(32), epoch })),
   certificate_signature: '11'.repeat(64),
   tee_pubkey: '1'.repeat(32),
 })

@@ -1,4 +1,4 @@
-/** The wallet's file: encrypted, its owner's alone, whole whatever ends a save, and never undone by a second program. */
+/** The wallet's file is encrypted, readable by its owner only, whole after any interrupted save, and of one program at a time. */
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

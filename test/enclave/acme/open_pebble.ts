@@ -1,4 +1,4 @@
-/** A real ACME authority on loopback: Let's Encrypt's test server Pebble with its DNS server, on free ports, in a folder of its own. */
+/** Runs a real ACME authority on loopback, on free ports: Let's Encrypt's test server Pebble with its DNS server. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ export type Pebble = {
   directory_url: string
   /** Root of the authority's own listener, PEM. */
   root_pem: string
-  /** An HTTP API of the form the venue speaks, in front of the DNS server. */
+  /** An HTTP API in the format that the venue uses, in front of the DNS server. */
   dns_url: string
   /** Records the venue wrote, in order. */
   readonly dns_calls: { operation: string; fqdn: string; authorization: string | null }[]

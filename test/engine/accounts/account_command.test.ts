@@ -25,7 +25,7 @@ let server: ReturnType<typeof Bun.serve>
 let drained = 0
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'account-'))
-  // Commands are processes, which may take longer than the chain may stand still.
+  // Commands are processes, which may take longer than the chain's stall limit.
   const standing_ms = site.monotonicMs()
   site.monotonicMs = () => standing_ms
   open = await site.open()

@@ -1,5 +1,5 @@
 /**
- * An operator with every key that an operator has, its tools and an account of its own tries to read a trader's sealed orders
+ * An operator with every key that an operator has, its tools and a separate account tries to read a trader's sealed orders
  * or to act for the trader. Each attempt is refused or is an event that the trader sees.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { revokeCredential, signCredential } from '../../../client/wallet/account'
 import { LIMITS } from '../../../engine/limits'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeRebind } from '../../../protocol/bodies/account'
+import { REBIND_BODY } from '../../../protocol/bodies/account'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type { CredentialRequest, TokenRequest } from '../../../protocol/wire/trading'
@@ -74,7 +74,7 @@ test('bodies of the trader are void once replaced, for another venue, and under 
     credential_id: given.credential_id,
   }).request
   expect((await post(same_id)).code).toBe('credential_taken')
-  // With a token of its own account it cannot speak for the trader's either, whatever the trader signed.
+  // A token of the operator's account does not authorize commands of the trader's, even with bodies that the trader signed.
   const fresh = testCredential('carol', venueId(), { version: 5 }).request
   const foreign = await refusalOf(site.venue.setCredential('operator', fresh))
   expect(foreign.code).toBe('account_unknown')
@@ -109,7 +109,7 @@ test('a token of the operator’s own account reads and moves nothing of the tra
 })
 
 test('her trading key moves with her signature alone', async () => {
-  const body = encodeRebind({
+  const body = REBIND_BODY.encode({
     venue: venueId(),
     trading_key: carol.key,
     account_id: fromHex(accountId('operator'), 32)!,
@@ -172,7 +172,7 @@ test('a lost passphrase is a new credential by the account key; a lost account k
 
   const second = await site.issue('carols second')
   expect((await venue.login(second)).account_id).toBe(accountId('carols second'))
-  const body = encodeRebind({
+  const body = REBIND_BODY.encode({
     venue: venueId(),
     trading_key: carol.key,
     account_id: fromHex(accountId('carols second'), 32)!,

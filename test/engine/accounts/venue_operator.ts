@@ -1,4 +1,4 @@
-/** The account edge over a real state machine, with a clock that moves only when told. */
+/** The account edge over a real state machine, with a clock that the test advances. */
 import { openAccounts } from '../../../engine/accounts/open_accounts'
 import { intakeCredential } from '../../../engine/intake/accounts'
 import type { ClockPort } from '../../../engine/ports'

@@ -1,4 +1,4 @@
-/** The order in which one price is served is the same however many orders stand at it and however large they are. */
+/** The serving order at one price does not depend on the number of its orders or their sizes. */
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'

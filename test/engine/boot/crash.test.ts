@@ -1,4 +1,4 @@
-/** A process that dies at once: whatever was acknowledged is there, and what its sockets had armed gets its grace. */
+/** After a sudden death everything acknowledged is there, and cancels armed by sockets get their grace period. */
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { isAtRest } from '../../kit/venue/is_at_rest'

@@ -7,7 +7,7 @@ import { commandBytes } from '../../../client/wallet/command_bytes'
 import type { KeysPort } from '../../../engine/ports'
 import type { EventSink, Session } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'
@@ -131,7 +131,7 @@ async function provesOldReceipt(then: KeysPort, now: KeysPort): Promise<void> {
   expect([...epoch_keys.keys()]).toEqual([1, 2])
   const statement_key = publicKeyOf(then.statement_seed)
   const proofBy = ({ settlement_seed }: KeysPort, epoch: bigint): ReceiptProof => {
-    const certificate = encodeStatement({ venue, statement_key, epoch })
+    const certificate = STATEMENT_BODY.encode({ venue, statement_key, epoch })
     return {
       format: 'tacit/receipt/v1',
       certificate: toHex(certificate),

@@ -1,9 +1,9 @@
-/** Older disks and clones against the real chain: who may trade, who is told why not, and that no money is lost. */
+/** Older disks and clones on the real chain: which may trade, the reason of those that may not, and no money is lost. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openJournal } from '../../../engine/journal/open_journal'
-import { encodeReceipt } from '../../../protocol/bodies/statements'
+import { RECEIPT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
 import { MutedRpc } from '../../kit/chain/muted_rpc'
@@ -21,7 +21,7 @@ afterEach(() => world.site.remove())
 
 const PARTS = ['journal', 'snapshots', 'history', 'facts', 'trees']
 
-/** A copy of the venue's folder as it stands, under another name. */
+/** A copy of the venue's present folder under another name. */
 function copyTo(name: string, from = world.site.dir): string {
   const to = join(world.site.dir, name)
   for (const part of PARTS) cpSync(join(from, part), join(to, part), { recursive: true, filter: isAtRest })
@@ -45,7 +45,7 @@ async function trading(venue: JsonVenue): Promise<void> {
   while (venue.status().reasons.some((reason) => reason.startsWith('reopening'))) await Bun.sleep(2)
   expect(venue.status()).toMatchObject({ ready: true })
 }
-/** What the vault owes equals what it holds, by mint. */
+/** The vault's liabilities equal its balance, by mint. */
 async function solvent(): Promise<void> {
   for (const { balance, liabilities } of await world.site.port.readMints()) expect(balance).toBe(liabilities)
 }
@@ -100,7 +100,7 @@ test('while no commit lands an older folder trades, and a receipt proves what it
   const [venue, head, root] = [site.venue.identity().venue, receipt.head, receipt.root].map(
     (hex) => fromHex(hex, 32)!,
   )
-  const body = encodeReceipt({
+  const body = RECEIPT_BODY.encode({
     venue: venue!,
     epoch: BigInt(epoch),
     seq: BigInt(seq),

@@ -11,7 +11,7 @@ import { encodeCommand } from '../../../engine/machine/codec/command_codec'
 import { encodeState, stateHash } from '../../../engine/machine/codec/encode_state'
 import { COMMAND_RECORD } from '../../../engine/sequencer/records'
 import { Stores } from '../../../engine/stores/stores'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import { isAtRest } from '../../kit/venue/is_at_rest'
@@ -47,13 +47,16 @@ function signerBy(settlement_seed: Uint8Array, epoch: number, seed: Uint8Array =
   const { genesis_hash, program_id, config_account } = first.chain
   const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
   const statement_key = publicKeyOf(seed)
-  const certificate = sign(settlement_seed, encodeStatement({ venue, statement_key, epoch: BigInt(epoch) }))
+  const certificate = sign(
+    settlement_seed,
+    STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) }),
+  )
   return { venue, epoch, seed, statement_key, certificate }
 }
 const recordOf = (body: CommandBody): NewRecord => {
   return { type: COMMAND_RECORD, unix_ms: 1, body: encodeCommand({ ...body, unix_ms: 1 }) }
 }
-/** Appends records to the journal in `dir` as somebody who has the journal key. */
+/** Appends records to the journal in `dir` as an attacker who has the journal key. */
 async function forge(signer: GroupSigner, groups: CommandBody[][], dir = site.dir): Promise<void> {
   const { journal_key: key } = site.keys
   const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: SEGMENT_BYTES })

@@ -1,5 +1,6 @@
 /**
- * Commits on the real program: whatever the host withholds, delays, restarts or claims, the decision is what the chain holds.
+ * Commits on the real program: the decision is that of the chain, for every withheld, delayed, repeated or false message of
+ * the host.
  * TACIT_LAST_LOOK_ROUNDS sets the number of rounds, TACIT_LAST_LOOK_SEED replays them.
  */
 import { afterEach, beforeEach, expect, test } from 'bun:test'

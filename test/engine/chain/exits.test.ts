@@ -1,4 +1,4 @@
-/** Exit requests reach the engine, vanish with a fork, and are served by an ordinary batch; a pause is told. */
+/** Exit requests reach the engine, vanish with a fork, and are served by an ordinary batch; a pause is reported. */
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'

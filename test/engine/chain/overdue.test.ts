@@ -1,4 +1,4 @@
-/** Whatever is overdue makes the venue not ready and names the reason, until it is done. */
+/** Overdue work makes the venue not ready, with its reason, until it is done. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { LIMITS } from '../../../engine/limits'

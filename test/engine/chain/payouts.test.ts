@@ -1,4 +1,4 @@
-/** Payouts end one by one, whatever their destinations are, and no settlement waits for them. */
+/** Payouts end one by one for every kind of destination, and no settlement waits for them. */
 import { expect, test } from 'bun:test'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { addressOf, chainAddresses } from '../../../engine/chain/client/chain_client'

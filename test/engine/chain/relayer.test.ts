@@ -1,4 +1,4 @@
-/** Settlement batches reach finality in order, once each, whatever the chain drops, repeats or takes back. */
+/** Settlement batches reach finality in order, once each, while the chain drops, repeats and reverts transactions. */
 import { expect, test } from 'bun:test'
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
 import { decodeBase58 } from '../../../protocol/base58'

@@ -12,7 +12,7 @@ import { USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
 
-/** A running relayer that may cite a kept state; the chain makes no slot until it is let go. */
+/** A running relayer that may cite a kept state; the chain makes no slot until it is released. */
 async function stalledWorld(finalized_depth?: number): Promise<VaultWorld> {
   const world = await VaultWorld.open({}, finalized_depth)
   await world.deposit(1_000_000n)

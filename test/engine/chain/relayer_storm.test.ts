@@ -118,7 +118,7 @@ function startStorm({ chain, outbox, program }: VaultWorld, random: Random) {
   return storm
 }
 
-/** The slots and final batches that the venue learns never exceed the chain's. */
+/** The slots and finalized batches that reach the venue never exceed the chain's. */
 function watchTruth(world: VaultWorld): void {
   const { chain, sink, outbox, program } = world
   const { config } = vaultAddresses(program)

@@ -24,7 +24,7 @@ import { key, LOT, SIGNATURE, seeded, settings, World } from '../../kit/venue/ma
 const MINTS = Array.from({ length: 10 }, (_, at) => seeded(`mint ${at}`))
 const SEED = seeded('settlement signer')
 
-/** A venue that pays in ten mints besides its own. */
+/** A venue that pays in ten more mints. */
 function venue(settlement_parts_max: number): World {
   const template = settings()
   const mints = MINTS.map((mint) => ({ ...template.mints[0]!, mint: encodeBase58(mint) }))

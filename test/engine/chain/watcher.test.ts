@@ -1,4 +1,4 @@
-/** The engine learns finalized leaves without gaps, and stops when the chain contradicts its journal. */
+/** The engine receives finalized leaves without gaps, and stops when the chain contradicts its journal. */
 import { expect, test } from 'bun:test'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
 import { openHashing } from '../../../engine/hashing/open_hashing'

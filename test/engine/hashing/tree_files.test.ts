@@ -78,7 +78,7 @@ test('a crash behind batches that changed back into a part that was full leaves 
   const landed = 1_000
   restoreSpent(model, [...batchesOf(1, landed), ...batchesOf(landed + 1, 1_100, 'another')])
   restoreSpent(first.trees, batchesOf(landed + 1, 1_100, 'another'))
-  // No save: the process ends here. A start feeds the batches that have not landed, and those that the files lack.
+  // No save: the process ends here. A start feeds the batches that have not landed or are missing in the files.
   const files = new TreeFiles(fresh, key)
   const from = 1 + Math.min(landed, files.trees.spent.leaf_count)
   const all = [...batchesOf(1, landed), ...batchesOf(landed + 1, 1_100, 'another')]

@@ -43,7 +43,7 @@ function parsed(history: History) {
     found === undefined ? undefined : { account_id: found.account_id, data: JSON.parse(found.text) }
   return {
     history,
-    /** One record, which is a group of its own. */
+    /** One record, which is one group. */
     record(seq: number, events: { account_id: string; event: wire.AccountEvent }[]) {
       history.record(seq, withTexts(events))
       history.seal(pointAt(seq))

@@ -100,7 +100,7 @@ test("a list equals the journal's after the cache is dropped, and before it is",
               accepted.add(n)
               recorder.record(account, 'order.accepted', order(n, 'accepted'), now)
             } else if (action === 'fill') {
-              // A fill is matched once; what is told of it later is where it stands.
+              // A fill is matched once; later events of it are stages of its settlement.
               const stage = filled.has(n) ? 'submitted' : 'matched'
               filled.add(n)
               recorder.record(account, `fill.${stage}`, fill(n, 0, stage), now)

@@ -1,4 +1,4 @@
-/** Reads through the overlay equal reads of the written database, whatever was written so far. */
+/** Reads through the overlay equal reads of the written database after every write. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type * as wire from '../../../protocol/wire/trading'

@@ -1,4 +1,4 @@
-/** The history's thread gives way to those that answer. */
+/** The history's thread yields to the threads that answer requests. */
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { withFolder, withHistory } from './account_events'

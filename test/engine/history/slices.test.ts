@@ -116,7 +116,7 @@ test('streams of one account that all resume from the start read one slice a tur
     most = Math.max(most, history.units() - before)
     before = history.units()
   }
-  // A page holds one event more, which tells that there is a next one.
+  // A page reads one event more, which shows that there is a next one.
   expect(most).toBeLessThanOrEqual(LIMITS.slice_rows + 1)
   expect(seen).toEqual(seen.map(() => events))
   expect(charged.length).toBe(8 * 3)

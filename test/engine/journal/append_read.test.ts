@@ -11,7 +11,7 @@ import { readRecords } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
 import { LIMITS } from '../../../engine/limits'
-import { encodeReceipt } from '../../../protocol/bodies/statements'
+import { RECEIPT_BODY } from '../../../protocol/bodies/statements'
 import { verifySignature } from '../../../protocol/ed25519'
 import {
   all,
@@ -165,7 +165,7 @@ test('every group is stored with the signature of its author, whose certificate 
       const { epoch, certificate } = at === stored.length - 1 ? later : SIGNER
       expect(author).toEqual({ epoch, statement_key: SIGNER.statement_key, certificate })
       expect(stated).toEqual(at === 1 ? root : new Uint8Array(32))
-      const body = encodeReceipt({
+      const body = RECEIPT_BODY.encode({
         venue: SIGNER.venue,
         epoch: BigInt(epoch),
         seq: BigInt(seq),

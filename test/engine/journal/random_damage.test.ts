@@ -1,5 +1,5 @@
 /**
- * Whatever happens to the files of a journal, what is read of it is what was written, without a gap, or it is refused.
+ * After any damage to its files a journal reads back as it was written, without a gap, or is rejected.
  * TACIT_DAMAGE_SEED replays a run.
  */
 import { expect, test } from 'bun:test'

@@ -1,4 +1,4 @@
-/** A failed write closes the journal for ever. */
+/** A failed write closes the journal permanently. */
 import { expect, test } from 'bun:test'
 import { JournalClosed } from '../../../engine/journal/contract'
 import type { DiskFaults } from '../../kit/venue/failing_disk'

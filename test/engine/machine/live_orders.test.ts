@@ -1,4 +1,4 @@
-/** Live orders in memory against plain objects: whatever comes and goes, each is found as it was. Failures print their seed. */
+/** Live orders in memory equal plain objects through random additions and removals. Failures print their seed. */
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'

@@ -5,7 +5,7 @@ import { stateHash } from '../../../engine/machine/codec/encode_state'
 import type { Env } from '../../../engine/machine/state/outcome'
 import { key, SIGNATURE, seeded, TICK, World } from '../../kit/venue/machine_world'
 
-/** 16 bytes that stand for a client's id. */
+/** 16 bytes in place of a client's id. */
 export const idOf = (name: string) => seeded(name).slice(0, 16)
 
 /**

@@ -56,7 +56,7 @@ function refundedOnChain() {
   world.must(withdrawing('first', 1n, { commitment: deposit.commitment, opening: deposit }, REFUNDED))
   world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
   world.hashAll()
-  // The program's note, by the opening its owner learns from chain: in deposit form, at the leaf of its deposit.
+  // The program's note, by the opening its owner reads on chain: in deposit form, at the leaf of its deposit.
   const note = world.deposit(key('a'), BASE, REFUNDED)
   const refund = { refund_commitment: note.commitment, refund_leaf_index: note.leaf_index }
   const outcome = { outcome: 'refunded' as const, ...refund }
@@ -75,7 +75,7 @@ function expectRefused(world: World, note: NoteFact, code: RefusalCode): void {
   }
 }
 
-/** What is owed in notes nothing has spent, with the fees taken. */
+/** Amounts of unspent notes, plus the fees taken. */
 function owed({ state }: World): bigint {
   const unspent = [...state.notes.values()].filter(({ status }) => status !== 'spent')
   return unspent.reduce((sum, { amount }) => sum + amount, state.settlement.fees[0]!)

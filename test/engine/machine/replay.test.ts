@@ -83,7 +83,7 @@ test('reordering new orders inside one batch changes nothing', () => {
   )
 })
 
-/** Every order by an account of its own, so that acceptance never depends on the others. */
+/** Every order by a separate account, so that its acceptance does not depend on other orders. */
 function auctionOf(
   book: { buys: boolean; lots: number; ticks: number; min: number; type: 'limit' | 'ioc' | 'fok' }[],
   sequence: number[],

@@ -30,7 +30,7 @@ function venue() {
     })
   return { world, note, used, order, request }
 }
-/** What the chain tells of a request for a note. */
+/** The chain's record of a request for a note. */
 function requestFor(note: Pick<NoteFact, 'nullifier' | 'commitment' | 'mint' | 'amount'>) {
   const { nullifier, commitment, mint, amount } = note
   return {

@@ -200,7 +200,7 @@ test.skipIf(!isMountable())(
       free()
       facts.seal(pointAt(bound + 2))
       expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, bound, bound])
-      // A group without facts stores those that wait.
+      // A group without facts stores the waiting ones.
       facts.seal(pointAt(bound + 3))
       expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
       const freeAgain = fill()

@@ -3,7 +3,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { verifyStatistics } from '../../../client/verify/verify_statistics'
 import { decodeBase58 } from '../../../protocol/base58'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
 import type { Fill } from '../../../protocol/wire/trading'
@@ -68,7 +68,7 @@ test('rows equal a recount of every account’s fills, are certified, and surviv
   const statement_key = decodeBase58(told.signed!.statement_key, 32)!
   const asked = { symbol: SYMBOL, period: 'hour' } as const
   const rows = await verifyStatistics(told, asked, { venue, statement_key })
-  const statement = encodeStatement({ venue, statement_key, epoch: BigInt(told.signed!.epoch) })
+  const statement = STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(told.signed!.epoch) })
   const settlement_key = (await open.chain.readConfig()).settlement_signer
   expect(verifySignature(fromHex(told.signed!.certificate, 64)!, statement, settlement_key)).toBe(true)
   const { reference } = open.venue.instrument(SYMBOL)

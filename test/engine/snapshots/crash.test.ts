@@ -55,7 +55,7 @@ async function boot(dir: string, lines: string[][]) {
   const vault = { ...new Ledger([], settlement_key!).config, epoch: 1 }
   const loaded = await loadState(testConfig(dir), { keys: testKeys(), chain }, vault)
   expect(loaded.verdict.fault).toBeUndefined()
-  // Also those that have left the state for the stores.
+  // Including orders that moved from the state to the stores.
   const numbers = Array.from({ length: loaded.state.finals.rows.size }, (_, number) => number)
   const ended = numbers.map((number) =>
     rowAt(loaded.state, loaded.stores, 'finals', number).subarray(0, 16).toHex(),

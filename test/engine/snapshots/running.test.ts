@@ -1,4 +1,4 @@
-/** Snapshots of a running venue: equal to its state, beside its intake, the end of journal nobody needs, hostile stores. */
+/** Snapshots of a running venue: equal to its state, beside its intake, the end of unneeded journal, hostile stores. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import {
   cpSync,

@@ -25,7 +25,7 @@ for (let lane = 0; lane < LANES; lane++) {
     trader.deposit(side === 'buy' ? 'quote' : 'base', 2_000_000_000n),
   )
   lanes.push(async () => {
-    // Buyers and sellers stay apart, so that the same notes serve for ever.
+    // Buyers and sellers stay apart, so that the same notes can be reused.
     const price_limit = side === 'buy' ? '99000000' : '101000000'
     for (let at = 0; ; at++) {
       const request = trader.place(deposits[at % deposits.length]!, { side, price_limit })

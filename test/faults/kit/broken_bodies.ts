@@ -64,7 +64,7 @@ export function brokenLeaves(body: Json, free_text: readonly string[]): Broken[]
   const broken: Broken[] = []
   for (const path of leaves(body)) {
     const value = path.reduce((at, step) => (at as Json)[step], body as unknown)
-    // Credentials are any text; what is wrong with them is told by the login alone.
+    // Credentials are any text; only the login rejects wrong ones.
     if (free_text.includes(String(path[0]))) continue
     // A symbol of another instrument has the form of one.
     const codes = path.at(-1) === 'symbol' ? ([...FORM, 'instrument_unknown'] as const) : FORM

@@ -10,7 +10,7 @@ export function checkGapless(events: readonly AccountEvent[]): string[] {
   return at === -1 ? [] : [`event ${at + 1} of the list has seq ${events[at]!.seq}`]
 }
 
-/** An event is shown only when it is durable, so whatever a stream showed before the kill is still there, unchanged. */
+/** An event is sent only once it is durable, so all events sent before the kill are still there, unchanged. */
 export function checkShown(events: readonly AccountEvent[], shown: readonly AccountEvent[]): string[] {
   return shown
     .filter((event) => !Bun.deepEquals(events[event.seq - 1], event, true))
@@ -24,7 +24,7 @@ const KIND_MADE = {
   reshape: 'reshape.accepted',
 } as const
 
-/** Events by the order or reshape they tell of. */
+/** Events by their order or reshape. */
 type EventIndex = ReadonlyMap<string, readonly AccountEvent[]>
 export function indexEvents(events: readonly AccountEvent[]): EventIndex {
   return Map.groupBy(events, ({ data }) => {
@@ -95,7 +95,7 @@ async function wasRefusedByItsBatch(trader: LoadTrader, { order_id }: Command): 
   )
 }
 
-/** A command whose answer was lost is wholly there or wholly absent, and the same bytes again tell which. */
+/** A command whose answer was lost is wholly there or wholly absent; a resend of the same bytes shows which. */
 export async function resendUnknown(
   trader: LoadTrader,
   index: EventIndex,

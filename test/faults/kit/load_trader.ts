@@ -24,7 +24,7 @@ export class LoadTrader {
   venue = new Uint8Array(32)
   instrument!: Instrument
   slot = 0
-  /** The process was told to stop: it refuses new orders. */
+  /** The process is stopping: it rejects new orders. */
   draining = false
   /** Which part of the price range the account buys and sells in; changes let notes flow back. */
   lean = 0
@@ -79,7 +79,7 @@ export class LoadTrader {
     try {
       const { seq } = await command.send()
       Object.assign(command, { fate: 'accepted', seq })
-      // Its event may come later than the answer; until then nobody would cancel it again.
+      // Its event may come later than the answer; until then it is not cancelled again.
       const ended = command.kind === 'cancel' ? command.order_id : command.replaces
       if (ended !== undefined) this.wallet.order(ended)!.open = false
     } catch (error) {

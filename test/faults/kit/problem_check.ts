@@ -1,7 +1,7 @@
-/** What every refusal must look like, whatever was asked: a problem document of a known code that echoes nothing. */
+/** Checks every refusal: a problem document of a known code that echoes no part of the request. */
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../../protocol/refusals'
 
-/** Stands in everything hostile that is sent, and never in an answer. */
+/** Part of every hostile request, and of no answer. */
 export const MARKER = 'zq7hostile'
 
 const FIELDS = ['type', 'title', 'status', 'detail', 'code', 'message', 'request_id', 'applied']

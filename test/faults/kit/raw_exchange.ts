@@ -1,4 +1,4 @@
-/** Sends bytes over TLS as they are, and reads whatever comes back. */
+/** Sends bytes over TLS unchanged, and reads the whole answer. */
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:tls'
 import type { SandboxFacts } from '../../../sandbox/open_sandbox'

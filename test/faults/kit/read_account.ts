@@ -1,4 +1,4 @@
-/** Everything REST tells of an account: its whole event list and its orders, page by page. */
+/** Reads an account over REST: its whole event list and its orders, page by page. */
 import type { VenueClient } from '../../../client/api/venue_client'
 import type { AccountEvent, Order, Page } from '../../../protocol/wire/trading'
 

@@ -1,4 +1,4 @@
-/** Memory of the venue process as its own metrics tell it. */
+/** Reads the memory of the venue process from its metrics. */
 import { callOperator } from '../../../tools/account/call_operator'
 import { operatorNow, operatorTarget } from './open_account'
 import type { VenueProcess } from './venue_process'

@@ -1,4 +1,4 @@
-/** One request per route of the manifest that is right in every form, so that whatever is refused is the fault under test. */
+/** Makes one valid request per route of the manifest, so that only the fault under test is rejected. */
 
 import type { MountedRoute } from '../../../server/edge/endpoint'
 import { MANIFEST } from '../../../server/manifest'

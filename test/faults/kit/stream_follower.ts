@@ -35,7 +35,7 @@ export class StreamFollower {
     this.socket = socket
     const hello = Promise.withResolvers<Frame>()
     socket.onmessage = ({ data }) => {
-      // Whoever left hears nothing more of what was under way.
+      // A follower that left ignores frames under way.
       if (this.socket !== socket) return
       const frame = JSON.parse(String(data)) as Frame
       if (frame.type === 'hello') hello.resolve(frame)
@@ -45,7 +45,7 @@ export class StreamFollower {
     return hello.promise
   }
 
-  /** Leaves at moments of its own and comes back at once, until a socket does not open. */
+  /** Disconnects at random moments and reconnects at once, until a socket does not open. */
   async comeAndGo(random: Random, goes_on: () => boolean): Promise<void> {
     while (goes_on()) {
       await Bun.sleep(random.integer(STAY_MS_MAX))

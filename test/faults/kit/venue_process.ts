@@ -1,4 +1,4 @@
-/** The real venue process on a folder of its own: started, killed, stopped, and everything it printed kept. */
+/** Starts, kills and stops the real venue process on a temporary folder, and keeps its output. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -92,7 +92,7 @@ export class VenueProcess {
     }
   }
 
-  /** Resolves once `text` stands in what it printed behind position `from`. */
+  /** Resolves once its output has `text` behind position `from`. */
   printed(text: string, from: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const look = (): void => {

@@ -4,7 +4,7 @@ import type { LoadTrader } from './load_trader'
 
 function isSettled({ trading, wallet }: LoadTrader): boolean {
   const count = (name: string) => trading.events.filter(({ kind }) => kind === name).length
-  // A filled order whose fills are still being hashed has not told them yet.
+  // A filled order whose fills are still being hashed does not list them yet.
   const told = new Map<string, number>()
   for (const { kind, data } of trading.events) {
     if (kind !== 'fill.matched') continue

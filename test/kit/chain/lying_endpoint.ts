@@ -6,7 +6,7 @@ import type { Random } from '../../laws/random'
 
 /** `before`: the last true answer to an equal call from before the lies about its method began. */
 type Call = { method: string; params: unknown[]; before?: unknown }
-/** The changed result; undefined tells the truth. */
+/** The changed result; undefined keeps the true one. */
 export type Lie = (result: unknown, call: Call) => unknown
 type Accounts = {
   context: { slot: number }
@@ -72,7 +72,7 @@ export class LyingEndpoint {
     const call = JSON.parse(text) as Call & { id: unknown }
     this.asked.add(call.method)
     const lie = this.#lies[call.method]
-    // A send that is lied about reaches nobody.
+    // A send with a false answer is not forwarded.
     const invented = call.method === 'sendTransaction' ? await lie?.(undefined, call) : undefined
     if (invented !== undefined) return Response.json({ jsonrpc: '2.0', id: call.id, result: invented })
     const headers = { 'content-type': 'application/json' }

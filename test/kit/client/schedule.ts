@@ -54,7 +54,7 @@ export class Schedule implements Weather {
   private disk: 'well' | 'full' | 'failing' = 'well'
   private ends_in_calls = 0
   private opening = false
-  /** What callers were told of requests, and the bytes of every request that left. */
+  /** Outcomes of requests as callers got them, and the bytes of every request sent. */
   private readonly told = new Map<string, string>()
   private readonly bytes = new Map<string, string>()
   /** Ids of requests that were open when a later call began. */

@@ -1,5 +1,5 @@
 /**
- * Runs client code in simulated time: its timers, its clock and whatever a network brings it happen one after the other, in
+ * Runs client code in simulated time: its timers, its clock and all network input happen one after the other, in
  * the order of a queue that a seed decides. Code outside of `inside` keeps the real clock.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'

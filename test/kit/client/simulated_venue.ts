@@ -4,7 +4,7 @@ import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venu
 import type { Enclave } from '../../../enclave/contract'
 import type { Caller, Session, Venue } from '../../../engine/venue'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeStatement } from '../../../protocol/bodies/statements'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { Refusal } from '../../../protocol/refusals'
 import type { Attestation, Info } from '../../../protocol/wire/public'
@@ -214,7 +214,10 @@ export class SimulatedVenue {
   private attestation({ venue, epoch }: Info): Attestation {
     const { statement_key } = this.site.keys
     const body = { venue: fromHex(venue, 32)!, statement_key, epoch: BigInt(epoch) }
-    const binding = { certificate: toHex(encodeStatement(body)), statement_key: encodeBase58(statement_key) }
+    const binding = {
+      certificate: toHex(STATEMENT_BODY.encode(body)),
+      statement_key: encodeBase58(statement_key),
+    }
     return { binding } as never
   }
   private transport(tls: number) {

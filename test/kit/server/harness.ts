@@ -1,4 +1,4 @@
-/** A listening app over a venue whose every unexpected call throws, a clock that stands until moved, and the lines it logged. */
+/** Serves an app over a venue whose unexpected calls throw, with a clock that the test advances and the logged lines. */
 import type { Enclave } from '../../../enclave/contract'
 import type { LimitState, Session, Venue } from '../../../engine/venue'
 import { Refusal } from '../../../protocol/refusals'

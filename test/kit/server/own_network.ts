@@ -1,10 +1,10 @@
-/** Runs a program in a network of its own, set as compose.yaml sets the container's: this machine's stays as it is. */
+/** Runs a program in a separate network, set as compose.yaml sets the container's: this machine's stays as it is. */
 
 type OwnNetwork = { run(script: string, ...parameters: string[]): unknown }
 
 const PREPARE = 'ip link set lo up && echo 1 > /proc/sys/net/ipv4/tcp_migrate_req && exec "$@"'
 
-/** Undefined with the reason printed where this machine lets nobody have one. */
+/** Undefined, with the reason printed, where this machine permits none. */
 export function ownNetwork(): OwnNetwork | undefined {
   const within = (...command: string[]) =>
     Bun.spawnSync(['unshare', '--user', '--map-root-user', '--net', 'sh', '-c', PREPARE, 'sh', ...command], {

@@ -7,7 +7,7 @@ import { spkiOf } from './tls_material'
 const [CALLERS, KEEPERS, SOCKETS] = [4, 4, 8]
 
 export type Seen = {
-  /** Requests answered, each over a connection of its own. */
+  /** Requests answered, each over a new connection. */
   fresh: number
   /** Requests answered over kept connections. */
   kept: number

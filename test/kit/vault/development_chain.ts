@@ -1,4 +1,4 @@
-/** Certificates of a made-up platform, shaped like Intel's: any part can be another, and all are signed anew. */
+/** Certificates of a made-up platform, shaped like Intel's: each part can be replaced, and all are signed again. */
 import { p256 } from '@noble/curves/nist.js'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'

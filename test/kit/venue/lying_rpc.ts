@@ -1,4 +1,4 @@
-/** A JSON-RPC endpoint that tells the chain's truth but for one deposit that never was. */
+/** Serves a JSON-RPC endpoint with true answers of the chain, plus one deposit that does not exist. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { concatBytes, toHex, u64Le } from '../../../protocol/bytes'
 import { MerkleTree } from '../../../protocol/notes/merkle_tree'
@@ -93,7 +93,7 @@ export class LyingRpc {
     return Response.json(reply)
   }
 
-  /** An answer under way keeps its lie, also when the truth is told meanwhile. */
+  /** An answer under way stays false, also when later answers are true. */
   private bendTree(lie: { leaf_index: number; root: Uint8Array }, addresses: string[], reply: Reply): void {
     const at = addresses.indexOf(this.tree)
     const account =

@@ -18,7 +18,7 @@ export function filesOf(dir: string, wanted: (path: string) => boolean = () => t
   return new Map(paths.map((path) => [path, readFileSync(join(dir, path))]))
 }
 
-/** Each text as it stands, and hex as the bytes it names too, in either case of its letters. */
+/** Each text unchanged, and hex also as the bytes it encodes, in either case of its letters. */
 export function marksOf(texts: Iterable<string>): Map<string, Buffer> {
   const marks = new Map<string, Buffer>()
   for (const text of texts) {

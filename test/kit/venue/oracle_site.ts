@@ -52,7 +52,7 @@ export class OracleSite extends TestSite {
     return signReferencePrice({ ...fields, publish_unix_ms: this.now_ms, price, ...change }, seed)
   }
 
-  /** Places one buy and one sell, each of an account of its own. */
+  /** Places one buy and one sell, of two accounts. */
   async placeBoth(
     buy: Partial<wire.CheckRequest>,
     sell: Partial<wire.CheckRequest>,

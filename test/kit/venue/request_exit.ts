@@ -24,7 +24,7 @@ export async function requestExit(
   trader: Pick<Trader, 'seed' | 'key'>,
   { commitment, opening }: Deposit,
   destination: Uint8Array,
-  /** Who pays the bond, a fresh wallet where nobody is named; `sending` is told the signature first. */
+  /** Payer of the bond, by default a fresh wallet; `sending` gets the signature first. */
   options: { payer?: KeyPairSigner; sending?: (signature: string) => void } = {},
 ): Promise<{ nullifier: Uint8Array; account: Uint8Array }> {
   const program = chain.program_id!

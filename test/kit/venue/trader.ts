@@ -3,12 +3,12 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import {
   anchorPoolHash,
-  encodeCancel,
-  encodeCancelAll,
-  encodeDeadMan,
-  encodePlace,
-  encodeReshape,
-  encodeWithdraw,
+  CANCEL_ALL_BODY,
+  CANCEL_BODY,
+  DEAD_MAN_BODY,
+  PLACE_BODY,
+  RESHAPE_BODY,
+  WITHDRAW_BODY,
 } from '../../../protocol/bodies/trading'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
@@ -22,7 +22,7 @@ export type Deposit = { commitment: string; opening: wire.NoteOpening }
 /** Where a trader trades. */
 type TraderSite = { venue: JsonVenue; ledger: Pick<Ledger, 'deposit'> & { readonly slot: number } }
 
-/** A field element nobody guesses. */
+/** A random field element. */
 export function element(): Uint8Array {
   const value = bytes(32)
   value[0] = value[0]! & 0x0f
@@ -87,7 +87,7 @@ export class Trader {
   }
 
   placeBody(request: wire.CheckRequest): Uint8Array {
-    return encodePlace({
+    return PLACE_BODY.encode({
       venue: this.venue_id,
       order_id: fromHex(request.order_id, 16)!,
       trading_key: this.key,
@@ -105,7 +105,7 @@ export class Trader {
   }
 
   cancel(order_id: string, cancel_nonce = ++this.cancel_nonce): wire.CancelRequest {
-    const body = encodeCancel({
+    const body = CANCEL_BODY.encode({
       venue: this.venue_id,
       order_id: fromHex(order_id, 16)!,
       trading_key: this.key,
@@ -125,7 +125,7 @@ export class Trader {
 
   cancelAll(symbol?: string): wire.CancelAllRequest {
     const cancel_nonce = ++this.cancel_nonce
-    const body = encodeCancelAll({
+    const body = CANCEL_ALL_BODY.encode({
       venue: this.venue_id,
       symbol: symbol ?? '',
       trading_key: this.key,
@@ -141,7 +141,7 @@ export class Trader {
 
   deadMan(timeout_slots: number): wire.DeadManRequest {
     const cancel_nonce = ++this.cancel_nonce
-    const body = encodeDeadMan({
+    const body = DEAD_MAN_BODY.encode({
       venue: this.venue_id,
       trading_key: this.key,
       cancel_nonce,
@@ -162,7 +162,7 @@ export class Trader {
       nonce: ++this.nonce,
       expiry_slot: this.site.ledger.slot + 100,
     }
-    const body = encodeWithdraw({
+    const body = WITHDRAW_BODY.encode({
       ...fields,
       venue: this.venue_id,
       trading_key: this.key,
@@ -186,7 +186,7 @@ export class Trader {
   reshape(deposits: Deposit[], amounts: bigint[]): wire.ReshapeRequest {
     const sorted = [...deposits].sort((a, b) => (a.commitment < b.commitment ? -1 : 1))
     const fields = { anchor: element(), nonce: ++this.nonce, expiry_slot: this.site.ledger.slot + 100 }
-    const body = encodeReshape({
+    const body = RESHAPE_BODY.encode({
       ...fields,
       venue: this.venue_id,
       trading_key: this.key,

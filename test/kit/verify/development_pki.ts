@@ -72,7 +72,7 @@ export function signText(text: string, key: KeyObject): string {
   return toHex(sign('sha256', utf8(text), { key, dsaEncoding: 'ieee-p1363' }))
 }
 
-/** Collateral with one signed document changed and signed anew by the rightful key. */
+/** Collateral with one signed document changed and signed again by the right key. */
 export function withDocument(
   pki: DevelopmentPki,
   document: 'tcb_info' | 'qe_identity',

@@ -1,5 +1,5 @@
 /**
- * A process of its own, because authorities and leniency come from the environment: prints what a transport pinned to the
+ * A separate process, because authorities and leniency come from the environment: prints what a transport pinned to the
  * right and to another key gets from a server. Bun and Node. Arguments: URL, leaf to pin otherwise.
  */
 

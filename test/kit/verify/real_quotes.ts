@@ -1,4 +1,4 @@
-/** Real TDX quotes that stand beside the project, not in it; a test that needs them is skipped without them. */
+/** Reads real TDX quotes, which are not part of the project; a test that needs them is skipped without them. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Collateral } from '../../../protocol/tdx/collateral'

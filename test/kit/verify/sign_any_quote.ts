@@ -26,7 +26,7 @@ export type Changes = {
   version_5?: boolean
 }
 
-/** Takes header, TD report and QE report of `quote`, changes them, and signs everything anew. */
+/** Takes header, TD report and QE report of `quote`, changes them, and signs everything again. */
 export function signAnyQuote(quote: Uint8Array, signing: Signing, changes: Changes = {}): Uint8Array {
   const header = quote.slice(0, HEADER_BYTES)
   const body = quote.slice(HEADER_BYTES, BODY_END)

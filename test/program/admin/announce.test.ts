@@ -1,4 +1,4 @@
-/** What epochs rest on is announced twice the exit delay before it holds; what admits less holds at once. */
+/** Terms of epochs are announced twice the exit delay before they hold; stricter terms hold at once. */
 import { describe, expect, test } from 'bun:test'
 import { decodeAnnouncement } from '../../../protocol/vault/accounts'
 import {
@@ -52,7 +52,7 @@ describe.each(LISTS)('%s', (list) => {
   test('holds at once before the first epoch and twice the exit delay later after it', () => {
     const vault = new OpenVault()
     const { id, value: some } = topicOf(list)
-    // What the first opening rests on has no id and keeps its value.
+    // Terms of the first opening have no id and keep their value.
     const needed = vault.machine.announced(vault.authority.key)
     const value = id.length > 0 ? some : needed.find(([topic]) => topic.list === list)![1]!
     expect(send(vault, { list, id, action: 'announce', value })).toBe('landed')

@@ -1,4 +1,4 @@
-/** The stand-in machine's own quotes open an epoch by the same code of the program, under the development root alone. */
+/** Quotes of the sandbox machine open an epoch by the same code of the program, under the development root only. */
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** Each field of a quote and each rule of the event log, altered and signed again: each is refused by an error of its own. */
+/** Each field of a quote and each rule of the event log, altered and signed again: each is rejected with its own error code. */
 import { describe, expect, test } from 'bun:test'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import { AttestedVault } from '../../kit/vault/attested_vault'

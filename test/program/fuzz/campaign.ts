@@ -62,7 +62,7 @@ class Plans {
     return this.#made.get(name)
   }
 
-  /** Any plan the state offers; less often one that the state refuses, whatever is done to it. */
+  /** Any plan the state offers; less often one that the state always rejects. */
   any(): { name: string; instructions: VaultInstruction[] } | undefined {
     const name = this.world.chance.pick(this.aimed)
     const plan = this.get(name)

@@ -69,7 +69,7 @@ export class World {
   readonly epoch_authority = name32('epoch authority')
   /** A program of the attacker's: it may own accounts of any content. */
   readonly foreign_program = name32('foreign program')
-  /** Accounts nobody follows: who pays the fees, and programs. */
+  /** Accounts that are not tracked: fee payers and programs. */
   readonly untracked = new Set<string>()
   readonly mints: WorldMint[] = []
   readonly notes: Note[] = []
@@ -157,7 +157,7 @@ export class World {
     return names.find(([, known]) => toHex(known) === toHex(address))?.[0] ?? encodeBase58(address)
   }
 
-  /** An address nobody used before. */
+  /** An unused address. */
   newAddress(): Uint8Array {
     return name32(`address ${this.#names++} of ${this.chance.word()}`)
   }
@@ -194,7 +194,7 @@ export class World {
     return decodeEscapeClaim(this.ledger.get(escapeClaimAddress(this.program, note.nullifier)).data)
   }
 
-  /** Notes whose tokens are still owed. */
+  /** Notes whose tokens are still liabilities. */
   unspent(): Note[] {
     return this.notes.filter((note) => !this.isSpent(note))
   }

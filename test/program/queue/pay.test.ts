@@ -22,7 +22,7 @@ const destination = bytes32('destination')
 const NOW_S = 1_800_000_000
 const WEEK_S = 604_800
 
-/** A vault that owes 50,000, of which the given amounts wait in its queue for a usable destination. */
+/** A vault with liabilities of 50,000, of which the given amounts wait in its queue for a usable destination. */
 function queued(amounts: bigint[] = [7_000n], to = destination): OpenVault {
   const vault = runningVault()
   vault.setToken(destination, { owner: bytes32('receiver') })

@@ -68,7 +68,7 @@ type State = {
   newest: number
   confirmed: number
   confirmed_tick: number
-  /** Signed once, so whoever saw it can land it at any time. */
+  /** Signed once, so any observer can land it at any time. */
   sent: readonly Transaction[]
   instances: readonly [Instance, Instance]
   /** Journals up to a close whose result was shown, and to one that was said to be void. */
@@ -132,7 +132,7 @@ const openClose = (disk: readonly string[]): number => {
   return disk.slice(seq).some((word) => word === 'match' || word === 'void') ? 0 : seq
 }
 
-/** Whether the epoch on chain ended with a release, behind which only boot records stand. */
+/** Whether the epoch on chain ended with a release, with only boot records behind it. */
 function isReleased(disk: readonly string[], config: ConfigAccount): boolean {
   const tail = disk.slice(config.journal_seq).filter((word) => !word.startsWith('boot'))
   return tail.at(-1) === `released${config.epoch}`

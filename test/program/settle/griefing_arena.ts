@@ -164,7 +164,7 @@ export class Arena {
     if (room === 0) this.count('batch landed while the queue was full')
   }
 
-  /** Anyone closes some entries: one transaction of at most 8, whatever is at their destinations. */
+  /** Anyone closes some entries: one transaction of at most 8, for every kind of destination. */
   pay(): boolean {
     const { chance, vault } = this
     const { entries } = vault.chain.queue()

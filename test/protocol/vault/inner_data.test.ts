@@ -1,4 +1,4 @@
-/** Inner instructions as RPC nodes tell them: only those of the program, where they stand. */
+/** Inner instructions in answers of RPC nodes: only the program's, with their places. */
 import { expect, test } from 'bun:test'
 import { encodeBase58 } from '../../../protocol/base58'
 import { innerDataOf } from '../../../protocol/vault/events'

@@ -100,7 +100,7 @@ export function mustBeVaultToken(account: Placed, record: Uint8Array, token_prog
   must(isTokenAccount(account.state, token_program.address), 'the vault token account is none')
 }
 
-/** What the vault owes in a mint, to notes and to queued payouts, is there. */
+/** The vault's balance of a mint covers its notes and queued payouts. */
 export function mustBeSolvent(record: Uint8Array, vault: Placed): void {
   const owed = u64At(record, MINT_RECORD.liabilities) + u64At(record, MINT_RECORD.queued)
   must(tokensIn(vault.state) >= owed, 'the vault owes more than it has')

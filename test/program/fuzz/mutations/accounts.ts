@@ -135,7 +135,7 @@ const clearWritable = ofOne((world, instruction) => {
   const place = world.chance.pick(places)
   return withAccount(instruction, place, { ...instruction.accounts[place]!, writable: false })
 })
-/** Somebody else, who signs, in the place of a signer. */
+/** Another key, which signs, in the place of a signer. */
 const otherSigner = ofOne((world, instruction) => {
   const signers = instruction.accounts.flatMap(({ signer }, at) => (signer ? [at] : []))
   if (signers.length === 0) return instruction

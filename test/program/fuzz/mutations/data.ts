@@ -22,7 +22,7 @@ const discriminator = ofData((world, data) => {
   return data
 })
 
-/** Places of fields: most stand near the front. */
+/** Places of fields: most are near the front. */
 const placeIn = (world: World, data: Uint8Array): number =>
   world.chance.below(world.chance.oneIn(2) ? Math.min(data.length, 160) : data.length) || 0
 

@@ -16,7 +16,7 @@ export const ofOne =
   (world, instructions, at) =>
     instructions.map((one, index) => (index === at ? change(world, one) : one))
 
-/** An account in a place of the list; only a key somebody holds can sign. */
+/** An account in a place of the list; only a key of the fuzzer can sign. */
 export function placed(world: World, address: Uint8Array, like: InstructionAccount): InstructionAccount {
   const can_sign = world.signing_keys.some((key) => toHex(key) === toHex(address))
   return { address, signer: like.signer && can_sign, writable: like.writable }

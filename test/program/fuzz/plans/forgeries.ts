@@ -12,7 +12,7 @@ import type { Note, World } from '../world'
 import type { Planner } from './plan'
 import { citedState, destinationOf } from './settle'
 
-/** A note of the thief's that no vault ever appended, as leaf 0 of a tree of its own. */
+/** A note of the thief's that no vault ever appended, as leaf 0 of a separate tree. */
 function inventedNote(world: World): { note: Note; tree: MerkleTree } {
   const mint = world.chance.pick(world.mints)
   const form = world.chance.pick(['deposit', 'settlement'] as const)

@@ -1,4 +1,4 @@
-/** What a plan is: a transaction somebody could send now, and whether the state of the world makes it valid. */
+/** Defines a plan: a transaction that could be sent now, and whether the state of the world makes it valid. */
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { World } from '../world'
 

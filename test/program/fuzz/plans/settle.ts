@@ -74,7 +74,7 @@ export const planSettle: Planner = (world) => {
   const mint = world.chance.pick(world.mints)
   const own = world.unspent().filter((note) => toHex(note.mint) === toHex(mint.mint))
   const mixed = own.sort(() => world.chance.below(3) - 1)
-  // Whoever asked to leave goes first in every other batch.
+  // Exits go first in every other batch.
   const asked = world.chance.oneIn(2) ? mixed.filter((note) => world.requestOf(note)) : []
   const notes = [...new Set([...asked, ...mixed])].slice(0, world.chance.below(4))
   const nullifiers = notes.map(({ nullifier }) => nullifier).sort(compareBytes)
