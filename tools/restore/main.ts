@@ -12,6 +12,7 @@ import { fromHex, toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
 
+const AGENT_CALL_MS = 10_000
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])
 
   --verify DIR       replays the journal of a backup and compares it with the chain; DIR is not changed
@@ -98,8 +99,6 @@ await runCommand(USAGE, run, (error) => {
 })
 
 export type VenueKeys = { journal_key: Uint8Array }
-
-const AGENT_CALL_MS = 10_000
 
 /** @throws Error that names the socket */
 export async function agentKeys(socket: string): Promise<VenueKeys> {

@@ -1,4 +1,4 @@
-/** Kept receipts against a plain map: the newest commands find theirs in spite of colliding ids, and the oldest are evicted first. */
+/** Kept receipts equal a plain map: the newest commands find theirs with colliding ids, and the oldest are evicted first. */
 
 import { expect, test } from 'bun:test'
 import { LIMITS } from '../../../engine/limits'
