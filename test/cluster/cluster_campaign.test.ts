@@ -1,7 +1,6 @@
 /** Some rounds of `bun run faults cluster`, on processes; the command runs more, and a seed again. */
 import { describe, expect, test } from 'bun:test'
-import { ETCD } from '../../sandbox/cluster/etcd_binary'
-import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { Campaign } from '../faults/cluster/campaign'
 import { isMountable } from '../kit/small_volume'
 

@@ -1,7 +1,6 @@
 /** `bun run faults cluster`: the fault campaign on a cluster of processes, with a table of faults and of takeover times. */
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
-import { ETCD } from '../../sandbox/cluster/etcd_binary'
-import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { isMountable } from '../kit/small_volume'
 import { Campaign, FAULTS } from './cluster/campaign'
 import { PLANTS, runPlanted } from './cluster/plant'
