@@ -1,25 +1,13 @@
 /** Judges a quote alone: genuine, current, and from an admissible machine. Runs in Bun, Node and browsers. */
 import { toHex } from '../../protocol/bytes'
-import type { Collateral } from '../../protocol/tdx/collateral'
-import { type OpenedCollateral, openCollateral, type TrustedRoots } from './tdx/collateral'
+import type { OpenedCollateral } from './tdx/collateral'
 import { type GenuineQuote, requireMachine, verifyGenuine } from './tdx/genuine_quote'
 import { type PlatformPolicy, requirePlatform } from './tdx/platform'
 import type { TcbFinding } from './tdx/tcb_info'
 
 type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
 
-/** @throws Refused, MalformedQuote */
-export async function verifyTdxQuote(
-  bytes: Uint8Array,
-  collateral: Collateral,
-  roots: TrustedRoots,
-  policy: PlatformPolicy,
-  now_ms: number,
-): Promise<VerifiedQuote> {
-  return verifyUnderCollateral(bytes, await openCollateral(collateral, roots, now_ms), policy, now_ms)
-}
-
-/** The same with opened collateral, whose periods are judged again at this `now_ms`. */
+/** The periods of the collateral are judged again at this `now_ms`. @throws Refused, MalformedQuote */
 export async function verifyUnderCollateral(
   bytes: Uint8Array,
   collateral: OpenedCollateral,

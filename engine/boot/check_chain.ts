@@ -137,11 +137,6 @@ export async function journaledSnapshot(
   }
 }
 
-/** The hash of the state alone. */
-export async function journaledHash(journal: Journal, point: ChainPoint): Promise<Uint8Array | undefined> {
-  return (await journaledSnapshot(journal, point))?.state_hash
-}
-
 /** Undefined when the state that the journal leads to may trade on this chain. */
 export function checkState(config: VaultConfig, state: State): ChainFault | undefined {
   const newest = Math.max(0, ...state.epochs.filter(({ slot }) => slot > 0).map(({ epoch }) => epoch))

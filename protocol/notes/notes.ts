@@ -62,22 +62,14 @@ export type BlindingParts = {
   index_role: number
 }
 
-/** `Poseidon(4, anchor, order_id * 2^64 + nonce, generation * 2^32 + index_role)`. */
+/**
+ * `Poseidon(4, anchor, order_id * 2^64 + nonce, generation * 2^32 + index_role)`. A day's fee note has the fee anchor, order id 0,
+ * the day as its nonce and twice the index of its mint as `index_role`.
+ */
 export function outputBlinding(parts: BlindingParts): Uint8Array {
   const source = (fieldFromBytes(parts.order_id) << 64n) | parts.nonce
   const place = (BigInt(parts.generation) << 32n) | BigInt(parts.index_role)
   return poseidonOf(4, parts.anchor, source, place)
-}
-
-/** Blinding of a day's fee note: `Poseidon(4, fee_anchor, day, generation * 2^32 + 2 * mint_index)`. */
-export function feeBlinding(parts: {
-  fee_anchor: Uint8Array
-  day: number
-  generation: number
-  mint_index: number
-}): Uint8Array {
-  const place = (BigInt(parts.generation) << 32n) | BigInt(2 * parts.mint_index)
-  return poseidonOf(4, parts.fee_anchor, parts.day, place)
 }
 
 const MEMO_BYTES = 16

@@ -1,6 +1,6 @@
 /** Streams: durable events in order, resumed without a gap, ended with their token. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { journaledHash } from '../../engine/boot/check_chain'
+import { journaledSnapshot } from '../../engine/boot/check_chain'
 import type { EventSink, Session } from '../../engine/venue'
 import type * as wire from '../../protocol/wire/trading'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
@@ -167,7 +167,9 @@ test('a draining venue says goodbye, anchors its head and leaves a snapshot', as
   expect(last.ends).toEqual(['bye upgrade'])
   const { journal, snapshots } = open.engine.loaded
   const [anchored] = site.ledger.anchors.slice(-1)
-  const { snapshot } = await snapshots.newestValid((point) => journaledHash(journal, point))
+  const { snapshot } = await snapshots.newestValid(
+    async (point) => (await journaledSnapshot(journal, point))?.state_hash,
+  )
   expect(snapshot).toMatchObject(anchored!)
   // Behind it follow only its hash and the release of the lease.
   expect(journal.head().seq).toBe(anchored!.seq + 2)

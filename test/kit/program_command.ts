@@ -9,9 +9,9 @@ import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { OpenedChain } from '../../sandbox/chain/open_embedded_chain'
-import { administerVault } from '../../tools/program/deploy_program'
 import { bySignedMultisig, FORWARDER, FORWARDER_SO, MULTISIG } from '../program/forwarder'
 import { clientsOf } from './chain/chain_folder'
+import { administerVault } from './vault/administer_vault'
 
 const MAIN = join(import.meta.dir, '../../tools/program/main.ts')
 

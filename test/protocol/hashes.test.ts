@@ -15,7 +15,6 @@ import {
   decodeMemo,
   depositCommitment,
   encodeMemo,
-  feeBlinding,
   noteInner,
   nullifierOf,
   openingCommitment,
@@ -86,7 +85,9 @@ describe('hashes', () => {
     }
     expect(toHex(outputBlinding(parts))).toBe(output.blinding)
     const fee = note_vector.fee_blinding
-    expect(toHex(feeBlinding({ ...fee, fee_anchor: b(fee.fee_anchor) }))).toBe(fee.blinding)
+    const place = { order_id: new Uint8Array(16), nonce: BigInt(fee.day), index_role: 2 * fee.mint_index }
+    const { generation } = fee
+    expect(toHex(outputBlinding({ anchor: b(fee.fee_anchor), generation, ...place }))).toBe(fee.blinding)
   })
 
   test('a memo opens with its blinding only', () => {

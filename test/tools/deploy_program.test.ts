@@ -11,13 +11,9 @@ import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress } from '../../protocol/vault/addresses'
 import { initializeInstruction, pauseInstruction } from '../../protocol/vault/admin'
-import {
-  administerVault,
-  type DeployRun,
-  deployProgram,
-  planProgram,
-} from '../../tools/program/deploy_program'
+import { type DeployRun, deployProgram, planProgram } from '../../tools/program/deploy_program'
 import { clientsOf, withChain } from '../kit/chain/chain_folder'
+import { administerVault } from '../kit/vault/administer_vault'
 
 const ELF = new Uint8Array(readFileSync(join(import.meta.dir, '../../program/vault.so')))
 const keyOf = (seed: Uint8Array) => ({ address: publicKeyOf(seed), seed })

@@ -21,22 +21,6 @@ import {
 } from './loader'
 import { CHUNK_BYTES, type DeploymentPlan, planDeployment } from './plan_deployment'
 
-/**
- * Sends one instruction of the vault's deployer or admin. Resolves with the signature once finalized.
- * @param seeds of all signers; the first one pays
- * @throws Error with the chain's reason; ChainUnavailable
- */
-export async function administerVault(
-  rpc_urls: readonly string[],
-  seeds: readonly [Uint8Array, ...Uint8Array[]],
-  instruction: VaultInstruction,
-  priority_fee_lamports: bigint,
-): Promise<string> {
-  return withRpc(rpc_urls, (rpc) =>
-    landTransaction(rpc, { seeds, instructions: [instruction], priority_fee_lamports }),
-  )
-}
-
 /** A public key, with its 32-byte seed where this command holds it. */
 export type Key = { address: Uint8Array; seed?: Uint8Array }
 

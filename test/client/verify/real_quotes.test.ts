@@ -1,8 +1,8 @@
 /** The verifier on quotes of real hardware, beside dcap-qvl. */
 import { expect, test } from 'bun:test'
 import qvl from '@phala/dcap-qvl'
-import { INTEL_ROOTS } from '../../../client/verify/tdx/collateral'
-import { verifyTdxQuote } from '../../../client/verify/verify_tdx_quote'
+import { INTEL_ROOTS, openCollateral } from '../../../client/verify/tdx/collateral'
+import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { STRICT } from '../../kit/verify/development_pki'
 import { fieldFlips } from '../../kit/verify/quote_fields'
@@ -12,7 +12,12 @@ const DAY_MS = 86_400_000
 
 async function outcome(quote: Uint8Array, collateral: unknown, now_ms: number): Promise<string> {
   try {
-    const verified = await verifyTdxQuote(quote, collateral as never, INTEL_ROOTS, STRICT, now_ms)
+    const verified = await verifyUnderCollateral(
+      quote,
+      await openCollateral(collateral as never, INTEL_ROOTS, now_ms),
+      STRICT,
+      now_ms,
+    )
     return verified.finding.status
   } catch (error) {
     return (error as Error).message
@@ -21,7 +26,12 @@ async function outcome(quote: Uint8Array, collateral: unknown, now_ms: number): 
 
 test.skipIf(!HAVE_QUOTES)('real quotes are accepted at their dates, as dcap-qvl accepts them', async () => {
   for (const { quote, collateral, now_ms } of realQuotes()) {
-    const verified = await verifyTdxQuote(quote, collateral, INTEL_ROOTS, STRICT, now_ms)
+    const verified = await verifyUnderCollateral(
+      quote,
+      await openCollateral(collateral, INTEL_ROOTS, now_ms),
+      STRICT,
+      now_ms,
+    )
     const oracle = qvl.verify(Buffer.from(quote), collateral as never, Math.floor(now_ms / 1000))
     expect(verified.finding.status).toBe(oracle.status as 'UpToDate')
     expect([...verified.finding.advisories]).toEqual(oracle.advisory_ids)

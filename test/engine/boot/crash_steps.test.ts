@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Engine } from '../../../engine/boot/assemble'
-import { checkState, journaledHash, judgeJournal } from '../../../engine/boot/check_chain'
+import { checkState, journaledSnapshot, judgeJournal } from '../../../engine/boot/check_chain'
 import { takeEpoch } from '../../../engine/boot/open_epoch'
 import type { Journal, JournalOptions } from '../../../engine/journal/contract'
 import { openJournal } from '../../../engine/journal/open_journal'
@@ -142,7 +142,9 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     const { epoch: held } = vault_config
     if (held > 0 && promised.released === held) expect(verdict.released).toBe(true)
     if (verdict.released) expect(promised.releasing).toBe(held)
-    const { snapshot } = await store.newestValid((point) => journaledHash(journal, point))
+    const { snapshot } = await store.newestValid(
+      async (point) => (await journaledSnapshot(journal, point))?.state_hash,
+    )
     const state =
       snapshot === undefined
         ? createState(FIXED_HASH_SEED)

@@ -10,9 +10,9 @@ import { announceInstruction, withoutSuccessor } from '../../../protocol/vault/a
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { PPID } from '../../../sandbox/enclave/machine'
 import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
-import { administerVault } from '../../../tools/program/deploy_program'
 import { clientsOf } from '../../kit/chain/chain_folder'
 import { COMPOSE_HASH, VaultWorld } from '../../kit/chain/vault_world'
+import { administerVault } from '../../kit/vault/administer_vault'
 
 const random = (bytes: number) => crypto.getRandomValues(new Uint8Array(bytes))
 

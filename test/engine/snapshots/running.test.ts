@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { journaledHash } from '../../../engine/boot/check_chain'
+import { journaledSnapshot } from '../../../engine/boot/check_chain'
 import { loadState } from '../../../engine/boot/load_state'
 import { verifyBackup } from '../../../engine/boot/verify_backup'
 import { disk } from '../../../engine/journal/disk'
@@ -37,7 +37,11 @@ afterEach(async () => {
 
 /** The newest snapshot that the journal names. */
 async function newest({ engine: { loaded } }: TestVenue) {
-  return (await loaded.snapshots.newestValid((point) => journaledHash(loaded.journal, point))).snapshot
+  return (
+    await loaded.snapshots.newestValid(
+      async (point) => (await journaledSnapshot(loaded.journal, point))?.state_hash,
+    )
+  ).snapshot
 }
 
 async function traded(open: TestVenue, orders: number): Promise<Trader> {

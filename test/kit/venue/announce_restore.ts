@@ -4,7 +4,7 @@ import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { publicKeyOf } from '../../../protocol/sign'
 import { authorizeRestoreInstruction } from '../../../protocol/vault/admin'
 import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
-import { administerVault } from '../../../tools/program/deploy_program'
+import { administerVault } from '../vault/administer_vault'
 
 /** Resolves once it is finalized, with the seconds until it is effective: a quarter of the exit delay. */
 export async function announceRestore(chain: OpenedChain): Promise<number> {

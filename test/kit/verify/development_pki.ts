@@ -4,10 +4,10 @@ import { type KeyObject, sign } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { trustedRoots } from '../../../client/verify/tdx/collateral'
+import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
 import type { PlatformPolicy } from '../../../client/verify/tdx/platform'
 import { reasonOf } from '../../../client/verify/transcript'
-import { verifyTdxQuote } from '../../../client/verify/verify_tdx_quote'
+import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { pemOfDer } from '../../../protocol/pem'
 import type { Collateral } from '../../../protocol/tdx/collateral'
@@ -59,7 +59,8 @@ export async function outcome(
   now_ms = NOW_MS,
 ): Promise<string> {
   try {
-    await verifyTdxQuote(quote, collateral, trustedRoots(pki.root_pem), policy, now_ms)
+    const opened = await openCollateral(collateral, trustedRoots(pki.root_pem), now_ms)
+    await verifyUnderCollateral(quote, opened, policy, now_ms)
     return 'accepted'
   } catch (error) {
     const reason = reasonOf(error)
