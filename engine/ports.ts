@@ -40,8 +40,8 @@ export interface ChainPort {
   /** Fresh read that a quorum of providers supports, at finalized unless confirmed is asked for. */
   readConfig(level?: 'confirmed'): Promise<VaultConfig>
   readMints(): Promise<VaultMint[]>
-  /** Finalized settlement batches with an id above `after`, ascending. */
-  readSettled(after: number): Promise<SettledBatch[]>
+  /** Finalized settlement batches with an id above `after`, ascending, as one provider after the other serves them. */
+  readSettled(after: number): AsyncIterable<SettledBatch[]>
   /** Confirmed slot now, its age, the measured slot time, and the chain's clock with the time elapsed since its reading. */
   view(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number }
   /**

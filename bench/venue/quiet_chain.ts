@@ -66,9 +66,7 @@ export class QuietChain implements ChainPort {
     this.kept.leaf_count += count
   }
 
-  async readSettled(): Promise<[]> {
-    return []
-  }
+  async *readSettled(): AsyncGenerator<[]> {}
 
   async readConfig(): Promise<VaultConfig> {
     return {

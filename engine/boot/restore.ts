@@ -6,7 +6,7 @@ import type { Journal } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
-import type { ChainPort, HashPort, VaultConfig } from '../ports'
+import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import { isUnused } from './check_chain'
 
 /**
@@ -51,6 +51,23 @@ export function restoredConfig(vault: VaultConfig): VaultConfig {
   return { ...vault, generation: vault.generation + 1 }
 }
 
+/** Those behind `last_hashed` that lead to the vault's spent root, now those of the worker; undefined when no provider serves them. */
+async function missingBatches(
+  chain: Pick<ChainPort, 'readSettled'>,
+  hash: HashPort,
+  last_hashed: number,
+  { last_batch, spent_root }: VaultConfig,
+): Promise<SettledBatch[] | undefined> {
+  const isWhole = () => hash.spent().batch_count === last_batch && equalBytes(hash.spent().root, spent_root)
+  if (last_hashed === last_batch) return isWhole() ? [] : undefined
+  for await (const history of chain.readSettled(last_hashed)) {
+    const batches = history.filter(({ batch_id }) => batch_id <= last_batch)
+    await hash.restoreSpent(batches)
+    if (isWhole()) return batches
+  }
+  return undefined
+}
+
 /**
  * Reads the settled batches that a journal lacks before its first open epoch, feeds them to the worker, and resolves with
  * the command that journals each part of them, last the payout queue; `incomplete` when the worker's spent log then
@@ -62,11 +79,8 @@ export async function missingPast(
   vault: VaultConfig,
 ): Promise<CommandBody[] | 'incomplete'> {
   if (vault.last_batch === 0) return []
-  const { last_hashed } = state.settlement
-  const batches = last_hashed < vault.last_batch ? await chain.readSettled(last_hashed) : []
-  await hash.restoreSpent(batches.filter(({ batch_id }) => batch_id > hash.spent().batch_count))
-  const { batch_count, root } = hash.spent()
-  if (batch_count !== vault.last_batch || !equalBytes(root, vault.spent_root)) return 'incomplete'
+  const batches = await missingBatches(chain, hash, state.settlement.last_hashed, vault)
+  if (batches === undefined) return 'incomplete'
   const commands: CommandBody[] = []
   const { restore_batches_per_command_max: step } = LIMITS
   for (let at = 0; at < batches.length; at += step) {

@@ -14,7 +14,7 @@ import { SlotView } from './client/slot_view'
 import { PayLoop } from './relayer/pay'
 import { Relayer } from './relayer/relayer'
 import { ExitEnds } from './watch/end_exits'
-import { readSettled } from './watch/settled'
+import { settledHistories } from './watch/settled'
 import { ExitWatch } from './watch/watch_exits'
 import { LeaseWatch } from './watch/watch_lease'
 import { KnownStates, LeafWatch } from './watch/watch_leaves'
@@ -80,7 +80,7 @@ export async function openChain(options: ChainOptions): Promise<ChainPort> {
     config_account: client.vault.config,
     readConfig: (level) => readConfig(client, level),
     readMints: () => readMints(client),
-    readSettled: (after) => readSettled(client, after),
+    readSettled: (after) => settledHistories(client, after),
     view: () => view.now(),
     lease: () => lease.now(),
     health: () => health.report(),

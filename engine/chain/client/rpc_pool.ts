@@ -99,6 +99,22 @@ export class RpcPool implements Reader {
     })
   }
 
+  /** One provider by itself, which is asked again where it does not answer. */
+  patient(at: number): Reader {
+    return {
+      read: async (request) => {
+        for (let attempt = 1; ; attempt++) {
+          try {
+            return await this.each[at]!.read(request)
+          } catch (error) {
+            if (attempt >= LIMITS.rpc_attempts_max || this.closed || isPermanent(error)) throw error
+          }
+          await this.sleep(backoffMs(attempt - 1))
+        }
+      },
+    }
+  }
+
   /**
    * Asks every provider at once. Resolves when all have answered; with a quorum of answers, a provider that is late is
    * waited for only briefly, and not at all while its earlier answer is still missing.

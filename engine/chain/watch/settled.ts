@@ -52,10 +52,25 @@ function stageOf(events: LandedEvent[] | undefined, batch_id: number, stage: Lev
 
 /**
  * Every finalized settlement batch with an id above `after`, ascending and without gaps, from events alone: the start of a
- * venue without a journal.
- * @throws HistoryIncomplete, ChainUnavailable
+ * venue without a journal. One provider may keep no history or invent one: the chain's spent root decides which is true.
+ * @throws HistoryIncomplete, ChainUnavailable when no provider gives one
  */
-export async function readSettled(client: VaultReader, after: number): Promise<SettledBatch[]> {
+export async function* settledHistories(
+  { rpc, address }: Pick<ChainClient, 'rpc' | 'address'>,
+  after: number,
+): AsyncGenerator<SettledBatch[]> {
+  const failures: unknown[] = []
+  for (const at of rpc.each.keys()) {
+    try {
+      yield await readSettled({ rpc: rpc.patient(at), address }, after)
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  if (failures.length === rpc.each.length) throw failures[0]
+}
+
+async function readSettled(client: VaultReader, after: number): Promise<SettledBatch[]> {
   const batches: SettledBatch[] = []
   for await (const events of eventHistory(client, client.address.config, 'finalized')) {
     for (const { event, signature, slot } of events) {

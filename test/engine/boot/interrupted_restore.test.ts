@@ -12,6 +12,8 @@ import { LIMITS } from '../../../engine/limits'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import type { ChainPort } from '../../../engine/ports'
 import { COMMAND_RECORD } from '../../../engine/sequencer/records'
+import { forgedSpends, notFound } from '../../kit/chain/kinds_of_lies'
+import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { announceRestore } from '../../kit/venue/announce_restore'
 import { JTO, USDC } from '../../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
@@ -90,6 +92,21 @@ async function boot(dir: string, { faults, opening }: Death): Promise<Booted> {
 
 const BOOT = 'epoch_intended'
 const PAST = ['configure', 'spent_restored', 'spent_restored', 'queue_restored']
+
+test('one provider of three that hides the history, or shows other spends, prevents no restore', async () => {
+  const liar = new LyingEndpoint(site.chain.url)
+  site.rpc_urls = [liar.url, site.chain.url, `${site.chain.url}/second`]
+  const opening = async () => {
+    throw new Error('the past is whole')
+  }
+  for (const lies of [notFound(), forgedSpends()]) {
+    liar.lies = lies
+    expect((await boot(join(site.dir, 'lied to'), { opening })).end).toBe('Error: the past is whole')
+    expect(liar.lied).toBeGreaterThan(0)
+  }
+  site.rpc_urls = undefined
+  await liar.stop()
+}, 120_000)
 
 test('a restore that dies at any step is continued by the next boot', async () => {
   const dir = join(site.dir, 'restored')

@@ -254,7 +254,8 @@ test('settled batches are read no further back than asked for', async () => {
   await world.port.close()
   const port = await world.connect({ rpc_urls: [endpoint.url] })
   endpoint.lies = { getTransaction: (_, { params }) => void read.add(params[0]) }
-  const settled = async (after: number) => (await port.readSettled(after)).map(({ batch_id }) => batch_id)
+  const settled = async (after: number) =>
+    (await Array.fromAsync(port.readSettled(after))).flat().map(({ batch_id }) => batch_id)
   expect([await settled(0), await settled(1), await settled(3)]).toEqual([[1, 2, 3], [2, 3], []])
   read.clear()
   expect(await settled(2)).toEqual([3])

@@ -1,7 +1,7 @@
 /** Lists what a provider can lie about for as long as it wants, one kind at a time. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
-import { decodeEvent } from '../../../protocol/vault/events'
+import { decodeEvent, type VaultEvent } from '../../../protocol/vault/events'
 import { bendBatch, bendConfig, bendTree, type Lie } from './lying_endpoint'
 
 type Lies = Record<string, Lie>
@@ -84,13 +84,23 @@ export const forgedTransactions = (): Lies => ({
 })
 
 /** Deposits of another commitment than the one that the tree took up. */
-export const forgedLeaves = (): Lies => ({
+export const forgedLeaves = (): Lies =>
+  bentEvents(({ kind }) => (kind === 'deposited' ? DEPOSITED_COMMITMENT_AT : undefined))
+/** Batches that spent another note. */
+export const forgedSpends = (): Lies =>
+  bentEvents((event, data) =>
+    event.kind === 'settled' ? Buffer.from(data).indexOf(event.nullifiers[0]!) + 31 : undefined,
+  )
+
+/** Events with one bit changed, of the byte that `placeOf` names. */
+const bentEvents = (placeOf: (event: VaultEvent, data: Uint8Array) => number | undefined): Lies => ({
   getTransaction: (result) => {
     const found = result as { meta: { innerInstructions: { instructions: { data: string }[] }[] } } | null
     for (const inner of found?.meta.innerInstructions.flatMap(({ instructions }) => instructions) ?? []) {
       const data = decodeBase58(inner.data)
-      if (data && decodeEvent(data)?.kind === 'deposited')
-        inner.data = encodeBase58(data.with(DEPOSITED_COMMITMENT_AT, data[DEPOSITED_COMMITMENT_AT]! ^ 1))
+      const event = data && decodeEvent(data)
+      const at = event && placeOf(event, data)
+      if (at !== undefined) inner.data = encodeBase58(data!.with(at, data![at]! ^ 1))
     }
     return found ?? undefined
   },

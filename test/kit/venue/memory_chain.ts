@@ -139,9 +139,9 @@ export class MemoryChain implements ChainPort {
       slot: this.ledger.slot,
     }))
   }
-  async readSettled(after: number) {
+  async *readSettled(after: number) {
     const { settled, slot } = this.ledger
-    return settled.slice(after).map(({ batch_id, nullifiers }) => ({
+    yield settled.slice(after).map(({ batch_id, nullifiers }) => ({
       batch_id,
       nullifiers,
       signature: new Uint8Array(64),
