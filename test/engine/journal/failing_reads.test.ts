@@ -5,6 +5,9 @@ import { JournalDamaged } from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
 import { checkSegment, recover } from '../../../engine/journal/read_segments'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { coverable } from '../../../engine/machine/state/past'
+import { Stores } from '../../../engine/stores/stores'
+import { seeded, World } from '../../kit/venue/machine_world'
 import { KEY, records, segmentFiles, withFolder, write } from './folder'
 
 const real = { ...disk }
@@ -82,5 +85,68 @@ test('a snapshot counts past any one bad read; a disk that gives none of it is n
     ).toBe('EIO')
     trouble('wrong', 2, 100)
     expect((await newest()).rejected).toHaveLength(1)
+  })
+})
+
+/** The cache holds what was written, the medium a changed byte in each read. */
+function spoiltMedium(): void {
+  let is_cached = true
+  disk.uncache = () => {
+    is_cached = false
+  }
+  disk.read = (...call) => {
+    const got = real.read(...call)
+    const [, into, from] = call
+    if (!is_cached && got > 0) into[from + (got >> 1)]! ^= 1
+    return got
+  }
+}
+
+test('a check reads the medium, not the cache', async () => {
+  await withFolder(async (dir) => {
+    await write(join(dir, 'journal'), groups, 8_192)
+    const snapshots = openSnapshotStore({ dir: join(dir, 'snapshots'), key: KEY })
+    const point = { seq: 7, head: new Uint8Array(32) }
+    await snapshots.writeSnapshot(point, () => [new Uint8Array(2_500_000).fill(3)], undefined)
+    const stores_at = { dir: join(dir, 'stores'), key: KEY }
+    const stores = Stores.empty(stores_at)
+    const world = new World()
+    world.must({ kind: 'leaves', first_index: 0, leaves: [seeded('leaf')], slot: 1 })
+    stores.extend(world.state, coverable(world.state))
+    stores.write(7)
+    const parts = Stores.checks(stores_at).filter(({ name }) => name.endsWith('.part'))
+    expect(parts).toHaveLength(1)
+    const checks = [
+      () => checkSegment({ dir: join(dir, 'journal'), key: KEY }, 1),
+      () => snapshots.verify(7),
+      () => parts[0]!.verify(),
+    ]
+    for (const check of checks) {
+      check()
+      spoiltMedium()
+      expect(check).toThrow()
+      Object.assign(disk, real)
+    }
+    stores.close()
+  })
+})
+
+test('a snapshot counts whose length the cache has wrong', async () => {
+  await withFolder(async (dir) => {
+    const store = openSnapshotStore({ dir: join(dir, 'snapshots'), key: KEY })
+    const point = { seq: 7, head: new Uint8Array(32) }
+    const state_hash = await store.writeSnapshot(point, () => [new Uint8Array(2_000).fill(3)], undefined)
+    let is_cached = true
+    disk.uncache = () => {
+      is_cached = false
+    }
+    disk.read = (...call) => {
+      const got = real.read(...call)
+      const [, into, from, , at] = call
+      // Magic and seq are before the length of the state.
+      if (is_cached && at === 0) into[from + 16]! ^= 1
+      return got
+    }
+    expect((await store.newestValid(async () => state_hash)).snapshot?.seq).toBe(7)
   })
 })

@@ -371,6 +371,9 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   const trader = await traded(open, 3)
   await open.engine.snapshotting.now()
   await open.venue.cancelAll('alice', [trader.cancelAll()])
+  // A row for the stores: the part that it needs is written before the snapshot fails.
+  trader.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
   await open.engine.sequencer.durable()
   const { data_dir } = open.config
   const [stores_dir, snapshots_dir] = [join(data_dir, 'stores'), join(data_dir, 'snapshots')]
@@ -399,6 +402,13 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   await open.engine.snapshotting.now()
   expect(open.engine.snapshotting.failures).toBe(0)
   expect(open.engine.snapshotting.newest?.seq).toBe(point.seq)
+  expect(readdirSync(stores_dir).filter((name) => !kept[0]!.includes(name))).toHaveLength(2)
+  // The owner alone reads and enters; the lock is SQLite's.
+  for (const dir of ['journal', 'stores', 'snapshots'].map((name) => join(data_dir, name))) {
+    const paths = [dir, ...readdirSync(dir).map((name) => join(dir, name))]
+    const open_to_others = paths.filter((path) => (statSync(path).mode & 0o077) !== 0)
+    expect(open_to_others.filter((path) => !path.includes('journal.lock'))).toEqual([])
+  }
 })
 
 test('damage in an old segment stops no snapshot, and the segment stays', async () => {
