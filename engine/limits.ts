@@ -153,6 +153,8 @@ export const LIMITS = {
   log_entry_step_bytes: 1_024,
   /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */
   disk_reserve_bytes: 256 * 1024 * 1024,
+  /** A volume with fewer free inodes counts as full: segments, snapshots and stores are new files. */
+  disk_inodes_min: 64,
   /** Interval at which free space is measured. */
   disk_look_ms: 1_000,
   /** Interval at which one old segment or snapshot is verified. */

@@ -63,8 +63,9 @@ export const disk: Disk = {
   rename,
   rm: (path) => rm(path, { force: true }),
   freeBytes: async (dir) => {
-    const { bavail, bsize } = await statfs(dir)
-    return bavail * bsize
+    const { bavail, bsize, files, ffree } = await statfs(dir)
+    // A volume without inodes takes no new file, whatever space it has; some file systems do not count them.
+    return files > 0 && ffree < LIMITS.disk_inodes_min ? 0 : bavail * bsize
   },
 }
 

@@ -1,7 +1,6 @@
 /** Runs the thread that verifies old segments, snapshots and stores one after another, each on request. */
 
 import { constants, setPriority } from 'node:os'
-import { join } from 'node:path'
 import { disk } from '../journal/disk'
 import { checkSegment } from '../journal/read_segments'
 import { segmentName, segmentNumber } from '../journal/segment_files'
@@ -15,7 +14,7 @@ declare const self: Worker
 setPriority(constants.priority.PRIORITY_LOW)
 
 /** A file and its check, which throws when the file is damaged. */
-type Check = { name: string; path: string; verify(): void }
+type Check = { name: string; verify(): void }
 
 function checks({ journal_dir, snapshots_dir, stores_dir, key }: Scrubbed): Check[] {
   const numbers = disk
@@ -27,15 +26,11 @@ function checks({ journal_dir, snapshots_dir, stores_dir, key }: Scrubbed): Chec
   // The newest segment is still being written.
   const segments = numbers.slice(0, -1).map((number) => ({
     name: segmentName(number),
-    path: join(journal_dir, segmentName(number)),
     verify: () => checkSegment({ dir: journal_dir, key }, number),
   }))
-  const files = snapshots.seqs().map((seq) => ({
-    name: snapshotName(seq),
-    path: join(snapshots_dir, snapshotName(seq)),
-    verify: () => snapshots.verify(seq),
-  }))
-  return [...segments, ...files, ...Stores.checks({ dir: stores_dir, key })].sort((a, b) =>
+  const seqs = snapshots.seqs()
+  const files = seqs.map((seq) => ({ name: snapshotName(seq), verify: () => snapshots.verify(seq) }))
+  return [...segments, ...files, ...Stores.checks({ dir: stores_dir, key }, seqs)].sort((a, b) =>
     a.name < b.name ? -1 : 1,
   )
 }
@@ -52,27 +47,28 @@ function isWhole(check: Check): boolean {
 const damaged = new Set<string>()
 let last = ''
 
-/** Verifies the file behind the last one; after the newest comes the oldest. */
-function next(where: Scrubbed): string[] {
-  let all: Check[]
-  try {
-    all = checks(where)
-  } catch {
-    // A folder that cannot be listed at present. An error would end this thread, and with it every later look.
-    return [...damaged]
-  }
+/**
+ * Verifies the file behind the last one; after the newest comes the oldest.
+ * @throws Error of a folder that cannot be listed at present
+ */
+function next(where: Scrubbed): void {
+  const all = checks(where)
   for (const name of damaged) if (!all.some((one) => one.name === name)) damaged.delete(name)
   const check = all.find(({ name }) => name > last) ?? all[0]
-  if (check === undefined) return []
+  if (check === undefined) return
   last = check.name
-  // A file that was deleted meanwhile is not damaged.
-  if (isWhole(check) || !disk.exists(check.path)) damaged.delete(check.name)
+  // A file that nothing needs any more, since it was listed, is not damaged.
+  if (isWhole(check) || !checks(where).some(({ name }) => name === check.name)) damaged.delete(check.name)
   else damaged.add(check.name)
-  return [...damaged]
 }
 
 self.onmessage = ({ data }: MessageEvent<Scrubbed>) => {
-  self.postMessage(next(data))
+  try {
+    next(data)
+  } catch {
+    // An error would end this thread, and with it every later look.
+  }
+  self.postMessage([...damaged])
   // The plaintext of a whole segment is garbage now, and an idle thread collects nothing.
   Bun.gc(true)
 }

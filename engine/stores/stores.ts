@@ -76,15 +76,20 @@ export class Stores implements Past {
     }
   }
 
-  /** The catalogues of a folder and the parts that they name, each with what throws unless all of it is what was written. */
-  static checks(where: StoresAt): { name: string; path: string; verify(): void }[] {
+  /**
+   * The catalogues of a folder and of the snapshots `seqs`, and the parts that catalogues name, each with what throws unless all
+   * of it is what was written. A snapshot is written after its catalogue and deleted before it, a catalogue after its parts and
+   * before them: what is missing was not pruned.
+   */
+  static checks(where: StoresAt, seqs: readonly number[]): { name: string; verify(): void }[] {
     const { dir } = where
-    const seqs = disk.list(dir).flatMap((file) => KEPT_NAME.exec(file)?.[1] ?? [])
+    const names = new Set(seqs.map(catalogueName))
+    for (const file of disk.list(dir)) if (KEPT_NAME.exec(file)?.[1] !== undefined) names.add(file)
     const rows = new Map<string, PartRow>()
-    const catalogues = seqs.map((seq) => {
+    const catalogues = [...names].map((name) => {
       let whole = false
       try {
-        const catalogue = catalogueAt(where, Number(seq))
+        const catalogue = catalogueAt(where, Number.parseInt(name, 10))
         for (const row of catalogue?.parts ?? []) rows.set(row.name, row)
         whole = catalogue !== undefined
       } catch {
@@ -93,17 +98,17 @@ export class Stores implements Past {
       const verify = () => {
         if (!whole) throw new StoreDamaged('a catalogue is not what was written')
       }
-      return { name: `${seq}.catalogue`, verify }
+      return { name, verify }
     })
-    const parts = [...rows].map(([name, row]) => ({
-      name: `${name}.part`,
+    const parts = [...rows.values()].map((row) => ({
+      name: partFile(row.name),
       verify() {
         // What the medium has is what a lookup may have to read.
-        uncache(dir, partFile(name))
+        uncache(dir, partFile(row.name))
         readPart(dir, row)
       },
     }))
-    return [...catalogues, ...parts].map((one) => ({ ...one, path: join(dir, one.name) }))
+    return [...catalogues, ...parts]
   }
 
   /** Gives each part that is set aside its name back if all of it is what was written: the failure of the disk passed. */
@@ -229,17 +234,17 @@ export class Stores implements Past {
     for (const seq of seqs) {
       for (const { name } of catalogueAt(this.where, seq)?.parts ?? []) names.add(name)
     }
-    for (const file of disk.list(dir)) {
+    const unneeded = disk.list(dir).filter((file) => {
       const [, seq, name] = KEPT_NAME.exec(file) ?? []
-      if (seq === undefined && (name === undefined || !names.has(name))) disk.rmSync(join(dir, file))
-      if (seq !== undefined && !seqs.includes(Number(seq))) disk.rmSync(join(dir, file))
-    }
+      return seq === undefined ? name === undefined || !names.has(name) : !seqs.includes(Number(seq))
+    })
+    for (const file of cataloguesFirst(unneeded)) disk.rmSync(join(dir, file))
   }
 
   /** Closes and deletes what was written here: its snapshot failed, so nothing names it, and the next attempt needs the space. */
   discard(): void {
     this.close()
-    for (const name of this.written) disk.rmSync(join(this.where.dir, name))
+    for (const name of cataloguesFirst([...this.written])) disk.rmSync(join(this.where.dir, name))
   }
 
   close(): void {
@@ -292,6 +297,10 @@ export class Stores implements Past {
     }
   }
 }
+
+/** In the order of their deletion: no catalogue is left whose parts are gone. */
+const cataloguesFirst = (files: readonly string[]): string[] =>
+  files.toSorted((a, b) => Number(b.endsWith('.catalogue')) - Number(a.endsWith('.catalogue')))
 
 /** Counts, and collects garbage regularly: hashes and views of rows would otherwise double the heap. */
 function* collecting(first: number, end: number): Generator<number> {

@@ -87,6 +87,14 @@ test('a volume that cannot be measured keeps its last figure', async () => {
   expect(gauge(open)).toBe(300 * MIB)
 })
 
+test.skipIf(!isMountable())('a volume without inodes has no free byte', () =>
+  withSmallVolume(`24m,nr_inodes=${2 * LIMITS.disk_inodes_min}`, async (dir) => {
+    expect(await disk.freeBytes(dir)).toBeGreaterThan(20 * MIB)
+    for (let at = 0; at < LIMITS.disk_inodes_min; at++) writeFileSync(join(dir, `${at}`), '')
+    expect(await disk.freeBytes(dir)).toBe(0)
+  }),
+)
+
 test('a drain whose snapshot finds no space still gives the lease back, and keeps no unfinished file', async () => {
   const open = await site.open()
   await Trader.provisioned(open, 'alice')

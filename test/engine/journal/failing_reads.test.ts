@@ -114,7 +114,7 @@ test('a check reads the medium, not the cache', async () => {
     world.must({ kind: 'leaves', first_index: 0, leaves: [seeded('leaf')], slot: 1 })
     stores.extend(world.state, coverable(world.state))
     stores.write(7)
-    const parts = Stores.checks(stores_at).filter(({ name }) => name.endsWith('.part'))
+    const parts = Stores.checks(stores_at, []).filter(({ name }) => name.endsWith('.part'))
     expect(parts).toHaveLength(1)
     const checks = [
       () => checkSegment({ dir: join(dir, 'journal'), key: KEY }, 1),

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { LIMITS } from '../../../engine/limits'
 import { Scrub } from '../../../engine/snapshots/scrub'
+import { Stores } from '../../../engine/stores/stores'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 import { KEY, load, records, save, segmentFiles, withFolder, write } from '../journal/folder'
@@ -25,7 +26,9 @@ async function scrubbed(body: (scrub: Scrub, dirs: { journal: string; snapshots:
     const groups = Array.from({ length: 40 }, (_, i) => records(i, 3, 300))
     await write(dirs.journal, groups, 8_192)
     const store = openSnapshotStore({ dir: dirs.snapshots, key: KEY })
+    const stores = Stores.empty({ dir: dirs.snapshots, key: KEY })
     for (const seq of [3, 60]) {
+      stores.write(seq)
       const blocks = () => [new Uint8Array(2_000_000).fill(seq)]
       await store.writeSnapshot({ seq, head: new Uint8Array(32) }, blocks, 3)
     }
@@ -128,6 +131,16 @@ test('a changed byte of a catalogue, and of a part that only the older snapshot 
       flip(join(stores_dir!, catalogues[0]!), 40)
       await until(() => scrub.damaged.length === 1)
       expect(scrub.damaged).toEqual([catalogues[0]!])
+      flip(join(stores_dir!, catalogues[0]!), 40)
+      await until(() => scrub.damaged.length === 0)
+      // The running venue reads a deleted part, and the next start does not find it.
+      for (const name of [parts[0]!, catalogues[1]!]) {
+        renameSync(join(stores_dir!, name), join(site.dir, name))
+        await until(() => scrub.damaged.length > 0)
+        expect(scrub.damaged).toEqual([name])
+        renameSync(join(site.dir, name), join(stores_dir!, name))
+        await until(() => scrub.damaged.length === 0)
+      }
     } finally {
       scrub.stop()
     }
