@@ -214,7 +214,7 @@ class WorkerJournal implements Journal {
     for await (const { groups, end } of this.chunks(from_seq, expected)) {
       const records: JournalRecord[] = []
       readRecords(groups, from_seq, records)
-      if (records.length > 0) yield { records, end }
+      yield { records, end }
     }
   }
 

@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
 import { rowsWaiting } from '../../../engine/machine/state/past'
+import { fromHex } from '../../../protocol/bytes'
 import { fillUp, isMountable, setReadOnly, withSmallVolume } from '../../kit/small_volume'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
+import { testCredential } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
 const real = { ...disk }
@@ -266,17 +268,26 @@ test.skipIf(!isMountable())(
 
 test('a slow disk delays answers and nothing else, and nothing is acknowledged before it is on it', async () => {
   const exists = join(site.dir, 'slow')
+  // Derives the digest of the passphrase once, before the chain would seem to stall meanwhile.
+  testCredential('alice', new Uint8Array(32))
   const open = await site.open({}, site.dir, { while: { exists, trouble: 'sync_lasts' } })
   const { venue, chain, engine, fatal } = open
   const alice = await Trader.provisioned(open, 'alice')
   const orders = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n)))
+  const { request } = testCredential('alice', fromHex(venue.identity().venue, 32)!)
+  await venue.setCredential(undefined, request)
   await chain.finalizeLeaves()
   await engine.sequencer.durable()
+  const { book } = open.accounts
+  const { account_id, credential } = book.credential(request.credential_id)!
   const { seq_durable } = engine.sequencer
   writeFileSync(exists, '')
   let acknowledged = 0
   const placing = orders.map(async (order) => {
     await venue.place('alice', order)
+    acknowledged++
+  })
+  const logging_in = book.recordLogin(account_id, credential).then(() => {
     acknowledged++
   })
   await until(() => engine.state.orders.size === 2)
@@ -287,7 +298,8 @@ test('a slow disk delays answers and nothing else, and nothing is acknowledged b
   expect(venue.status()).toMatchObject({ ready: true, reasons: [] })
   expect((await refusalOf(venue.order('alice', orders[0]!.order_id))).code).toBe('order_unknown')
   rmSync(exists)
-  await Promise.all(placing)
+  await Promise.all([...placing, logging_in])
+  expect(acknowledged).toBe(3)
   expect((await venue.order('alice', orders[0]!.order_id)).status).toBe('accepted')
   expect(fatal).toEqual([])
 })

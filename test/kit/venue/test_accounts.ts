@@ -5,7 +5,7 @@ import type { Session } from '../../../engine/venue'
 import { Refusal } from '../../../protocol/refusals'
 import { accountId } from './test_login'
 
-export type TestAccounts = AccountsPort & { kill(token_id: string): void }
+export type TestAccounts = AccountsPort & { readonly book: AccountBook; kill(token_id: string): void }
 
 export function testAccounts(book: AccountBook): TestAccounts {
   const revoked = new Set<string>()
@@ -15,6 +15,7 @@ export function testAccounts(book: AccountBook): TestAccounts {
   }
   const isKnown = (account_id: string) => book.limits(account_id) !== undefined && !revoked.has(account_id)
   return {
+    book,
     async login({ api_key }) {
       const account_id = accountId(api_key)
       if (!isKnown(account_id)) throw new Refusal('credentials_invalid')
