@@ -1,5 +1,6 @@
 /** A read that the disk fails once, or bytes that a cache has wrong, judge no file: it is read again from the medium. */
 import { afterEach, expect, test } from 'bun:test'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { JournalDamaged } from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
@@ -127,6 +128,10 @@ test('a check reads the medium, not the cache', async () => {
       expect(check).toThrow()
       Object.assign(disk, real)
     }
+    const files_open = () => readdirSync('/proc/self/fd').length
+    const before = files_open()
+    for (let round = 0; round < 12; round++) for (const check of checks) check()
+    expect(files_open()).toBeLessThan(before + 12)
     stores.close()
   })
 })

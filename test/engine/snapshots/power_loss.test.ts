@@ -1,7 +1,7 @@
 /**
  * The whole disk of a venue but its read models under simulated power losses: journal, snapshots and stores, through the
- * real start, replay, snapshot rounds, merges, pruning and retirement. Nothing acknowledged is lost, every row that left the
- * state is found, and no start is refused.
+ * real start, replay, snapshot rounds, merges, pruning and retirement. Nothing acknowledged is lost, a snapshot that the journal
+ * names included, every row that left the state is found, and no start is refused.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -99,6 +99,8 @@ class Lives {
   rounds = 0
   private places = new Map<number, Place>([[0, { next: 0, hash: '' }]])
   private acknowledged = 0
+  /** Seq of the newest snapshot whose record is acknowledged. */
+  private taken = 0
 
   constructor(
     private readonly random: Random,
@@ -143,6 +145,7 @@ class Lives {
     const snapshots = openSnapshotStore({ dir: join(root, 'snapshots'), key: KEY })
     Stores.judgeAside(AT())
     const newest = await startOf(journal, snapshots, AT(), seq)
+    ensure((newest?.seq ?? 0) >= this.taken, `the start is not of the snapshot at ${this.taken}`)
     const stores =
       newest === undefined ? Stores.empty(AT()) : Stores.open(AT(), newest.seq, newest.catalogue_hash)
     const state =
@@ -220,6 +223,7 @@ class Lives {
     const { next } = this.places.get(seq)!
     await this.append(running, [encodeCommand({ ...taken, unix_ms: state.unix_ms })], next)
     running.newest = { seq, ...hashes }
+    this.taken = seq
     stores.prune(newest === undefined ? [seq] : [seq, newest.seq])
     if (before > journal.firstSeq()) await journal.retire(before)
     this.rounds++
