@@ -92,6 +92,34 @@ test('a batch that was matched and not hashed before the stop is hashed and sett
   expect((await second.venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
 })
 
+test('a drain waits for the decision of the closed batch and for its landing', async () => {
+  const open = await site.open()
+  const { venue, chain, engine } = open
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const buy = alice.place(alice.deposit('quote', 200_000_000n))
+  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
+  await chain.finalizeLeaves()
+  await venue.place('alice', buy)
+  await venue.place('bob', sell)
+  site.ledger.withheld = true
+  await chain.tick(2)
+  await engine.sequencer.durable()
+  let is_drained = false
+  const drained = venue.drain().then(() => {
+    is_drained = true
+  })
+  await Bun.sleep(1_000)
+  expect([is_drained, engine.state.closed === undefined]).toEqual([false, false])
+  chain.landCommit()
+  await chain.outbox.waitForPayload(1)
+  await Bun.sleep(1_000)
+  expect(is_drained).toBe(false)
+  await chain.settleNext()
+  await drained
+  expect((await venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
+})
+
 test('lost tree caches are rebuilt from the journal', async () => {
   const first = await site.open()
   const alice = await Trader.provisioned(first, 'alice')
