@@ -45,7 +45,6 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
 
   async function make(): Promise<void> {
     if (disk.exists(finished) && disk.size(finished) === segment_bytes) return
-    disk.rmSync(unfinished)
     const file = await disk.create(unfinished)
     try {
       for (let at = 0; at < segment_bytes && !stopped; at += ZEROS.length) {

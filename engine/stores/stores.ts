@@ -147,7 +147,7 @@ export class Stores implements Past {
 
   /**
    * Appends the rows of the state before `covered` as a part, then merges parts of one level into one of the next, so that a
-   * lookup passes few. The files are synced; the catalogue is not written.
+   * lookup passes few. The files are synced, their names with the catalogue (`write`).
    */
   extend(state: State, covered: Covered): void {
     const { covered: before } = this
@@ -173,7 +173,6 @@ export class Stores implements Past {
     this.made(fresh)
     this.parts = [...this.parts, fresh]
     this.reading(() => this.merge(state))
-    syncFolder(dir)
   }
 
   /** Reads some blocks, others at each call, so that damage is noticed while a backup may still help. @throws StoreDamaged */
