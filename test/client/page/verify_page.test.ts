@@ -63,7 +63,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(said).toContain("your policy replaced Intel's root")
     expect(Object.keys(rows)).toEqual(CHECKS.map(([, name]) => name))
     const skipped = Object.keys(rows).filter((name) => rows[name]!.includes('skip\t'))
-    expect(skipped).toEqual(['manifest', 'rpc_operators', 'tls_key', 'kms', 'kms_owner', 'admin', 'location'])
+    expect(skipped).toEqual(['manifest', 'rpc_operators', 'tls_key', 'kms', 'kms_owner', 'location'])
     expect(rows['tls_key']).toContain(`tacit verify ${venue.facts.url} --policy policy.json`)
     const ends = venue.facts.compose_hash.replace(/^(.{8}).*(.{8})$/, '$1…$2')
     expect(rows['compose_hash']!.split(ends)).toHaveLength(3)
