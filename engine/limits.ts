@@ -341,7 +341,7 @@ export const LIMITS = {
   chain_stall_min_ms: 5_000,
   /** An answer counts if its slot is at most this far behind the agreed one; a provider may deviate for as long. */
   chain_lag_slots_max: 8,
-  /** A provider that claims to be further ahead raises an alarm. */
+  /** A provider that claims to be further ahead raises an alarm; a reading further behind is stale. */
   chain_ahead_slots_max: 150,
   /** The agreed slot advances at most by this and one slot per `slot_ms_min`; a real jump follows a suspended machine. */
   slot_jump_max: 100_000,

@@ -156,6 +156,8 @@ export class EpochTaken extends Error {
 export type OpenedEpoch = { slot: SlotNumber; signature: Uint8Array; confirmed_ms: number }
 
 export type VaultConfig = {
+  /** That a quorum has reached in each part. */
+  slot: SlotNumber
   admin: Uint8Array
   settlement_signer: Uint8Array
   exit_delay_s: number

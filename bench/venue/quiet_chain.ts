@@ -71,6 +71,7 @@ export class QuietChain implements ChainPort {
   async readConfig(): Promise<VaultConfig> {
     return {
       ...this.kept,
+      slot: this.kept.slot,
       boot_nonce: Uint8Array.fromHex(this.kept.boot_nonce),
       journal_head: Uint8Array.fromHex(this.kept.journal_head),
       admin: named('admin'),

@@ -5,6 +5,7 @@ import { MustStop, TacitError } from '../../protocol/tacit_error'
 import type * as wire from '../../protocol/wire/trading'
 import type { Problem } from '../../protocol/wire/trading'
 import { VENUE_CALL_MS } from '../limits'
+import { printable } from '../verify/transcript'
 
 /** A connection to one venue: `connect` gives a pinned one. */
 export type Transport = {
@@ -23,7 +24,8 @@ export class VenueProblem extends TacitError<Problem> {
   /** `yes` only for an identical resend, `unknown` only with status 500, else `no`: nothing changed. */
   readonly applied: Problem['applied']
   constructor(readonly problem: Problem) {
-    super(`${problem.code}: ${problem.message}`, problem)
+    // One line, whatever the venue writes: its reader's terminal or log shows it between lines of others.
+    super(printable(`${problem.code}: ${problem.message}`), problem)
     this.status = problem.status
     this.code = problem.code as RefusalCode
     this.applied = problem.applied

@@ -11,7 +11,7 @@ import { Session } from '../session/session'
 import type { ConnectOptions, VerifiedVenue } from '../verified_venue'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
 import { parseCollateral } from '../verify/tdx/collateral_form'
-import { Refused } from '../verify/transcript'
+import { printable, Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { InputFault, namesIn, Options, readInputText, UsageFault } from './command'
@@ -216,21 +216,21 @@ export class Call extends Options<string, string> {
   /** Prints the value as JSON, or else its lines. */
   print(value: unknown, lines: () => readonly string[]): void {
     if (this.is_json) console.log(jsonOf(value))
-    else for (const line of lines()) console.log(line)
+    else for (const line of lines()) printLine(line)
   }
   /** One fact of the answer: a line, or a field of the JSON value that `finish` prints. */
   say(name: string, value: unknown, text = String(value)): void {
     if (this.is_json) this.facts[name.replaceAll(' ', '_')] = value
-    else console.log(`${name.padEnd(12)} ${text}`)
+    else printLine(`${name.padEnd(12)} ${text}`)
   }
   /** The same for a list. */
-  list<T>(name: string, items: readonly T[], line: (item: T) => string): void {
+  list<T>(name: string, items: readonly T[], line: (item: T) => string | readonly string[]): void {
     if (this.is_json) this.facts[name] = items
-    else for (const item of items) console.log(line(item))
+    else for (const text of items.flatMap(line)) printLine(text)
   }
   /** Advice for a person. */
   hint(text: string): void {
-    if (!this.is_json) console.log(text)
+    if (!this.is_json) printLine(text)
   }
   finish(): void {
     if (this.is_json && Object.keys(this.facts).length > 0) console.log(jsonOf(this.facts))
@@ -251,6 +251,9 @@ export class Call extends Options<string, string> {
     })
   }
 }
+
+/** One line: a line break in the text of a venue, a node or a file would forge another. */
+const printLine = (text: string): void => console.log(printable(text))
 
 const jsonOf = (value: unknown): string =>
   JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? String(one) : one))

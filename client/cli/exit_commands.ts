@@ -112,7 +112,7 @@ async function exitStatus(call: Call): Promise<void> {
   }
   call.list('notes', shown, ({ note, amount, mint, stage, claim }) => {
     const line = `${note}  ${amount} of ${mint}: ${stage}`
-    return claim === undefined ? line : `${note}  ${claim}\n${line}`
+    return claim === undefined ? line : [`${note}  ${claim}`, line]
   })
   if (shown.length === 0) call.hint('no unspent note and no exit')
 }

@@ -377,7 +377,7 @@ async function events(call: Call): Promise<void> {
 async function watch(call: Call): Promise<void> {
   const [until, url] = [call.optional('until'), call.optional('forward-to')]
   const show = ({ seq, kind, data }: AccountEvent): void =>
-    console.log(call.is_json ? JSON.stringify({ seq, kind, data }) : `${seq}  ${kind}`)
+    call.print({ seq, kind, data }, () => [`${seq}  ${kind}`])
   await call.session(async (session) => {
     for (;;) {
       const { seq } = session.wallet.state

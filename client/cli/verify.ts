@@ -58,7 +58,7 @@ async function standing(judged: Judged): Promise<Record<string, string>> {
     tls_key: String(spki_sha256),
   }
   if (!('fetch' in judged)) return shown
-  const { admin, mints, announced } = await publicClient(judged as VerifiedVenue).transparency()
+  const { reading, admin, mints, announced } = await publicClient(judged as VerifiedVenue).transparency()
   const short = mints.filter((one) => !one.stale && BigInt(one.vault_balance) < BigInt(one.outstanding))
   const later = admin.pending.map(
     ({ action, effective_unix_s, value }) => `${action} ${value} ${timeOf(effective_unix_s)}`,
@@ -68,7 +68,8 @@ async function standing(judged: Judged): Promise<Record<string, string>> {
     later.join(', ') || 'none',
     short.map(({ mint }) => mint).join(', ') || 'none',
   ]
-  return { ...shown, admitted, pending, shortage }
+  const as_of = reading.stale ? `stale since slot ${reading.slot}: the rest may have changed` : 'current'
+  return { ...shown, reading: as_of, admitted, pending, shortage }
 }
 
 /** What an epoch may rest on now. */
@@ -115,8 +116,11 @@ async function logIn(call: Call): Promise<void> {
 async function showTransparency(call: Call): Promise<void> {
   const client = publicClient(await call.venue())
   const [shown, tokens] = [await client.transparency(), await readTokens(client)]
-  const { mints, tree, payout_queue, exits, settlement, admin, announced } = shown
+  const { reading, mints, tree, payout_queue, exits, settlement, admin, announced } = shown
+  const { slot, age_ms, stale } = reading
+  const age = `${Math.ceil(age_ms / 1_000)} s ago`
   call.print(shown, () => [
+    `chain        slot ${slot}, read ${age}${stale ? ' and not since: all of it may have changed' : ''}`,
     ...mints.map(({ mint, decimals, vault_balance, outstanding, withdraw_fee, stale }) => {
       const amount = (units: string) => formatAmount(BigInt(units), decimals)
       const name = tokens.of(mint)?.name ?? mint
@@ -146,8 +150,8 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
   'watch-venue': {
     form: '[URL] [--every SECONDS] [--once] [--until-change]',
     reads: ['venue'],
-    says: `verifies a venue again and again and prints each change of verdict, keys, build, epoch, admitted and announced changes of the vault, and
-  shortage of a mint; --until-change ends with 1 at the first`,
+    says: `verifies a venue again and again and prints each change of verdict, keys, build, epoch, admitted and announced changes of the vault,
+  shortage of a mint, and whether these are stale; --until-change ends with 1 at the first`,
     example: 'tacit watch-venue --once',
     run: watchVenue,
   },
@@ -162,7 +166,7 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
     form: '[URL]',
     reads: ['venue'],
     says: `shows what the vault holds and owes per token, payout queue, exits, settlement, announced changes, and what epochs may rest
-  on now: builds, images, machines, minima, keys`,
+  on now: builds, images, machines, minima, keys; with slot and age of the reading`,
     example: 'tacit transparency',
     run: showTransparency,
   },

@@ -13,6 +13,7 @@ import type { PublicFacts } from './public_facts'
 
 /** The last chain read, in the shape of the answer. */
 type Reading = Pick<Transparency, 'payout_queue'> & {
+  slot: number
   mints: Omit<Transparency['mints'][number], 'stale'>[]
   tree: Omit<Transparency['tree'], 'remaining_days'>
   settlement: Omit<Transparency['settlement'], 'last_signature' | 'finality'>
@@ -28,12 +29,13 @@ export class TransparencyReads {
   private reading: Reading
   /** Built once per reading; the same object lets the server encode it once. */
   private answer: Transparency | undefined
-  private read_ms = Number.NEGATIVE_INFINITY
+  private read_ms: number
+  private is_read = false
   private under_way: Promise<Transparency> | undefined
   /** Of the last day, an hour apart and more, oldest first. */
   private marks: Mark[] = []
 
-  /** @param first read before the epoch was opened, so the first read() refreshes it */
+  /** @param first read before the epoch was opened, at the latest now, so the first read() refreshes it */
   constructor(
     private readonly parts: {
       settings: EngineConfig
@@ -47,12 +49,14 @@ export class TransparencyReads {
     first: { config: VaultConfig; mints: VaultMint[] },
   ) {
     this.reading = readingOf(first.config, first.mints, parts.settings)
+    this.read_ms = parts.clock.monotonicMs()
   }
 
-  /** Frozen. If the chain cannot be read, answers the last reading marked `stale`. */
+  /** Frozen. If the chain cannot be read, answers the last reading marked `stale`, with its slot and age. */
   read(): Transparency | Promise<Transparency> {
     if (
       this.answer !== undefined &&
+      this.is_read &&
       this.parts.clock.monotonicMs() - this.read_ms <= LIMITS.chain_reading_fresh_ms
     ) {
       return this.answer
@@ -65,17 +69,24 @@ export class TransparencyReads {
 
   private async refresh(): Promise<Transparency> {
     const { chain, clock, settings } = this.parts
-    let stale = false
+    const asked_ms = clock.monotonicMs()
+    let failed = false
     try {
       const [config, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
-      this.reading = readingOf(config, mints, settings)
-      this.read_ms = clock.monotonicMs()
+      const read = readingOf(config, mints, settings)
+      // Of a quorum whose newest members are behind those of the last reading.
+      if (!this.is_read || read.slot >= this.reading.slot) this.reading = read
+      this.read_ms = asked_ms
+      this.is_read = true
       this.mark()
     } catch {
       // The answer is marked stale; /system/status reports the chain's health.
-      stale = true
+      failed = true
     }
-    this.answer = this.answerOf(this.reading, stale)
+    const { slot } = this.reading
+    const stale = failed || chain.view().slot - slot > LIMITS.chain_ahead_slots_max
+    const age_ms = Math.max(0, Math.round(clock.monotonicMs() - this.read_ms))
+    this.answer = this.answerOf(this.reading, { slot, age_ms, stale })
     return this.answer
   }
 
@@ -96,12 +107,13 @@ export class TransparencyReads {
 
   private answerOf(
     { mints, tree, payout_queue, settlement, pending, announced, outages }: Reading,
-    stale: boolean,
+    reading: Transparency['reading'],
   ): Transparency {
     const { chain, facts, clock, exits, settings, venue } = this.parts
     const symbols = settings.instruments.map(({ symbol }) => symbol)
     return Object.freeze({
-      mints: mints.map((mint) => ({ ...mint, stale })),
+      reading,
+      mints: mints.map((mint) => ({ ...mint, stale: reading.stale })),
       tree: { ...tree, remaining_days: this.remainingDays(tree.leaf_count, 'leaf_count') },
       spent_log_remaining_days: this.remainingDays(tree.spent_log_count, 'batch_count'),
       payout_queue,
@@ -149,6 +161,7 @@ function announcementsOf(
 
 function readingOf(config: VaultConfig, mints: readonly VaultMint[], settings: EngineConfig): Reading {
   return {
+    slot: Math.min(config.slot, ...mints.map(({ slot }) => slot)),
     mints: mints.flatMap((one) => mintOf(one, settings)),
     tree: {
       root: toHex(config.note_root),

@@ -212,6 +212,14 @@ const RemainingDays = nullable(
   ),
 )
 export const Transparency = exact({
+  /** Of all that is from the chain. */
+  reading: exact({
+    slot: Slot,
+    age_ms: Integer(0, Number.MAX_SAFE_INTEGER, 'Since the chain was asked; an answer serves two seconds.'),
+    stale: t.Boolean({
+      description: 'It could not be read since, or is over 150 slots behind: all of it may have changed.',
+    }),
+  }),
   mints: t.Array(
     exact({
       mint: Address,

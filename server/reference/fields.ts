@@ -171,6 +171,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   quote_mint: 'Mint of the token that pays.',
   rate_capacity: 'Operations that the bucket of the account holds.',
   rate_refill_per_s: 'Operations that flow into it each second.',
+  reading:
+    'Of all that is from the chain: its finalized slot or an older one, its age, and whether it may be out of date.',
   ready: 'Whether orders are accepted.',
   reason: 'Why it ended.',
   'frame.reason': 'Why the venue warns or ends.',

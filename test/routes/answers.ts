@@ -112,6 +112,7 @@ export const TRANSPARENCY: wire.Transparency = {
       stale: false,
     },
   ],
+  reading: { slot: 1, age_ms: 0, stale: false },
   announced: [{ list: 'build', id: HASH, value: '' }],
   tree: {
     root: HASH,

@@ -22,7 +22,7 @@ import { type AnnouncedEntry, announcedEntry } from '../../../protocol/vault/ann
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'
-import { type Answer, backoffMs, ChainUnavailable, type Reader, RpcPool, wholeOf } from './rpc_pool'
+import { type Answer, type Reader, RpcPool, textOf, wholeOf } from './rpc_pool'
 import type { Level } from './slot_view'
 
 /** What reads of accounts need: a provider or the pool, and the vault's addresses. */
@@ -109,10 +109,12 @@ async function readState(
   { rpc, address }: VaultReader,
   names: readonly (keyof ChainClient['address'])[],
   commitment: Commitment,
+  minContextSlot = 0n,
 ): Promise<{ slot: number; data: Uint8Array[] }> {
   const addresses = names.map((name) => address[name])
+  const config = { commitment, encoding: 'base64', minContextSlot } as const
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
-    endpoint.getMultipleAccounts(addresses, { commitment, encoding: 'base64' }).send({ abortSignal }),
+    endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
   )
   const data = value.map((account) => {
     if (account?.owner !== address.program) throw new VaultAbsent('the vault does not exist at this program')
@@ -123,8 +125,9 @@ async function readState(
 
 type WholeVault = VaultSnapshot & { queue: QueueAccount }
 
-async function readWhole(client: VaultReader, level: Level): Promise<WholeVault> {
-  const { slot, data } = await readState(client, ['config', 'tree', 'ring', 'queue'], level)
+async function readWhole(client: VaultReader, level: Level, minContextSlot: bigint): Promise<WholeVault> {
+  const names = ['config', 'tree', 'ring', 'queue'] as const
+  const { slot, data } = await readState(client, names, level, minContextSlot)
   return { slot, ...decodeVault(data), queue: queueOf(data[3]!) }
 }
 
@@ -141,28 +144,29 @@ export async function readVaults(
   return view.fresh(level, await rpc.all((reader) => readVault({ rpc: reader, address }, level)), seen)
 }
 
+/** A pool, and what its providers have shown where a view of it is kept. */
+type Providers = Pick<ChainClient, 'rpc' | 'address'> & { view?: ChainClient['view'] }
+/** The slot of a level that a quorum has shown. */
+const shownSlot = ({ view }: Providers, level: Level = 'finalized'): number => view?.agreed(level) ?? 0
+
 /**
  * The newest vault at a level that a quorum of providers supports: shows it, or a later state of the same history.
  * @throws VaultUnreadable, ChainUnavailable
  */
-export async function readAgreedVault(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
-  level: Level = 'finalized',
-): Promise<WholeVault> {
+export function readAgreedVault(client: Providers, level: Level = 'finalized'): Promise<WholeVault> {
   const { rpc, address } = client
-  for (let attempt = 0; attempt < LIMITS.rpc_attempts_max && !rpc.closed; attempt++) {
-    if (attempt > 0) await rpc.sleep(backoffMs(attempt))
-    const answers = await rpc.all((reader) => readWhole({ rpc: reader, address }, level))
-    const slot_min = rpc.reached(answers.map(({ value }) => value.slot))! - LIMITS.chain_lag_slots_max
-    const shown = answers.map(({ value }) => value).filter(({ slot }) => slot >= slot_min)
-    const supported = shown.filter(
-      (one) => shown.filter((other) => supports(other, one)).length >= rpc.quorum,
-    )
-    // Two that exclude each other: the next read is of a later slot.
-    const newest = supported.find((one) => supported.every((other) => supports(one, other)))
-    if (newest) return newest
-  }
-  throw new ChainUnavailable('the RPC providers do not agree on the vault')
+  const supportersOf = (recent: readonly Answer<WholeVault>[], one: Answer<WholeVault>) =>
+    recent.filter((other) => supports(other.value, one.value))
+  return rpc.agreeRecent(
+    (reader, slot_min) => readWhole({ rpc: reader, address }, level, slot_min),
+    shownSlot(client, level),
+    (recent) => {
+      const supported = recent.filter((one) => supportersOf(recent, one).length >= rpc.quorum)
+      // Two that exclude each other: the next read is of a later slot.
+      const newest = supported.find((one) => supported.every((other) => supports(one.value, other.value)))
+      return newest && [newest, ...supportersOf(recent, newest).filter((one) => one !== newest)]
+    },
+  )
 }
 
 /** Whether `other` is `one` or follows it: counters did not go back, and all else is equal where its counter is. */
@@ -191,26 +195,15 @@ function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest:
   ]
 }
 
-/** The same text for equal answers. */
-export function textOf(value: unknown): string {
-  const text = JSON.stringify(value, (_, one) => {
-    if (typeof one === 'bigint') return String(one)
-    return one instanceof Uint8Array ? toHex(one) : one
-  })
-  return text ?? 'absent'
-}
-
 /** The vault's configuration and roots, as a quorum supports them, and what is announced at finalized. @throws VaultUnreadable, ChainUnavailable */
-export async function readConfig(
-  client: Pick<ChainClient, 'rpc' | 'address'>,
-  level: Level = 'finalized',
-): Promise<VaultConfig> {
-  const { rpc, address } = client
-  const [{ config, tree, queue }, announced] = await Promise.all([
+export async function readConfig(client: Providers, level: Level = 'finalized'): Promise<VaultConfig> {
+  const [{ slot, config, tree, queue }, announcements] = await Promise.all([
     readAgreedVault(client, level),
-    rpc.agree((reader) => readAnnouncements({ rpc: reader, address }), textOf),
+    readAnnouncements(client),
   ])
+  const { announced } = announcements
   return {
+    slot: Math.min(slot, announcements.slot),
     admin: config.admin,
     settlement_signer: config.settlement_signer,
     exit_delay_s: config.exit_delay_s,
@@ -301,65 +294,76 @@ export async function readGenesis(rpc: RpcPool): Promise<Uint8Array> {
 /** Addresses and records of all registered mints, in order of registration. @throws ChainUnavailable */
 export async function readMintRecords(
   client: VaultReader,
+  minContextSlot?: bigint,
 ): Promise<{ address: Address; record: MintRecord }[]> {
-  const { accounts } = await readAccounts(client, 'mint_record', 'finalized')
+  const { accounts } = await readAccounts(client, 'mint_record', 'finalized', minContextSlot)
   return accounts
     .map(({ address, data }) => ({ address, record: decodeMintRecord(data) }))
     .filter((entry): entry is { address: Address; record: MintRecord } => entry.record !== undefined)
     .sort((a, b) => a.record.mint_index - b.record.mint_index)
 }
 
-/** What the admin announced, finalized, in the order of the records' addresses. @throws ChainUnavailable */
-export async function readAnnouncements(client: VaultReader): Promise<AnnouncedEntry[]> {
-  const { accounts } = await readAccounts(client, 'announcement', 'finalized')
-  return accounts
-    .sort((a, b) => (a.address < b.address ? -1 : 1))
-    .map(({ data }) => decodeAnnouncement(data))
-    .filter((record) => record !== undefined)
-    .map(announcedEntry)
+/** What the admin announced, finalized, in the order of the records' addresses, as a quorum shows it. @throws ChainUnavailable */
+export function readAnnouncements(client: Providers): Promise<{ slot: number; announced: AnnouncedEntry[] }> {
+  const { rpc, address } = client
+  return rpc.agreeRecent(async (reader, slot_min) => {
+    const shown = await readAccounts({ rpc: reader, address }, 'announcement', 'finalized', slot_min)
+    const announced = shown.accounts
+      .sort((a, b) => (a.address < b.address ? -1 : 1))
+      .map(({ data }) => decodeAnnouncement(data))
+      .filter((record) => record !== undefined)
+      .map(announcedEntry)
+    return { slot: shown.slot, announced }
+  }, shownSlot(client))
 }
 
-/**
- * Registered mints with the vault's liabilities and balance, each pair read at one slot, as a quorum shows them.
- * @throws ChainUnavailable
- */
-export function readMints({ rpc, address }: Pick<ChainClient, 'rpc' | 'address'>): Promise<VaultMint[]> {
-  const withoutSlots = (mints: VaultMint[]): string => textOf(mints.map((one) => ({ ...one, slot: 0 })))
-  return rpc.agree((reader) => readShownMints({ rpc: reader, address }), withoutSlots)
+/** Registered mints with the vault's liabilities and balance, each pair read at one slot, as a quorum shows them. @throws ChainUnavailable */
+export async function readMints(client: Providers): Promise<VaultMint[]> {
+  const { rpc, address } = client
+  const { slot, mints } = await rpc.agreeRecent(
+    (reader, slot_min) => readShownMints({ rpc: reader, address }, slot_min),
+    shownSlot(client),
+  )
+  return mints.map((mint) => ({ ...mint, slot }))
 }
 
-async function readShownMints(client: VaultReader): Promise<VaultMint[]> {
-  const mints = await readMintRecords(client)
-  const read: VaultMint[] = []
-  for (let at = 0; at < mints.length; at += LIMITS.rpc_accounts_max / 2) {
-    read.push(...(await readBalances(client, mints.slice(at, at + LIMITS.rpc_accounts_max / 2))))
-  }
-  return read
+type ShownMint = Omit<VaultMint, 'slot'>
+
+/** `slot`: the oldest of all readings. */
+async function readShownMints(
+  client: VaultReader,
+  slot_min: bigint,
+): Promise<{ slot: number; mints: ShownMint[] }> {
+  const records = await readMintRecords(client, slot_min)
+  const size = LIMITS.rpc_accounts_max / 2
+  const read: { slot: number; mints: ShownMint[] }[] = []
+  for (let at = 0; at === 0 || at < records.length; at += size)
+    read.push(await readBalances(client, records.slice(at, at + size), slot_min))
+  return { slot: Math.min(...read.map(({ slot }) => slot)), mints: read.flatMap(({ mints }) => mints) }
 }
 
 async function readBalances(
   client: VaultReader,
   mints: { address: Address; record: MintRecord }[],
-): Promise<VaultMint[]> {
+  minContextSlot: bigint,
+): Promise<{ slot: number; mints: ShownMint[] }> {
   const vaults = mints.map(({ record }) => addressOf(record.vault_token))
   const addresses = [...mints.map((mint) => mint.address), ...vaults]
+  const config = { commitment: 'finalized', encoding: 'base64', minContextSlot } as const
   const { context, value } = await client.rpc.read((endpoint, abortSignal) =>
-    endpoint
-      .getMultipleAccounts(addresses, { commitment: 'finalized', encoding: 'base64' })
-      .send({ abortSignal }),
+    endpoint.getMultipleAccounts(addresses, config).send({ abortSignal }),
   )
   const data = value.map((account) => account && bytesOf(account.data[0]))
-  return mints.flatMap((_, at): VaultMint[] => {
+  const shown = mints.flatMap((_, at): ShownMint[] => {
     const record = data[at] && decodeMintRecord(data[at])
     const vault = data[mints.length + at]
     if (!record || !vault) return []
     const { mint, vault_token, decimals, liabilities, freezable, min_deposit, min_exit } = record
     const balance = readU64Le(vault, TOKEN_AMOUNT_AT)
     const bounds = { freezable, min_deposit, min_exit }
-    return [
-      { mint, vault: vault_token, decimals, balance, liabilities, ...bounds, slot: wholeOf(context.slot) },
-    ]
+    return [{ mint, vault: vault_token, decimals, balance, liabilities, ...bounds }]
   })
+  return { slot: wholeOf(context.slot), mints: shown }
 }
 
 /** `served`: a batch has queued its payout, and only the bond is left. */
@@ -400,9 +404,16 @@ async function readAccounts(
   { rpc, address }: VaultReader,
   kind: 'mint_record' | 'exit_request' | 'announcement',
   commitment: Commitment,
+  minContextSlot = 0n,
 ): Promise<{ slot: number; accounts: { address: Address; data: Uint8Array }[] }> {
   const size = { dataSize: BigInt(ACCOUNT_BYTES[kind]) }
-  const config = { commitment, encoding: 'base64', filters: [size], withContext: true } as const
+  const config = {
+    commitment,
+    encoding: 'base64',
+    filters: [size],
+    withContext: true,
+    minContextSlot,
+  } as const
   const { context, value } = await rpc.read((endpoint, abortSignal) =>
     endpoint.getProgramAccounts(address.program, config).send({ abortSignal }),
   )

@@ -7,6 +7,7 @@ import {
   type SolanaRpcApiMainnet,
 } from '@solana/kit'
 import { askJsonRpc } from '../../../protocol/ask_json_rpc'
+import { toHex } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
 
 /** The methods every cluster has: no faucet. */
@@ -161,10 +162,44 @@ export class RpcPool implements Reader {
    * @throws ChainUnavailable after the last attempt, or what `all` throws
    */
   async agree<T>(ask: (reader: Reader) => Promise<T>, keyOf: (value: T) => string): Promise<T> {
+    return (await this.until(ask, (answers) => this.majority(answers, keyOf)?.[0])).value
+  }
+
+  /**
+   * The same for answers of a slot, of which only recent ones count: an older one together with a false one would be a quorum for
+   * a state that is over. Providers that are behind, or between whose slots a change lies, are asked again at the agreed slot.
+   * @param since slot that a quorum has shown before, 0 for none
+   * @param choose among the recent answers: those that support one of them, that one first
+   * @returns with the newest slot that a quorum of these reaches, whatever slot the first names
+   */
+  async agreeRecent<T extends { slot: number }>(
+    ask: (reader: Reader, minContextSlot: bigint) => Promise<T>,
+    since = 0,
+    choose = (recent: readonly Answer<T>[]) =>
+      this.majority(recent, ({ slot: _, ...value }) => textOf(value)),
+  ): Promise<T> {
+    let reached = 0
+    const { value } = await this.until(
+      (reader) => ask(reader, BigInt(reached)),
+      (answers) => {
+        reached = Math.max(reached, this.reached(answers.map(slotOf))!)
+        const oldest = Math.max(reached, since) - LIMITS.chain_lag_slots_max
+        const chosen = choose(answers.filter((one) => slotOf(one) >= oldest))
+        const [first] = chosen ?? []
+        return first && { value: { ...first.value, slot: this.reached(chosen!.map(slotOf))! } }
+      },
+    )
+    return value
+  }
+
+  private async until<T>(
+    ask: (reader: Reader) => Promise<T>,
+    choose: (answers: Answer<T>[]) => { value: T } | undefined,
+  ): Promise<{ value: T }> {
     for (let attempt = 0; ; attempt++) {
       try {
-        const found = this.majority(await this.all(ask), keyOf)
-        if (found) return found[0]!.value
+        const found = choose(await this.all(ask))
+        if (found !== undefined) return found
         throw new ChainUnavailable('the RPC providers do not agree')
       } catch (error) {
         const last = attempt + 1 >= LIMITS.rpc_attempts_max || this.closed
@@ -214,6 +249,17 @@ export function wholeOf(value: unknown): number {
   if (!Number.isSafeInteger(number) || (number as number) < 0)
     throw new ChainUnavailable('an RPC provider answers no whole number')
   return number as number
+}
+
+const slotOf = <T extends { slot: number }>({ value }: Answer<T>): number => value.slot
+
+/** The same text for equal answers. */
+export function textOf(value: unknown): string {
+  const text = JSON.stringify(value, (_, one) => {
+    if (typeof one === 'bigint') return String(one)
+    return one instanceof Uint8Array ? toHex(one) : one
+  })
+  return text ?? 'absent'
 }
 
 /** Doubles from 40 ms to 2 s; half of it is jitter, so that clients that failed together do not retry together. */

@@ -1,7 +1,8 @@
 /** Finds how entries of the payout queue were closed, from the events of the transactions that closed them. */
 import type { PayoutStage } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import { textOf, type VaultReader } from '../client/read_vault'
+import type { VaultReader } from '../client/read_vault'
+import { textOf } from '../client/rpc_pool'
 import type { Level } from '../client/slot_view'
 import { eventHistory, type LandedEvent, type SlotWindow, vaultEvents } from '../client/vault_events'
 

@@ -2,7 +2,8 @@
 
 import type { BatchStage, SettledBatch } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
-import { textOf, type VaultReader } from '../client/read_vault'
+import type { VaultReader } from '../client/read_vault'
+import { textOf } from '../client/rpc_pool'
 import { eventHistory, type LandedEvent, vaultEvents } from '../client/vault_events'
 
 type Level = 'confirmed' | 'finalized'

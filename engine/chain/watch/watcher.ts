@@ -220,13 +220,8 @@ export async function watchSuccessors(client: ChainClient): Promise<void> {
   const { rpc, view, health } = client
   while (!rpc.closed) {
     try {
-      const missing = await rpc.agree(
-        async (reader) => {
-          const announced = await readAnnouncements({ rpc: reader, address: client.address })
-          return withoutSuccessor(announced, Math.floor(view.now().unix_ms / 1000))
-        },
-        (lists) => lists.join(),
-      )
+      const { announced } = await readAnnouncements(client)
+      const missing = withoutSuccessor(announced, Math.floor(view.now().unix_ms / 1000))
       health.set('no_successor', missing.length > 0)
     } catch (error) {
       if (!(error instanceof ChainUnavailable)) throw error

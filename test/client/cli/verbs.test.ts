@@ -89,8 +89,11 @@ const rows: Row[] = [
   { verb: 'login', first: /^account {6}[0-9a-f]{64}/ },
   {
     verb: 'transparency',
-    first: /^\w+ +\S+ held for \S+ owed/,
-    after: (out: string) => expect(out).toMatch(/^admitted {5}build [0-9a-f]{64}$/m),
+    first: /^chain {8}slot \d+, read \d+ s ago$/m,
+    after: (out: string) => {
+      expect(out).toMatch(/^\w+ +\S+ held for \S+ owed/m)
+      expect(out).toMatch(/^admitted {5}build [0-9a-f]{64}$/m)
+    },
   },
   { verb: 'check', first: /^ok {11}true|^ok {11}the venue takes this buy/ },
   { verb: 'place', first: /^accepted {2}[0-9a-f]{32}/, after: ordered },

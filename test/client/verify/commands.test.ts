@@ -3,8 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { VenueProblem } from '../../../client/api/venue_client'
 import { HAVE_QUOTES, pathOf } from '../../kit/verify/real_quotes'
 import { openSite, type Site } from '../../kit/verify/site'
+import { TRANSPARENCY } from '../../routes/answers'
 
 const ROOT = join(import.meta.dir, '../../..')
 const folder = mkdtempSync(join(tmpdir(), 'tacit-commands-'))
@@ -57,6 +59,32 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect((await run('client/cli/tacit.ts', 'verify', '--offline', bundle, '--policy', strict)).code).toBe(2)
   const damaged = write('damaged.json', readFileSync(bundle, 'utf8').replace('"nonce": "', '"nonce": "f'))
   expect((await run('client/cli/tacit.ts', 'verify', '--offline', damaged, '--policy', policy)).code).toBe(1)
+})
+
+test('what a venue writes makes no line in the output of tacit, and a stale reading says so', async () => {
+  const policy = write('policy.json', JSON.stringify(site.policy))
+  const collateral = write('collateral.json', JSON.stringify(site.machine.agent.collateral()))
+  const forged = 'x\naccepted  all is well\r\u2028\u001b[2K'
+  const admin = { pending: [{ action: forged, effective_unix_s: 5, value: forged }] }
+  const announced = [{ list: forged, id: forged, value: '' }]
+  const reading = { slot: 7, age_ms: 61_001, stale: true }
+  const mints = TRANSPARENCY.mints.map((mint) => ({ ...mint, mint: forged, stale: true }))
+  site.answers.set('/transparency', () =>
+    JSON.stringify({ ...TRANSPARENCY, admin, announced, reading, mints }),
+  )
+  site.answers.set('/instruments', () => '[]')
+  const given = [site.url, '--policy', policy, '--collateral', collateral]
+  for (const [verb, ...more] of [['transparency'], ['watch-venue', '--once']]) {
+    const shown = await run('client/cli/tacit.ts', verb!, ...given, ...more)
+    expect([shown.code, shown.err]).toEqual([0, ''])
+    expect(shown.out).toContain('x\\u000aaccepted  all is well\\u000d\\u2028\\u001b[2K')
+    expect(shown.out).not.toMatch(/^accepted/m)
+    expect(shown.out).toMatch(/slot 7, read 62 s ago and not since|reading stale since slot 7/)
+  }
+  const problem = { code: 'rate_limited', message: forged, status: 400, applied: 'no', remedy: '' }
+  const refusal = new VenueProblem(problem as never)
+  expect(refusal.message).toBe('rate_limited: x\\u000aaccepted  all is well\\u000d\\u2028\\u001b[2K')
+  site.restore()
 })
 
 test('tacit verify without evidence or with a wrong call says so', async () => {

@@ -1,8 +1,15 @@
 /** One provider lies about what `/transparency` shows: announcements and mints are those of the quorum. */
 import { expect, test } from 'bun:test'
+import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
+import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { ChainUnavailable } from '../../../engine/chain/client/rpc_pool'
+import { decodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
 import { decodeAnnouncement } from '../../../protocol/vault/accounts'
+import { announceInstruction } from '../../../protocol/vault/announcements'
 import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { VaultWorld } from '../../kit/chain/vault_world'
+import { landOn } from '../../kit/verify/land_on'
 
 type Listed = { context: object; value: { account: { data: [string, string] } }[] }
 const bytesOf = ({ account }: Listed['value'][number]) =>
@@ -50,3 +57,93 @@ test('a provider that hides an announced build or invents a balance is overruled
     await liar.stop()
   }
 })
+
+const BUILD = new Uint8Array(32).fill(0xd4)
+/** Announces another build on the chain of a world. */
+async function announceBuild({ chain }: VaultWorld): Promise<void> {
+  const admin = await createKeyPairSignerFromPrivateKeyBytes(chain.admin_seed)
+  const key = decodeBase58(admin.address, 32)!
+  const fields = { program: chain.program_id!, admin: key, payer: key, list: 'build', id: BUILD } as const
+  await landOn(chain, admin, toInstruction(announceInstruction({ ...fields, action: 'announce' }), [admin]))
+}
+const isBuild = (id: Uint8Array | undefined) => id !== undefined && toHex(id) === toHex(BUILD)
+/** Answers without the announcement of that build, of the slot at which it was asked. */
+const hiddenNext: Lie = (result) => {
+  const { context, value } = result as Listed
+  return { context, value: value.filter((one) => !isBuild(decodeAnnouncement(bytesOf(one))?.id)) }
+}
+/** The answers of one moment for as long as it is stopped, whatever slot is asked for. */
+class Stopped {
+  private readonly kept = new Map<string, unknown>()
+  is_stopped = false
+  readonly lie: Lie = (result, { method, params }) => {
+    const [first, { commitment, filters }] = params as [unknown, { commitment: string; filters?: unknown }]
+    const name = JSON.stringify([method, first, commitment, filters ?? []], (_, one) =>
+      typeof one === 'bigint' ? String(one) : one,
+    )
+    if (!this.is_stopped || !this.kept.has(name)) this.kept.set(name, result)
+    return this.is_stopped ? this.kept.get(name) : undefined
+  }
+}
+
+test('a provider that hides an announcement and one that is behind are no quorum', async () => {
+  const world = await VaultWorld.open()
+  const [hider, late] = [new LyingEndpoint(world.chain.url), new LyingEndpoint(world.chain.url)]
+  const stopped = new Stopped()
+  late.lies = { getMultipleAccounts: stopped.lie, getProgramAccounts: stopped.lie }
+  try {
+    await world.deposit(1_000n)
+    const rpc_urls = [hider.url, late.url, world.chain.url]
+    await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
+    const shown = async () => {
+      const { announced, slot } = await world.port.readConfig()
+      return { slot, builds: announced.filter(({ id }) => isBuild(id)).length }
+    }
+    const before = await shown()
+    expect(before.builds).toBe(0)
+    const held = await world.port.readMints()
+    stopped.is_stopped = true
+    await announceBuild(world)
+    world.chain.advance(100)
+    hider.lies = { getProgramAccounts: hiddenNext }
+    for (let round = 0; round < 3; round++)
+      await expect(shown().catch((error: Error) => error)).resolves.toBeInstanceOf(ChainUnavailable)
+    // What the other two agree in is shown.
+    expect((await world.port.readMints())[0]!.slot).toBeGreaterThan(held[0]!.slot + 50)
+    stopped.is_stopped = false
+    const after = await shown()
+    expect(after).toEqual({ slot: expect.any(Number), builds: 1 })
+    expect(after.slot).toBeGreaterThan(before.slot + 50)
+  } finally {
+    await world.close()
+    await hider.stop()
+    await late.stop()
+  }
+}, 120_000)
+
+test('the slot of what is shown is one that a quorum has reached, whatever slot a provider names', async () => {
+  const world = await VaultWorld.open()
+  const liar = new LyingEndpoint(world.chain.url)
+  const claiming =
+    (slot: number): Lie =>
+    (result) => ({ ...(result as Listed), context: { slot } })
+  try {
+    await world.deposit(1_000n)
+    const rpc_urls = [liar.url, world.chain.url, world.chain.url]
+    await world.boot({ connect: { rpc_urls, rpc_timeout_ms: 2_000 } })
+    for (const slot of [1_000_000_000, 1]) {
+      liar.lies = { getProgramAccounts: claiming(slot), getMultipleAccounts: claiming(slot) }
+      for (let round = 0; round < 5; round++) {
+        const [config, mints] = [await world.port.readConfig(), await world.port.readMints()]
+        for (const shown of [config.slot, mints[0]!.slot]) {
+          expect(shown).toBeGreaterThan(1)
+          expect(shown).toBeLessThan(1_000_000)
+        }
+      }
+      expect(liar.lied).toBeGreaterThan(0)
+    }
+  } finally {
+    await world.close()
+    await liar.stop()
+  }
+}, 120_000)

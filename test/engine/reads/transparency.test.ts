@@ -10,7 +10,7 @@ const VENUE = new Uint8Array(32)
 const site = new TestSite()
 afterEach(() => site.remove())
 
-test('one reading answers everybody for two seconds; without the chain it is told on, marked stale', async () => {
+test('one reading answers everybody for two seconds; without the chain it is told on, marked stale with its slot and age', async () => {
   const { chain, config } = await site.open()
   const facts = new PublicFacts(`${site.dir}/other_facts`, new Uint8Array(32).fill(5))
   const clock = { now: 0, monotonicMs: () => clock.now, unixMs: () => 0 }
@@ -25,6 +25,7 @@ test('one reading answers everybody for two seconds; without the chain it is tol
   expect(other).toBe(one)
   expect(one.tree.leaf_count).toBe(count())
   expect(one.mints.map(({ stale }) => stale)).toEqual([false, false])
+  expect(one.reading).toEqual({ slot: 100, age_ms: 0, stale: false })
   expect(Object.isFrozen(one)).toBe(true)
 
   chain.ledger.config.leaf_count += 3
@@ -41,11 +42,27 @@ test('one reading answers everybody for two seconds; without the chain it is tol
   const old = await reads.read()
   expect(old.tree.leaf_count).toBe(count() - 1)
   expect(old.mints.map(({ stale }) => stale)).toEqual([true, true])
+  expect(old.reading).toEqual({ slot: 100, age_ms: 6_999, stale: true })
 
   chain.readMints = readMints
   const back = await reads.read()
   expect(back.tree.leaf_count).toBe(count())
   expect(back.mints.map(({ stale }) => stale)).toEqual([false, false])
+  expect(back.reading).toEqual({ slot: 100, age_ms: 0, stale: false })
+
+  // Providers that answer, but with a state that the venue's own view of the chain left long ago.
+  const view = chain.view.bind(chain)
+  chain.view = () => ({ ...view(), slot: 251 })
+  clock.now = 20_000
+  expect((await reads.read()).reading).toEqual({ slot: 100, age_ms: 0, stale: true })
+  // An older state than the last one is not shown again.
+  chain.view = () => view()
+  chain.ledger.slot = 99
+  chain.ledger.config.leaf_count -= 1
+  clock.now = 30_000
+  const last = await reads.read()
+  expect(last.reading).toEqual({ slot: 100, age_ms: 0, stale: false })
+  expect(last.tree.leaf_count).toBe(count() + 1)
   facts.close()
 })
 

@@ -38,6 +38,7 @@ export class Ledger {
   readonly anchors: { seq: number; head: Uint8Array }[] = []
   readonly liabilities = new Map<string, bigint>()
   config: VaultConfig = {
+    slot: 0,
     admin: bytes(32),
     settlement_signer: bytes(32),
     exit_delay_s: 604_800,
@@ -124,7 +125,7 @@ export class MemoryChain implements ChainPort {
   }
 
   async readConfig(): Promise<VaultConfig> {
-    return { ...this.ledger.config }
+    return { ...this.ledger.config, slot: this.ledger.slot }
   }
   async readMints() {
     return this.ledger.mints.map(({ mint, decimals }) => ({
