@@ -151,7 +151,10 @@ export const FAULTS: readonly Fault[] = [
     name: 'replies of appends lost',
     strike: (world, leader) => repliesLost(leader, 200 + world.random.integer(400)),
   },
-  { name: 'appends delayed', strike: (world, leader) => delayed(leader, 1_100 + world.random.integer(300)) },
+  {
+    name: 'appends delayed',
+    strike: (world, leader) => delayed(leader, 1_300 + world.random.integer(1_200)),
+  },
   {
     name: 'leading node with a full disk',
     needs_volume: true,

@@ -65,7 +65,7 @@ export class Node {
     const quote = site.machine.quoteEpoch(keys.settlement_seed)
     const { clock, quoteEpoch, ...place } = { ...site.place(), keys }
     const cluster = { endpoints: this.links.map(({ url }) => url), tls: this.etcd.tls }
-    let end: NodeEnd = { name: 'exit', message: '' }
+    let end: NodeEnd | undefined
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'node_process.ts')], {
       stdio: ['ignore', log, log],
       serialization: 'advanced',
@@ -73,7 +73,7 @@ export class Node {
         if (message.op === 'quote')
           void quote(message.bound).then((quoted) => post({ op: 'quoted', id: message.id, quoted }))
         else if (message.op === 'ready') post({ op: 'open', place: { ...place, data_dir: dir, cluster } })
-        else if (message.op === 'fatal') end = message
+        else if (message.op === 'fatal') end ??= message
         else this.receive(message, child)
       },
     })
@@ -83,7 +83,7 @@ export class Node {
     void child.exited.then(() => {
       if (this.child !== child) return
       this.leave()
-      this.watch.ended(this, end)
+      this.watch.ended(this, end ?? { name: 'exit', message: `${child.signalCode ?? child.exitCode}` })
     })
   }
 
