@@ -5,6 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { seededRandom } from '../faults/kit/random'
 import { FAULTS, LogCampaign, type Planted } from '../kit/etcd/log_campaign'
 
 const ROUNDS = Number(process.env['TACIT_LOG_ROUNDS'] ?? 4)
@@ -12,16 +13,7 @@ const SEED = Number(process.env['TACIT_LOG_SEED'] ?? Date.now() % 2 ** 31)
 const LIMIT_MS = 120_000
 let cluster: EtcdCluster
 
-/** Numbers of the seed (mulberry32). */
-function numbersOf(seed: number): (count: number) => number {
-  let state = seed
-  return (count) => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % count
-  }
-}
+const numbersOf = (seed: number) => seededRandom(seed).integer
 
 describe.skipIf(ETCD === undefined)('a campaign on three members', () => {
   beforeAll(async () => {

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LogTrim } from '../../engine/cluster/cluster_node'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
-import { Deposed, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { Deposed, LogGap, LogRolledBack, ReplicatedLog, type Term } from '../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../engine/journal/contract'
 import { LIMITS } from '../../engine/limits'
 import type { ChainPoint } from '../../protocol/units'
@@ -25,6 +25,17 @@ function logsOf(nodes = 1): ReplicatedLog[] {
 function etcd(first = 0): Etcd {
   const endpoints = [...cluster.endpoints.slice(first), ...cluster.endpoints.slice(0, first)]
   return new Etcd({ endpoints, tls: cluster.tls })
+}
+
+/** Appends one entry per text to an empty log. */
+async function written(log: ReplicatedLog, term: Term, ...texts: string[]): Promise<SignedFrame[]> {
+  const entries: SignedFrame[] = []
+  for (const text of texts) {
+    const entry = entryOf(entries.at(-1)?.to ?? START, text)
+    await log.append(term, entry)
+    entries.push(entry)
+  }
+  return entries
 }
 
 async function all(log: ReplicatedLog, from: ChainPoint = START): Promise<SignedFrame[]> {
@@ -198,9 +209,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
     async () => {
       const [log] = logsOf()
       const term = await log!.takeTerm(1, START)
-      const entries = [entryOf(START, 'one')]
-      for (const text of ['two', 'three']) entries.push(entryOf(entries.at(-1)!.to, text))
-      for (const entry of entries) await log!.append(term, entry)
+      const entries = await written(log!, term, 'one', 'two', 'three')
       expect(await log!.removeBefore(term, 3)).toBeGreaterThan(0)
       expect(await failure(log!.read(START))).toBeInstanceOf(LogGap)
       expect(textsOf(await all(log!, entries[1]!.to))).toEqual(['three'])
@@ -213,9 +222,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
     async () => {
       const [log] = logsOf()
       const term = await log!.takeTerm(1, START)
-      const entries = [entryOf(START, 'one')]
-      for (const text of ['two', 'three', 'four']) entries.push(entryOf(entries.at(-1)!.to, text))
-      for (const entry of entries) await log!.append(term, entry)
+      const entries = await written(log!, term, 'one', 'two', 'three', 'four')
       let now_ms = 0
       const trim = new LogTrim(log!, term, () => now_ms)
       const first = async () => {
@@ -287,9 +294,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
     async () => {
       const [log, other] = logsOf(2)
       const term = await log!.takeTerm(1, START)
-      const entries = [entryOf(START, 'one')]
-      entries.push(entryOf(entries[0]!.to, 'two'))
-      for (const entry of entries) await log!.append(term, entry)
+      const entries = await written(log!, term, 'one', 'two')
       const [{ to: kept }, { to: ahead }] = entries as [SignedFrame, SignedFrame]
       const contradicting = entryOf(kept, 'otherwise').to
       const further = entryOf(ahead, 'three').to
@@ -350,9 +355,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
     async () => {
       const [log] = logsOf()
       const term = await log!.takeTerm(1, START)
-      const entries = [entryOf(START, 'one')]
-      entries.push(entryOf(entries[0]!.to, 'two'))
-      for (const entry of entries) await log!.append(term, entry)
+      const entries = await written(log!, term, 'one', 'two')
       const prefix = `tacit/${Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')}/log/`
       const { found } = await etcd().txn([], [{ range: prefix, to: `${prefix}~`, most: 9 }])
       const [one, two] = found[0]!

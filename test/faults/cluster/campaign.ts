@@ -187,18 +187,15 @@ export class Campaign {
   private before = 0
   private rounds = 0
 
-  /** @param names of the faults, all without them */
+  /** @param names of the faults in the order of the rounds, again from the first; random ones without them */
   constructor(
     private readonly etcd: EtcdCluster,
     seed: number,
     private readonly mountable: boolean,
-    names: readonly string[] = [],
+    private readonly names: readonly string[] = [],
   ) {
     this.random = seededRandom(seed)
-    this.faults = FAULTS.filter(
-      ({ name, needs_volume }) =>
-        (names.length === 0 || names.includes(name)) && (mountable || needs_volume !== true),
-    )
+    this.faults = FAULTS.filter(({ needs_volume }) => mountable || needs_volume !== true)
   }
 
   get acknowledged(): number {
@@ -208,7 +205,9 @@ export class Campaign {
   /** @returns the name of the fault. @throws Error with the fault and the rule that does not hold */
   async round(): Promise<string> {
     if (this.rounds++ % ROUNDS_OF_A_CLUSTER === 0) await this.renew()
-    const fault = this.random.pick(this.faults)
+    const named = this.names[(this.rounds - 1) % this.names.length]
+    const fault =
+      named === undefined ? this.random.pick(this.faults) : this.faults.find(({ name }) => name === named)!
     try {
       await this.strike(fault, this.world!)
     } catch (cause) {
