@@ -89,15 +89,20 @@ describe.skipIf(ETCD === undefined)('the journal of a node', () => {
         await journal.append(records(1))
         const leader = await cluster.leader()
         const others = [0, 1, 2].filter((one) => one !== leader)
-        for (const one of others) cluster.pause(one)
         let done = false
-        const appended = journal.append(records(2)).then(() => {
-          done = true
-        })
-        // The append is repeated several times meanwhile.
-        await Bun.sleep(3 * LIMITS.log_request_ms)
-        expect({ done, seq: journal.head().seq }).toEqual({ done: false, seq: 1 })
-        for (const one of others) cluster.resume(one)
+        let appended: Promise<unknown>
+        for (const one of others) cluster.pause(one)
+        try {
+          appended = journal.append(records(2)).then(() => {
+            done = true
+          })
+          // The append is repeated several times meanwhile.
+          await Bun.sleep(3 * LIMITS.log_request_ms)
+          expect({ done, seq: journal.head().seq }).toEqual({ done: false, seq: 1 })
+        } finally {
+          // The other tests use the same members.
+          for (const one of others) cluster.resume(one)
+        }
         await appended
         expect((await entriesOf(log)).at(-1)!.to).toEqual(journal.head())
         expect(journal.head().seq).toBe(2)

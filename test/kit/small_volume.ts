@@ -8,9 +8,10 @@ import { join } from 'node:path'
 const made = () => mkdtempSync(join(tmpdir(), 'tacit-volume-'))
 const mount = (size: string, dir: string) =>
   spawnSync('/bin/mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir]).status === 0
-const remount = (option: string, dir: string) => {
-  if (spawnSync('/bin/mount', ['-o', `remount,${option}`, dir]).status !== 0)
-    throw new Error('the volume was not remounted')
+const isRemounted = (option: string, dir: string) =>
+  spawnSync('/bin/mount', ['-o', `remount,${option}`, dir]).status === 0
+function remount(option: string, dir: string): void {
+  if (!isRemounted(option, dir)) throw new Error('the volume was not remounted')
 }
 
 /** A volume in place of the empty folder, which takes no more than it has while it is full. */
@@ -23,8 +24,12 @@ export class Volume {
   }
 
   fill(): void {
-    const { blocks, bfree, bsize } = statfsSync(this.dir)
-    remount(`size=${(blocks - bfree) * bsize}`, this.dir)
+    for (let tries = 0; tries < 100; tries++) {
+      const { blocks, bfree, bsize } = statfsSync(this.dir)
+      // It fails where a write came between the two.
+      if (isRemounted(`size=${(blocks - bfree) * bsize}`, this.dir)) return
+    }
+    throw new Error('the volume was not filled')
   }
   free(): void {
     remount(`size=${this.size}`, this.dir)
