@@ -281,6 +281,7 @@ export const LIMITS = {
   /** Ranges and defaults of `lease_ms`, `anchor_max_ms`, `commit_ms` and `reopen_slots`. */
   lease_min_ms: 100,
   lease_max_ms: 60_000,
+  cluster_lease_max_ms: 3_000,
   lease_ms: 8_000,
   anchor_max_min_ms: 1_000,
   anchor_max_max_ms: 60_000,

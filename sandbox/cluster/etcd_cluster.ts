@@ -74,7 +74,7 @@ export class EtcdCluster {
         `--initial-advertise-peer-urls=${member.peer}`,
         `--initial-cluster=${this.members.map(({ peer }, i) => `m${i}=${peer}`).join(',')}`,
         '--heartbeat-interval=100',
-        '--election-timeout=1000',
+        '--election-timeout=500',
         '--log-level=error',
         ...secured(''),
         ...secured('peer-'),

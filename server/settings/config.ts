@@ -164,6 +164,8 @@ function contradictions(read: Partial<Settings>): string[] {
   if (read.TACIT_ETCD_URLS?.length) {
     for (const name of ['TACIT_ETCD_CA', 'TACIT_ETCD_CERT', 'TACIT_ETCD_KEY'] as const)
       if (read[name] === '') faults.push(`${name}: required with TACIT_ETCD_URLS`)
+    if (production && new Set(read.TACIT_ETCD_URLS.map((url) => new URL(url).host)).size < 3)
+      faults.push('TACIT_ETCD_URLS: three members at least with TACIT_ENCLAVE=dstack')
     if (read.TACIT_RESTORE_FROM_CHAIN === true)
       faults.push('TACIT_RESTORE_FROM_CHAIN: a restore is made on one machine, without TACIT_ETCD_URLS')
   }

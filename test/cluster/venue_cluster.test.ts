@@ -4,8 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChainFault } from '../../engine/boot/check_chain'
-import { openNode, untilLeading } from '../../engine/boot/follow'
-import { type Loaded, loadState } from '../../engine/boot/load_state'
+import { loadState } from '../../engine/boot/load_state'
 import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { encodeCommand } from '../../engine/machine/codec/command_codec'
@@ -16,6 +15,7 @@ import { derOfPem } from '../../protocol/pem'
 import { Refusal } from '../../protocol/refusals'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
+import { follower } from '../kit/etcd/follower'
 import { entryOf, entryOfGroups } from '../kit/etcd/log_entries'
 import { USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
@@ -30,30 +30,8 @@ const clusterOf = () => ({ cluster: { endpoints: etcd.endpoints, tls: etcd.tls }
 const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
 const openOn = (node: number) => trading.site.openVenue(dirOf(node), clusterOf())
 
-/** A node that follows; `leading` resolves once it has taken over, and it opens no epoch then. */
-async function follow(node: number): Promise<{
-  loaded: Loaded
-  leading: Promise<Loaded>
-  stop: () => Promise<void>
-}> {
-  const { config, ports } = await trading.site.parts(dirOf(node), clusterOf())
-  const vault = await ports.chain.readConfig()
-  const member = openNode(config, ports, vault)!
-  const loaded = await loadState(config, ports, vault, { thread: member.thread })
-  const leading = untilLeading(member, loaded, config, ports, vault, ports.fatal).then((one) => one.loaded)
-  leading.catch(() => undefined)
-  const stop = async () => {
-    member.stop()
-    await leading.catch(() => undefined)
-    await loaded.journal.close()
-    await loaded.history.close()
-    loaded.facts.close()
-    loaded.stores.close()
-    await ports.chain.close()
-    await ports.hash.close()
-  }
-  return { loaded, leading, stop }
-}
+/** `leading` resolves once it has taken over, and it opens no epoch then. */
+const follow = (node: number) => follower(trading.site, dirOf(node), clusterOf())
 
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await Bun.sleep(5)

@@ -65,6 +65,46 @@ describe('the committed compose file', () => {
   })
 })
 
+describe('the compose file of several nodes', () => {
+  const of_nodes = readFileSync(join(ROOT, 'compose.cluster.yaml'), 'utf8')
+  const values = [
+    ...FILLED,
+    'TACIT_ETCD_URLS=https://a.example:2379,https://b.example:2379,https://c.example:2379',
+    'TACIT_ETCD_CA=AAAA',
+    'TACIT_ETCD_CERT=AAAA',
+  ]
+
+  test('is that of one machine but for its log and its lease', () => {
+    const lines = (text: string) =>
+      text
+        .slice(text.indexOf('services:'))
+        .split('\n')
+        .filter((line) => !/^ *#/.test(line))
+    const [one, several] = [lines(COMMITTED), lines(of_nodes)]
+    expect(several.filter((line) => !one.includes(line))).toEqual([
+      "      TACIT_LEASE_MS: '3000'",
+      '      TACIT_ETCD_URLS: SET_ME',
+      '      TACIT_ETCD_CA: SET_ME',
+      '      TACIT_ETCD_CERT: SET_ME',
+      `      TACIT_ETCD_KEY: ${fromOutside('TACIT_ETCD_KEY')}`,
+    ])
+    expect(several.length).toBe(one.length)
+  })
+
+  test('is rejected until its log is named, and takes the key of the log from outside', () => {
+    const faults = faultsOf(fillIn(of_nodes, FILLED))
+    for (const name of ['URLS', 'CA', 'CERT'])
+      expect(faults.join()).toContain(`TACIT_ETCD_${name}: still SET_ME`)
+    const { manifest } = makeManifest(fillIn(of_nodes, values), DECISIONS)
+    expect(manifest?.allowed_envs).toEqual(['TACIT_ETCD_KEY', 'TACIT_FEE_ANCHOR'])
+  })
+
+  test('is rejected with the lease of one machine', () => {
+    const faults = faultsOf(fillIn(of_nodes, [...values, 'TACIT_LEASE_MS=8000']))
+    expect(faults.join()).toContain('lease_ms: 100 to 3000')
+  })
+})
+
 describe('the manifest', () => {
   test('is the same file from a second clone', () => {
     if (!existsSync(join(ROOT, '.git'))) return console.log('skipped: this tree is not a git clone')
@@ -131,6 +171,15 @@ describe('a manifest is refused', () => {
       'for a member of etcd without TLS',
       (t) => t.replace("TACIT_ETCD_URLS: ''", "TACIT_ETCD_URLS: 'http://one.example:2379'"),
       /TACIT_ETCD_URLS/,
+    ],
+    [
+      'for fewer than three members of etcd',
+      (t) =>
+        t.replace(
+          "TACIT_ETCD_URLS: ''",
+          "TACIT_ETCD_URLS: 'https://a.example:1,https://a.example:1,https://b.example:1'",
+        ),
+      'TACIT_ETCD_URLS: three members at least with TACIT_ENCLAVE=dstack',
     ],
     [
       'for a cluster without the authority and the certificate of its log',

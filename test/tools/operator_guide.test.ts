@@ -31,7 +31,7 @@ const FIXED = {
 /** Where the other commands of the guide are run. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   account: 'test/tools/operator_guide.test.ts',
-  'cluster-repair': 'test/tools/command_use.test.ts',
+  'cluster-repair': 'test/tools/cluster_guide.test.ts',
   'image-inputs': 'test/tools/image_inputs.test.ts',
   image: 'test/tools/command_use.test.ts',
   manifest: 'test/tools/manifest.test.ts',

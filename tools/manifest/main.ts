@@ -11,6 +11,7 @@ const USAGE = `usage: bun run manifest [--compose compose.yaml] [--set NAME=VALU
        bun run manifest --check app-compose.json
 
 Writes app-compose.json and prints its SHA-256, the compose hash. Same inputs, same bytes, on any machine.
+  --compose          compose.cluster.yaml for a node of several
   --set              writes a value (image, or a setting) into the compose file, unless the manifest is refused
   --key-provider-id  DER public key of the KMS root; pins the KMS
   --secure-time      NTS before the containers start. Off unless asked for: guest images whose chrony lacks NTS never

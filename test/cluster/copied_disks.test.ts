@@ -1,0 +1,209 @@
+/** What a host does with copies of disks and members: two clusters driven from one position, and a node on an older disk. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { PROOF_FORMAT, verifyReceiptOnChain } from '../../client/verify/verify_receipt'
+import { commandBytes } from '../../client/wallet/command_bytes'
+import { signerOf } from '../../engine/boot/open_epoch'
+import { Etcd } from '../../engine/cluster/etcd'
+import { ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { encodeBase58 } from '../../protocol/base58'
+import { encodeStatement } from '../../protocol/bodies/binding'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import type { DeadManRequest, Receipt } from '../../protocol/wire/trading'
+import { ETCD } from '../../sandbox/cluster/etcd_cluster'
+import { EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { LyingEndpoint } from '../kit/chain/lying_endpoint'
+import { type Follower, follower } from '../kit/etcd/follower'
+import { USDC } from '../kit/venue/embedded_site'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import type { JsonVenue } from '../kit/venue/json_venue'
+import type { Trader } from '../kit/venue/trader'
+
+const LIMIT_MS = 120_000
+/** The bound of clusters. No anchor is due in the test. */
+const LEASE_MS = 3_000
+const TERMS = { lease_ms: LEASE_MS, anchor_max_ms: 60_000 }
+
+let etcd: EtcdCluster
+let trading: EmbeddedTrading
+const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
+const clusterOf = (members: EtcdCluster) => ({ cluster: { endpoints: members.endpoints, tls: members.tls } })
+const until = async (holds: () => boolean): Promise<void> => {
+  while (!holds()) await Bun.sleep(5)
+}
+
+type Acknowledged = { at_ms: number; receipt: Receipt; request: DeadManRequest }
+
+/** Commands one after the other until `stop`. */
+function drive(venue: JsonVenue, trader: Trader) {
+  const acknowledged: Acknowledged[] = []
+  let stopped = false
+  const run = async () => {
+    while (!stopped) {
+      const request = trader.deadMan(0)
+      await venue.deadMan('alice', request).then(
+        ({ receipt }) => acknowledged.push({ at_ms: performance.now(), receipt, request }),
+        () => undefined,
+      )
+      await soon()
+    }
+  }
+  const running = run()
+  const stop = async () => {
+    stopped = true
+    await running
+  }
+  return { acknowledged, stop }
+}
+
+/** What a third party needs to prove a receipt by the chain, from the keys of the boot that gave it. */
+function certificateFor(venue: JsonVenue) {
+  const { epoch, venue: id } = venue.identity()
+  const { settlement_seed } = trading.site.keys
+  const signer = signerOf(trading.site.keys, fromHex(id, 32)!, epoch)
+  const statement = { venue: signer.venue, statement_key: signer.statement_key, epoch: BigInt(epoch) }
+  return {
+    certificate: toHex(encodeStatement(statement)),
+    certificate_signature: toHex(signer.certificate),
+    tee_pubkey: encodeBase58(publicKeyOf(settlement_seed)),
+  }
+}
+
+describe.skipIf(ETCD === undefined)('copies of disks', () => {
+  beforeAll(async () => {
+    etcd = await EtcdCluster.start()
+  }, LIMIT_MS)
+  afterAll(() => etcd?.stop(), LIMIT_MS)
+  beforeEach(async () => {
+    trading = new EmbeddedTrading()
+    await trading.site.openChain()
+  }, LIMIT_MS)
+  afterEach(() => trading.site.remove(), LIMIT_MS)
+
+  test(
+    'two clusters from one position: both acknowledge for no longer than the lease, and receipts and chain prove it',
+    async () => {
+      const { site } = trading
+      const clone = await EtcdCluster.start()
+      const own = new LyingEndpoint(site.chain.url)
+      const other = new LyingEndpoint(site.chain.url)
+      try {
+        site.rpc_urls = [own.url]
+        const first = await site.openVenue(dirOf(1), { ...clusterOf(etcd), ...TERMS })
+        await site.issue('alice')
+        trading.alice = trading.trader('alice')
+        const [first_keys, first_certificate] = [site.keys, certificateFor(first)]
+        const helper = await follower(site, dirOf(2), clusterOf(etcd))
+        // Without slots no batch closes, so no position moves, and the host copies.
+        site.chain.stall(true)
+        await first.deadMan('alice', trading.alice.deadMan(0))
+        const prefix = `tacit/${first.identity().venue}/`
+        const all = { range: prefix, to: `${prefix}~`, most: 10_000 }
+        const { head } = await new ReplicatedLog(new Etcd(clusterOf(etcd).cluster), {
+          key: site.keys.journal_key,
+          venue: fromHex(first.identity().venue, 32)!,
+        }).look()
+        await until(() => helper.loaded.journal.head().seq >= head.seq)
+        await helper.stop()
+        const { found } = await new Etcd(clusterOf(etcd).cluster).txn([], [all])
+        for (const { key, value } of found[0]!)
+          await new Etcd(clusterOf(clone).cluster).txn([], [{ put: key, value }])
+        // Both clusters go on; the first one reads the chain no more from the moment at which the other's opening is sent.
+        const driven = drive(first, trading.alice)
+        await until(() => driven.acknowledged.length > 0)
+        let silenced_ms = 0
+        other.lies = {
+          sendTransaction: () => {
+            own.silent = true
+            silenced_ms ||= performance.now()
+            site.chain.stall(false)
+            return undefined
+          },
+        }
+        site.rpc_urls = [other.url]
+        const second = await site.openVenue(dirOf(2), { ...clusterOf(clone), ...TERMS })
+        expect(second.status().matching).toBe('running')
+        const position = await site.port.readConfig('confirmed')
+        site.venue = second
+        const beside = drive(second, trading.trader('alice'))
+        await until(() => beside.acknowledged.length > 3)
+        await until(() => performance.now() - driven.acknowledged.at(-1)!.at_ms > LEASE_MS)
+        await Promise.all([driven.stop(), beside.stop()])
+        const [last, begun] = [driven.acknowledged.at(-1)!, beside.acknowledged[0]!]
+        expect(last.at_ms - silenced_ms).toBeLessThanOrEqual(LEASE_MS)
+        expect(last.at_ms - begun.at_ms).toBeLessThanOrEqual(LEASE_MS)
+        console.log(`both acknowledged for ${Math.max(0, Math.round(last.at_ms - begun.at_ms))} ms`)
+
+        // Either receipt is one by a key that the chain took, and the chain shows the position from which the second epoch goes on.
+        const epochs = new Map([
+          [first.identity().epoch, publicKeyOf(first_keys.settlement_seed)],
+          [second.identity().epoch, position.settlement_signer],
+        ])
+        const venue = fromHex(first.identity().venue, 32)!
+        for (const [{ request, receipt }, certificate] of [
+          [last, first_certificate],
+          [begun, certificateFor(second)],
+        ] as const) {
+          const command = toHex(commandBytes(venue, { kind: 'dead_man', request }))
+          await verifyReceiptOnChain({ format: PROOF_FORMAT, command, receipt, ...certificate }, epochs)
+        }
+        expect(position.epoch).toBe(begun.receipt.epoch)
+        expect(last.receipt.epoch).toBe(position.epoch - 1)
+        expect(last.receipt.seq).toBeGreaterThan(position.journal_seq)
+
+        // The first cluster reads the chain again.
+        other.lies = {}
+        own.silent = false
+        await until(() => first.status().reasons.join().includes('forked'))
+        await first.close()
+        await second.close()
+      } finally {
+        await Promise.all([own.stop(), other.stop(), clone.stop()])
+      }
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node on an older copy of its disk leads with everything that was acknowledged since, or not at all',
+    async () => {
+      const { site } = trading
+      const first = await site.openVenue(dirOf(1), clusterOf(etcd))
+      await site.issue('alice')
+      trading.alice = trading.trader('alice')
+      const place = async () => {
+        const money = await trading.deposited(trading.alice, USDC, 200_000_000n)
+        const order = trading.alice.place(money, {
+          expiry_slot: first.time().slot + 5_000,
+          price_limit: '90000000',
+        })
+        await first.place('alice', order)
+        return order.order_id
+      }
+      const kept = [await place()]
+      const has = (node: Follower) => node.loaded.state.orders.size === kept.length
+      const early = await follower(site, dirOf(2), clusterOf(etcd))
+      await until(() => early.loaded.journal.head().seq > 5)
+      await early.stop()
+      cpSync(dirOf(2), join(site.dir, 'older'), { recursive: true })
+      const later = await follower(site, dirOf(2), clusterOf(etcd))
+      kept.push(await place(), await place())
+      await until(() => has(later))
+      await later.stop()
+      rmSync(dirOf(2), { recursive: true })
+      cpSync(join(site.dir, 'older'), dirOf(2), { recursive: true })
+      await first.close()
+      const second = await site.openVenue(dirOf(2), clusterOf(etcd))
+      site.venue = second
+      for (const order_id of kept)
+        expect(await second.order('alice', order_id)).toMatchObject({ order_id, status: 'accepted' })
+      const seqs = (await trading.events('alice')).map(({ seq }) => seq)
+      expect(seqs).toEqual(seqs.map((_, i) => i + 1))
+      await second.close()
+    },
+    LIMIT_MS,
+  )
+})
