@@ -2,7 +2,8 @@
  * Time from the death of a leading node to the next acknowledged order: `bun bench/takeover.ts [--rounds N] [--slot MS]`. Three
  * node processes over three members of etcd; each round kills the leading node by SIGKILL, then once more with the leading
  * member. Parts, as seen from outside: detection, until another node has the term; catch-up, until its boot record is appended;
- * opening, until the chain shows its epoch at confirmed; service, until it answers; order, until a login and an order are answered.
+ * opening, until the chain shows its epoch at confirmed; service, until it answers; order, until a login and an order are
+ * answered.
  */
 
 import { readFileSync } from 'node:fs'

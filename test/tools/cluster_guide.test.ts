@@ -11,8 +11,7 @@ import { parsePlainYaml } from '../../client/verify/manifest/plain_yaml'
 import { Etcd } from '../../engine/cluster/etcd'
 import { LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { toHex } from '../../protocol/bytes'
-import { ETCD } from '../../sandbox/cluster/etcd_cluster'
-import { freeUrls } from '../../sandbox/cluster/etcd_cluster'
+import { ETCD, freeUrls } from '../../sandbox/cluster/etcd_cluster'
 import { clusterConfig } from '../../server/settings/config'
 import { failure } from '../engine/journal/folder'
 import { entryOf } from '../kit/etcd/log_entries'
@@ -60,64 +59,65 @@ function succeeds(lines: string): boolean {
   }
 }
 
+/** Client and peer address of each member. */
+let hosts: string[] = []
+const localized = (text: string) =>
+  text.replace(/(HOST_([123])|0\.0\.0\.0):(2379|2380)/g, (_, __, n: string | undefined, port) =>
+    n === undefined ? `OWN_${port}` : hosts[2 * (Number(n) - 1) + (port === '2380' ? 1 : 0)]!,
+  )
+
+/** Starts a member by the line of the first one, with its own name and host. */
+function start(n: number, state = 'new', folder = `d${n}`): void {
+  const own = MEMBER.replace('--name m1', `--name m${n}`)
+    .replace('--initial-cluster-state new', `--initial-cluster-state ${state}`)
+    .replace('--advertise-client-urls https://HOST_1', `--advertise-client-urls https://HOST_${n}`)
+    .replace(
+      '--initial-advertise-peer-urls https://HOST_1',
+      `--initial-advertise-peer-urls https://HOST_${n}`,
+    )
+    .replace('DIR', folder)
+  const [client, peer] = [hosts[2 * n - 2]!, hosts[2 * n - 1]!]
+  const line = localized(own).replaceAll('OWN_2379', client).replaceAll('OWN_2380', peer)
+  const command = line.replace('etcd ', `exec ${ETCD} --log-level error `)
+  members.set(n, Bun.spawn(['sh', '-ec', command], { cwd: dir, stdout: 'ignore', stderr: 'ignore' }))
+}
+
+/** Makes the manifest, with the values of step 4 too; what a node reads of the log from it and from the secrets. */
+function manifestSettings() {
+  copyFileSync(join(ROOT, 'compose.cluster.yaml'), join(dir, 'compose.cluster.yaml'))
+  writeFileSync(join(dir, 'secrets.env'), `TACIT_FEE_ANCHOR=${'0'.repeat(63)}1\n`, { mode: 0o600 })
+  const values = OPERATOR_VALUES.map((one) => `--set ${one}`).join(' ')
+  const files = `$PWD/compose.cluster.yaml ${values} --out $PWD/app-compose.json`
+  const out = shell(localized(MANIFEST).replace('compose.cluster.yaml', files))
+  expect(out).toContain('secrets       TACIT_ETCD_KEY, TACIT_FEE_ANCHOR')
+  const secrets = readFileSync(join(dir, 'secrets.env'), 'utf8').trim().split('\n')
+  expect(secrets.map((line) => line.split('=')[0])).toEqual(['TACIT_ETCD_KEY', 'TACIT_FEE_ANCHOR'])
+  expect(statSync(join(dir, 'secrets.env')).mode & 0o077).toBe(0)
+  const { docker_compose_file } = JSON.parse(readFileSync(join(dir, 'app-compose.json'), 'utf8'))
+  const settings = environmentOf(parsePlainYaml(docker_compose_file))
+  const text = (name: string) => String(settings.get(name))
+  return {
+    TACIT_ETCD_URLS: text('TACIT_ETCD_URLS'),
+    TACIT_ETCD_CA: text('TACIT_ETCD_CA'),
+    TACIT_ETCD_CERT: text('TACIT_ETCD_CERT'),
+    TACIT_ETCD_KEY: secrets[0]!.slice('TACIT_ETCD_KEY='.length),
+  }
+}
+
 test.skipIf(ETCD === undefined)(
   'the commands for several nodes, in order',
   async () => {
     expect(BLOCKS.length).toBe(5)
-    const urls = await freeUrls(6)
-    const hosts = urls.map((url) => new URL(url).host)
-    const localized = (text: string) =>
-      text.replace(/(HOST_([123])|0\.0\.0\.0):(2379|2380)/g, (_, __, n: string | undefined, port) =>
-        n === undefined ? `OWN_${port}` : hosts[2 * (Number(n) - 1) + (port === '2380' ? 1 : 0)]!,
-      )
+    hosts = (await freeUrls(6)).map((url) => new URL(url).host)
     shell(
-      CERTIFICATES.replaceAll(/HOST_([123])/g, 'localhost')
-        .replace(/$/m, '')
-        .replace('DNS:localhost,DNS:localhost,DNS:localhost', 'DNS:localhost,IP:127.0.0.1'),
-    )
-
-    const start = (n: number, state = 'new', name = `d${n}`) => {
-      const own = MEMBER.replace('--name m1', `--name m${n}`)
-        .replace('--initial-cluster-state new', `--initial-cluster-state ${state}`)
-        .replace('--advertise-client-urls https://HOST_1', `--advertise-client-urls https://HOST_${n}`)
-        .replace(
-          '--initial-advertise-peer-urls https://HOST_1',
-          `--initial-advertise-peer-urls https://HOST_${n}`,
-        )
-        .replace('DIR', name)
-      const [client, peer] = [hosts[2 * n - 2]!, hosts[2 * n - 1]!]
-      const line = localized(own).replaceAll('OWN_2379', client).replaceAll('OWN_2380', peer)
-      const command = line.replace('etcd ', `exec ${ETCD} --log-level error `)
-      members.set(n, Bun.spawn(['sh', '-ec', command], { cwd: dir, stdout: 'ignore', stderr: 'ignore' }))
-    }
-    for (const n of [1, 2, 3]) start(n)
-
-    // The manifest, with the values of step 4 beside those of the line.
-    copyFileSync(join(ROOT, 'compose.cluster.yaml'), join(dir, 'compose.cluster.yaml'))
-    writeFileSync(join(dir, 'secrets.env'), `TACIT_FEE_ANCHOR=${'0'.repeat(63)}1\n`, { mode: 0o600 })
-    const step_4 = OPERATOR_VALUES.map((one) => `--set ${one}`).join(' ')
-    const out = shell(
-      localized(MANIFEST).replace(
-        'compose.cluster.yaml',
-        `$PWD/compose.cluster.yaml ${step_4} --out $PWD/app-compose.json`,
+      CERTIFICATES.replaceAll(/HOST_([123])/g, 'localhost').replace(
+        'DNS:localhost,DNS:localhost,DNS:localhost',
+        'DNS:localhost,IP:127.0.0.1',
       ),
     )
-    expect(out).toContain('secrets       TACIT_ETCD_KEY, TACIT_FEE_ANCHOR')
-    const secrets = readFileSync(join(dir, 'secrets.env'), 'utf8').trim().split('\n')
-    expect(secrets.map((line) => line.split('=')[0])).toEqual(['TACIT_ETCD_KEY', 'TACIT_FEE_ANCHOR'])
-    expect(statSync(join(dir, 'secrets.env')).mode & 0o077).toBe(0)
+    for (const n of [1, 2, 3]) start(n)
 
-    // The log, with the settings that a node takes from them.
-    const compose = JSON.parse(readFileSync(join(dir, 'app-compose.json'), 'utf8'))
-      .docker_compose_file as string
-    const settings = environmentOf(parsePlainYaml(compose))
-    const text = (name: string) => String(settings.get(name))
-    const env = {
-      TACIT_ETCD_URLS: text('TACIT_ETCD_URLS'),
-      TACIT_ETCD_CA: text('TACIT_ETCD_CA'),
-      TACIT_ETCD_CERT: text('TACIT_ETCD_CERT'),
-      TACIT_ETCD_KEY: secrets[0]!.slice('TACIT_ETCD_KEY='.length),
-    }
+    const env = manifestSettings()
     const { cluster } = clusterConfig({ ...env, TACIT_ETCD_URLS: env.TACIT_ETCD_URLS.split(',') })
     const log = new ReplicatedLog(new Etcd(cluster!), SEALING)
     const term = await log.takeTerm(1, START)
