@@ -296,7 +296,7 @@ function splits(notes: readonly Spent[], reshapes: BatchUse['reshapes'], count: 
 /** What is left of the notes, which descend, after 1 to `most` that sum to `sum`; equal amounts are tried once. */
 function* remaindersOf(notes: readonly Spent[], sum: Amount, most: number): Generator<Spent[]> {
   for (const [at, { amount }] of notes.entries()) {
-    if (amount > sum || (at > 0 && notes[at - 1]!.amount === amount)) continue
+    if (amount > sum || notes[at - 1]?.amount === amount) continue
     const [before, after] = [notes.slice(0, at), notes.slice(at + 1)]
     if (amount === sum) yield [...before, ...after]
     else if (most > 1)

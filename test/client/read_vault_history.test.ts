@@ -5,7 +5,7 @@ import { readProofs } from '../../client/chain/exit_note'
 import { readVaultHistory } from '../../client/chain/read_history'
 import { NotAVault } from '../../client/chain/read_vault'
 import { nullifierOfNote } from '../../client/exit/prepare_exit'
-import { HistoryIncomplete } from '../../client/wallet/vault_history'
+import { HistoryIncomplete, vaultHistory } from '../../client/wallet/vault_history'
 import { Wallet } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
@@ -85,6 +85,24 @@ test('a node that answers 429 and 503 in between is asked again', async () => {
 test('a node that refuses for good is not asked for ever', async () => {
   const refused = await failureOf(readUnder(() => ({ error: { code: -32_602, message: 'no' } })))
   expect(refused).toBeInstanceOf(Error)
+})
+
+test('what a history lacks is named from the first to the last', () => {
+  const none = { first_leaf_index: 0, outputs: [], payouts: [], nullifiers: [], spent_count: 0 }
+  const settled = (batch: number) => ({ kind: 'settled', batch, ...none }) as never
+  const deposited = { kind: 'deposited', leaf_index: 3, inner: bytes(32), commitment: bytes(32) } as never
+  const partOf = (...events: never[]): string => {
+    try {
+      return `${vaultHistory(events).leaves.length} leaves`
+    } catch (error) {
+      return (error as HistoryIncomplete).facts.part
+    }
+  }
+  expect(partOf(settled(1), settled(5))).toBe('settlement batch 2 to 4')
+  expect(partOf(settled(3), settled(1))).toBe('settlement batch 2')
+  expect(partOf(settled(2))).toBe('settlement batch 1')
+  expect(partOf(deposited)).toBe('leaf 0 to 2')
+  expect(partOf(settled(1))).toBe('0 leaves')
 })
 
 test('a transaction that is listed and not served makes the history incomplete', async () => {
