@@ -4,10 +4,8 @@ import { join } from 'node:path'
 import { newCredential } from '../../client/wallet/account'
 import { openAccounts } from '../../engine/accounts/open_accounts'
 import { assemble, type Engine } from '../../engine/boot/assemble'
-import { openNode, untilLeading } from '../../engine/boot/follow'
 import { loadState } from '../../engine/boot/load_state'
 import { start } from '../../engine/boot/start'
-import type { EngineConfig } from '../../engine/config'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import type { Venue } from '../../engine/venue'
 import { venueOf } from '../../engine/venue_methods'
@@ -31,14 +29,9 @@ export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(p
 
 export type BenchEngine = { engine: Engine; venue: Venue; chain: QuietChain }
 
-/** @param cluster the journal's groups go through its log, which nobody else writes */
-export async function openEngine(
-  dir: string,
-  slot_ms = 400,
-  cluster: Pick<EngineConfig, 'cluster'> = {},
-): Promise<BenchEngine> {
+export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngine> {
   mkdirSync(dir, { recursive: true })
-  const config = { ...benchConfig(dir), ...cluster }
+  const config = benchConfig(dir)
   const keys = benchKeys()
   const chain = new QuietChain(dir, slot_ms)
   const hash = await openHashing({ dir: join(dir, 'hashing'), key: keys.journal_key })
@@ -49,9 +42,7 @@ export async function openEngine(
   const { monotonicMs } = chain
   const ports = { clock: { ...clock, monotonicMs }, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
-  const node = openNode(config, ports, vault)
-  const loaded = await loadState(config, ports, vault, node && { thread: node.thread })
-  if (node !== undefined) await untilLeading(node, loaded, config, ports, vault, fatal)
+  const loaded = await loadState(config, ports, vault)
   const { credential_key } = keys
   const { token_ttl_s } = config
   const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) =>

@@ -103,6 +103,10 @@ export const INIT: Verb = {
       if (value !== undefined) config[name] = NO_FILES.has(name) ? value : resolve(value)
     }
     if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
+    // What no later command could read is not kept.
+    if (config.url !== undefined) call.url()
+    if (config.rpc !== undefined) call.reader()
+    if (config.program !== undefined) call.program()
     writeWhole(path, `${JSON.stringify(config, null, 2)}\n`, 0o600)
     call.print({ file: path, ...config }, () => [`${path} is read by every command in this folder`])
   },

@@ -220,6 +220,9 @@ const WRONG: [string[], number, string][] = [
   [['orders', '--url', 'http://localhost:1'], 64, '--url is an https address'],
   [['orders', '--policy', 'other.json'], 4, 'nothing was sent: the venue is refused: compose_hash'],
   [['init', '--wallet', 'x'], 64, 'tacit.json exists'],
+  [['init', '--config', 'absent.json', '--url', 'localhost:3000'], 64, '--url is an https address'],
+  [['init', '--config', 'absent.json', '--rpc', 'mainnet'], 64, '--rpc'],
+  [['init', '--config', 'absent.json', '--program', 'vault'], 64, '--program'],
 ]
 
 test('a wrong input is named, sends nothing and loses nothing', async () => {

@@ -1,7 +1,8 @@
 /** A venue that answers nonsense leaves a request open, and neither hurries nor holds the one who waits. */
 import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
-import { type Patience, settleRequest } from '../../../client/session/settle'
+import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../../../client/limits'
+import { findAccepted, type Patience, settleRequest } from '../../../client/session/settle'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
@@ -98,6 +99,46 @@ test('a refusal that may be of a resend is one only where the state of the venue
   const cancel = { kind: 'cancel', id: NEW, key_index: 0, after_seq: 0, order_id: OLD, request: {} } as never
   const awaited = { ...ONCE, isAwaited: (order_id: string) => order_id === OLD }
   expect(await settleRequest(client, cancel, awaited)).toMatchObject({ status: 'unknown' })
+})
+
+test('a request that the venue shows is sent once more for its receipt, and is accepted without one, too', async () => {
+  const place = { kind: 'place', id: NEW, key_index: 0, after_seq: 0, request: {} } as never
+  const shown = (again: () => Response) =>
+    clientOf(({ method }) => (method === 'GET' ? Response.json({ order_id: NEW }) : again()))
+  const receipt = { seq: 7 }
+  const kept = shown(() => refusedBy('order_exists', { result: { receipt } }))
+  expect(await findAccepted(kept.client, place)).toEqual({ status: 'accepted', id: NEW, result: { receipt } })
+  const busy = shown(() => refusedBy('rate_limited'))
+  expect(await findAccepted(busy.client, place)).toEqual({ status: 'accepted', id: NEW })
+  for (const { calls } of [kept, busy]) expect(calls.map(({ method }) => method)).toEqual(['GET', 'POST'])
+  const { client, calls } = clientOf(() => refusedBy('order_unknown'))
+  expect(await findAccepted(client, place)).toBeUndefined()
+  expect(calls).toHaveLength(1)
+})
+
+test('the wait doubles to its bound, is never shorter than the venue asks, and ends with the session', async () => {
+  const waits: number[] = []
+  const real = globalThis.setTimeout
+  globalThis.setTimeout = ((done: () => void, ms = 0) => {
+    waits.push(ms)
+    return real(done, 0)
+  }) as never
+  try {
+    const answers = ['', '', '1000', '', '', '', '', '', '', '']
+    const { client, calls } = clientOf(() =>
+      refusedBy('rate_limited', { retry_after_ms: Number(answers[calls.length - 1]) || undefined }),
+    )
+    const isOver = () => calls.length === answers.length
+    const outcome = await settleRequest(client, SENT, { ...ONCE, patience_ms: 3_600_000, isOver })
+    expect(outcome.status).toBe('unknown')
+    expect(calls).toHaveLength(answers.length)
+    const own = answers
+      .slice(1)
+      .map((_, at) => Math.min(SETTLE_RETRY_FIRST_MS * 2 ** at, SETTLE_RETRY_MAX_MS))
+    expect(waits).toEqual(own.map((ms, at) => (at === 2 ? Math.max(ms, 1_000) : ms)))
+  } finally {
+    globalThis.setTimeout = real
+  }
 })
 
 test('answers without sense end as unknown when the patience is over', async () => {

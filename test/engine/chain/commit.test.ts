@@ -108,7 +108,7 @@ test('a void batch never lands: its commit, sent again after the decision, store
   world.chain.faults.drop = undefined
   expect((await finalCommit()).commit_seq).toBe(0)
   const next = await nextClose()
-  expect(await world.port.commit(next, COMMIT_MS)).toMatchObject({
+  expect(await world.port.commit(next, LONG_MS)).toMatchObject({
     outcome: 'committed',
     commit_seq: next.seq,
   })
