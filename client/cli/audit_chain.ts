@@ -18,7 +18,7 @@ async function audit(call: Call): Promise<number> {
   const from = archive === undefined ? {} : { archive }
   const { events, vaults } = await readEventsFrom(chain, call.program(), from, reporting())
   const found = auditChain(events, newest(vaults))
-  call.print(printed(found), () => [report(found)])
+  call.print(printed(found), () => report(found))
   if (vaults.some((vault) => auditChain(events, vault).verdict !== found.verdict))
     throw new NodesDisagree('the nodes show vaults of different histories')
   return EXIT[found.verdict]
@@ -49,7 +49,7 @@ export const AUDIT_CHAIN: Verb = {
 const SLOT_S = 0.4
 const YEAR_S = 31_557_600
 
-function report({ slot, note_tree, spent_log, queue, open_exits, verdict }: ChainAudit): string {
+function report({ slot, note_tree, spent_log, queue, open_exits, verdict }: ChainAudit): string[] {
   const lines = [`accounts     finalized slot ${slot}`]
   const findings = ({ faults, missing }: QueueAudit | RootAudit): void => {
     if (missing !== undefined) lines.push(`  missing    ${missing}: ask a node that keeps the whole history`)
@@ -74,7 +74,7 @@ function report({ slot, note_tree, spent_log, queue, open_exits, verdict }: Chai
   for (const [nullifier, { mint, amount, deadline_s }] of open_exits)
     lines.push(`  ${nullifier}  ${amount} of ${encodeBase58(mint)}, deadline ${timeOf(deadline_s!)}`)
   lines.push(`verdict      ${verdict}`)
-  return lines.join('\n')
+  return lines
 }
 
 function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): object {

@@ -44,7 +44,10 @@ export function misstating(
   }
   lying.lies = {
     getProgramAccounts: (told) =>
-      (told as { account: Account }[]).map(({ account }) => ({ account: lie(account) })),
+      (told as { pubkey: string; account: Account }[]).map(({ pubkey, account }) => ({
+        pubkey,
+        account: lie(account),
+      })),
     getMultipleAccounts: (told) => {
       const answer = told as { value: Account[] }
       return { ...answer, value: answer.value.map(lie) }

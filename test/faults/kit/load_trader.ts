@@ -11,6 +11,20 @@ import { StreamFollower } from './stream_follower'
 
 /** Given while the chain or the lease is late on a busy machine: the venue takes the next command again. */
 const PASSING = ['reopening', 'lease_lost']
+/** Asks again while the venue refuses because of a late chain. */
+export async function onceServed<T>(ask: () => Promise<T>): Promise<T> {
+  const end_ms = performance.now() + SERVED_MS_MAX
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      const passes = error instanceof VenueProblem && PASSING.includes(error.code)
+      if (!passes || performance.now() > end_ms) throw error
+      await Bun.sleep(20)
+    }
+  }
+}
+const SERVED_MS_MAX = 60_000
 /** Refusals a trader meets by racing the auction or its own orders. */
 const ORDINARY = ['self_cross', 'order_final', 'note_spent', 'note_in_use', 'collateral_insufficient']
 
@@ -48,7 +62,7 @@ export class LoadTrader {
 
   /** Logs in to a venue that has just started: tokens die with the process that gave them. */
   async connect(): Promise<void> {
-    await this.client.login()
+    await onceServed(() => this.client.login())
     const info = await this.client.info()
     this.venue = new Uint8Array(fromHex(info.venue, 32)!)
     this.generation = info.generation

@@ -1,6 +1,6 @@
 /** Ends trading: every order cancelled, every fill final, so that the sums can be taken. */
 import { prepareCancelAll } from '../../../client/wallet/prepare'
-import type { LoadTrader } from './load_trader'
+import { type LoadTrader, onceServed } from './load_trader'
 
 function isSettled({ trading, wallet }: LoadTrader): boolean {
   const count = (name: string) => trading.events.filter(({ kind }) => kind === name).length
@@ -30,7 +30,7 @@ export async function windDown(traders: readonly LoadTrader[]): Promise<void> {
     const requests = Array.from({ length: keys }, (_, key_index) =>
       prepareCancelAll(wallet, venue, key_index),
     )
-    await client.cancelAll(requests)
+    await onceServed(() => client.cancelAll(requests))
   }
   for (const trader of traders) {
     await trader.trading.until(`${trader.name}'s fills to be final`, () => isSettled(trader))
