@@ -213,8 +213,9 @@ function absorbWithdrawal(wallet: Wallet, generation: number, data: Withdrawal):
 /** @throws WalletMismatch */
 function absorbReshape(wallet: Wallet, generation: number, data: Reshape): void {
   const payment = wallet.payment(data.reshape_id)
-  const mint = wallet.note(payment?.inputs[0] ?? '')?.mint
-  if (payment === undefined || mint === undefined) return
+  if (payment === undefined) return
+  const mint = wallet.note(payment.inputs[0]!)?.mint
+  if (mint === undefined) return
   if (data.status === 'voided') {
     wallet.release(payment.inputs)
     return

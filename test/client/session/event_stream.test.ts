@@ -2,6 +2,7 @@
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { type EventStreamHandlers, EventsMissing, followEvents } from '../../../client/api/event_stream'
 import { VenueClient, VenueProblem, WrongAccount } from '../../../client/api/venue_client'
+import { STREAM_SILENCE_MS } from '../../../client/limits'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
 type Line = { after: number; token: string; send(frame: object | string): void; close(): void }
@@ -184,6 +185,13 @@ test('a socket that falls silent, or promises events that do not come, is opened
   expect(await follow(of, 3)).toEqual({ handled: [1, 2, 3], reason: undefined, seq: 3 })
   expect(of.asked).toEqual([0, 1, 2])
 }, 120_000)
+
+test('a socket is dead after two of its heartbeats and the silence that a network may add', async () => {
+  const timers = spyOn(globalThis, 'setTimeout')
+  await follow(venue([({ send }) => [{ type: 'hello', heartbeat_ms: 12_345 }, event(1)].map(send)]), 1)
+  expect(timers.mock.calls.map(([, ms]) => ms)).toContain(2 * 12_345 + STREAM_SILENCE_MS)
+  timers.mockRestore()
+})
 
 test('a login that is refused ends the stream, one that is lost does not', async () => {
   const problem = { code: 'credentials_invalid', message: 'no', status: 401, applied: 'no' }

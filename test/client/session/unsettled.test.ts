@@ -87,6 +87,10 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   const waiting = await opened(trading)
   expect(await driven(() => waiting.place(order))).toMatchObject({ status: 'accepted' })
   await gapEnds()
+  // What ended it stays its reason.
+  waiting.close()
+  const after = await waiting.until(() => undefined).catch((error: unknown) => error)
+  expect((after as SessionEnded).cause).toBeInstanceOf(EventsMissing)
   const asked = await opened(new Wallet(bytes(32)))
   const never = asked.until(() => undefined).catch((error: unknown) => error)
   await gapEnds()

@@ -44,6 +44,20 @@ test('one seed gives the same keys for ever, another seed others', () => {
   expect(() => new Wallet(bytes(31))).toThrow(RangeError)
 })
 
+test('a note is found by its commitment, whatever became of the list of notes', async () => {
+  const open = await site.open()
+  const wallet = new Wallet(bytes(32))
+  const deposit = () => depositNote(open.ledger, wallet, { side: 'base', amount: ONE, key_index: 0 })
+  const [first, second] = [deposit(), deposit()]
+  expect([wallet.note(first.commitment), wallet.note(second.commitment)]).toEqual([first, second])
+  wallet.state.notes = [second]
+  expect([wallet.note(first.commitment), wallet.note(second.commitment)]).toEqual([undefined, second])
+  wallet.state.notes.push(first)
+  expect(wallet.note(first.commitment)).toBe(first)
+  wallet.state.notes.length = 1
+  expect(wallet.note(first.commitment)).toBeUndefined()
+})
+
 test('trading keys that a device holds sign for the venue, and the seed alone signs nothing it takes', async () => {
   const open = await site.open()
   const { venue_id, expiry_slot } = await MemoryTrader.provisioned(open, 'ada')

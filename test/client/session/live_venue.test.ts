@@ -1,0 +1,97 @@
+/** The venue of a session: looked at once after a failed connection, and verified again before a receipt of a later epoch is judged. */
+import { expect, test } from 'bun:test'
+import { LiveVenue, OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
+import { ReceiptRefused } from '../../../client/verify/verify_receipt'
+import { encodeBase58 } from '../../../protocol/base58'
+import { RECEIPT_BODY, STATEMENT_BODY } from '../../../protocol/bodies/statements'
+import { toHex } from '../../../protocol/bytes'
+import { receiptTree, treeLeaf } from '../../../protocol/rfc6962_tree'
+import { publicKeyOf, sign } from '../../../protocol/sign'
+import type { Receipt } from '../../../protocol/wire/trading'
+
+const VENUE = new Uint8Array(32).fill(2)
+const COMMAND = new Uint8Array(160).fill(10)
+const seedOf = (epoch: number) => new Uint8Array(32).fill(100 + epoch)
+
+/** A process of the venue; it answers while `up`. */
+function processOf(epoch: number, venue = VENUE) {
+  const calls: string[] = []
+  const statement_key = publicKeyOf(seedOf(epoch))
+  const certificate = toHex(STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) }))
+  const info = { epoch, venue: toHex(venue) }
+  const shown = {
+    base_url: 'https://venue.test',
+    info,
+    attestation: { binding: { certificate, statement_key: encodeBase58(statement_key) } },
+    webSocket: () => new WebSocket('wss://venue.test'),
+    fetch: async (path: string) => {
+      calls.push(path)
+      if (!one.up) throw new Error('the connection failed')
+      return Response.json(path === '/info' ? info : {})
+    },
+  }
+  const one = { up: true, calls, shown: shown as unknown as SessionVenue }
+  return one
+}
+/** A session's venue over processes, each verified when the one before was left. */
+async function liveOver(processes: ReturnType<typeof processOf>[]) {
+  let verified = 0
+  const live = await LiveVenue.open(async () => {
+    // A verification takes longer than a turn of the event loop.
+    await Bun.sleep(1)
+    return processes[Math.min(verified++, processes.length - 1)]!.shown
+  })
+  return { live, verified: () => verified }
+}
+function receiptOf(epoch: number): Receipt {
+  const { root, paths } = receiptTree([treeLeaf(COMMAND)])
+  const head = new Uint8Array(32).fill(3)
+  const body = RECEIPT_BODY.encode({ venue: VENUE, epoch: BigInt(epoch), seq: 1_000n, head, root })
+  const signature = toHex(sign(seedOf(epoch), body))
+  return { epoch, seq: 1_000, head: toHex(head), root: toHex(root), index: 0, path: paths[0]!, signature }
+}
+
+test('after a failed connection the venue is looked at once, and verified only where it is another process', async () => {
+  const [first, second] = [processOf(7), processOf(8)]
+  const { live, verified } = await liveOver([first, second])
+  await live.fetch('/time')
+  first.up = false
+  expect(await live.fetch('/time').catch((error: Error) => error.message)).toBe('the connection failed')
+  first.up = true
+  await live.fetch('/time')
+  await live.fetch('/time')
+  expect(first.calls).toEqual(['/time', '/time', '/info', '/time', '/time'])
+  expect([verified(), live.info.epoch]).toEqual([1, 7])
+
+  first.up = false
+  await live.fetch('/time').catch(() => undefined)
+  await Promise.all([live.fetch('/time'), live.fetch('/time')])
+  expect(second.calls).toEqual(['/time', '/time'])
+  expect([verified(), live.info.epoch]).toEqual([2, 8])
+})
+
+test('another venue behind the address ends the session before anything is sent to it', async () => {
+  const [first, other] = [processOf(7), processOf(8, new Uint8Array(32).fill(9))]
+  const { live } = await liveOver([first, other])
+  first.up = false
+  await live.fetch('/time').catch(() => undefined)
+  expect(await live.fetch('/orders').catch((error: unknown) => error)).toBeInstanceOf(OtherVenue)
+  expect(other.calls).toEqual([])
+})
+
+test('a receipt of a later epoch is judged by the process that is verified then', async () => {
+  const { live, verified } = await liveOver([processOf(7), processOf(8)])
+  const sent = { after_seq: 0, epoch: 7n }
+  expect(await live.hasVerified(receiptOf(7), COMMAND, sent)).toBe(true)
+  expect(verified()).toBe(1)
+  expect(await live.hasVerified(receiptOf(8), COMMAND, sent)).toBe(true)
+  expect(verified()).toBe(2)
+  // The receipt of the epoch before proves a resend; one of an epoch that nobody saw proves nothing.
+  expect(await live.hasVerified(receiptOf(7), COMMAND, sent)).toBe(true)
+  const reason = (receipt: Receipt, epoch = 7n) =>
+    live.hasVerified(receipt, COMMAND, { after_seq: 0, epoch }).catch((error: unknown) => error)
+  expect(await reason(receiptOf(9))).toBeInstanceOf(ReceiptRefused)
+  expect(await reason(receiptOf(7), 8n)).toBeInstanceOf(ReceiptRefused)
+  expect(await reason({ ...receiptOf(8), signature: receiptOf(7).signature })).toBeInstanceOf(ReceiptRefused)
+  expect(await live.hasVerified(receiptOf(6), COMMAND, { after_seq: 0, epoch: 6n })).toBe(false)
+})
