@@ -1,4 +1,4 @@
-/** The venue of a session: looked at once after a failed connection, and verified again before a receipt of a later epoch is judged. */
+/** The venue of a session: looked at once after a failed connection, verified again for a receipt of a later epoch. */
 import { expect, test } from 'bun:test'
 import { LiveVenue, OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'

@@ -42,6 +42,12 @@ async function until(holds: () => boolean): Promise<void> {
   }
 }
 
+/** What ended a session stays its reason, also when it is closed afterwards. */
+async function expectEndedBy(session: Session, reason: typeof EventsMissing): Promise<void> {
+  const error = await session.until(() => undefined).catch((thrown: unknown) => thrown)
+  expect((error as SessionEnded).cause).toBeInstanceOf(reason)
+}
+
 test('a gap is passed over while nothing waits, and a merge that does not settle ends its order', async () => {
   let fault: 'gap' | undefined
   let gaps = 0
@@ -87,10 +93,8 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   const waiting = await opened(trading)
   expect(await driven(() => waiting.place(order))).toMatchObject({ status: 'accepted' })
   await gapEnds()
-  // What ended it stays its reason.
   waiting.close()
-  const after = await waiting.until(() => undefined).catch((error: unknown) => error)
-  expect((after as SessionEnded).cause).toBeInstanceOf(EventsMissing)
+  await expectEndedBy(waiting, EventsMissing)
   const asked = await opened(new Wallet(bytes(32)))
   const never = asked.until(() => undefined).catch((error: unknown) => error)
   await gapEnds()
