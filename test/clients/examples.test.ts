@@ -101,18 +101,6 @@ async function settleBooks({ client, wallet, child }: Trader): Promise<Fill[]> {
   return fills
 }
 
-test.skipIf(python === '').each([
-  ['maker.py', 'taker.ts'],
-  ['maker.ts', 'taker.py'],
-] as const)(
-  '%s and %s keep the books of the venue',
-  async (maker, taker) => {
-    const traders = [await run(maker, 8), await run(taker, 8)]
-    for (const trader of traders) expect((await settleBooks(trader)).length).toBeGreaterThan(1)
-  },
-  120_000,
-)
-
 test.skipIf(python === '').each(['treasury.ts', 'treasury.py'])(
   '%s merges, splits and withdraws, and its wallet is what it paid less',
   async (script) => {
