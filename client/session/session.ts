@@ -79,6 +79,7 @@ export class Session {
   private unsaved: ReturnType<typeof setTimeout> | undefined
   private over: { reason: unknown } | undefined
   private receipt_seq = 0
+  private passed_to: number
   private closed = false
 
   private constructor(
@@ -88,6 +89,7 @@ export class Session {
     private readonly options: SessionOptions,
   ) {
     this.client = new VenueClient(venue, options.login)
+    this.passed_to = wallet.state.seq
   }
 
   /**
@@ -474,12 +476,11 @@ export class Session {
   private passOver(seq_from: number, seq_to: number): void {
     const { notes, orders } = this.wallet.state
     if (seq_to <= this.passed_to) return
-    const asked = this.open_requests.length > 0 || this.waiters.size > 0
-    const waits = asked || orders.some(({ open }) => open)
-    if (waits || notes.some(({ state }) => state === 'pending')) throw new EventsMissing(seq_from, seq_to)
+    const asked = this.open_requests.length + this.waiters.size > 0
+    if (asked || orders.some(({ open }) => open) || notes.some(({ state }) => state === 'pending'))
+      throw new EventsMissing(seq_from, seq_to)
     this.passed_to = seq_to
   }
-  private passed_to = 0
 
   private end(reason: unknown): void {
     if (this.over !== undefined) return
@@ -489,9 +490,7 @@ export class Session {
     this.wake()
     if (reason !== undefined) this.options.ended?.(reason)
   }
-  private ended(): SessionEnded {
-    return new SessionEnded(this.over?.reason)
-  }
+  private readonly ended = (): SessionEnded => new SessionEnded(this.over?.reason)
   private wake(): void {
     for (const look of [...this.waiters]) look()
   }

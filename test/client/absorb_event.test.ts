@@ -246,6 +246,26 @@ describe('the end of an order', () => {
     expect([goods.state, other.state]).toEqual(['free', 'pending'])
   })
 
+  test('a replacement that was refused frees its note once the old order has ended, and not before', async () => {
+    const open = await site.open()
+    const { seller, goods } = await twoTraders(open)
+    const old = await seller.place(goods)
+    await seller.sync()
+    for (const [ends, state] of [
+      [false, 'pending'],
+      [true, 'free'],
+    ] as const) {
+      const wallet = copyOf(seller.wallet)
+      wallet.state.orders.push({ ...wallet.order(old)!, order_id: 'ff'.repeat(16) })
+      const data = { ...wallet.order(old)!, replacement: 'ff'.repeat(16) } as never
+      if (ends) wallet.order(old)!.open = false
+      const [seq, at] = [wallet.state.seq + 1, { slot: 1, unix_ms: 1 }]
+      absorbEvent(wallet, 0, { seq, kind: 'order.replace_refused', ...at, data })
+      expect(wallet.note(goods.commitment)!.state).toBe(state)
+      expect(wallet.order('ff'.repeat(16))).toMatchObject({ open: false, filled_final: '0' })
+    }
+  })
+
   test('voided fills give back the note they took and take back the notes they gave', async () => {
     const { buyer, seller, money, goods } = await crossed()
     for (const trader of [buyer, seller]) {

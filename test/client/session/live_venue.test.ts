@@ -1,6 +1,9 @@
 /** The venue of a session: looked at once after a failed connection, verified again for a receipt of a later epoch. */
 import { expect, test } from 'bun:test'
-import { LiveVenue, OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
+import { LiveVenue, OtherVenue, policyOf, type SessionVenue } from '../../../client/session/live_venue'
+import { VerificationFailed } from '../../../client/verified_venue'
+import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
+import { parsePolicy } from '../../../client/verify/policy'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 import { encodeBase58 } from '../../../protocol/base58'
 import { RECEIPT_BODY, STATEMENT_BODY } from '../../../protocol/bodies/statements'
@@ -77,6 +80,30 @@ test('another venue behind the address ends the session before anything is sent 
   await live.fetch('/time').catch(() => undefined)
   expect(await live.fetch('/orders').catch((error: unknown) => error)).toBeInstanceOf(OtherVenue)
   expect(other.calls).toEqual([])
+})
+
+test('a venue that cannot be judged is judged again, and one that is judged and rejected ends the session', async () => {
+  const first = processOf(7)
+  const failed = (missing: object) =>
+    new VerificationFailed({ checks: [] } as never, { missing } as EvidenceBundle)
+  const failures = [failed({ chain: 'it does not answer' }), failed({})]
+  let verified = 0
+  const live = await LiveVenue.open(async () => {
+    if (verified++ > 0) throw failures[verified - 2]
+    return first.shown
+  })
+  first.up = false
+  const thrown = () => live.fetch('/time').catch((error: Error) => error)
+  await thrown()
+  expect(await thrown()).toMatchObject({ name: 'EvidenceUnavailable', cause: failures[0] })
+  expect(await thrown()).toBe(failures[1]!)
+})
+
+test('a policy is text, what was read from it, or what a function gives', () => {
+  const text = '{"permitted_skips": ["keys_without_kms"]}'
+  const policy = parsePolicy(text)
+  for (const source of [text, policy, () => text, () => policy]) expect(policyOf(source)).toEqual(policy)
+  expect(policyOf(undefined)).toBeUndefined()
 })
 
 test('a receipt of a later epoch is judged by the process that is verified then', async () => {

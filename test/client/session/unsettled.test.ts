@@ -14,6 +14,7 @@ import { accountId } from '../../kit/venue/test_login'
 import { depositNote } from '../memory_trader'
 
 const ACCOUNT = 'a1'.repeat(16)
+const ACCOUNT_ID = accountId(ACCOUNT)
 const time = new SimulatedTime()
 const venue = new SimulatedVenue(time)
 afterAll(async () => {
@@ -48,6 +49,13 @@ async function expectEndedBy(session: Session, reason: typeof EventsMissing): Pr
   expect((error as SessionEnded).cause).toBeInstanceOf(reason)
 }
 
+/** Notes of a merge that goes on are taken by no other. */
+async function expectNotFree(session: Session): Promise<void> {
+  const [note] = session.wallet.state.notes
+  const reshaped = driven(() => session.reshape([note!], [BigInt(note!.amount)]))
+  expect(await reshaped.catch((error: Error) => error.message)).toBe('a note is not free')
+}
+
 test('a gap is passed over while nothing waits, and a merge that does not settle ends its order', async () => {
   let fault: 'gap' | undefined
   let gaps = 0
@@ -66,17 +74,16 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   for (let note = 0; note < 2; note++)
     depositNote(open.ledger, wallet, { side: 'quote', amount: 60_000_000n, key_index: 0 })
   await open.chain.finalizeLeaves()
-  const account_id = accountId(ACCOUNT)
   const opened = (of: Wallet) =>
     driven(() =>
       Session.open({
         url: 'https://venue.test',
         policy: {} as never,
-        account_id,
+        account_id: ACCOUNT_ID,
         open_venue: () => venue.connect(),
         wallet: { wallet: of, save: () => undefined },
         ended: (reason) => ended.push(reason),
-        login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id },
+        login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id: ACCOUNT_ID },
       }),
     )
   // The account's other program trades: its events are nothing that this wallet waits for.
@@ -115,6 +122,7 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   expect(time.now_ms - from_ms).toBeLessThan(MERGE_MAX_MS + 10_000)
   // The merge itself goes on: its notes stay with it.
   expect(wallet.state.notes.map(({ state }) => state)).toEqual(['pending', 'pending'])
+  await expectNotFree(session)
   expect(ended).toEqual([])
   session.close()
 }, 120_000)

@@ -1,0 +1,90 @@
+/** The notes that a session takes: of one key, the largest, as few as reach the amount. */
+import { expect, test } from 'bun:test'
+import { coveringNote, keyOf, mergeable, notesFor, total } from '../../../client/session/notes'
+import { NoNote } from '../../../client/session/session_options'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { seededRandom } from '../../faults/kit/random'
+
+const SEED = Number(process.env['TACIT_SEED'] ?? Math.floor(Math.random() * 2 ** 32))
+const MINT = 'mint'
+let made = 0
+const noteOf = (
+  amount: number,
+  key_index = 0,
+  state: WalletNote['state'] = 'free',
+  mint = MINT,
+): WalletNote => {
+  const commitment = String(++made).padStart(64, '0')
+  const of = { commitment, key_index, mint, amount: String(amount), state }
+  return { ...of, blinding: '00'.repeat(32), leaf_index: made, origin: 'deposit' }
+}
+const walletOf = (...notes: WalletNote[]): Wallet => {
+  const wallet = new Wallet(new Uint8Array(32).fill(1))
+  wallet.state.notes = notes
+  return wallet
+}
+const amounts = (notes: readonly WalletNote[] | undefined) => notes?.map(({ amount }) => Number(amount))
+
+test(`a merge takes the largest notes of one key, as few as reach the amount (seed ${SEED})`, () => {
+  const random = seededRandom(SEED)
+  let [merged, steps] = [0, 0]
+  for (let round = 0; round < 2_000; round++) {
+    // Few values, so that equal notes and exact sums are frequent.
+    const notes = Array.from({ length: random.integer(9) }, () =>
+      noteOf(1 + random.integer(6), random.integer(2)),
+    )
+    const wanted = BigInt(1 + random.integer(20))
+    const taken = mergeable(notes, wanted)
+    const ofKey = (key: number | undefined) => notes.filter(({ key_index }) => key_index === key)
+    if (taken === undefined) {
+      for (const key of [0, 1]) expect(ofKey(key).length < 2 || total(ofKey(key)) < wanted).toBe(true)
+      continue
+    }
+    merged += 1
+    const own = ofKey(taken[0]?.key_index)
+    expect(own).toEqual(expect.arrayContaining(taken))
+    expect(new Set(taken).size).toBe(taken.length)
+    const left = own.filter((note) => !taken.includes(note))
+    for (const { amount } of left)
+      for (const one of taken) expect(Number(one.amount)).toBeGreaterThanOrEqual(Number(amount))
+    expect(taken.length >= 2 && taken.length <= 4).toBe(true)
+    // Four that do not reach it are the first step of a longer merge.
+    if (total(taken) < wanted) steps += 1
+    expect(total(taken) >= wanted || taken.length === 4).toBe(true)
+    expect(taken.length === 2 || total(taken.slice(0, -1)) < wanted).toBe(true)
+  }
+  expect(Math.min(merged, steps)).toBeGreaterThan(10)
+})
+
+test('the smallest note that covers an amount is taken before a merge, and none of another mint or state', () => {
+  const wallet = walletOf(
+    noteOf(9),
+    noteOf(5),
+    noteOf(4),
+    noteOf(6, 0, 'pending'),
+    noteOf(7, 0, 'free', 'other'),
+  )
+  const needed = (amount: bigint) => ({ mint: MINT, amount })
+  expect(amounts(notesFor(wallet, needed(5n)))).toEqual([5])
+  expect(coveringNote(wallet, needed(6n)).amount).toBe('9')
+  expect(amounts(notesFor(wallet, needed(10n)))).toEqual([9, 5])
+  expect(amounts(notesFor(wallet, needed(15n)))).toEqual([9, 5, 4])
+  for (const take of [notesFor, coveringNote]) {
+    const thrown = (() => {
+      try {
+        return take(wallet, needed(19n))
+      } catch (error) {
+        return error as NoNote
+      }
+    })()
+    expect(thrown).toBeInstanceOf(NoNote)
+    expect((thrown as NoNote).facts).toEqual({ mint: MINT, needed: 19n })
+  }
+})
+
+test('the key of an order is the one that signed it', () => {
+  const wallet = walletOf()
+  wallet.state.orders = [{ order_id: 'a', key_index: 3 } as never]
+  expect(keyOf(wallet, 'a')).toBe(3)
+  expect(() => keyOf(wallet, 'b')).toThrow('the wallet has no such order')
+})
