@@ -14,6 +14,7 @@ const COMMANDS = [
   'restore',
   'cluster-repair',
   'faults',
+  'mutate',
   'program',
   'manifest',
   'read-machine',

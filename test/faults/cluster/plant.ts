@@ -1,22 +1,9 @@
 /** Runs the campaign in a copy of the tree with a bug that it must find. */
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { TreeCopy } from '../../mutate/copy_tree'
 
 const ROOT = join(import.meta.dir, '../../..')
-const FOLDERS = [
-  'client',
-  'enclave',
-  'engine',
-  'native',
-  'program',
-  'protocol',
-  'sandbox',
-  'server',
-  'test',
-  'tools',
-]
-const FILES = ['bunfig.toml', 'package.json', 'tsconfig.json']
 const LOG = 'engine/cluster/replicated_log.ts'
 
 /** What stands in the file, and what replaces it. */
@@ -55,23 +42,21 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
 /** @returns the exit code of the campaign */
 export async function runPlanted(name: string, args: readonly string[]): Promise<number> {
   const { file, text, replacement } = PLANTS[name]!
-  const copy = mkdtempSync(join(tmpdir(), 'tacit-planted-'))
+  const copy = new TreeCopy(ROOT)
   try {
-    for (const entry of [...FOLDERS, ...FILES])
-      cpSync(join(ROOT, entry), join(copy, entry), { recursive: true })
-    symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
-    const source = readFileSync(join(copy, file), 'utf8')
+    const path = join(copy.root, file)
+    const source = readFileSync(path, 'utf8')
     if (source.split(text).length !== 2) throw new Error(`${file} has no place for ${name}`)
     writeFileSync(
-      join(copy, file),
+      path,
       source.replace(text, () => replacement),
     )
-    const main = join(copy, 'test/faults/main.ts')
+    const main = join(copy.root, 'test/faults/main.ts')
     const child = Bun.spawn([process.execPath, main, 'cluster', ...args], {
       stdio: ['ignore', 'inherit', 'inherit'],
     })
     return await child.exited
   } finally {
-    rmSync(copy, { recursive: true, force: true })
+    copy.remove()
   }
 }

@@ -1,0 +1,42 @@
+/** `bun run mutate --area NAME`: plants faults in the sources of an area and lists those that its tests do not notice. */
+import { join } from 'node:path'
+import { Options, runCommand, UsageFault } from '../../client/cli/command'
+import { AREAS } from './areas'
+import { Campaign } from './campaign'
+import { describe, tableOf } from './report'
+
+const USAGE = `usage: bun run mutate --area NAME [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
+Plants N faults in the sources of an area, one at a time in a copy of the tree, and runs the tests of the area on each: the
+quick ones, the nearest first, then the slow ones, then the type checker. Lists the faults that nothing noticed.
+  --count      default 30
+  --seed       of an earlier run, to draw its faults again
+  --workers    copies that run at the same time; default 1
+  --resume     writes each result to this file, and goes on where the file ends
+  --survivors  tries those of the file again
+areas: ${Object.keys(AREAS).join(', ')}`
+
+await runCommand(USAGE, async (args) => {
+  const options = new Options(args, {
+    texts: ['area', 'count', 'seed', 'workers', 'resume'],
+    flags: ['survivors'],
+  })
+  const name = options.text('area')
+  if (!Object.hasOwn(AREAS, name)) throw new UsageFault(`there is no area '${name}'`)
+  const workers = options.count('workers', 1)
+  if (workers < 1) throw new UsageFault('--workers is at least 1')
+  const seed = options.count('seed', Date.now() % 1_000_000_000)
+  const root = join(import.meta.dir, '../..')
+  const file = options.optional('resume')
+  const campaign = new Campaign(root, name, AREAS[name]!, options.count('count', 30), seed, file)
+  if (options.flag('survivors')) campaign.forgetSurvivors()
+  console.log(`seed ${seed}, ${campaign.sites.length} faults, ${campaign.results.size} of them tried before`)
+  process.once('SIGINT', () => void campaign.close().finally(() => process.exit(1)))
+  try {
+    await campaign.run(workers, (result) => console.log(describe(campaign.sites[result.at]!, result)))
+    const { lines, survived } = tableOf(campaign)
+    for (const line of lines) console.log(line)
+    return survived.length === 0
+  } finally {
+    await campaign.close()
+  }
+})

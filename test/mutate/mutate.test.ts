@@ -1,0 +1,137 @@
+/** The campaign of planted faults finds what tests do not notice, in a small tree; and its areas cover the product. */
+import { afterAll, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { AREAS } from './areas'
+import { type Area, Campaign, filesIn, type Result, SOURCE, sourcesOf } from './campaign'
+import { EXPLAINED } from './explained'
+import { nameOf, tableOf } from './report'
+import { planted, sitesIn } from './sites'
+
+const ROOT = join(import.meta.dir, '../..')
+const folder = mkdtempSync(join(tmpdir(), 'tacit-mutate-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const FEE = `export function feeOf(amount: number, free: number): number {
+  if (amount <= free) return 0
+  return amount - free
+}
+`
+const AREA: Area = { sources: ['src'], tests: ['test'], slow: ['test/slow.test.ts'], limit_s: 60 }
+
+function smallTree(): string {
+  const root = mkdtempSync(join(folder, 'tree-'))
+  for (const name of ['src', 'test']) mkdirSync(join(root, name))
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
+  writeFileSync(join(root, 'tsconfig.json'), readFileSync(join(ROOT, 'tsconfig.json')))
+  writeFileSync(join(root, 'src/fee.ts'), FEE)
+  const head = "import { expect, test } from 'bun:test'\nimport { feeOf } from '../src/fee'\n"
+  writeFileSync(join(root, 'test/fee.test.ts'), `${head}test('paid', () => expect(feeOf(9, 4)).toBe(5))\n`)
+  writeFileSync(join(root, 'test/slow.test.ts'), `${head}test('free', () => expect(feeOf(3, 4)).toBe(0))\n`)
+  return root
+}
+
+async function hold(campaign: Campaign): Promise<Result[]> {
+  const reported: Result[] = []
+  try {
+    await campaign.run(2, (result) => reported.push(result))
+  } finally {
+    await campaign.close()
+  }
+  return reported
+}
+
+test('each fault is noticed, or survives and is listed; a run goes on where its file ends', async () => {
+  const root = smallTree()
+  const file = join(root, 'results')
+  const campaign = new Campaign(root, 'fees', AREA, 99, 1, file)
+  await hold(campaign)
+  const found = campaign.sites.map(({ operator }, at) => [operator, campaign.results.get(at)!.verdict])
+  // At the bound both ways give 0, so no test can notice it.
+  expect(found.sort()).toEqual([
+    ['arithmetic', 'noticed'],
+    ['comparison', 'survived'],
+    ['constant', 'noticed'],
+    ['negated condition', 'noticed'],
+    ['statement', 'noticed'],
+  ])
+  const by = campaign.sites.map((_, at) => campaign.results.get(at)!.by)
+  expect(by.filter((text) => text.includes('test/slow.test.ts (fail) free'))).toHaveLength(2)
+  expect(readFileSync(join(root, 'src/fee.ts'), 'utf8')).toBe(FEE)
+
+  const { lines, survived } = tableOf(campaign, {})
+  expect(survived).toMatchObject([
+    { file: 'src/fee.ts', line: 2, was: 'amount <= free', text: 'amount < free' },
+  ])
+  expect(lines[0]).toContain('planted 5, noticed 4, ')
+  expect(lines).toContain('  new if (amount < free) return 0')
+  const explained = tableOf(campaign, { [nameOf(survived[0]!)]: 'both ways give 0' })
+  expect(explained.survived).toEqual([])
+  expect(explained.lines[0]).toContain('explained 1, survived 0')
+
+  const whole = readFileSync(file, 'utf8')
+  const lines_of_file = whole.trimEnd().split('\n')
+  writeFileSync(file, `${lines_of_file.slice(0, 4).join('\n')}\n{"at":`)
+  const resumed = new Campaign(root, 'fees', AREA, 1, 2, file)
+  expect(resumed.sites).toEqual(campaign.sites)
+  expect((await hold(resumed)).length).toBe(2)
+  expect(new Set(resumed.results.keys()).size).toBe(5)
+  resumed.forgetSurvivors()
+  expect(resumed.results.size).toBe(4)
+}, 240_000)
+
+test('tests that fail without a fault are no evidence', async () => {
+  const root = smallTree()
+  writeFileSync(join(root, 'src/fee.ts'), FEE.replace('amount - free', 'amount + free'))
+  const [failed] = await Promise.allSettled([hold(new Campaign(root, 'fees', AREA, 3, 1))])
+  expect(failed).toMatchObject({ status: 'rejected' })
+  expect(String(failed!.status === 'rejected' && failed!.reason)).toContain('test/fee.test.ts (fail) paid')
+}, 240_000)
+
+/** A line, its operator, and the line with the fault. */
+const FAULTS: readonly [file: string, line: string, operator: string, with_fault: string][] = [
+  ['a.ts', 'if (a && b) c()', 'condition', 'if ((a || b)) c()'],
+  ['a.ts', 'if (a) c()', 'negated condition', 'if (!(a)) c()'],
+  ['a.ts', 'const x = a ?? 5n', 'default', 'const x = a'],
+  ['a.ts', 'const x = a ?? 5n', 'constant', 'const x = a ?? 6n'],
+  ['a.ts', 'await f(a, b)', 'await', 'f(a, b)'],
+  ['a.ts', 'await f(a, b)', 'arguments', 'await f(b, a)'],
+  ['a.ts', 'try { a() } catch { b() } finally { c() }', 'catch', 'try { a() } catch {} finally { c() }'],
+  ['a.ts', 'try { a() } catch { b() } finally { c() }', 'finally', 'try { a() } catch { b() } finally {}'],
+  ['a.rs', '    if a >= b + 1 {', 'negated condition', '    if !(a >= b + 1) {'],
+  ['a.rs', '    if a >= b + 1 {', 'operator', '    if a > b + 1 {'],
+  ['a.rs', '    if a >= b + 1 {', 'constant', '    if a >= b + (1 + 1) {'],
+  ['a.rs', '    require(a == b, WRONG)?;', 'check', '    '],
+]
+test.each(FAULTS)('%s: %s has the fault: %s', (file, line, operator, with_fault) => {
+  const text = `\n${line}\n`
+  const made = sitesIn(file, text)
+    .filter((site) => site.operator === operator)
+    .map((site) => planted(text, site))
+  expect(made).toContain(`\n${with_fault}\n`)
+})
+
+test('nothing is planted in texts, types and comments', () => {
+  expect(sitesIn('a.ts', "// 1 + 1\nimport a from 'b'\nlet x: 5\ntype T = 1 | 2\nf('1 < 2')")).toMatchObject([
+    { operator: 'statement' },
+  ])
+  expect(sitesIn('a.rs', '// if a < 1 {\n#[repr(1)]\nlet x = b"1 < 2";')).toEqual([])
+})
+
+test('every source of the product is in one area, and every path of an area exists', () => {
+  const PRODUCT = ['engine', 'server', 'routes', 'protocol', 'enclave', 'client', 'program/src']
+  const owned = Object.values(AREAS).flatMap((area) => sourcesOf(ROOT, area))
+  expect(owned.sort()).toEqual(PRODUCT.flatMap((path) => filesIn(ROOT, path, SOURCE)).sort())
+  for (const [name, { tests, slow }] of Object.entries(AREAS))
+    for (const path of [...tests, ...slow])
+      expect([name, path, existsSync(join(ROOT, path))]).toEqual([name, path, true])
+})
+
+test('every explained fault has its place', () => {
+  for (const [name, reason] of Object.entries(EXPLAINED)) {
+    const file = name.split(': ')[0]!
+    const names = sitesIn(file, readFileSync(join(ROOT, file), 'utf8')).map(nameOf)
+    expect([name, names.includes(name), reason.length > 10]).toEqual([name, true, true])
+  }
+})
