@@ -43,7 +43,7 @@ function testsOf(root: string, { tests, slow }: Area): { quick: string[]; slow: 
 }
 
 /** The same seed draws the same faults from the same sources. */
-export function drawFaults(root: string, area: Area, count: number, seed: number): Site[] {
+function drawFaults(root: string, area: Area, count: number, seed: number): Site[] {
   const texts = new Map(sourcesOf(root, area).map((file) => [file, readFileSync(join(root, file), 'utf8')]))
   const pool = [...texts].flatMap(([file, text]) => sitesIn(file, text))
   const random = new Random(seed)
@@ -155,12 +155,10 @@ export class Campaign {
       const rust = site.file.endsWith('.rs')
       if (rust && (await this.#spawn(copy, [process.execPath, 'program/build.ts'])).code !== 0)
         return ['compiler', 'program/build.ts'] as const
-      for (const group of [tests.quick, tests.slow]) {
-        const outcome = await this.#runTests(copy, group)
-        if (outcome[0] !== 'survived') return outcome
-      }
+      const quick = await this.#runTests(copy, tests.quick)
+      if (quick[0] !== 'survived') return quick
       const types = rust ? undefined : await this.#types(copy)
-      return types === undefined ? (['survived', ''] as const) : (['compiler', types] as const)
+      return types === undefined ? await this.#runTests(copy, tests.slow) : (['compiler', types] as const)
     } finally {
       writeFileSync(path, source)
     }

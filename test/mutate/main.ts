@@ -7,7 +7,7 @@ import { describe, tableOf } from './report'
 
 const USAGE = `usage: bun run mutate --area NAME [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
 Plants N faults in the sources of an area, one at a time in a copy of the tree, and runs the tests of the area on each: the
-quick ones, the nearest first, then the slow ones, then the type checker. Lists the faults that nothing noticed.
+quick ones, the nearest first, then the type checker, then the slow ones. Lists the faults that nothing noticed.
   --count      default 30
   --seed       of an earlier run, to draw its faults again
   --workers    copies that run at the same time; default 1
