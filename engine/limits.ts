@@ -141,7 +141,8 @@ export const LIMITS = {
   /** A node without a new report for so long has its entries removed; in a log above its bound, after the second time. */
   node_silence_ms: 600_000,
   node_silence_full_ms: 10_000,
-  /** Bytes in use by a member of etcd, whose quota is 2 GiB by default. */
+  /** Bytes in use by a member of etcd (quota 2 GiB): nothing is removed below the first, above the second it is full. */
+  log_kept_bytes: 128 * 1024 * 1024,
   log_bytes_max: 512 * 1024 * 1024,
   /** Nodes that the leader counts; further reports are ignored. */
   log_nodes_max: 64,

@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { newCredential } from '../../client/wallet/account'
 import { openAccounts } from '../../engine/accounts/open_accounts'
 import { assemble, type Engine } from '../../engine/boot/assemble'
+import { openNode, untilLeading } from '../../engine/boot/follow'
 import { loadState } from '../../engine/boot/load_state'
 import { start } from '../../engine/boot/start'
+import type { EngineConfig } from '../../engine/config'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import type { Venue } from '../../engine/venue'
 import { venueOf } from '../../engine/venue_methods'
@@ -29,9 +31,14 @@ export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(p
 
 export type BenchEngine = { engine: Engine; venue: Venue; chain: QuietChain }
 
-export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngine> {
+/** @param cluster the journal's groups go through its log, which nobody else writes */
+export async function openEngine(
+  dir: string,
+  slot_ms = 400,
+  cluster: Pick<EngineConfig, 'cluster'> = {},
+): Promise<BenchEngine> {
   mkdirSync(dir, { recursive: true })
-  const config = benchConfig(dir)
+  const config = { ...benchConfig(dir), ...cluster }
   const keys = benchKeys()
   const chain = new QuietChain(dir, slot_ms)
   const hash = await openHashing({ dir: join(dir, 'hashing'), key: keys.journal_key })
@@ -42,7 +49,10 @@ export async function openEngine(dir: string, slot_ms = 400): Promise<BenchEngin
   const { monotonicMs } = chain
   const ports = { clock: { ...clock, monotonicMs }, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
-  const loaded = await loadState(config, ports, vault)
+  // The time of the quiet chain stands until it is started, and a leader would never be silent.
+  const node = openNode(config, { ...ports, clock }, vault)
+  const loaded = await loadState(config, ports, vault, node && { thread: node.thread })
+  if (node !== undefined) await untilLeading(node, loaded, config, ports, vault, fatal)
   const { credential_key } = keys
   const { token_ttl_s } = config
   const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) =>

@@ -1,6 +1,7 @@
 /** Runs the venue under load as a child process: real engine, journal, read models, routes and TLS on a quiet chain. */
 
 import { challengeCertificate, openEnclave } from '../../enclave/index'
+import type { EngineConfig } from '../../engine/config'
 import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
@@ -20,6 +21,7 @@ type VenueStart = {
   two_sided?: boolean
   through_tree?: boolean
   slot_ms?: number
+  cluster?: EngineConfig['cluster']
 }
 export type VenueFacts = { port: number; certificate: string; venue: string; tokens: string[]; slot: number }
 export type VenueUsage = {
@@ -41,7 +43,7 @@ let gauge: LoopGauge | undefined
 
 answerQuestions({
   async start(options: VenueStart): Promise<VenueFacts> {
-    open = await openEngine(options.dir, options.slot_ms)
+    open = await openEngine(options.dir, options.slot_ms, options.cluster && { cluster: options.cluster })
     const { venue, chain } = open
     // Less than all that the venue may have: a neighbour may join.
     const credentials = await provisionAccounts(venue, 100_000)

@@ -175,9 +175,9 @@ export class LogTrim {
   ) {}
 
   /**
-   * One pass of the leader, whose journal is durable up to `own_seq`. A node that reported lately keeps its entries, so that it
-   * finds them after a restart; the leader reports, too, for the one that follows it. Without another node nothing is removed,
-   * as one disk only would have it, until the log is full.
+   * One pass of the leader, whose journal is durable up to `own_seq`. A small log keeps all, for nodes that start late. A node
+   * that reported lately keeps its entries, so that it finds them after a restart; the leader reports, too, for the next one.
+   * Without another node nothing is removed, as one disk only would have it, until the log is full.
    * @throws NoReply, Deposed, EtcdRejects
    */
   async pass(own_seq: number): Promise<void> {
@@ -197,7 +197,8 @@ export class LogTrim {
     }
     this.seen = live
     const seqs = [...live.values()].map(({ seq }) => seq)
-    const held = live.size === 0 && !is_full ? 0 : Math.min(own_seq, ...seqs)
+    const is_kept = this.bytes < LIMITS.log_kept_bytes || (live.size === 0 && !is_full)
+    const held = is_kept ? 0 : Math.min(own_seq, ...seqs)
     this.bytes = await this.log.removeBefore(this.term, held + 1, gone)
   }
 }

@@ -7,6 +7,7 @@ import type { ChainFault } from '../../engine/boot/check_chain'
 import { loadState } from '../../engine/boot/load_state'
 import { Etcd } from '../../engine/cluster/etcd'
 import { LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { LIMITS } from '../../engine/limits'
 import { encodeCommand } from '../../engine/machine/codec/command_codec'
 import { stateHash } from '../../engine/machine/codec/encode_state'
 import { COMMAND_RECORD } from '../../engine/sequencer/records'
@@ -23,6 +24,9 @@ import type { JsonVenue } from '../kit/venue/json_venue'
 import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
 
 const LIMIT_MS = 120_000
+const { log_kept_bytes } = LIMITS
+beforeAll(() => Object.assign(LIMITS, { log_kept_bytes: 0 }))
+afterAll(() => Object.assign(LIMITS, { log_kept_bytes }))
 let etcd: EtcdCluster
 let trading: EmbeddedTrading
 

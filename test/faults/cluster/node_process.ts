@@ -9,6 +9,7 @@ import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
 import type { QuoteEpoch } from '../../../engine/chain/client/chain_client'
 import type { EngineConfig } from '../../../engine/config'
+import { LIMITS } from '../../../engine/limits'
 import { stateHash } from '../../../engine/machine/codec/encode_state'
 import { venueOf } from '../../../engine/venue_methods'
 import { toHex } from '../../../protocol/bytes'
@@ -17,6 +18,8 @@ import { type EmbeddedPlace, embeddedParts } from '../../kit/venue/embedded_site
 import { type JsonVenue, jsonVenue } from '../../kit/venue/json_venue'
 import { accountId } from '../../kit/venue/test_login'
 
+/** The first cluster keeps its log, the later ones have it removed. */
+Object.assign(LIMITS, { log_kept_bytes: 1024 * 1024 })
 /** Small: a node of a campaign starts often. */
 const SEGMENT_BYTES = 2 * 1024 * 1024
 
