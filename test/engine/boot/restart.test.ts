@@ -1,6 +1,6 @@
 /** What a restart keeps: orders, events, nonces, batches under way; and what it refuses. */
 import { afterEach, expect, test } from 'bun:test'
-import { cpSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { toHex } from '../../../protocol/bytes'
@@ -168,7 +168,16 @@ test('a clone that another instance overtook stops acknowledging at once', async
   const trader = await Trader.provisioned(open, 'alice')
   const request = trader.place(trader.deposit('quote', 200_000_000n))
   await open.chain.finalizeLeaves()
-  open.chain.sink.halted('forked')
+  const { sequencer } = open.engine
+  const submit = sequencer.submit.bind(sequencer)
+  // Decided, and not yet on disk.
+  sequencer.submit = (...command) => {
+    const answer = submit(...command)
+    open.chain.sink.halted('forked')
+    return answer
+  }
+  const { code, applied } = await refusalOf(open.venue.place('alice', request))
+  expect([code, applied]).toEqual(['outcome_unknown', 'unknown'])
   expect((await refusalOf(open.venue.place('alice', request))).code).toBe('matching_unavailable')
   expect(open.venue.status().reasons.join()).toContain('another instance')
 })
@@ -181,6 +190,18 @@ test('a lost journal against a used vault does not open an epoch', async () => {
   expect(second.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(site.ledger.config.epoch).toBe(1)
 })
+
+/** Files below a folder that are deleted and that this process still has open: their space stays in use. */
+function openDeletedFiles(dir: string): string[] {
+  const links = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      return ''
+    }
+  })
+  return links.filter((link) => link.startsWith(dir) && link.endsWith(' (deleted)'))
+}
 
 test('read models that are ahead of the journal are of another disk, and are rebuilt from it', async () => {
   const first = await site.open()
@@ -195,6 +216,7 @@ test('read models that are ahead of the journal are of another disk, and are reb
   cpSync(`${site.dir}/older`, `${site.dir}/journal`, { recursive: true })
 
   const second = await site.open()
+  expect(openDeletedFiles(site.dir)).toEqual([])
   await second.venue.place('alice', orders[2]!)
   const known = orders.map(({ order_id }) => second.venue.order('alice', order_id))
   expect((await known[0]!).status).toBe('accepted')
