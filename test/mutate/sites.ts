@@ -93,12 +93,12 @@ function changesOf(node: Node, parent: Node | undefined, source: string): Change
     case 'AwaitExpression':
       return [['await', node, cut(node.argument)]]
     case 'ExpressionStatement':
-      return typeof node.directive === 'string' ? [] : [['statement', node, ';']]
+      return typeof node.directive === 'string' ? [] : [['statement', node, '{}']]
     case 'ThrowStatement':
     case 'ContinueStatement':
-      return [['statement', node, ';']]
+      return [['statement', node, '{}']]
     case 'ReturnStatement':
-      return parent?.type === 'IfStatement' || node.argument === null ? [['statement', node, ';']] : []
+      return parent?.type === 'IfStatement' || node.argument === null ? [['statement', node, '{}']] : []
     case 'CatchClause':
       return [['catch', node.body as Node, '{}']]
     case 'TryStatement':
