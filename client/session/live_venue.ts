@@ -120,7 +120,7 @@ export class LiveVenue implements Transport {
     })
     return this.renewing
   }
-  /** The pinned connection that still shows the same epoch is the same venue; everything else is verified again. */
+  /** The pinned connection that still shows the same epoch is the same process of the same venue; all else is verified again. */
   private async look(): Promise<void> {
     if (!(await this.isSame())) await this.replace()
     this.suspect = false
@@ -128,7 +128,7 @@ export class LiveVenue implements Transport {
   private async isSame(): Promise<boolean> {
     try {
       const info = (await (await this.current.fetch('/info')).json()) as Info
-      return info.epoch === this.info.epoch && info.venue === this.info.venue
+      return info.epoch === this.info.epoch
     } catch {
       return false
     }

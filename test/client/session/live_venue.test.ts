@@ -19,6 +19,7 @@ const seedOf = (epoch: number) => new Uint8Array(32).fill(100 + epoch)
 /** A process of the venue; it answers while `up`. */
 function processOf(epoch: number, venue = VENUE) {
   const calls: string[] = []
+  let answered = epoch
   const statement_key = publicKeyOf(seedOf(epoch))
   const certificate = toHex(STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) }))
   const info = { epoch, venue: toHex(venue) }
@@ -30,10 +31,17 @@ function processOf(epoch: number, venue = VENUE) {
     fetch: async (path: string) => {
       calls.push(path)
       if (!one.up) throw new Error('the connection failed')
-      return Response.json(path === '/info' ? info : {})
+      return Response.json(path === '/info' ? { ...info, epoch: answered } : {})
     },
   }
-  const one = { up: true, calls, shown: shown as unknown as SessionVenue }
+  const one = {
+    up: true,
+    calls,
+    shown: shown as unknown as SessionVenue,
+    moveTo: (later: number) => {
+      answered = later
+    },
+  }
   return one
 }
 /** A session's venue over processes, each verified when the one before was left. */
@@ -71,6 +79,18 @@ test('after a failed connection the venue is looked at once, and verified only w
   await Promise.all([live.fetch('/time'), live.fetch('/time')])
   expect(second.calls).toEqual(['/time', '/time'])
   expect([verified(), live.info.epoch]).toEqual([2, 8])
+})
+
+test('a process that opened its next epoch behind the same connection is verified again', async () => {
+  const [before, after] = [processOf(7), processOf(8)]
+  const { live, verified } = await liveOver([before, after])
+  before.up = false
+  await live.fetch('/time').catch(() => undefined)
+  before.up = true
+  before.moveTo(8)
+  await live.fetch('/time')
+  expect([verified(), live.info.epoch]).toEqual([2, 8])
+  expect(after.calls).toEqual(['/time'])
 })
 
 test('another venue behind the address ends the session before anything is sent to it', async () => {
