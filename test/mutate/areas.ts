@@ -80,7 +80,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
   protocol: area(
     ['protocol'],
     ['test/protocol'],
-    [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`],
+    [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`].concat(
+      ['errors', 'attest/register_platform', 'settle/batches'].map((name) => `${P}/${name}.test.ts`),
+    ),
   ),
   enclave: area(['enclave'], ['test/enclave'], ['test/server/tls.test.ts', 'test/server/self_check.test.ts']),
   wallet: area(

@@ -1,5 +1,5 @@
 /** Copies the tree into a temporary folder, so that a fault is planted there and not here. */
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -16,6 +16,9 @@ export class TreeCopy {
     for (const name of readdirSync(of))
       if (!APART.has(name)) cpSync(join(of, name), join(this.root, name), { recursive: true })
     symlinkSync(join(of, 'node_modules'), join(this.root, 'node_modules'))
+    // Tests that find no recorded quotes beside the tree skip themselves, and would notice nothing.
+    const beside = join(of, '../shared')
+    if (existsSync(beside)) symlinkSync(beside, join(this.#folder, 'shared'))
     this.emptyTemporary()
   }
 
