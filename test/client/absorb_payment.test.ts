@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
 import { adoptRefunds } from '../../client/wallet/absorb_recovered'
 import { prepareReshape, prepareWithdrawal } from '../../client/wallet/prepare'
+import { Wallet } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { deriveAnchor } from '../../protocol/notes/derive'
@@ -123,6 +124,10 @@ test('a split spends its note and gives the amounts that were signed', async () 
         { outputs: [first!, second!] },
         { outputs: [first!, second!, { ...third, commitment: toHex(bytes(32)) }] },
       ])
+    // A wallet that gave its input up again, as the batch that made it is void, takes no output either.
+    const without = new Wallet(trader.wallet.seed, { ...structuredClone(trader.wallet.state), notes: [] })
+    absorbEvent(without, 0, event)
+    expect(without.state.notes).toEqual([])
     absorbEvent(trader.wallet, 0, event)
   }
   expect(money.state).toBe('spent')

@@ -1,6 +1,6 @@
 /** The notes that a session takes: of one key, the largest, as few as reach the amount. */
 import { expect, test } from 'bun:test'
-import { coveringNote, keyOf, mergeable, notesFor, total } from '../../../client/session/notes'
+import { coveringNote, drop, keyOf, mergeable, notesFor, total } from '../../../client/session/notes'
 import { NoNote } from '../../../client/session/session_options'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { seededRandom } from '../../faults/kit/random'
@@ -87,4 +87,28 @@ test('the key of an order is the one that signed it', () => {
   wallet.state.orders = [{ order_id: 'a', key_index: 3 } as never]
   expect(keyOf(wallet, 'a')).toBe(3)
   expect(() => keyOf(wallet, 'b')).toThrow('the wallet has no such order')
+})
+
+test('what the venue refused, of any kind, frees the notes that it would have taken', () => {
+  const state = (kind: string) => {
+    const wallet = walletOf(noteOf(5, 0, 'pending'))
+    const [note] = wallet.state.notes
+    const { commitment } = note!
+    wallet.state.orders = [{ order_id: 'a', key_index: 0, collateral: commitment, open: true } as never]
+    wallet.state.payments = [
+      { id: 'p', kind, key_index: 0, command: 0, inputs: [commitment], amounts: ['5'] } as never,
+    ]
+    if (kind === 'place' || kind === 'modify') wallet.state.payments = []
+    else wallet.state.orders = []
+    drop(wallet, {
+      kind,
+      id: 'a',
+      key_index: 0,
+      request: { trading_key: wallet.tradingKeyText(0), nonce: '1' },
+    } as never)
+    return [note!.state, wallet.state.payments.length, wallet.state.orders.filter(({ open }) => open).length]
+  }
+  for (const kind of ['place', 'modify', 'withdraw', 'reshape'])
+    expect([kind, ...state(kind)]).toEqual([kind, 'free', 0, 0])
+  expect(state('cancel')).toEqual(['pending', 1, 0])
 })

@@ -221,9 +221,20 @@ test('a refusal of the first attempt frees the note; the same refusal after a lo
   const open = await impatient.place(ORDER)
   expect(open.status).toBe('unknown')
   expect(impatient.open_requests.map(({ id }) => id)).toEqual([open.id])
+  expect(await impatient.settle(open.id)).toMatchObject({ status: 'unknown', id: open.id })
   faults.next.length = 0
   expect(await impatient.settle(open.id)).toMatchObject({ status: 'accepted', id: open.id })
-  expect(await impatient.cancel(open.id)).toMatchObject({ status: 'accepted' })
+  faults.next.push('after', ...Array<'rate_limited'>(200).fill('rate_limited'))
+  const undecided = await impatient.cancelAll()
+  expect(undecided.status).toBe('unknown')
+  faults.next.length = 0
+  // The later command of the key settles the earlier one, which is then open no more.
+  const [later, earlier] = await Promise.allSettled([
+    impatient.cancelAll(),
+    impatient.settle(undecided.id),
+  ])
+  expect(later).toMatchObject({ status: 'fulfilled', value: { status: 'accepted' } })
+  expect(earlier).toMatchObject({ status: 'rejected', reason: { message: 'no such request is open' } })
   impatient.close()
   session.close()
   saveWallet(path, impatient.wallet)
