@@ -229,10 +229,7 @@ test('a refusal of the first attempt frees the note; the same refusal after a lo
   expect(undecided.status).toBe('unknown')
   faults.next.length = 0
   // The later command of the key settles the earlier one, which is then open no more.
-  const [later, earlier] = await Promise.allSettled([
-    impatient.cancelAll(),
-    impatient.settle(undecided.id),
-  ])
+  const [later, earlier] = await Promise.allSettled([impatient.cancelAll(), impatient.settle(undecided.id)])
   expect(later).toMatchObject({ status: 'fulfilled', value: { status: 'accepted' } })
   expect(earlier).toMatchObject({ status: 'rejected', reason: { message: 'no such request is open' } })
   impatient.close()
