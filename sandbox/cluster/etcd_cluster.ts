@@ -148,12 +148,22 @@ export class EtcdCluster {
 
 /** Ports that the kernel chose; all are held until the last is known, so that no two are equal. */
 export async function freeUrls(count: number): Promise<string[]> {
-  const held = Array.from({ length: count }, () =>
-    Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() }),
-  )
+  const held = Array.from({ length: count }, holdPort)
   const urls = held.map(({ port }) => `https://127.0.0.1:${port}`)
   await Promise.all(held.map((server) => server.stop(true)))
   return urls
+}
+
+/** Listens below the ports that systems give to outgoing connections, one of which would take that of a stopped member. */
+function holdPort(): Bun.Server<undefined> {
+  for (;;) {
+    const port = 16_384 + Math.floor(Math.random() * 16_384)
+    try {
+      return Bun.serve({ hostname: '127.0.0.1', port, fetch: () => new Response() })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
 }
 
 /** Finds etcd for tests and sandbox: the file that TACIT_ETCD names, or `etcd` of PATH (Debian: `etcd-server`). */

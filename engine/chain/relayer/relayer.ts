@@ -209,7 +209,7 @@ export class Relayer {
 
   /**
    * Signs the next batch to land and those behind it, as long as every predecessor is in flight. A batch that failed ahead is
-   * signed again once its predecessor was executed, at most `batch_signings_ahead_max` times; after that when it is next.
+   * signed again once its predecessor was executed or signed, at most `batch_signings_ahead_max` times; after that when it is next.
    */
   private async sign(next: number, shown: readonly VaultSnapshot[]): Promise<void> {
     const { args, client } = this
@@ -241,7 +241,8 @@ export class Relayer {
         break
       }
       drafts.push({ batch, transaction: built.signed, ahead })
-      follows = ahead
+      // The next one failed ahead too, for want of its predecessor, which has landed since: it will land.
+      follows = ahead || batch.isAhead
       if (drafts.length >= LIMITS.batches_journaled_max) await this.journalAndSend(drafts.splice(0))
     }
     await this.journalAndSend(drafts)
