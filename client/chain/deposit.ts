@@ -5,10 +5,10 @@ import { equalBytes, toHex } from '../../protocol/bytes'
 import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf } from '../../protocol/vault/events'
-import { NODE_CALL_MS } from '../limits'
+import { NODE_CALL_MS, NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '../limits'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import { askNode } from './ask_node'
-import { type ChainAccess, payerKey, toInstruction } from './chain_access'
+import { type ChainAccess, nodesOf, payerKey, sleep, toInstruction } from './chain_access'
 import { eventsOf, readEventData } from './read_history'
 import { readMintRecord } from './read_vault'
 import { requireLamports, requireTokens, sendInstructions, TransactionFailed } from './send_instructions'
@@ -58,17 +58,24 @@ async function depositOf(chain: ChainAccess, terms: DepositTerms, inner: Uint8Ar
   return toInstruction(built, [chain.payer])
 }
 
-/** The `deposited` event of our program in a landed transaction. */
+/** The `deposited` event of our program in a landed transaction; a node serves it later than its status. */
 async function readDeposited(
   chain: ChainAccess,
   program_id: string,
   signature: Signature,
   inner: Uint8Array,
 ): Promise<EventOf<'deposited'>> {
-  const data = await readEventData(chain, program_id, signature, 'finalized')
-  for (const event of eventsOf(data ?? []))
-    if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event
-  throw new TransactionFailed('the transaction carries no deposit event')
+  for (let attempt = 0; attempt < NODE_READ_ATTEMPTS_MAX; attempt++) {
+    for (const node of nodesOf(chain)) {
+      const data = await readEventData(node, program_id, signature, 'finalized')
+      for (const event of eventsOf(data ?? []))
+        if (event.kind === 'deposited' && equalBytes(event.inner, inner)) return event
+    }
+    await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** attempt)
+  }
+  throw new TransactionFailed(
+    `the deposit ${signature} is final, but no node shows its event: 'wallet sync' finds the note`,
+  )
 }
 
 /**
