@@ -1,6 +1,8 @@
 """Opens a session on the venue that `start` runs on this machine, and keeps books of its fills."""
 
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +35,13 @@ def open_trader(data: str, wallet: str, login: str) -> tuple[Session, Books]:
     books = Books()
     venue = Venue.laptop(data, json.loads(Path(login).read_text()))
     return Session(venue, Wallet.load(wallet), on_event=books.book), books
+
+
+def trading(seconds: float) -> Callable[[], bool]:
+    """Whether to trade on: until the time is over, or Ctrl-C."""
+    over, stopped = time.monotonic() + seconds, threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    return lambda: not stopped.is_set() and time.monotonic() < over
 
 
 def patiently(call: Callable[[], Any]) -> Any:

@@ -40,6 +40,16 @@ function book(books: Books, fill: tacit.Fill): void {
   books.fees += BigInt(fill.fee)
 }
 
+/** Whether to trade on: until the time is over, or Ctrl-C. */
+export function trading(seconds: number): () => boolean {
+  const over = performance.now() + seconds * 1_000
+  let stopped = false
+  process.once('SIGINT', () => {
+    stopped = true
+  })
+  return () => !stopped && performance.now() < over
+}
+
 /** Places an order; undefined when the venue refused it, or when no note covers it. */
 export async function place(session: tacit.Session, order: tacit.SessionOrder): Promise<string | undefined> {
   const outcome = await known(session, () => session.place(order, { merge: false }))

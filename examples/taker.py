@@ -1,9 +1,9 @@
-"""Buys and sells in turns with immediate orders at the maker's prices, and prints its books when the time is over."""
+"""Buys and sells in turns with immediate orders at the maker's prices, and prints its books when the time is over or by Ctrl-C."""
 
 import sys
 import time
 
-from open_trader import close, ended, open_trader, place
+from open_trader import close, ended, open_trader, place, trading
 
 AT = {"buy": "151", "sell": "149"}
 AMOUNT = "0.05"
@@ -11,10 +11,10 @@ PAUSE_S = 0.2
 
 data, wallet, login, seconds = sys.argv[1:]
 session, books = open_trader(data, wallet, login)
-over = time.monotonic() + float(seconds)
+goes_on = trading(float(seconds))
 
 side = "buy"
-while time.monotonic() < over:
+while goes_on():
     order = place(session, side, AMOUNT, AT[side], type="ioc")
     if order is not None:
         ended(session, order)

@@ -1,18 +1,17 @@
-/** Buys and sells in turns with immediate orders at the maker's prices, and prints its books when the time is over. */
+/** Buys and sells in turns with immediate orders at the maker's prices, and prints its books when the time is over or by Ctrl-C. */
 import type { SessionOrder } from '../client/index'
-import { close, ended, openTrader, place, SYMBOL } from './open_trader'
+import { close, ended, openTrader, place, SYMBOL, trading } from './open_trader'
 
 const BUY_AT = '151'
 const SELL_AT = '149'
 const AMOUNT = '0.05'
 const PAUSE_MS = 200
 
-const seconds = Number(process.argv[5] ?? 10)
 const trader = await openTrader(process.argv.slice(2, 5))
 const { session } = trader
-const over = performance.now() + seconds * 1_000
+const goesOn = trading(Number(process.argv[5] ?? 10))
 
-for (let buys = true; performance.now() < over; buys = !buys) {
+for (let buys = true; goesOn(); buys = !buys) {
   const side = buys ? 'buy' : 'sell'
   const order: SessionOrder = {
     symbol: SYMBOL,
