@@ -1,6 +1,7 @@
 /** Verifies market statistics: rows that name each other by hash, the newest signed by the venue. Bun, Node and browsers. */
 import { PERIOD_S, sealStatisticsRow, statisticsRowBody } from '../../protocol/bodies/statistics_row'
 import { fromHex } from '../../protocol/bytes'
+import { parseU64 } from '../../protocol/units'
 import type { Statistics, StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
 import { isSignedByEd25519 } from './ed25519_web'
 import { Refused } from './transcript'
@@ -13,6 +14,8 @@ export class StatisticsRefused extends Refused {
 }
 
 const FIRST = '00'.repeat(32)
+/** The last second that a date expresses (ECMA-262, time values). */
+const START_MAX_S = 8_640_000_000_000
 const FIGURES = ['open', 'high', 'low', 'close', 'volume'] as const
 
 /**
@@ -54,12 +57,14 @@ export async function verifyStatistics(
 }
 
 function checkForm(row: StatisticsRow): void {
-  const { auctions, hash, previous, start_unix_s } = Object(row) as StatisticsRow
+  if (typeof row !== 'object' || row === null) throw new StatisticsRefused('a row has another form')
+  const { auctions, hash, previous, start_unix_s } = row
   const withheld = auctions === null
   const numbers = FIGURES.every((name) =>
-    withheld ? row[name] === null : /^(0|[1-9][0-9]{0,19})$/.test(String(row[name])),
+    withheld ? row[name] === null : typeof row[name] === 'string' && parseU64(row[name]) !== undefined,
   )
-  const counts = Number.isSafeInteger(start_unix_s) && (withheld || Number.isSafeInteger(auctions))
+  const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0
+  const counts = isCount(start_unix_s) && start_unix_s <= START_MAX_S && (withheld || isCount(auctions))
   const hashes = [hash, previous].every((text) => fromHex(String(text), 32) !== undefined)
   if (!numbers || !counts || !hashes) throw new StatisticsRefused('a row has another form')
 }

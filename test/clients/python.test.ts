@@ -40,9 +40,9 @@ test.skipIf(python === '')('the wheel computes every vector of a trader', async 
 test.skipIf(python === '')(
   'a venue, a network and another program that lie are named errors and change nothing',
   async () => {
-    expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 19 tests in [0-9.]+s\n\nOK\n$/)
+    expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 20 tests in [0-9.]+s\n\nOK\n$/)
     // Standard error also has what the lying server logs of the sockets that are closed on it.
-    expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 4 tests in [0-9.]+s\n\nOK\n$/)
+    expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 5 tests in [0-9.]+s\n\nOK\n$/)
   },
   180_000,
 )

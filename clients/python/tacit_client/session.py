@@ -47,7 +47,10 @@ class Session:
         on_event: Callable[[dict[str, Any]], None] | None = None,
         patience_s: float = 30.0,
     ):
-        """Takes over what the venue knows of the keys and of open requests. Raises VenueProblem, MustStop, OSError."""
+        """
+        Takes over what the venue knows of the keys and of open requests. Raises VenueProblem, OutcomeUnknown, MustStop, OSError;
+        wallet and venue are closed then.
+        """
         self.venue, self.wallet, self.patience_s = venue, wallet, patience_s
         self._on_event = on_event
         self._changed = threading.Condition(threading.RLock())
@@ -58,11 +61,16 @@ class Session:
         """Journal seq of the newest receipt verified."""
         self._sent_in: dict[str, int] = {}
         """The epoch in which this session sent a request first."""
-        self._align()
         self._follower = threading.Thread(target=self._follow, daemon=True)
-        self._follower.start()
-        for request in self.open_requests:
-            self.settle(request["id"])
+        try:
+            self._align()
+            self._follower.start()
+            for request in self.open_requests:
+                self.settle(request["id"])
+        except BaseException:
+            # Nobody has this session to close it: its thread and the wallet's lock would stay.
+            self.close()
+            raise
 
     def __enter__(self) -> "Session":
         return self
@@ -73,7 +81,8 @@ class Session:
     def close(self) -> None:
         """Saves and releases the wallet, and ends the stream. Raises OSError."""
         self._ended.set()
-        self._follower.join(timeout=15)
+        if self._follower.is_alive():
+            self._follower.join(timeout=15)
         self.venue.close()
         with self._changed:
             try:

@@ -1,12 +1,13 @@
 """Follows the events of an account over a socket and resumes by seq after every disconnect."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from websockets.exceptions import InvalidStatus, WebSocketException
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from .encoding import count_of, member, parse_json
 from .errors import EventsMissing, MalformedAnswer, VenueProblem
@@ -23,6 +24,26 @@ LOGIN_REFUSED = {"credentials_invalid", "credential_expired", "read_only"}
 """Refusals of a login that no later attempt changes."""
 
 
+def _opened(venue: Venue, path: str, token: str) -> ClientConnection:
+    """On a connection made here: a redirect, which leads to another address than the verified one, is a MalformedAnswer."""
+    plain = socket.create_connection((venue.host, venue.port), venue.timeout_s)
+    try:
+        return connect(
+            f"wss://{venue.host}:{venue.port}{path}",
+            sock=plain,
+            ssl=venue.context,
+            additional_headers={"authorization": f"Bearer {token}"},
+            max_size=_FRAME_BYTES_MAX,
+            open_timeout=venue.timeout_s,
+            proxy=None,
+        )
+    except BaseException as error:
+        plain.close()
+        if isinstance(error, ValueError):
+            raise MalformedAnswer("the socket leads elsewhere") from error
+        raise
+
+
 def follow_events(venue: Venue, after: int, ended: threading.Event | None = None) -> Iterator[dict[str, Any]]:
     """
     Yields the account's events behind seq `after`, each once and in order: {seq, kind, slot, unix_ms, data}. The position
@@ -35,16 +56,7 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
         token = None
         try:
             token = venue.token()
-            address = f"wss://{venue.host}:{venue.port}/ws/trading?after={after}"
-            headers = {"authorization": f"Bearer {token}"}
-            with connect(
-                address,
-                ssl=venue.context,
-                additional_headers=headers,
-                max_size=_FRAME_BYTES_MAX,
-                open_timeout=venue.timeout_s,
-                proxy=None,
-            ) as socket:
+            with _opened(venue, f"/ws/trading?after={after}", token) as stream:
                 heartbeat_s: float = _HEARTBEAT_S
                 opened = heard = time.monotonic()
                 while not ended.is_set():
@@ -52,7 +64,7 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
                     if time.monotonic() - opened > _RETRY_MAX_S:
                         wait_s = _RETRY_FIRST_S
                     try:
-                        text = socket.recv(timeout=_LOOK_S)
+                        text = stream.recv(timeout=_LOOK_S)
                     except TimeoutError:
                         if time.monotonic() - heard > 2 * heartbeat_s + _SILENCE_S:
                             break

@@ -417,6 +417,28 @@ class Files(unittest.TestCase):
         wallet.file.write = write
         session.close()
 
+    def test_a_session_that_cannot_open_keeps_nothing(self):
+        liar = Liar()
+        self.addCleanup(liar.close)
+        liar.lies["POST /orders"] = http(b"")
+
+        def opened():
+            return Session(liar.venue(), Wallet.load(self.path), patience_s=0.1)
+
+        with opened() as session, self.assertRaises(OutcomeUnknown):
+            session.place("SOL-USDC", "sell", LOT, TICK)
+        before = threading.active_count()
+        # The request is still open each time, and the wallet is not held by a session that nobody has.
+        for _ in range(2):
+            with self.assertRaises(OutcomeUnknown):
+                opened()
+        liar.lies["GET /nonces"] = {}
+        for _ in range(2):
+            with self.assertRaises(ValueError):
+                opened()
+        self.assertLessEqual(threading.active_count(), before)
+        Wallet.load(self.path).close()
+
     def test_no_wallet(self):
         for content in ("", "[]", "null", "{}", '{"version": 2}', '{"version": 1, "seed": "00"}', '{"version": 3}', '{"version": 3, "sealed": {}}'):
             Path(self.path).write_text(content)

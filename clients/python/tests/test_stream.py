@@ -11,7 +11,7 @@ from liar import LOGIN, certificate_files
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from tacit_client import EventsMissing
+from tacit_client import EventsMissing, PinMismatch
 from tacit_client.stream import follow_events
 from tacit_client.venue import pinned_context, spki_sha256_of
 
@@ -56,12 +56,13 @@ MALFORMED = {
 
 class Stream(unittest.TestCase):
     def setUp(self):
-        self.sockets, self.asked, self.closes = [], [], False
+        self.sockets, self.asked, self.closes, self.leads = [], [], False, []
         folder = tempfile.mkdtemp()
         certificate, key = certificate_files(folder)
+        self.certificate = certificate
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
-        server = serve(self._serve, "127.0.0.1", 0, ssl=context)
+        server = serve(self._serve, "127.0.0.1", 0, ssl=context, process_request=self._lead)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.shutdown)
         with open(certificate) as pem:
@@ -70,6 +71,13 @@ class Stream(unittest.TestCase):
             **{"host": "localhost", "port": server.socket.getsockname()[1], "timeout_s": 5.0},
             **{"context": pinned_context(spki, certificate), "token": lambda: LOGIN["api_key"], "forget": lambda token: None},
         )
+
+    def _lead(self, socket, request):
+        """Each of `leads` answers one upgrade with a redirect to it."""
+        if self.leads and request.path.startswith("/ws/trading?after=4"):
+            answer = socket.respond(302, "")
+            answer.headers["Location"] = self.leads.pop()
+            return answer
 
     def _serve(self, socket):
         """One list of frames for each connection, the last one for all further ones."""
@@ -98,6 +106,19 @@ class Stream(unittest.TestCase):
                 self.assertEqual([next(events)["seq"], next(events)["data"]], [5, {}])
                 self.assertEqual(self.asked, ["/ws/trading?after=4", "/ws/trading?after=5"])
                 events.close()
+
+    def test_a_redirect_is_not_followed_and_a_socket_to_another_key_carries_nothing(self):
+        for lead in ("/elsewhere", f"wss://127.0.0.1:{self.venue.port}/elsewhere", "ws://localhost:1/", "x:y", ""):
+            with self.subTest(lead):
+                self.leads = [lead]
+                events = self.follow([HELLO, event(5)], after=4)
+                self.assertEqual(next(events)["seq"], 5)
+                self.assertEqual((self.asked, self.leads), (["/ws/trading?after=4"], []))
+                events.close()
+        self.asked, self.venue.context = [], pinned_context(bytes(32), self.certificate)
+        with self.assertRaises(PinMismatch):
+            next(follow_events(self.venue, 4))
+        self.assertEqual(self.asked, [])
 
     def test_an_event_that_was_taken_is_not_taken_again(self):
         events = self.follow([HELLO, event(1), event(1, data={"again": 1}), event(0), event(2)])

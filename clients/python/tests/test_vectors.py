@@ -3,6 +3,7 @@
 import json
 import os
 import unittest
+from decimal import Decimal
 from pathlib import Path
 
 from tacit_client import bodies, notes, receipts, statistics
@@ -138,9 +139,17 @@ class Vectors(unittest.TestCase):
             ({**page, "items": [{**row, "start_unix_s": row["start_unix_s"] + 1}]}, None),
             (page, before),
             (page, {**before, "start_unix_s": row["start_unix_s"]}),
+            # The same number in another spelling has the same hash: what is returned would not be what was signed.
+            *(({**page, "items": [{**row, "close": lie}]}, None) for lie in (int(row["close"]), f" {row['close']}", Decimal(f"{row['close']}.9"), [], None)),
+            *(({**page, "items": [{**row, "start_unix_s": lie}]}, None) for lie in ("x", None, -3600, 3600 * 2**70)),
+            *(({**page, "items": lie}, None) for lie in (None, {}, [None], "x")),
+            *(({**page, "signed": lie}, None) for lie in ([], "x", {"signature": 5}, {"signature": signature.upper()})),
+            *(({**page, "items": [{one: row[one] for one in row if one != name}]}, None) for name in row),
+            *(({one: page[one] for one in page if one != name}, None) for name in page),
+            ([], None),
         ]
         for changed, last in false:
-            with self.assertRaises(StatisticsRefused):
+            with self.subTest(changed), self.assertRaises(StatisticsRefused):
                 statistics.verify_statistics(changed, symbol, period, identity, last)
 
     def test_texts_have_one_spelling(self):

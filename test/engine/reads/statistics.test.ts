@@ -251,6 +251,19 @@ test('a page with any figure, hash, order or signature changed is refused', asyn
     (one) => Object.assign(one, { symbol: 'JTO-USDC' }),
     (one) => Object.assign(one, { signed: null }),
     ({ signed }) => Object.assign(signed!, { signature: '00'.repeat(64) }),
+    // The same number in another form has the same hash; what no number holds has none.
+    ...[150, ['150'], 2 ** 70, '9'.repeat(20)].map(
+      (close) =>
+        ({ items }: Statistics) =>
+          Object.assign(items[0]!, { close }),
+    ),
+    ...[2 ** 53 - 1, -3_600, 3_600 * 2 ** 41].map(
+      (start_unix_s) =>
+        ({ items }: Statistics) =>
+          Object.assign(items[0]!, { start_unix_s }),
+    ),
+    ({ items }) => Object.assign(items[0]!, { auctions: -1 }),
+    ({ items }) => items.splice(0, 1, null as never),
   ]
   for (const change of changes) {
     const changed = structuredClone(page)
