@@ -141,7 +141,7 @@ export async function requireTokens(
   amount: bigint,
 ): Promise<bigint> {
   const { bytes, text } = ownAccount(chain, mint, token_program)
-  const held = await patientRead(() => tokenBalance(chain, bytes))
+  const held = await tokenBalance(chain, bytes)
   if (held >= amount) return held
   throw new TransactionFailed(
     `the payer's token account ${text} holds ${held} units of ${mint}, less than ${amount}: fund it first`,

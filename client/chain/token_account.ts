@@ -30,7 +30,7 @@ export const createAssociatedAccount = (
 /** At `confirmed`. */
 export async function accountExists({ rpc }: ChainReader, account: Uint8Array): Promise<boolean> {
   const config = { encoding: 'base64', commitment: 'confirmed' } as const
-  const { value } = await rpc.getAccountInfo(addressOf(account), config).send()
+  const { value } = await patientRead(() => rpc.getAccountInfo(addressOf(account), config).send())
   return value !== null
 }
 
@@ -59,7 +59,9 @@ export async function readMintDecimals({ rpc }: ChainReader, mint: string): Prom
 export async function tokenBalance(chain: ChainReader, account: Uint8Array): Promise<bigint> {
   const address = addressOf(account)
   if (!(await accountExists(chain, account))) return 0n
-  const balance = await chain.rpc.getTokenAccountBalance(address, { commitment: 'confirmed' }).send()
+  const balance = await patientRead(() =>
+    chain.rpc.getTokenAccountBalance(address, { commitment: 'confirmed' }).send(),
+  )
   return BigInt(balance.value.amount)
 }
 

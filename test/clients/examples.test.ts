@@ -11,6 +11,7 @@ import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import type { Fill } from '../../protocol/wire/trading'
 import { fundTrader } from '../faults/kit/fund_trader'
+import { onceServed } from '../faults/kit/load_trader'
 import { openAccount } from '../faults/kit/open_account'
 import { DEPOSITED, SOL, USDC } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
@@ -70,7 +71,8 @@ async function outputOf(child: ReturnType<typeof start>): Promise<string> {
 async function fillsOf(client: VenueClient): Promise<Fill[]> {
   const fills: Fill[] = []
   for (let after: number | null = 0; after !== null; ) {
-    const page = await client.fills({ after, limit: 100 })
+    const from: number = after
+    const page = await onceServed(() => client.fills({ after: from, limit: 100 }))
     fills.push(...page.items)
     after = page.next_after
   }
