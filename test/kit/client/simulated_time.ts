@@ -3,6 +3,7 @@
  * the order of a queue that a seed decides. Code outside of `inside` keeps the real clock.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { Slices } from '../../../engine/history/slices'
 
 /** One process of a client; nothing reaches one that was killed. */
 export class Life {
@@ -26,7 +27,7 @@ export class SimulatedTime {
   private readonly contexts = new AsyncLocalStorage<Context>()
   private readonly due: Due[] = []
   private order = 0
-  /** Calls of the platform that answer from another thread. */
+  /** Calls of the platform that answer from another thread, and reads of the venue that rest between slices. */
   private working = 0
   private readonly undo: (() => void)[] = []
 
@@ -48,6 +49,10 @@ export class SimulatedTime {
     this.replace(performance, 'now', () => (this.current === undefined ? now() : this.now_ms))
     this.replace(crypto.subtle, 'verify', (...args: never[]) => this.counted(verify, args))
     this.replace(crypto.subtle, 'importKey', (...args: never[]) => this.counted(importKey, args))
+    const [time, { run }] = [this, Slices.prototype]
+    this.replace(Slices.prototype, 'run', function (this: Slices, ...args: Parameters<typeof run>) {
+      return time.counted(run.bind(this), args)
+    })
   }
 
   /** Over all schedules: a clock that never goes back. */
