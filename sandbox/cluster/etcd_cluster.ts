@@ -1,7 +1,7 @@
 /** Runs a real etcd cluster of three members on loopback, with client certificates; kills, pauses and restarts members. */
 
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -26,8 +26,11 @@ export class EtcdCluster {
     private readonly members: Member[],
   ) {}
 
-  /** Resolves once the cluster takes writes. */
-  static async start(): Promise<EtcdCluster> {
+  /**
+   * Resolves once the cluster takes writes.
+   * @param prepare is given the folder of each member before its first start
+   */
+  static async start(prepare?: (data_dir: string) => void): Promise<EtcdCluster> {
     const dir = mkdtempSync(join(tmpdir(), 'tacit-etcd-'))
     const tls = etcdCertificates()
     for (const [name, text] of Object.entries(tls))
@@ -40,7 +43,11 @@ export class EtcdCluster {
     }))
     const cluster = new EtcdCluster(dir, tls, members)
     try {
-      for (let i = 0; i < MEMBERS; i++) cluster.restart(i)
+      for (let i = 0; i < MEMBERS; i++) {
+        mkdirSync(cluster.dataDir(i), { mode: 0o700 })
+        prepare?.(cluster.dataDir(i))
+        cluster.restart(i)
+      }
       await cluster.untilWritable()
       return cluster
     } catch (error) {

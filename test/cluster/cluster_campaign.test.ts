@@ -17,7 +17,7 @@ describe.skipIf(ETCD === undefined)('a campaign of faults', () => {
     'nothing acknowledged is lost or doubled, streams have no gap, states are equal, money is what it was',
     async () => {
       const etcd = await EtcdCluster.start()
-      const campaign = new Campaign(etcd, SEED, false, FAULTS)
+      const campaign = new Campaign(etcd, SEED, false, [], FAULTS)
       try {
         let before = 0
         for (let round = 1; round <= FAULTS.length; round++) {

@@ -1,7 +1,7 @@
 /** Whole venues over one log, on the embedded chain and three real members: following, takeover, deposition, joining. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChainFault } from '../../engine/boot/check_chain'
 import { loadState } from '../../engine/boot/load_state'
@@ -18,6 +18,7 @@ import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
 import { follower } from '../kit/etcd/follower'
 import { entryOf, entryOfGroups } from '../kit/etcd/log_entries'
+import { dataOf, putBack } from '../kit/etcd/put_back'
 import { USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
 import type { JsonVenue } from '../kit/venue/json_venue'
@@ -204,20 +205,11 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       const first = await openOn(1)
       await traders(first)
       const kept = await orders(first, 1)
-      const members = [0, 1, 2]
-      const putBack = async (from: (one: number) => string, to: (one: number) => string) => {
-        for (const one of members) await etcd.kill(one)
-        for (const one of members) rmSync(to(one), { recursive: true, force: true })
-        for (const one of members) cpSync(from(one), to(one), { recursive: true })
-        for (const one of members) etcd.restart(one)
-        await etcd.untilWritable()
-      }
-      const data = (one: number) => etcd.dataDir(one)
       const backup = (one: number) => join(trading.site.dir, `backup-${one}`)
-      await putBack(data, backup)
+      await putBack(etcd, dataOf(etcd), backup)
       kept.push(...(await orders(first, 2)))
       const money = await trading.deposited(trading.alice, USDC, 200_000_000n)
-      await putBack(backup, data)
+      await putBack(etcd, backup, dataOf(etcd))
       const late = trading.alice.place(money, { expiry_slot: first.time().slot + 5_000 })
       expect(await first.place('alice', late).catch(() => 'not acknowledged')).toBe('not acknowledged')
       await until(() => trading.site.fatal.length > 0)

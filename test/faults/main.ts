@@ -1,7 +1,7 @@
 /** `bun run faults cluster`: the fault campaign on a cluster of processes, with a table of faults and of takeover times. */
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
-import { isMountable } from '../kit/small_volume'
+import { Disk, isMountable } from '../kit/small_volume'
 import { Campaign, FAULTS } from './cluster/campaign'
 import { PLANTS, runPlanted } from './cluster/plant'
 import { tableOf } from './cluster/table'
@@ -13,6 +13,9 @@ cancel orders, and checks after each round that nothing acknowledged is lost or 
   --seed     of an earlier run, to have its plan again
   --planted  in a copy with this bug, which is to be found: ${Object.keys(PLANTS).join(', ')}
   --fault    only this one: ${FAULTS.map(({ name }) => name).join('; ')}`
+
+/** A member reserves 128 MiB at its start. */
+const DISK_BYTES = 512 * 1024 * 1024
 
 await runCommand(USAGE, async (args) => {
   const options = new Options(args, { texts: ['rounds', 'seed', 'fault', 'planted'], words: 1, least: 1 })
@@ -32,10 +35,17 @@ await runCommand(USAGE, async (args) => {
     return code !== 0
   }
   console.log(`seed ${seed}`)
-  const etcd = await EtcdCluster.start()
-  const campaign = new Campaign(etcd, seed, isMountable(), fault === undefined ? [] : [fault])
+  const mountable = isMountable()
+  const disks: Disk[] = []
+  const etcd = await EtcdCluster.start((dir) => {
+    const disk = mountable ? Disk.mount(dir, DISK_BYTES) : undefined
+    if (disk !== undefined) disks.push(disk)
+  })
+  const campaign = new Campaign(etcd, seed, mountable, disks, fault === undefined ? [] : [fault])
   const end = async () => {
     await campaign.close()
+    await etcd.stop(true)
+    for (const disk of disks) disk.remove()
     await etcd.stop()
   }
   process.once('SIGINT', () => void end().finally(() => process.exit(1)))

@@ -1,7 +1,7 @@
 /** Mounts a small volume in memory, which a test can fill; only root may. */
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -36,6 +36,38 @@ export class Volume {
   }
   remove(): void {
     // Lazy: a process that was killed may still hold files of it.
+    spawnSync('/bin/umount', ['-l', this.dir])
+  }
+}
+
+/** A disk of its own in place of the empty folder: it can be full, and slow. */
+export class Disk {
+  private constructor(private readonly dir: string) {}
+
+  /** Undefined where none can be mounted. */
+  static mount(dir: string, bytes: number): Disk | undefined {
+    const image = `${dir}.img`
+    writeFileSync(image, '')
+    truncateSync(image, bytes)
+    const run = (...command: string[]) => spawnSync(command[0]!, command.slice(1)).status === 0
+    const made = run('mkfs.ext4', '-qFm0', image) && run('/bin/mount', '-o', 'loop', image, dir)
+    return made ? new Disk(dir) : undefined
+  }
+
+  /** Holds up all writes for `hold_ms`, so many times. The child ends the hold, also when this process is gone. */
+  async slow(hold_ms: number, times: number): Promise<void> {
+    const script = 'for i in $(seq $3); do fsfreeze -f "$1"; sleep $2; fsfreeze -u "$1"; sleep 0.02; done'
+    await Bun.spawn(['/bin/sh', '-c', script, 'sh', this.dir, `${hold_ms / 1_000}`, `${times}`]).exited
+  }
+
+  fill(): void {
+    const { bavail, bsize } = statfsSync(this.dir)
+    spawnSync('/usr/bin/fallocate', ['-l', `${bavail * bsize}`, join(this.dir, 'filler')])
+  }
+  free(): void {
+    rmSync(join(this.dir, 'filler'), { force: true })
+  }
+  remove(): void {
     spawnSync('/bin/umount', ['-l', this.dir])
   }
 }

@@ -1,16 +1,18 @@
 /** Rounds of seeded faults against clusters of node processes: what must hold is checked after each (cluster.md). */
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
+import type { Disk } from '../../kit/small_volume'
 import { type Random, seededRandom } from '../kit/random'
 import type { Node } from './node'
 import { World } from './world'
 
 /** Ends the fault. */
-type Heal = () => Promise<void>
+export type Heal = () => Promise<void>
 type Fault = {
   name: string
   /** Another node takes over, so the time to the next acknowledged order is measured. */
   takes_over?: true
-  needs_volume?: true
+  /** Volumes of the nodes, disks of the members. */
+  needs?: 'volumes' | 'disks'
   strike: (world: World, leader: Node) => Promise<Heal>
 }
 
@@ -51,6 +53,24 @@ async function memberPaused(world: World): Promise<Heal> {
     etcd.resume(member)
     await etcd.untilWritable()
   }
+}
+async function memberFull(world: World): Promise<Heal> {
+  const { etcd, random, disks } = world
+  const member = random.integer(disks.length)
+  disks[member]!.fill()
+  await Bun.sleep(random.integer(1_500))
+  return async () => {
+    // It may have ended by itself.
+    await etcd.kill(member)
+    disks[member]!.free()
+    etcd.restart(member)
+    await etcd.untilWritable()
+  }
+}
+async function memberSlow({ disks, etcd, random }: World, member: number): Promise<Heal> {
+  const hold_ms = 20 + random.integer(400)
+  await disks[member]!.slow(hold_ms, Math.ceil(1_500 / hold_ms))
+  return () => etcd.untilWritable()
 }
 const both =
   (...heals: Heal[]) =>
@@ -157,14 +177,26 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'leading node with a full disk',
-    needs_volume: true,
+    needs: 'volumes',
     strike: (world, leader) => diskFull(world, leader),
   },
   {
     name: 'following node with a full disk',
-    needs_volume: true,
+    needs: 'volumes',
     strike: (world) => diskFull(world, other(world)),
   },
+  { name: 'member with a full disk', needs: 'disks', strike: memberFull },
+  {
+    name: 'leading member with a slow disk',
+    needs: 'disks',
+    strike: async (world) => memberSlow(world, await world.etcd.leader()),
+  },
+  {
+    name: 'following member with a slow disk',
+    needs: 'disks',
+    strike: async (world) => memberSlow(world, ((await world.etcd.leader()) + 1) % world.disks.length),
+  },
+  { name: 'stale backup of etcd', strike: (world) => world.putBackLog() },
   {
     name: 'clock of a node steps',
     strike: async (world) => {
@@ -187,15 +219,21 @@ export class Campaign {
   private before = 0
   private rounds = 0
 
-  /** @param names of the faults in the order of the rounds, again from the first; random ones without them */
+  /**
+   * @param mountable whether the nodes get volumes that can be full
+   * @param disks of the members; none where they have folders
+   * @param names of the faults in the order of the rounds, again from the first; random ones without them
+   */
   constructor(
     private readonly etcd: EtcdCluster,
     seed: number,
     private readonly mountable: boolean,
+    private readonly disks: readonly Disk[],
     private readonly names: readonly string[] = [],
   ) {
     this.random = seededRandom(seed)
-    this.faults = FAULTS.filter(({ needs_volume }) => mountable || needs_volume !== true)
+    const has = { volumes: mountable, disks: disks.length > 0 }
+    this.faults = FAULTS.filter(({ needs }) => needs === undefined || has[needs])
   }
 
   get acknowledged(): number {
@@ -226,7 +264,7 @@ export class Campaign {
 
   private async renew(): Promise<void> {
     await this.close()
-    this.world = await World.open(this.etcd, this.random, this.mountable)
+    this.world = await World.open(this.etcd, this.random, this.mountable, this.disks)
   }
 
   private async strike({ name, takes_over, strike }: Fault, world: World): Promise<void> {

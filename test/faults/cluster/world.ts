@@ -3,14 +3,19 @@ import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { Etcd } from '../../../engine/cluster/etcd'
+import { ReplicatedLog } from '../../../engine/cluster/replicated_log'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { equalBytes } from '../../../protocol/bytes'
+import { equalBytes, fromHex } from '../../../protocol/bytes'
+import type { ChainPoint } from '../../../protocol/units'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { instructionName } from '../../../protocol/vault/instruction'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
-import { Volume } from '../../kit/small_volume'
+import { dataOf, putBack } from '../../kit/etcd/put_back'
+import { type Disk, Volume } from '../../kit/small_volume'
 import { EmbeddedSite, eventsOf } from '../../kit/venue/embedded_site'
 import type { Random } from '../kit/random'
+import type { Heal } from './campaign'
 import { Client } from './clients'
 import { Node, type NodeEnd } from './node'
 
@@ -46,18 +51,25 @@ export class World {
   private readonly signers = new Map<number, string>()
   private signers_read: string | undefined
   private epoch = 0
+  private venue: Uint8Array = new Uint8Array(32)
   private is_ending = false
 
   private constructor(
     readonly site: EmbeddedSite,
     readonly etcd: EtcdCluster,
     readonly random: Random,
+    readonly disks: readonly Disk[],
   ) {}
 
   /** @param mountable whether the nodes get volumes that can be full */
-  static async open(etcd: EtcdCluster, random: Random, mountable: boolean): Promise<World> {
+  static async open(
+    etcd: EtcdCluster,
+    random: Random,
+    mountable: boolean,
+    disks: readonly Disk[],
+  ): Promise<World> {
     const site = new EmbeddedSite(SLOT_MS)
-    const world = new World(site, etcd, random)
+    const world = new World(site, etcd, random, disks)
     await site.openChain()
     // Reads mints for the check of conservation.
     await site.parts(join(site.dir, 'onlooker'))
@@ -76,6 +88,7 @@ export class World {
     }
     while (world.leading === undefined) await Bun.sleep(10)
     const venue = await world.leading.call('venue')
+    world.venue = fromHex(venue, 32)!
     for (const [account, side] of [
       ['alice', 'buy'],
       ['bob', 'sell'],
@@ -135,6 +148,31 @@ export class World {
   }
   dropDisk(node: Node): void {
     rmSync(join(this.site.dir, `kept-${node.number}`), { recursive: true, force: true })
+  }
+
+  /** An older copy of etcd takes its place: every node is ahead of it and ends, and the log is repaired as they say. */
+  async putBackLog(): Promise<Heal> {
+    const { etcd, nodes, suspects } = this
+    const kept = (member: number) => join(this.site.dir, `kept-member-${member}`)
+    await putBack(etcd, dataOf(etcd), kept)
+    const { endpoints, tls } = etcd
+    const sealing = { key: this.site.keys.journal_key, venue: this.venue }
+    const log = new ReplicatedLog(new Etcd({ endpoints, tls }), sealing)
+    const { seq } = (await log.look()).head
+    const isAhead = async (node: Node) => (await node.call('state')).seq > seq
+    while (!(await Promise.all(nodes.map(isAhead)).catch(() => [false])).every(Boolean)) await Bun.sleep(20)
+    for (const node of nodes) suspects.add(node)
+    await putBack(etcd, kept, dataOf(etcd))
+    while (nodes.some(({ stage }) => stage !== 'down')) await Bun.sleep(20)
+    return async () => {
+      const ends: { node: Node; point: ChainPoint }[] = []
+      for (const node of nodes) ends.push({ node, point: await refusedPoint(node) })
+      const { node, point } = ends.reduce((one, next) => (next.point.seq > one.point.seq ? next : one))
+      await log.beginBehind(point)
+      for (const one of ends) if (one.point.seq < point.seq) this.replaceDisk(one.node, node.dir)
+      suspects.clear()
+      for (const one of nodes) one.start()
+    }
   }
 
   async fund(count: number): Promise<void> {
@@ -272,6 +310,20 @@ export class World {
         throw new Error(`the vault does not hold what was deposited`)
     }
   }
+}
+
+/** A node that is ahead of the log follows and leads nothing, and names the end of its journal. */
+async function refusedPoint(node: Node): Promise<ChainPoint> {
+  const known = node.ends.length
+  node.start()
+  while (node.ends.length === known) {
+    if (node.stage === 'term') throw new Error('a node that is ahead of the log takes a term')
+    await Bun.sleep(5)
+  }
+  const [, seq, head] = /^LogRolledBack: .*, seq (\d+), head ([0-9a-f]{64})$/.exec(node.ends.at(-1)!) ?? []
+  if (seq === undefined)
+    throw new Error(`a node that is ahead of the log ends otherwise: ${node.ends.at(-1)}`)
+  return { seq: Number(seq), head: fromHex(head!, 32)! }
 }
 
 function signersOf(transaction: Uint8Array): string[] {
