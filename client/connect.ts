@@ -12,7 +12,7 @@ import { isAccepted, Refused } from './verify/transcript'
 /**
  * Fails closed: without an accepting transcript there is no transport. Bun, Node and Deno; a browser pins no TLS key, and
  * there `collectEvidence` and `judgeEvidence` verify without a pinned connection.
- * @param urls HTTPS origin of the venue, or of its nodes: the first that answers is verified
+ * @param urls HTTPS origin of the venue, or of its nodes: all are verified at once, and the first that is accepted serves
  * @param policy by default the one that `start` wrote into ./data for the venue of this machine, with its collateral
  * @throws VerificationFailed with the transcript when a check fails or is skipped without permission;
  * EvidenceUnavailable when the venue does not answer; Refused when the policy's roots are not certificates or
@@ -24,14 +24,15 @@ export async function connect(
   options: ConnectOptions = {},
 ): Promise<VerifiedVenue> {
   if ('document' in globalThis) throw new Error('connect needs Bun, Node or Deno: a browser pins no TLS key')
-  const [url, ...others] = [urls].flat()
-  if (url === undefined) throw new RangeError('no address of a venue is given')
+  const origins = [urls].flat()
+  if (origins.length === 0) throw new RangeError('no address of a venue is given')
   try {
-    return await connectTo(url, policy, options)
+    // One node of several leads; the others may be silent for as long as a handshake may take.
+    return await Promise.any(origins.map((url) => connectTo(url, policy, options)))
   } catch (error) {
-    // A venue that answers and is refused is no reason to ask elsewhere.
-    if (!(error instanceof EvidenceUnavailable) || others.length === 0) throw error
-    return connect(others, policy, options)
+    const { errors } = error as AggregateError
+    // A node that is refused says more than one that does not answer.
+    throw errors.find((one) => !(one instanceof EvidenceUnavailable)) ?? errors[0]
   }
 }
 

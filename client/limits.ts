@@ -23,6 +23,10 @@ export const MERGE_MAX_MS = 300_000
 
 /** Longest wait for an answer of a verified venue. */
 export const VENUE_CALL_MS = 30_000
+/** Wait for an answer after which the other nodes of a venue are asked who leads, again and again. */
+export const NODE_LATE_MS = 2_000
+/** Wait before a read is repeated while no node of a venue leads. */
+export const NODE_RETRY_MS = 100
 /** Longest TLS handshake with a venue. */
 export const HANDSHAKE_MS = 10_000
 /** Longest wait for one answer while evidence is collected. */

@@ -134,12 +134,14 @@ export class Call extends Options<string, string> {
 
   // The venue.
 
+  /** One address, or those of a venue's nodes separated by commas. */
   url(): string {
     const url = this.text('url')
     // A word in place of an option is a misuse of the form.
     const fault = (message: string) =>
       this.named_url === undefined ? new InputFault(message) : new UsageFault(message)
-    if (!url.startsWith('https://') || !URL.canParse(url)) throw fault('--url is an https address')
+    const good = url.split(',').every((one) => one.startsWith('https://') && URL.canParse(one))
+    if (!good) throw fault('--url is an https address')
     return url
   }
   policy(): VerificationPolicy | undefined {
@@ -156,7 +158,7 @@ export class Call extends Options<string, string> {
   /** Verified first. @throws VerificationFailed, EvidenceUnavailable */
   venue(): Promise<VerifiedVenue> {
     const [url, policy] = [this.url(), this.policy() ?? BARE_POLICY]
-    return this.during(`verifying ${url}`, connect(url, policy, this.connectOptions()))
+    return this.during(`verifying ${url}`, connect(url.split(','), policy, this.connectOptions()))
   }
   login(): Login {
     const path = requireOwn(this.text('login'))
@@ -189,7 +191,7 @@ export class Call extends Options<string, string> {
     const url = this.url()
     if (policy === undefined) throw new InputFault(`--policy is needed: ${MEANINGS['policy']}`)
     const opening = Session.open({
-      url,
+      url: url.split(','),
       policy,
       login,
       connect: this.connectOptions(),

@@ -32,7 +32,7 @@ const variableOf = (name: Place): string => `TACITCLI_${name.toUpperCase().repla
 
 /** What a message about a missing setting says. */
 export const MEANINGS: Partial<Record<string, string>> = {
-  url: "the venue's address; without it a venue that 'start' runs is looked for in ./data, or in --data FOLDER",
+  url: "the venue's address, or those of its nodes separated by commas; without it a venue that 'start' runs is looked for in ./data, or in --data FOLDER",
   policy: 'what you accept as this venue',
   login: "the file that 'tacit account request' wrote",
   wallet: "the wallet file; 'tacit wallet create' makes one",

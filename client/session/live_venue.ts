@@ -1,8 +1,10 @@
 /** The venue of a session: its pinned transport, verified again whenever the venue may be another process. */
 import { toHex } from '../../protocol/bytes'
-import { MustStop } from '../../protocol/tacit_error'
-import type { Info, Receipt } from '../../protocol/wire/trading'
+import type { RefusalCode } from '../../protocol/refusals'
+import { MustStop, TacitError } from '../../protocol/tacit_error'
+import type { Info, Problem, Receipt } from '../../protocol/wire/trading'
 import type { Transport } from '../api/venue_client'
+import { HANDSHAKE_MS, NODE_LATE_MS, NODE_RETRY_MS } from '../limits'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
 import { parsePolicy, type VerificationPolicy } from '../verify/policy'
@@ -39,17 +41,30 @@ export class OtherVenue extends MustStop {
   }
 }
 
+/** Another node leads. What the node before was asked may have been done: the same bytes are sent to the new one. */
+class NodeLeft extends TacitError {
+  override readonly name = 'NodeLeft'
+  readonly code = 'node_left'
+  constructor() {
+    super('another node of the venue leads now', {})
+  }
+}
+
+/** By these a node says that it leads no more. */
+const RESIGNED: readonly RefusalCode[] = ['lease_lost', 'draining']
+
 export class LiveVenue implements Transport {
   /** By epoch: a resend is answered with the receipt of the epoch that took the command. */
   private readonly identities = new Map<bigint, VenueIdentity>()
-  /** A connection failed: the venue may have restarted, or have a new TLS key. */
-  private suspect = false
+  /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
+  private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
 
   private constructor(
     private current: SessionVenue,
     private readonly verify: () => Promise<SessionVenue>,
     private readonly receipts: ReceiptFile | undefined,
+    private readonly has_others: boolean,
   ) {
     for (const one of receipts?.certificates ?? []) {
       const identity = certifiedBy(one)
@@ -57,9 +72,15 @@ export class LiveVenue implements Transport {
     }
     this.keep(current)
   }
-  /** @throws what `verify` throws */
-  static async open(verify: () => Promise<SessionVenue>, receipts?: ReceiptFile): Promise<LiveVenue> {
-    return new LiveVenue(await verify(), verify, receipts)
+  /**
+   * @param has_others whether `verify` asks several nodes. @throws what `verify` throws
+   */
+  static async open(
+    verify: () => Promise<SessionVenue>,
+    receipts?: ReceiptFile,
+    has_others = false,
+  ): Promise<LiveVenue> {
+    return new LiveVenue(await verify(), verify, receipts, has_others)
   }
 
   get base_url(): string {
@@ -72,14 +93,53 @@ export class LiveVenue implements Transport {
     return identityOf(this.current)
   }
 
-  /** After a failed connection the venue is looked at before anything else is sent. @throws MustStop, or a failed connection */
+  /**
+   * After a failed connection the venue is looked at before anything else is sent. Of several nodes, a read is repeated until
+   * one leads that answers, for as long as its signal allows. @throws MustStop, or a failed connection
+   */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
-    if (this.suspect) await this.renew()
+    const may_repeat = this.has_others && init?.signal && (init.method ?? 'GET') === 'GET'
+    for (;;) {
+      try {
+        const response = await this.ask(path, init)
+        if (!may_repeat || this.suspect === undefined) return response
+      } catch (error) {
+        if (!may_repeat || init.signal!.aborted || error instanceof MustStop) throw error
+      }
+      await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))
+    }
+  }
+  private async ask(path: string, init?: RequestInit): Promise<Response> {
+    if (this.suspect !== undefined) await this.renew()
+    const answer = this.current.fetch(path, init)
     try {
-      return await this.current.fetch(path, init)
+      return await (this.has_others ? this.unlessMoved(answer) : answer)
     } catch (error) {
-      this.suspect = true
+      if (!(error instanceof NodeLeft)) this.suspect ??= 'connection'
       throw error
+    }
+  }
+  /**
+   * A node that is stopped or cut off closes no connection: while its answer is late, the others are asked who leads.
+   * @throws NodeLeft once another does: the same request belongs there
+   */
+  private async unlessMoved(answer: Promise<Response>): Promise<Response> {
+    const { epoch } = this.info
+    const { promise: moved, reject } = Promise.withResolvers<never>()
+    const timer = setInterval(async () => {
+      this.suspect = 'leader'
+      await this.renew().catch(() => undefined)
+      if (this.info.epoch !== epoch) reject(new NodeLeft())
+    }, NODE_LATE_MS)
+    try {
+      const response = await Promise.race([answer, moved])
+      if (response.status === 503) {
+        const { code } = (await response.clone().json()) as Problem
+        if (RESIGNED.includes(code as RefusalCode)) this.suspect = 'leader'
+      }
+      return response
+    } finally {
+      clearInterval(timer)
     }
   }
   webSocket(path: string): WebSocket {
@@ -115,19 +175,27 @@ export class LiveVenue implements Transport {
   }
 
   private renew(): Promise<void> {
-    this.renewing ??= this.look().finally(() => {
+    this.renewing ??= this.lookInTime().finally(() => {
       this.renewing = undefined
     })
     return this.renewing
   }
+  /** A node that stands still delays no other: the nodes are asked anew, and whichever look succeeds counts. */
+  private async lookInTime(): Promise<void> {
+    if (!this.has_others) return this.look()
+    const { promise: late, reject } = Promise.withResolvers<never>()
+    const timer = setTimeout(() => reject(new EvidenceUnavailable('no node leads yet')), NODE_LATE_MS)
+    return Promise.race([this.look(), late]).finally(() => clearTimeout(timer))
+  }
   /** The pinned connection that still shows the same epoch is the same process of the same venue; all else is verified again. */
   private async look(): Promise<void> {
-    if (!(await this.isSame())) await this.replace()
-    this.suspect = false
+    if (this.suspect === 'leader' || !(await this.isSame())) await this.replace()
+    this.suspect = undefined
   }
   private async isSame(): Promise<boolean> {
     try {
-      const info = (await (await this.current.fetch('/info')).json()) as Info
+      const signal = AbortSignal.timeout(HANDSHAKE_MS)
+      const info = (await (await this.current.fetch('/info', { signal })).json()) as Info
       return info.epoch === this.info.epoch
     } catch {
       return false
@@ -135,13 +203,21 @@ export class LiveVenue implements Transport {
   }
   private async replace(): Promise<void> {
     const next = await this.verify().catch((error: unknown) => {
-      throw isUnjudged(error)
+      throw isUnjudged(error) || this.isPassed(error)
         ? new EvidenceUnavailable('the venue cannot be judged yet', { cause: error })
         : error
     })
     if (next.info.venue !== this.info.venue) throw new OtherVenue()
+    if (next.info.epoch < this.info.epoch)
+      throw new EvidenceUnavailable(`only a node of the earlier epoch ${next.info.epoch} answers`)
     this.keep(next)
     this.current = next
+  }
+  /** The node of before is refused where the chain shows a later epoch, also while the one that opened it does not serve yet. */
+  private isPassed(error: unknown): boolean {
+    return (
+      this.has_others && error instanceof VerificationFailed && error.evidence.info.epoch <= this.info.epoch
+    )
   }
   private keep(venue: SessionVenue): void {
     const identity = identityOf(venue)

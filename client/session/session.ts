@@ -113,7 +113,7 @@ export class Session {
     if (options.login.account_id !== (options.account_id ?? own_id)) throw new WrongAccount()
     const { url, policy, connect: how } = options
     const verify = options.open_venue ?? (async () => connect(url, policyOf(policy), how))
-    const venue = await LiveVenue.open(verify, store.receipts)
+    const venue = await LiveVenue.open(verify, store.receipts, [url].flat().length > 1)
     const session = new Session(wallet, store, venue, options)
     try {
       await session.takeOver()

@@ -36,16 +36,19 @@ function commandsAfter(sentence: string): string[] {
 }
 
 let count = 1
-test('in code, the venue of this machine needs no policy by name, and the first of its addresses that answers serves', async () => {
+test('in code, the venue of this machine needs no policy by name, and an address that stays silent delays no other', async () => {
+  using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const { url, policy, collateral } = venue.facts
   const program = `import * as tacit from './client'
     import { readFileSync } from 'node:fs'
     const { transcript } = await tacit.connect('${url}')
     const elsewhere = await tacit.connect('https://localhost:1').catch((error) => error.message)
     const named = tacit.parsePolicy(readFileSync('${policy}', 'utf8'))
-    const options = { collateral: JSON.parse(readFileSync('${collateral}', 'utf8')) }
-    const second = await tacit.connect(['https://localhost:1', '${url}'], named, options)
-    console.log(JSON.stringify([transcript.verdict, elsewhere, second.transcript.verdict]))`
+    const options = { timeout_ms: 600_000, collateral: JSON.parse(readFileSync('${collateral}', 'utf8')) }
+    const nodes = ['https://localhost:${silent.port}', 'https://localhost:1', '${url}']
+    const second = await tacit.connect(nodes, named, options)
+    console.log(JSON.stringify([transcript.verdict, elsewhere, second.transcript.verdict]))
+    process.exit()`
   writeFileSync(join(folder, 'default.ts'), program)
   const child = Bun.spawn([process.execPath, 'default.ts'], {
     cwd: folder,

@@ -218,6 +218,7 @@ const WRONG: [string[], number, string][] = [
   [['orders', '--login', 'tacit.json'], 64, 'tacit.json does not name its account'],
   [['orders', '--url', 'https://localhost:1'], 3, 'the venue did not open TLS'],
   [['orders', '--url', 'http://localhost:1'], 64, '--url is an https address'],
+  [['orders', '--url', 'https://localhost:1,http://localhost:2'], 64, '--url is an https address'],
   [['orders', '--policy', 'other.json'], 4, 'nothing was sent: the venue is refused: compose_hash'],
   [['init', '--wallet', 'x'], 64, 'tacit.json exists'],
   [['init', '--config', 'absent.json', '--url', 'localhost:3000'], 64, '--url is an https address'],
@@ -238,6 +239,11 @@ test('a wrong input is named, sends nothing and loses nothing', async () => {
   const { keys, orders } = loadWallet(at('wallet.json'))!.state
   expect({ keys, orders }).toEqual({ keys: before.keys, orders: before.orders })
 }, 600_000)
+
+test('of the addresses of several nodes, the one that answers serves', async () => {
+  const url = `https://localhost:1,${venue.facts.url}`
+  expect(await tacit('orders', '--url', url)).toMatchObject({ code: 0, error: '' })
+})
 
 test('a wallet that is locked, encrypted or on a full disk sends nothing', async () => {
   const unlock = lockFile(at('wallet.json'))

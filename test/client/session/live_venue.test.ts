@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { LiveVenue, OtherVenue, policyOf, type SessionVenue } from '../../../client/session/live_venue'
 import { VerificationFailed } from '../../../client/verified_venue'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import type { EvidenceBundle } from '../../../client/verify/evidence_bundle'
 import { parsePolicy } from '../../../client/verify/policy'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
@@ -31,11 +32,16 @@ function processOf(epoch: number, venue = VENUE) {
     fetch: async (path: string) => {
       calls.push(path)
       if (!one.up) throw new Error('the connection failed')
+      if (one.silent) await new Promise(() => undefined)
+      const { code } = one
+      if (code !== undefined && path !== '/info') return Response.json({ code }, { status: 503 })
       return Response.json(path === '/info' ? { ...info, epoch: answered } : {})
     },
   }
   const one = {
     up: true,
+    silent: false,
+    code: undefined as string | undefined,
     calls,
     shown: shown as unknown as SessionVenue,
     moveTo: (later: number) => {
@@ -45,13 +51,14 @@ function processOf(epoch: number, venue = VENUE) {
   return one
 }
 /** A session's venue over processes, each verified when the one before was left. */
-async function liveOver(processes: ReturnType<typeof processOf>[]) {
+async function liveOver(processes: ReturnType<typeof processOf>[], has_others = false) {
   let verified = 0
-  const live = await LiveVenue.open(async () => {
+  const verify = async () => {
     // A verification takes longer than a turn of the event loop.
     await Bun.sleep(1)
     return processes[Math.min(verified++, processes.length - 1)]!.shown
-  })
+  }
+  const live = await LiveVenue.open(verify, undefined, has_others)
   return { live, verified: () => verified }
 }
 function receiptOf(epoch: number): Receipt {
@@ -117,6 +124,77 @@ test('a venue that cannot be judged is judged again, and one that is judged and 
   await thrown()
   expect(await thrown()).toMatchObject({ name: 'EvidenceUnavailable', cause: failures[0] })
   expect(await thrown()).toBe(failures[1]!)
+})
+
+test('of several nodes, one that is silent is left for the one that leads, and one that still leads is waited for', async () => {
+  const [first, again, second] = [processOf(7), processOf(7), processOf(8)]
+  const { live, verified } = await liveOver([first, again, second], true)
+  first.silent = true
+  expect(await live.fetch('/orders').catch((error: Error) => error.name)).toBe('NodeLeft')
+  expect([verified(), live.info.epoch]).toEqual([3, 8])
+  await live.fetch('/orders')
+  expect(second.calls).toEqual(['/orders'])
+})
+
+test('of several nodes, a read waits until one leads that answers, and ends with its signal', async () => {
+  const [first, second] = [processOf(7), processOf(8)]
+  let leads = false
+  const verify = async () => {
+    if (live !== undefined && !leads) throw new EvidenceUnavailable('no node answers')
+    return live === undefined ? first.shown : second.shown
+  }
+  let live: LiveVenue | undefined
+  live = await LiveVenue.open(verify, undefined, true)
+  first.up = false
+  const { signal } = new AbortController()
+  const read = live.fetch('/time', { signal })
+  const failure = (init: RequestInit) => live.fetch('/time', init).catch((error: Error) => error.message)
+  expect(await failure({ method: 'POST', signal })).toBe('the connection failed')
+  expect(await failure({ method: 'POST', signal })).toBe('no node answers')
+  const ended = new AbortController()
+  ended.abort()
+  expect(await failure({ signal: ended.signal })).toBe('no node answers')
+  leads = true
+  expect((await read).status).toBe(200)
+  expect(second.calls).toEqual(['/time'])
+})
+
+test.each(['lease_lost', 'draining'])(
+  'of several nodes, one that answers %s is left for the one that leads',
+  async (code) => {
+    const [first, second] = [processOf(7), processOf(8)]
+    const { live, verified } = await liveOver([first, second], true)
+    first.code = code
+    expect((await live.fetch('/orders')).status).toBe(503)
+    expect((await live.fetch('/orders')).status).toBe(200)
+    expect([verified(), live.info.epoch, first.calls]).toEqual([2, 8, ['/orders']])
+
+    const only = processOf(7)
+    const alone = await liveOver([only, processOf(8)])
+    only.code = code
+    for (let count = 0; count < 2; count++) expect((await alone.live.fetch('/orders')).status).toBe(503)
+    expect(alone.verified()).toBe(1)
+  },
+)
+
+test('of several nodes, neither one of an earlier epoch nor the refusal of one whose epoch passed ends the session', async () => {
+  const [first, earlier, second] = [processOf(7), processOf(6), processOf(8)]
+  const passed = (epoch: number) =>
+    new VerificationFailed({ checks: [] } as never, { missing: {}, info: { epoch } } as never)
+  const answers = [first.shown, earlier.shown, passed(7), second.shown, passed(9)]
+  const verify = async () => {
+    const answer = answers.shift()!
+    if (answer instanceof Error) throw answer
+    return answer
+  }
+  const live = await LiveVenue.open(verify, undefined, true)
+  first.up = false
+  const failure = () => live.fetch('/time').catch((error: Error) => error.name)
+  const names = [await failure(), await failure(), await failure(), (await live.fetch('/time')) as Response]
+  expect(names.slice(0, 3)).toEqual(['Error', 'EvidenceUnavailable', 'EvidenceUnavailable'])
+  expect(live.info.epoch).toBe(8)
+  second.up = false
+  expect([await failure(), await failure()]).toEqual(['Error', 'VerificationFailed'])
 })
 
 test('a policy is text, what was read from it, or what a function gives', () => {
