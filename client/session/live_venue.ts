@@ -125,12 +125,14 @@ export class LiveVenue implements Transport {
    */
   private async unlessMoved(answer: Promise<Response>): Promise<Response> {
     const { epoch } = this.info
-    const { promise: moved, reject } = Promise.withResolvers<never>()
-    const timer = setInterval(async () => {
-      this.suspect = 'leader'
-      await this.renew().catch(() => undefined)
-      if (this.info.epoch !== epoch) reject(new NodeLeft())
-    }, NODE_LATE_MS)
+    let timer: ReturnType<typeof setInterval> | undefined
+    const moved = new Promise<never>((_, reject) => {
+      timer = setInterval(async () => {
+        this.suspect = 'leader'
+        await this.renew().catch(() => undefined)
+        if (this.info.epoch !== epoch) reject(new NodeLeft())
+      }, NODE_LATE_MS)
+    })
     try {
       const response = await Promise.race([answer, moved])
       if (response.status === 503) {
@@ -183,8 +185,10 @@ export class LiveVenue implements Transport {
   /** A node that stands still delays no other: the nodes are asked anew, and whichever look succeeds counts. */
   private async lookInTime(): Promise<void> {
     if (!this.has_others) return this.look()
-    const { promise: late, reject } = Promise.withResolvers<never>()
-    const timer = setTimeout(() => reject(new EvidenceUnavailable('no node leads yet')), NODE_LATE_MS)
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new EvidenceUnavailable('no node leads yet')), NODE_LATE_MS)
+    })
     return Promise.race([this.look(), late]).finally(() => clearTimeout(timer))
   }
   /** The pinned connection that still shows the same epoch is the same process of the same venue; all else is verified again. */
