@@ -83,6 +83,11 @@ export const SEND_COMPUTE_UNITS_MAX = 200_000
 /** Seconds between two looks at the claims of a frozen vault, and the most after failures, each of which doubles them. */
 export const WATCH_POLL_S = 30
 export const WATCH_WAIT_MAX_S = 300
+/** A page looks so long, and so often, for a deposit that it sent before it was loaded again: it lands or expires within. */
+export const DEPOSIT_SEARCH_MS = 120_000
+export const DEPOSIT_SEARCH_POLL_MS = 3_000
+/** Longest wait of the market page for one of its reads. */
+export const MARKET_CALL_MS = 10_000
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 

@@ -1,7 +1,8 @@
 /** Deposits tokens into the vault as a note of the wallet; the program makes the commitment, not the venue. */
 import type { Instruction, Signature } from '@solana/kit'
-import { decodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { equalBytes, toHex } from '../../protocol/bytes'
+import { deriveDepositBlinding } from '../../protocol/notes/derive'
 import { noteInner, openingCommitment } from '../../protocol/notes/notes'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf } from '../../protocol/vault/events'
@@ -9,7 +10,7 @@ import { NODE_CALL_MS, NODE_READ_ATTEMPTS_MAX, NODE_READ_WAIT_FIRST_MS } from '.
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
 import { askNode } from './ask_node'
 import { type ChainAccess, nodesOf, payerKey, sleep, toInstruction } from './chain_access'
-import { eventsOf, readEventData } from './read_history'
+import { eventsOf, listAddress, readEventData, readTransactions } from './read_history'
 import { readMintRecord } from './read_vault'
 import { requireLamports, requireTokens, sendInstructions, TransactionFailed } from './send_instructions'
 import { ownAccount } from './token_account'
@@ -104,23 +105,78 @@ export async function deposit(
     throw error
   })
   const event = await readDeposited(chain, terms.program_id, signature, inner)
-  const { leaf_index } = event
-  const mint = decodeBase58(terms.mint, 32)!
-  const commitment = openingCommitment({ owner, mint, amount: terms.amount, blinding, leaf_index })
-  if (!equalBytes(commitment, event.commitment))
+  return { note: addDeposited(wallet, { ...terms, blinding }, event), signature }
+}
+
+type Made = { mint: string; amount: bigint; key_index: number; blinding: Uint8Array }
+
+/** @throws TransactionFailed for another note than the one that was asked for */
+function addDeposited(
+  wallet: Wallet,
+  made: Made,
+  { commitment, leaf_index }: EventOf<'deposited'>,
+): WalletNote {
+  const { amount, blinding, key_index } = made
+  const opening = {
+    owner: wallet.tradingKey(key_index),
+    mint: decodeBase58(made.mint, 32)!,
+    amount,
+    blinding,
+    leaf_index,
+  }
+  if (!equalBytes(openingCommitment(opening), commitment))
     throw new TransactionFailed('the program made another commitment')
   const note: WalletNote = {
     commitment: toHex(commitment),
     key_index,
-    mint: terms.mint,
-    amount: String(terms.amount),
+    mint: made.mint,
+    amount: String(amount),
     blinding: toHex(blinding),
     leaf_index,
     state: 'free',
     origin: 'deposit',
   }
   wallet.state.notes.push(note)
-  return { note, signature }
+  return note
+}
+
+/**
+ * Looks among the payer's own transactions for deposits of which the wallet has no note, as after a program that ended before
+ * theirs were final. A node is believed as `deposit` believes it.
+ * @returns a look, with the notes that it added; undefined once none is missing. It throws as `readTransactions`.
+ */
+export function searchDeposits(chain: ChainAccess, wallet: Wallet, program_id: string) {
+  const known = new Set(wallet.state.notes.map(({ blinding }) => blinding))
+  const missing = new Map<string, Pick<Made, 'key_index' | 'blinding'>>()
+  for (const [key_index, { deposits }] of wallet.state.keys.entries())
+    for (let taken = 0; taken < deposits; taken++) {
+      const blinding = deriveDepositBlinding(wallet.seed, key_index, taken)
+      if (known.has(toHex(blinding))) continue
+      missing.set(toHex(noteInner(wallet.tradingKey(key_index), blinding)), { key_index, blinding })
+    }
+  const read = new Set<string>()
+  return async (): Promise<WalletNote[] | undefined> => {
+    if (missing.size === 0) return undefined
+    const listings = await Promise.all(
+      nodesOf(chain).map((node) => listAddress(node, payerKey(chain), 0, {})),
+    )
+    const listed = [...new Map(listings.flatMap((one) => [...one]))].filter(
+      ([signature]) => !read.has(signature),
+    )
+    const found: WalletNote[] = []
+    const unread = listed.map(([signature, slot]) => ({ signature, slot }))
+    for await (const transactions of readTransactions(chain, program_id, unread, {}))
+      for (const event of transactions.flatMap(({ data }) => eventsOf(data))) {
+        const own = event.kind === 'deposited' ? missing.get(toHex(event.inner)) : undefined
+        if (event.kind !== 'deposited' || own === undefined) continue
+        found.push(
+          addDeposited(wallet, { ...own, mint: encodeBase58(event.mint), amount: event.amount }, event),
+        )
+        missing.delete(toHex(event.inner))
+      }
+    for (const { signature } of unread) read.add(signature)
+    return found
+  }
 }
 
 async function ask(rpc_url: string, method: string, params: unknown): Promise<string> {

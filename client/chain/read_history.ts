@@ -108,7 +108,7 @@ export async function listTransactions(
 }
 
 /** Slot by signature, of successful transactions that name the address, from `from_slot` on. */
-async function listAddress(
+export async function listAddress(
   { rpc }: ChainNode,
   address: Uint8Array,
   from_slot: number,

@@ -57,6 +57,8 @@ export function say(at: HTMLElement, text: string, is_fault = false): void {
   at.className = is_fault ? 'fault' : ''
 }
 
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : 'it failed')
+
 const ENDS = 8
 /** Long identifiers by their ends, in full on hover. */
 export function short(value: string): HTMLElement {

@@ -1,8 +1,9 @@
 /** Runs the market page: public reads, shown as they are, again every few seconds. */
 import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../../protocol/wire/public'
+import { MARKET_CALL_MS } from '../limits'
 import { formatAmount, formatPrice } from '../session/units'
 import { barChart, lineChart, type Point } from './chart'
-import { byId, element, say, short, table, tokenName, tokensOf } from './element'
+import { byId, element, messageOf, say, short, table, tokenName, tokensOf } from './element'
 import { type GatewayVenue, openGateway, pageDefaults } from './gateway'
 
 const POLL_MS = 4_000
@@ -16,7 +17,7 @@ const waiting: Point[] = []
 let venue: GatewayVenue | undefined
 
 async function read<T>(path: string): Promise<T> {
-  const answer = await venue!.fetch(path)
+  const answer = await venue!.fetch(path, { signal: AbortSignal.timeout(MARKET_CALL_MS) })
   if (!answer.ok) throw new Error(`${path} answered ${answer.status}`)
   return (await answer.json()) as T
 }
@@ -53,7 +54,7 @@ function keep(series: Point[], point: Point): void {
 }
 
 function showState({ state, time, transparency }: Shown): void {
-  const { batches } = transparency
+  const { batches, reading } = transparency
   const label = timeOf(time.unix_ms)
   keep(lags, { label, value: BigInt(state.chain.lag_ms), text: `${state.chain.lag_ms} ms` })
   const { length } = transparency.payout_queue
@@ -67,6 +68,15 @@ function showState({ state, time, transparency }: Shown): void {
       [[state.matching, state.settlement, state.enclave, String(time.slot), `${state.chain.lag_ms} ms`]],
     ),
     ...(state.reasons.length === 0 ? [] : [element('p', 'fault', state.reasons.join('; '))]),
+    ...(reading.stale
+      ? [
+          element(
+            'p',
+            'fault',
+            `The venue read the chain ${reading.age_ms} ms ago, as of slot ${reading.slot}: reserves, payouts, builds and announced changes may be others by now.`,
+          ),
+        ]
+      : []),
     element('p', 'help', 'Since this page was opened:'),
     element(
       'div',
@@ -221,7 +231,11 @@ async function update(): Promise<void> {
   } catch (error) {
     // The venue may be back with another key; public figures are shown unverified either way.
     venue = undefined
-    say(status, `The venue does not answer: ${(error as Error).message}. It is asked again.`, true)
+    say(
+      status,
+      `Not current, the venue did not answer as it should: ${messageOf(error)}. It is asked again.`,
+      true,
+    )
   }
   setTimeout(() => void update(), POLL_MS)
 }

@@ -100,7 +100,7 @@ function serveAt({ defaults, admit }: ServeOptions, port: number): ServedPages {
     hostname: '127.0.0.1',
     port,
     async fetch(request, listener) {
-      // A foreign name that resolves to this machine, or a foreign page, reaches nothing.
+      // A foreign name that resolves to this machine, or a foreign page, reaches nothing; a link from one opens a page.
       if (!isOwn(request, listener.port!)) return new Response('not from here\n', { status: 403 })
       const upgrade = (data: Bridge) => listener.upgrade(request, { data })
       return answer(request, upgrade).catch(() => new Response(null, { status: LOST_STATUS }))
@@ -120,7 +120,11 @@ function isOwn(request: Request, port: number): boolean {
   const own = [`127.0.0.1:${port}`, `localhost:${port}`]
   const host = request.headers.get('host') ?? ''
   const origin = request.headers.get('origin')
-  return own.includes(host) && (origin === null || origin === `http://${host}`)
+  const [site, mode] = ['sec-fetch-site', 'sec-fetch-mode'].map((name) => request.headers.get(name))
+  // A browser names no origin where a foreign page reads an image or a script from here.
+  const is_asked_here = site === null || site === 'same-origin' || site === 'none'
+  const is_link = mode === 'navigate' && Object.hasOwn(PATHS, new URL(request.url).pathname)
+  return own.includes(host) && (origin === null || origin === `http://${host}`) && (is_asked_here || is_link)
 }
 
 const pick = (headers: Headers, names: readonly string[]): Record<string, string> =>

@@ -5,20 +5,21 @@ import type {
   InstrumentView,
   Order,
   OrderType,
+  Page,
   Side,
   Statistics,
 } from '../../protocol/wire/trading'
 import { openChainAccess } from '../chain/chain_access'
-import { airdrop, deposit, mintTo } from '../chain/deposit'
+import { airdrop, deposit, mintTo, searchDeposits } from '../chain/deposit'
 import { ownAccount, tokenBalance } from '../chain/token_account'
-import { FAUCET_POLL_MS } from '../limits'
+import { DEPOSIT_SEARCH_MS, DEPOSIT_SEARCH_POLL_MS, FAUCET_POLL_MS } from '../limits'
 import type { Session } from '../session/session'
 import type { Outcome } from '../session/settle'
 import { formatAmount, formatPrice, parseAmount, parseOrderAmount, parsePrice } from '../session/units'
 import { collateralOf } from '../wallet/prepare'
 import type { BrowserStore } from './browser_store'
 import { barChart, lineChart } from './chart'
-import { byId, element, say, short, table, tokenName, tokensOf } from './element'
+import { byId, element, messageOf, say, short, table, tokenName, tokensOf } from './element'
 import type { PageDefaults } from './gateway'
 
 const FEE_LAMPORTS = 1_000_000_000n
@@ -44,15 +45,23 @@ export class Desk {
     private readonly program_id: string,
   ) {}
 
+  /** Listens to its forms once all is shown. @throws what a call of the venue throws; nothing listens then */
   async open(session: Session, verdict: string): Promise<void> {
     this.session = session
     const { client } = session
+    // Lists begin with the oldest: what is asked for is the end of one, and every open order.
+    const newest = { after: Math.max(session.wallet.state.seq - PAGE_LIMIT, 0), limit: PAGE_LIMIT }
     const [listed, { mints }, orders, fills] = await Promise.all([
       client.instruments(),
       client.transparency(),
-      client.orders({ limit: PAGE_LIMIT }),
-      client.fills({ limit: PAGE_LIMIT }),
+      client.orders(newest),
+      client.fills(newest),
     ])
+    for (let after: number | null = 0; after !== null; ) {
+      const open: Page<Order> = await client.orders({ status: 'open', after, limit: PAGE_LIMIT })
+      orders.items.push(...open.items)
+      after = open.next_after
+    }
     this.instruments = await Promise.all(listed.map(({ symbol }) => client.instrument(symbol)))
     this.mints = mints.map(({ mint, decimals }) => ({
       mint,
@@ -62,16 +71,59 @@ export class Desk {
     for (const order of orders.items) if (!this.orders.has(order.order_id)) this.keepOrder(order)
     for (const fill of fills.items) if (!this.fills.has(keyOf(fill))) this.fills.set(keyOf(fill), fill)
     this.fillForms()
-    byId('verdict').textContent = verdict
-    byId('desk').hidden = false
     this.draw()
     await this.drawHours()
+    this.listen()
+    byId('verdict').textContent = verdict
+    byId('desk').hidden = false
+    for (const { id } of session.open_requests) void this.goOn(id)
+    this.searchDeposits().catch((error: unknown) => say(byId('deposit-status'), messageOf(error), true))
+  }
+
+  /** A request whose answer the page before did not see. */
+  private async goOn(id: string): Promise<void> {
+    const at = byId('order-status')
+    await this.session.settle(id).then(
+      (outcome) => say(at, `An earlier request: ${told(outcome)}`),
+      (error: unknown) => say(at, `An earlier request: ${messageOf(error)}`, true),
+    )
+    this.draw()
+  }
+
+  /** Deposits that the page before sent and did not see in the vault; one that is under way takes a while to be final. */
+  private async searchDeposits(): Promise<void> {
+    const { wallet, payer_seed } = this.store
+    const chain = await openChainAccess(this.defaults.rpc_url, payer_seed)
+    const deadline = performance.now() + DEPOSIT_SEARCH_MS
+    const look = searchDeposits(chain, wallet, this.program_id)
+    for (let is_first = true; is_first || performance.now() < deadline; is_first = false) {
+      if (!is_first) await wait(DEPOSIT_SEARCH_POLL_MS)
+      // A node that fails is asked again.
+      const found = await look().catch(() => [])
+      if (found === undefined) return
+      if (found.length === 0) continue
+      this.store.save()
+      const { mint, amount } = found[0]!
+      const { decimals, name } = this.mintOf(mint)
+      say(
+        byId('deposit-status'),
+        `${formatAmount(BigInt(amount), decimals)} ${name} of an earlier deposit are in the vault.`,
+      )
+      this.draw()
+    }
   }
 
   take({ kind, data }: AccountEvent): void {
     if (kind.startsWith('order.') && 'status' in data) this.keepOrder(data as Order)
     if (kind.startsWith('fill.')) this.fills.set(keyOf(data as Fill), data as Fill)
     this.drawSoon()
+  }
+  connection(connected: boolean): void {
+    const at = byId('connection')
+    at.hidden = connected
+    if (connected) at.textContent = ''
+    else if (at.textContent === '')
+      at.textContent = `No connection to the venue: what is shown is of ${new Date().toISOString().slice(11, 19)} UTC or before. It is tried again.`
   }
   ended(reason: unknown): void {
     const why = reason instanceof Error ? reason.message : 'for a reason it did not give'
@@ -100,15 +152,18 @@ export class Desk {
     for (const id of ['deposit-mint', 'withdraw-mint'])
       byId(id).replaceChildren(...this.mints.map(({ mint, name }) => option(mint, name)))
     byId('symbol').replaceChildren(...this.instruments.map(({ symbol }) => option(symbol, symbol)))
+    this.nameUnits()
+  }
+
+  private listen(): void {
     this.onSubmit('deposit', () => this.deposit())
     this.onSubmit('order', () => this.place())
     this.onSubmit('withdraw', () => this.withdraw())
     byId('order').addEventListener('input', () => this.preview())
     byId('symbol').addEventListener('change', () => {
       this.nameUnits()
-      void this.drawHours()
+      this.drawHours().catch((error: unknown) => say(byId('hours'), messageOf(error), true))
     })
-    this.nameUnits()
     byId('save-backup').addEventListener('click', () => this.saveBackup())
   }
 
@@ -130,7 +185,7 @@ export class Desk {
       run()
         .then(
           (done) => say(status, done),
-          (error: unknown) => say(status, error instanceof Error ? error.message : 'it failed', true),
+          (error: unknown) => say(status, messageOf(error), true),
         )
         .finally(() => {
           button.disabled = false
@@ -174,7 +229,8 @@ export class Desk {
       const { fee_bps, collar_bps } = terms.instrument
       const note = this.session.wallet.noteFor(mint, amount) === undefined ? ' No single note covers it.' : ''
       const collar = `The auction's price stays within ${collar_bps / 100} % of the reference.`
-      return `Backed by ${formatAmount(amount, decimals)} ${name}, a fee of at most ${fee_bps / 100} % included. ${collar}${note}`
+      const fee = terms.side === 'buy' ? 'included' : 'taken from the proceeds'
+      return `Backed by ${formatAmount(amount, decimals)} ${name}, a fee of at most ${fee_bps / 100} % ${fee}. ${collar}${note}`
     } catch (error) {
       return (error as Error).message
     }
@@ -232,8 +288,12 @@ export class Desk {
     return table('In whole tokens', ['Token', 'Free', 'In use', 'Notes'], rows)
   }
   private ordersTable(): HTMLElement {
-    const newest = [...this.orders.values()].toSorted((a, b) => b.seq - a.seq).slice(0, ROWS_MAX)
-    const rows = newest.map((order) => {
+    const isOpen = ({ status }: Order) => !FINAL.includes(status)
+    const all = [...this.orders.values()].toSorted((a, b) => b.seq - a.seq)
+    // An open order is always shown: it can be cancelled.
+    const open = all.filter(isOpen)
+    const ended = all.filter((order) => !isOpen(order)).slice(0, Math.max(ROWS_MAX - open.length, 0))
+    const rows = [...open, ...ended].map((order) => {
       const instrument = this.instrumentOf(order.symbol)
       const { base, quote } = tokensOf(order.symbol)
       const amount = (units: string) => `${formatAmount(BigInt(units), instrument.base_decimals)} ${base}`
@@ -249,7 +309,7 @@ export class Desk {
       ]
     })
     return table(
-      'Newest first',
+      'Open ones first, then the newest',
       ['Order', 'Instrument', 'Kind', 'Amount', 'Price', 'Filled', 'Status', 'Cancel'],
       rows,
       'No order yet.',
@@ -293,7 +353,9 @@ export class Desk {
   private async drawHours(): Promise<void> {
     const instrument = this.instrumentOf(text('symbol'))
     const { symbol } = instrument
-    const { items } = await this.session.client.statistics(symbol, { limit: PAGE_LIMIT }).catch(() => NO_ROWS)
+    const after = Math.floor(Date.now() / 1000) - PAGE_LIMIT * 3_600
+    const page = { after: Math.max(after, 0), limit: PAGE_LIMIT }
+    const { items } = await this.session.client.statistics(symbol, page).catch(() => NO_ROWS)
     const known = items.filter((row) => row.close !== null && row.volume !== null)
     if (known.length === 0)
       return byId('hours').replaceChildren(

@@ -12,7 +12,7 @@ import { parseCollateral } from '../verify/tdx/collateral_form'
 import { isAccepted, type Transcript } from '../verify/transcript'
 import { newCredential } from '../wallet/account'
 import { BrowserStore, restoreBackup } from './browser_store'
-import { byId, say } from './element'
+import { byId, messageOf, say } from './element'
 import { ADMIT_PATH, openGateway, pageDefaults } from './gateway'
 import { Desk } from './trade_desk'
 
@@ -84,13 +84,16 @@ async function open(): Promise<void> {
       return first ?? openVenue(policy)
     },
     event: (event) => desk.take(event),
+    connection: (connected) => desk.connection(connected),
     ended: (reason) => desk.ended(reason),
   })
   const count = (kind: string) => transcript.checks.filter(({ result }) => result === kind).length
-  await desk.open(
-    session,
-    `✓ ${defaults.url}: ${count('pass')} of ${transcript.checks.length} checks passed, ${count('skipped')} skipped as the policy permits, none failed.`,
-  )
+  const verdict = `✓ ${defaults.url}: ${count('pass')} of ${transcript.checks.length} checks passed, ${count('skipped')} skipped as the policy permits, none failed.`
+  await desk.open(session, verdict).catch((error: unknown) => {
+    // The next attempt opens another session, and two of them would use a blinding twice.
+    session.close()
+    throw error
+  })
   byId('unlock').hidden = true
   say(status, '')
 }
@@ -107,7 +110,7 @@ byId('unlock').addEventListener('submit', (event) => {
   event.preventDefault()
   enter.disabled = true
   open()
-    .catch((error: unknown) => say(status, error instanceof Error ? error.message : 'it failed', true))
+    .catch((error: unknown) => say(status, messageOf(error), true))
     .finally(() => {
       enter.disabled = false
       describe()

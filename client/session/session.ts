@@ -459,6 +459,7 @@ export class Session {
     this.stream = followEvents(this.client, this.wallet.state.seq, {
       event: (event) => this.absorb(event),
       gap: (seq_from, seq_to) => this.passOver(seq_from, seq_to),
+      connection: (connected) => this.options.connection?.(connected),
       ended: (reason) => this.end(reason),
     })
   }

@@ -26,6 +26,8 @@ export type SessionOptions = {
   patience_ms?: number
   /** Runs after the wallet took the event; one that throws ends the session. */
   event?(event: AccountEvent): void | Promise<void>
+  /** Reports the stream of events: without it the wallet is as of the last event. It reconnects by itself. */
+  connection?(connected: boolean): void
   /** The session has ended by itself: nothing is sent any more. */
   ended?(reason: unknown): void
 }

@@ -1,7 +1,7 @@
 /** A deposit is final before each node serves its transaction: the wallet has its note all the same. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openChainAccess } from '../../../client/chain/chain_access'
-import { deposit } from '../../../client/chain/deposit'
+import { deposit, searchDeposits } from '../../../client/chain/deposit'
 import { Wallet } from '../../../client/wallet/wallet'
 import { CliSite, USDC } from '../cli_site'
 import { LyingNode } from '../lying_node'
@@ -49,4 +49,13 @@ test('where none serves it, the refusal names the deposit, and the next takes a 
   const terms = { program_id: site.program_id, mint: USDC, amount: 5_000_000n, key_index: 0 }
   await expect(deposit(chain, wallet, terms)).rejects.toThrow(/^the deposit \w+ is final, but no node shows/)
   expect(wallet.counters(0).deposits).toBe(1)
+  // As the next program does, which no longer knows the transaction.
+  const look = searchDeposits(chain, wallet, site.program_id)
+  await expect(look()).rejects.toThrow(/the node lists/)
+  node.lies = {}
+  expect(await look()).toEqual(wallet.freeNotes(USDC))
+  expect([wallet.balance(USDC), await look()]).toEqual([5_000_000n, undefined])
+  // Of a place that was taken, and a deposit that never landed.
+  wallet.counters(0).deposits = 2
+  expect(await searchDeposits(chain, wallet, site.program_id)()).toEqual([])
 }, 120_000)

@@ -44,6 +44,14 @@ test('a foreign name, a foreign page and an unknown path reach nothing', async (
   expect((await ask(PEER_PATH, { headers: { host: 'evil.example' } })).status).toBe(403)
   expect((await ask(PEER_PATH, { headers: { origin: 'http://evil.example' } })).status).toBe(403)
   expect((await ask('/etc/passwd')).status).toBe(404)
+  // What a browser sends for an image, a script or a link of another origin, without naming it.
+  for (const site of ['cross-site', 'same-site']) {
+    const foreign = (mode: string) => ({ headers: { 'sec-fetch-site': site, 'sec-fetch-mode': mode } })
+    expect((await ask(PEER_PATH, foreign('no-cors'))).status).toBe(403)
+    expect((await ask(`${VENUE_PATH}${await peerKey()}/info`, foreign('navigate'))).status).toBe(403)
+    expect((await ask('/trade', foreign('no-cors'))).status).toBe(403)
+    expect((await ask('/trade', foreign('navigate'))).status).toBe(200)
+  }
 })
 
 test('a call reaches the venue under the key that it names, and no other', async () => {
@@ -139,19 +147,25 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(page.faults).toEqual([])
   })
 
-  /** A desk with a new wallet of 1,000 USDC and 10 SOL. */
-  async function openDesk(origin: string): Promise<Page> {
-    const page = await chromium.open(`${origin}/trade`)
+  async function unlock(page: Page): Promise<void> {
     await type(page, { passphrase: 'correct horse' })
     await submit(page, 'unlock')
     expect(await until(page, '#verdict', /passed/)).toContain('none failed')
+  }
+  async function startDeposit(page: Page, name: string, amount: string): Promise<void> {
+    const choose = `[...document.querySelectorAll('#deposit-mint option')].find((one) => one.text === '${name}').value`
+    await type(page, { 'deposit-mint': await page.evaluate<string>(choose), 'deposit-amount': amount })
+    await submit(page, 'deposit')
+  }
+  /** A desk with a new wallet of 1,000 USDC and 10 SOL. */
+  async function openDesk(origin: string): Promise<Page> {
+    const page = await chromium.open(`${origin}/trade`)
+    await unlock(page)
     for (const [name, amount] of [
       ['USDC', '1000'],
       ['SOL', '10'],
     ] as const) {
-      const choose = `[...document.querySelectorAll('#deposit-mint option')].find((one) => one.text === '${name}').value`
-      await type(page, { 'deposit-mint': await page.evaluate<string>(choose), 'deposit-amount': amount })
-      await submit(page, 'deposit')
+      await startDeposit(page, name, amount)
       await until(page, '#deposit-status', new RegExp(`^${amount} ${name} are in the vault`))
     }
     return page
@@ -162,13 +176,80 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     return until(page, '#order-status', /^Accepted, with a receipt that was verified/)
   }
 
+  test('a desk that fails to open is closed whole; pages that end amid a deposit or an order, or lose the venue', async () => {
+    const page = await openWithin(
+      '/trade',
+      `async (go, url, init) => {
+        const [is_order, is_deposit] = [url.endsWith('/orders') && init?.method === 'POST', String(init?.body).includes('sendTransaction')]
+        if (url.includes('/statistics') && !sessionStorage.failed) {
+          sessionStorage.failed = 'once'
+          const row = { start_unix_s: 3600, close: '1.5', volume: '1' }
+          return Response.json({ items: [row], next_after: null, signed: null })
+        }
+        window.asked = [...(window.asked ?? []), url]
+        if (is_order && window.hold) return new Promise(() => { window.held = true })
+        const answer = await go()
+        if (is_deposit) window.sent = true
+        return answer
+      }`,
+    )
+    await type(page, { passphrase: 'correct horse' })
+    await submit(page, 'unlock')
+    await until(page, '#status', /BigInt/)
+    expect(await page.evaluate('document.getElementById("desk").hidden')).toBe(true)
+    await unlock(page)
+    await startDeposit(page, 'USDC', '100')
+    await until(page, '#deposit-status', /^100 USDC are in the vault/)
+    const asked = await page.evaluate<string[]>('window.asked')
+    expect(asked.filter((url) => url.includes('/orders?status=open'))).toHaveLength(2)
+    // The newest hours, not the first ones of the venue.
+    const since = Number(
+      /statistics\?after=(\d+)/.exec(asked.find((url) => url.includes('/statistics'))!)?.[1],
+    )
+    expect(Date.now() / 1000 - since).toBeLessThan(201 * 3_600)
+
+    await set(page, 'sent = false; window.other')
+    await startDeposit(page, 'USDC', '1000')
+    await isSet(page, 'sent')
+    await openAgain(page)
+    await until(page, '#balance', /USDC\s+1100\s+0\s+2/)
+    expect(await until(page, '#deposit-status', /./)).toBe(
+      '1000 USDC of an earlier deposit are in the vault.',
+    )
+
+    await set(page, 'hold')
+    await type(page, { side: 'buy', amount: '0.1', price: '140' })
+    await submit(page, 'order')
+    await isSet(page, 'held')
+    await openAgain(page)
+    await until(page, '#order-status', /^An earlier request: Accepted/)
+    await until(page, '#orders', /140 USDC\s+0 SOL\s+accepted/)
+
+    venue.signal('SIGSTOP')
+    expect(await until(page, '#connection', /./)).toMatch(
+      /^No connection to the venue: what is shown is of [0-9:]{8} UTC or before/,
+    )
+    venue.signal('SIGCONT')
+    await until(page, '#connection', /^$/)
+    expect(page.faults.filter((fault) => !fault.startsWith('Failed to load resource'))).toEqual([])
+    await page.evaluate('localStorage.clear()')
+    await page.send('Page.navigate', { url: 'about:blank' })
+  }, 600_000)
+
   test('two wallets made in pages are funded, trade with each other, cancel, and open by their passphrase only', async () => {
     const page = await openDesk(venue.facts.pages_url)
     // Another name of this machine is another origin, with separate storage.
     const other = await openDesk(venue.facts.pages_url.replace('127.0.0.1', 'localhost'))
     expect(await until(page, '#balance', /1000/)).toMatch(/SOL\s+10\s+0\s+1[\s\S]*USDC\s+1000\s+0\s+1/)
     await type(page, { side: 'buy', amount: '1', price: '150' })
-    expect(await until(page, '#preview', /Backed by/)).toContain('150.075 USDC')
+    expect(await until(page, '#preview', /Backed by/)).toContain(
+      '150.075 USDC, a fee of at most 0.05 % included',
+    )
+    await type(page, { side: 'sell' })
+    expect(await until(page, '#preview', /1 SOL/)).toContain(
+      'a fee of at most 0.05 % taken from the proceeds',
+    )
+    await type(page, { side: 'buy' })
     await order(page, {})
     await order(other, { side: 'sell', amount: '1', price: '150' })
     await until(page, '#fills', /SOL-USDC\s+buy 1 SOL\s+150 USDC\s+(0.0375|0.075) USDC\s+finalized/)
@@ -204,6 +285,43 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(await until(again, '#orders', /cancelled/)).toContain('buy limit')
     await clickAround(again, other)
   }, 900_000)
+
+  /** A page whose calls go through `within`, an async function of the real call, its URL and its options. */
+  async function openWithin(path: string, within: string): Promise<Page> {
+    const page = await chromium.open('about:blank')
+    const source = `{ const real = fetch; window.fetch = (url, init) => (${within})(() => real(url, init), String(url), init) }`
+    await page.send('Page.addScriptToEvaluateOnNewDocument', { source })
+    await page.send('Page.navigate', { url: venue.facts.pages_url + path })
+    await until(page, 'h1', /./)
+    return page
+  }
+  /** As the one who closes the page, or whose machine ends, at this moment. */
+  async function openAgain(page: Page): Promise<void> {
+    await page.send('Page.navigate', { url: 'about:blank' })
+    await page.send('Page.navigate', { url: `${venue.facts.pages_url}/trade` })
+    await until(page, '#enter', /Open wallet/)
+    await unlock(page)
+  }
+  const set = (page: Page, name: string) => page.evaluate(`window.${name} = true`)
+  async function isSet(page: Page, name: string): Promise<void> {
+    while (!(await page.evaluate<boolean>(`window.${name} === true`))) await Bun.sleep(5)
+  }
+
+  test(
+    'a market page whose venue hangs says that it is not current',
+    async () => {
+      const page = await openWithin(
+        '/',
+        `(go, _, init) => !window.hangs ? go() : new Promise((_, reject) =>
+      init?.signal?.addEventListener('abort', () => reject(init.signal.reason)))`,
+      )
+      await until(page, '#status', /Not verified/)
+      await set(page, 'hangs')
+      await until(page, '#status', /^Not current, the venue did not answer as it should/)
+      expect(page.faults).toEqual([])
+    },
+    START_MS,
+  )
 
   /** Desktop, 375 px and dark, in the folder that `TACIT_SHOTS` names. No page is wider than its screen. */
   async function keepShots(name: string, page: Page): Promise<void> {
