@@ -1,10 +1,6 @@
 /** Stops a venue: `drain` completes pending work, `close` releases the parts and ports. */
 import { Refusal } from '../../protocol/refusals'
-import type { Covered } from '../commands'
-import { type History, HistoryBroken, HistoryStalled } from '../history/contract'
 import { LIMITS } from '../limits'
-import { encodeState } from '../machine/codec/encode_state'
-import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 import type { Engine } from './assemble'
 
 /**
@@ -39,39 +35,10 @@ export async function drain(engine: Engine): Promise<void> {
     sequencer.durable(true).catch(() => undefined),
   )
   if (isOver()) return
-  const taken = await writeSnapshot(engine)
+  await engine.snapshotting.now()
   if (availability.isStopped()) return
-  if (taken !== undefined) void sequencer.submit({ kind: 'snapshot_taken', ...taken })
   await within(LIMITS.stop_landing_ms, sequencer.submit({ kind: 'released' }))
   sequencer.stop(new Refusal('draining'))
-}
-
-/**
- * Writes the state as of the newest durable record, once no record is pending; undefined when no boot could use it, or the
- * disk took none.
- */
-async function writeSnapshot(
-  engine: Engine,
-): Promise<(JournaledSnapshot & { covered: Covered }) | undefined> {
-  const { loaded, sequencer, state } = engine
-  do await sequencer.durable()
-  while (sequencer.seq_durable !== sequencer.seq_executed)
-  // No await between the loop and these lines: bytes and head belong to the same record.
-  const point = loaded.journal.head()
-  const bytes = encodeState(state)
-  // A snapshot ahead of the read models would skip their missing events: broken ones are rebuilt from the start.
-  if (!(await flushed(loaded.history))) return undefined
-  const kept = engine.snapshotting.newest?.seq
-  const { stores } = loaded
-  try {
-    await loaded.facts.mark(point)
-    const catalogue_hash = stores.write(point.seq)
-    const state_hash = await loaded.snapshots.writeSnapshot(point, () => [bytes], kept)
-    return { seq: point.seq, state_hash, catalogue_hash, covered: stores.covered }
-  } catch {
-    // A full or failing disk: the next boot replays more, and the lease is still given back.
-    return undefined
-  }
 }
 
 /** Closes every part and the ports, producers before consumers. */
@@ -96,17 +63,6 @@ export async function close(engine: Engine): Promise<void> {
   loaded.stores.close()
   await hash.close()
   engine.accounts.close()
-}
-
-/** False when the read models cannot be written. */
-async function flushed(history: History): Promise<boolean> {
-  try {
-    await history.flush()
-    return true
-  } catch (error) {
-    if (error instanceof HistoryBroken || error instanceof HistoryStalled) return false
-    throw error
-  }
 }
 
 /** Resolves when `work` does, or after `ms`. */

@@ -69,13 +69,14 @@ export class CommitQueue {
 
   /** Resolves when the queue is empty or a write failed. */
   async drained(): Promise<void> {
-    while (!this.dead && this.running !== undefined) await this.running
+    while (this.running !== undefined) await this.running
   }
 
   private start(): void {
     if (this.running !== undefined || this.dead) return
     this.running = this.run().catch((error) => {
       this.dead = true
+      this.running = undefined
       this.waiting = []
       this.adopting = []
       this.parts.failed(error)

@@ -88,7 +88,10 @@ export function readSegments(
           continue
         }
         // A frame whose records all precede from_seq is verified and skipped.
-        if (at.seq < from_seq) continue
+        if (at.seq < from_seq) {
+          releaseBytes(plain)
+          continue
+        }
         from ??= { point: { seq, head }, author: (segments[index] as SegmentHeader).author }
         parts.push(plain)
         bytes += plain.length
@@ -140,12 +143,14 @@ function writtenFrame(
   })
 }
 
+/** Releases the parts. */
 function concat(parts: Uint8Array[], bytes: number): Uint8Array {
   const all = new Uint8Array(bytes)
   let at = 0
   for (const part of parts) {
     all.set(part, at)
     at += part.length
+    releaseBytes(part)
   }
   return all
 }

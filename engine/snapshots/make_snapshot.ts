@@ -12,14 +12,15 @@ import { decodeState } from '../machine/codec/decode_state'
 import { encodeBlocks } from '../machine/codec/encode_state'
 import { coverable } from '../machine/state/past'
 import { createState } from '../machine/state/state'
+import { releaseBytes } from '../memory/idle_gc'
 import { Replayer } from '../sequencer/replayer'
 import { randomHashSeed } from '../sequencer/seeds'
 import { Stores } from '../stores/stores'
 import type { MadeSnapshot, SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
 /**
- * Verified records from `from_seq` to `seq_last`, in chunks. Runs beside the thread that writes the journal, so bytes
- * after the frame of `seq_last` may still be in flight and are not read.
+ * Verified records from `from_seq` to `seq_last`, in chunks, each valid until the next is requested. Runs beside the thread
+ * that writes the journal, so bytes after the frame of `seq_last` may still be in flight and are not read.
  * @param expected places that the chain must pass
  * @throws JournalDamaged, RangeError as readSegments does
  */
@@ -38,6 +39,7 @@ export function* durableRecords(
       const records: JournalRecord[] = []
       readRecords(chunk.groups, from_seq, records)
       yield records.filter(({ seq }) => seq <= seq_last)
+      releaseBytes(chunk.groups)
     }
   } finally {
     reader.stop()

@@ -6,6 +6,7 @@ import { createCipheriv, createDecipheriv } from 'node:crypto'
 import { join } from 'node:path'
 import { disk, readSurely, readWhole, writeWhole } from '../journal/disk'
 import { nonceOf } from '../journal/frame'
+import { releaseBytes } from '../memory/idle_gc'
 
 const TAG_BYTES = 16
 export const BLOCK_BYTES = 4096
@@ -124,6 +125,7 @@ export class PartReader {
     opener.setAuthTag(sealed.subarray(PLAIN_BYTES))
     const plain = opener.update(sealed.subarray(0, PLAIN_BYTES))
     opener.final()
+    releaseBytes(sealed)
     return plain
   }
 

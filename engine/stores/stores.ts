@@ -15,6 +15,7 @@ import { LIMITS } from '../limits'
 import { isOutlived } from '../machine/state/final_orders'
 import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
 import type { State } from '../machine/state/state'
+import { releaseBytes } from '../memory/idle_gc'
 import { createPart, Entries, HASH_BYTES, mergeParts, Part, type PartRow, part_row, partFile } from './part'
 import { asideName, StoreDamaged } from './part_file'
 
@@ -279,7 +280,7 @@ export class Stores implements Past {
     for (let at = first; at < first + count; at++) {
       let number = at % this.blocks_total
       for (const part of this.parts) {
-        if (number >= 0 && number < part.blocks) part.readBlock(number)
+        if (number >= 0 && number < part.blocks) releaseBytes(part.readBlock(number))
         number -= part.blocks
       }
     }
@@ -325,7 +326,7 @@ function outlivedBefore(parts: readonly Part[], state: State): number {
 function readPart(dir: string, row: PartRow, file?: string): void {
   const part = new Part(dir, row, file)
   try {
-    for (let block = 0; block < part.blocks; block++) part.readBlock(block)
+    for (let block = 0; block < part.blocks; block++) releaseBytes(part.readBlock(block))
   } finally {
     part.close()
   }

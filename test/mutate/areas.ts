@@ -40,7 +40,8 @@ export const AREAS: Readonly<Record<string, Area>> = {
   stores: area(
     ['engine/snapshots', 'engine/stores', 'engine/boot', 'engine/audit'],
     [`${E}/stores`, `${E}/snapshots`, `${E}/audit`],
-    [`${E}/boot`],
+    [`${E}/sequencer/lease.test.ts`, `${E}/boot`],
+    1_200,
   ),
   sequencer: area(
     ['engine/sequencer', 'engine/config.ts', 'engine/index.ts', 'engine/ports.ts', 'engine/venue.ts'].concat(

@@ -1,6 +1,6 @@
 /** A data volume that is full, slow or read-only: what is said, what goes on, and that nothing acknowledged is lost. */
 import { afterEach, expect, test } from 'bun:test'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
@@ -97,19 +97,16 @@ test.skipIf(!isMountable())('a volume without inodes has no free byte', () =>
   }),
 )
 
-test('a drain whose snapshot finds no space still gives the lease back, and keeps no unfinished file', async () => {
+test('a drain whose snapshot the disk does not take still gives the lease back', async () => {
   const open = await site.open()
   await Trader.provisioned(open, 'alice')
-  const { create } = real
-  disk.create = async (path) => {
-    const file = await create(path)
-    const write = () => Promise.reject(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }))
-    return { write, datasync: () => file.datasync(), sync: () => file.sync(), close: () => file.close() }
-  }
+  const unfinished = join(site.dir, 'snapshots', 'snapshot.unfinished')
+  mkdirSync(unfinished)
   await open.venue.drain()
-  expect(disk.list(`${site.dir}/snapshots`)).toEqual([])
+  expect(open.engine.snapshotting.failures).toBe(1)
+  expect(disk.list(`${site.dir}/snapshots`)).toEqual(['snapshot.unfinished'])
   await open.close()
-  Object.assign(disk, real)
+  rmdirSync(unfinished)
   const next = await site.open()
   expect(next.engine.loaded.verdict).toEqual({ fault: undefined, released: true })
   expect(next.engine.loaded.snapshot).toBeUndefined()

@@ -5,9 +5,12 @@ import {
   JournalDamaged,
   JournalLocked,
   type JournalRecord,
+  type Reply,
+  type SignedFrame,
   type SignedGroup,
 } from '../../../engine/journal/contract'
-import { readRecords } from '../../../engine/journal/frame'
+import { pointAfter, readRecords, splitGroups } from '../../../engine/journal/frame'
+import { JournalServer } from '../../../engine/journal/journal_server'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
 import { LIMITS } from '../../../engine/limits'
@@ -17,7 +20,9 @@ import {
   all,
   failure,
   KEY,
+  load,
   open,
+  readFolder,
   records,
   SEGMENT_BYTES,
   SIGNER,
@@ -263,12 +268,11 @@ test('options out of range are refused', async () => {
   await withFolder(async (dir) => {
     expect(await failure(openJournal({ dir, key: new Uint8Array(31) }))).toBeInstanceOf(RangeError)
     expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 1000 }))).toBeInstanceOf(RangeError)
-    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: 512 }))).toBeInstanceOf(RangeError)
-    const { journal_segment_bytes_max: most } = LIMITS
-    expect(await failure(openJournal({ dir, key: KEY, segment_bytes: most + 512 }))).toBeInstanceOf(
-      RangeError,
-    )
-    await (await openJournal({ dir, key: KEY, segment_bytes: most })).close()
+    const { journal_segment_bytes_min: least, journal_segment_bytes_max: most } = LIMITS
+    for (const segment_bytes of [512, least - 512, most + 512])
+      expect(await failure(openJournal({ dir, key: KEY, segment_bytes }))).toBeInstanceOf(RangeError)
+    for (const segment_bytes of [least, most])
+      await (await openJournal({ dir, key: KEY, segment_bytes })).close()
   })
 })
 
@@ -353,3 +357,58 @@ test('one group more than may wait for the disk closes the journal; what was wri
     await again.close()
   })
 }, 120_000)
+
+/** What a leader passes on of the first segment of its folder, each group for itself. */
+function framesOf(dir: string): SignedFrame[] {
+  const { segments, end } = recover(dir, KEY)
+  const { groups, from } = readSegments({ dir, key: KEY }, segments, end!, 1, []).next()
+  let { point } = from!
+  return splitGroups(groups).map((group) => {
+    const before = point
+    point = pointAfter(before, group)
+    return { author: from!.author, groups: [group], from: before, to: point }
+  })
+}
+
+test('groups that another instance signed make the same journal, from its first one on', async () => {
+  await withFolder(async (leader) => {
+    await withFolder(async (dir) => {
+      const ends = await write(leader, [records(1), records(2, 5), records(3)])
+      const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES })
+      const frames = framesOf(leader)
+      for (const [at, frame] of frames.entries()) expect(await journal.adopt(frame)).toEqual(ends[at]!)
+      expect(frames).toHaveLength(3)
+      expect(() => journal.adopt(frames[2]!)).toThrow('the journal continues at seq 8')
+      await journal.close()
+      expect(readFolder(dir)).toEqual(readFolder(leader))
+    })
+  })
+})
+
+test('of a reader that has ended nothing is kept', async () => {
+  await withFolder(async (dir) => {
+    await write(dir, [records(1, 3)])
+    const replies: Reply[] = []
+    const server = new JournalServer((reply) => void replies.push(reply))
+    server.receive({ op: 'open', dir, key: KEY, segment_bytes: SEGMENT_BYTES })
+    server.receive({ op: 'read', reader: 1, from_seq: 1, expected: [] })
+    for (let at = 0; at < 2; at++) server.receive({ op: 'read_next', reader: 1 })
+    expect(replies.slice(1)).toMatchObject([
+      { op: 'chunk', last: true, end: { seq: 3 } },
+      { op: 'chunk', last: true, end: { seq: 0 } },
+    ])
+    server.receive({ op: 'close' })
+    while (replies.at(-1)!.op !== 'closed') await Bun.sleep(5)
+  })
+})
+
+test('groups that arrive together and do not fit into one segment go into two', async () => {
+  await withFolder(async (dir) => {
+    const journal = await open(dir)
+    await Promise.all([1, 2, 3].map((mark) => journal.append(records(mark, 1, 0.6 * SEGMENT_BYTES))))
+    await journal.close()
+    expect(segmentFiles(dir)).toHaveLength(3)
+    for (const path of segmentFiles(dir)) expect(load(path).length).toBeLessThanOrEqual(SEGMENT_BYTES)
+    expect(readFolder(dir).seq).toBe(3)
+  })
+})

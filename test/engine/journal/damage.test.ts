@@ -1,7 +1,9 @@
 /** Damage in written history refuses the start, names the seq and changes nothing. */
 import { expect, test } from 'bun:test'
 import { copyFileSync, renameSync, rmSync } from 'node:fs'
+import { crc32 } from 'node:zlib'
 import { JournalDamaged } from '../../../engine/journal/contract'
+import { advance, encodeGroup } from '../../../engine/journal/frame'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { checkSegment, recover } from '../../../engine/journal/read_segments'
 import { SECTOR_BYTES } from '../../../engine/journal/segment_header'
@@ -229,4 +231,19 @@ test('a whole old segment in the place of another is noticed by the scrub: the n
       rmSync(other, { recursive: true, force: true })
     }
   })
+})
+
+test('a record that reaches beyond its group is the one that is named, even where its checksum holds', () => {
+  const plain = encodeGroup(records(1, 2), 1, new Uint8Array(32))
+  const from = { seq: 0, head: new Uint8Array(32) }
+  const header = { frame: 0, plain_bytes: plain.length, seq_first: 1, records: 2, groups: 1 }
+  expect(advance(plain, header, from)).toMatchObject({ seq: 2 })
+  // The last record begins behind the other one of the same size; 64 bytes follow the group.
+  const end = plain.length - 64
+  const at = end - (24 + 40 + 4)
+  const view = new DataView(plain.buffer, plain.byteOffset)
+  expect(view.getUint32(at, true)).toBe(40)
+  view.setUint32(at, 44, true)
+  view.setUint32(end, crc32(plain.subarray(at, end)), true)
+  expect(advance(plain, header, from)).toBe(2)
 })

@@ -1,6 +1,7 @@
 /** A read that the disk fails once, or bytes that a cache has wrong, judge no file: it is read again from the medium. */
 import { afterEach, expect, test } from 'bun:test'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { JournalDamaged } from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
@@ -155,3 +156,26 @@ test('a snapshot counts whose length the cache has wrong', async () => {
     expect((await store.newestValid(async () => state_hash)).snapshot?.seq).toBe(7)
   })
 })
+
+const TMPFS = 0x01021994
+test.skipIf(statfsSync(tmpdir()).type === TMPFS)(
+  'what was dropped from the cache is read from the medium',
+  async () => {
+    await withFolder(async (dir) => {
+      const path = join(dir, 'file')
+      const bytes = new Uint8Array(4 * 1024 * 1024).fill(5)
+      writeFileSync(path, bytes)
+      const fd = disk.openSync(path, 'r+')
+      const readFromMedium = () => {
+        const before = Number(/^read_bytes: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
+        disk.read(fd, bytes, 0, bytes.length, 0)
+        return Number(/^read_bytes: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))![1]) - before
+      }
+      disk.sync(fd)
+      expect(readFromMedium()).toBeLessThan(bytes.length)
+      disk.uncache(fd)
+      expect(readFromMedium()).toBeGreaterThanOrEqual(bytes.length)
+      disk.closeSync(fd)
+    })
+  },
+)

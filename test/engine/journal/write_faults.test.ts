@@ -1,8 +1,11 @@
 /** A failed write closes the journal permanently. */
 import { expect, test } from 'bun:test'
+import { CommitQueue } from '../../../engine/journal/commit_queue'
 import { JournalClosed } from '../../../engine/journal/contract'
+import { encodeGroup } from '../../../engine/journal/frame'
+import type { SegmentWriter, SpareSegment } from '../../../engine/journal/segment_writer'
 import type { DiskFaults } from '../../kit/venue/failing_disk'
-import { all, failure, open, records, SEGMENT_BYTES, withFolder } from './folder'
+import { all, failure, open, records, SEGMENT_BYTES, SIGNER, withFolder } from './folder'
 
 /** Appends three good groups, then two at once of which the fault takes the first write. */
 async function failing(dir: string, faults: DiskFaults): Promise<void> {
@@ -50,4 +53,35 @@ test('the failure of the very first write leaves an empty journal', async () => 
     expect(again.head().seq).toBe(0)
     await again.close()
   })
+})
+
+test('a queue whose write failed takes nothing more and has nothing to wait for', async () => {
+  const written: number[] = []
+  const failed: unknown[] = []
+  const end = { seq: 0, head: new Uint8Array(32), frames: 0, offset: 0 }
+  const writer = {
+    room: 1_000_000,
+    position: end,
+    signedBy: () => undefined,
+    writeFrame(groups: readonly Uint8Array[]) {
+      written.push(groups.length)
+      throw new Error('EIO')
+    },
+  } as unknown as SegmentWriter
+  const queue = new CommitQueue({
+    writer,
+    spare: {} as SpareSegment,
+    segments: [],
+    durable: () => undefined,
+    failed: (error) => void failed.push(error),
+    replicate: undefined,
+  })
+  queue.signAs(SIGNER)
+  queue.push(encodeGroup(records(1), 1, new Uint8Array(32)))
+  while (failed.length === 0) await Bun.sleep(1)
+  queue.push(encodeGroup(records(2), 2, new Uint8Array(32)))
+  await Bun.sleep(5)
+  expect([written, failed.length]).toEqual([[1], 1])
+  const waited = Bun.sleep(1_000).then(() => 'waits')
+  expect(await Promise.race([queue.drained().then(() => 'drained'), waited])).toBe('drained')
 })

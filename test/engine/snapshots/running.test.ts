@@ -390,9 +390,14 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   const kept = files()
   const full = () => Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
   const { create } = disk
-  disk.create = () => Promise.reject(full())
+  const withoutSpace = async (path: string) => {
+    const file = await create(path)
+    const write = () => Promise.reject(full())
+    return { write, datasync: () => file.datasync(), sync: () => file.sync(), close: () => file.close() }
+  }
   try {
-    for (let attempt = 0; attempt < 3; attempt++) {
+    for (const failing of [() => Promise.reject(full()), withoutSpace, withoutSpace]) {
+      disk.create = failing
       await expectFailed(makeSnapshot(source, point))
       expect(files()).toEqual(kept)
     }

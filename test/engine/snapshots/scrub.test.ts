@@ -83,6 +83,12 @@ test('a changed byte of any old segment or snapshot is named, until the file is 
     expect(scrub.damaged.toSorted()).toEqual(['0000000002.segment', '0000000003.segment'])
     flip(third!, 40)
     await until(() => scrub.damaged.length === 0)
+    // Only the newest is still being written.
+    const finished = segmentFiles(journal).at(-2)!
+    flip(finished, 5_000)
+    await until(() => scrub.damaged.length === 1)
+    flip(finished, 5_000)
+    await until(() => scrub.damaged.length === 0)
     // A later frame of the same length in the place of an earlier one, and a cut.
     const bytes = load(first!)
     save(first!, bytes.subarray(0, bytes.length - 512))

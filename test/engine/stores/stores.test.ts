@@ -1,5 +1,5 @@
 /** What leaves the state is found in the stores as it was, and a file that is not what was written is noticed. */
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
 import {
   cpSync,
   existsSync,
@@ -30,8 +30,10 @@ import {
   spentBatches,
 } from '../../../engine/machine/state/past'
 import { createState } from '../../../engine/machine/state/state'
+import { Entries } from '../../../engine/stores/part'
 import { BLOCK_BYTES, StoreDamaged, writePart } from '../../../engine/stores/part_file'
 import { Stores } from '../../../engine/stores/stores'
+import { compareBytes } from '../../../protocol/bytes'
 import { FIXED_HASH_SEED, key, LOT, seeded, World } from '../../kit/venue/machine_world'
 import { cancelling, refused } from '../machine/prepared'
 
@@ -128,20 +130,37 @@ test('every row is found after merges, after another start and in few files; the
   expect(readdirSync(dir)).toHaveLength(6)
 })
 
-test('hashes of thousands of rows are found by their value', () => {
+test('hashes of thousands of rows are found by their value, and the garbage of the rows is collected', () => {
   const world = traders()
   const stores = Stores.empty(at())
-  const leaves = Array.from({ length: 30_000 }, (_, leaf) => seeded(`leaf ${leaf}`))
+  const leaves = Array.from({ length: 33_000 }, (_, leaf) => seeded(`leaf ${leaf}`))
+  const collected = spyOn(Bun, 'gc')
   for (const [from, to] of [
     [0, 20_000],
-    [20_000, 30_000],
+    [20_000, 33_000],
   ] as const) {
     world.must({ kind: 'leaves', first_index: from, leaves: leaves.slice(from, to), slot: 1 })
     stores.extend(world.state, coverable(world.state))
   }
+  expect(collected.mock.calls).toEqual([[true], [true]])
+  collected.mockRestore()
   for (const [number, leaf] of leaves.entries()) expect(stores.indexOf('leaves', leaf)).toBe(number)
   for (let none = 0; none < 1_000; none++)
     expect(stores.indexOf('leaves', seeded(`none ${none}`))).toBeUndefined()
+})
+
+test('entries whose hashes begin alike are in the order of their bytes', () => {
+  const begins = [
+    [1, 2, 3, 4, 0, 2],
+    [1, 2, 3, 4, 0, 1],
+    [1, 2, 3, 4, 1, 0],
+    [1, 2, 3, 3, 255, 255],
+  ]
+  const hashes = begins.map((bytes) => Uint8Array.from({ length: 16 }, (_, place) => bytes[place] ?? 0))
+  const entries = new Entries(hashes.length)
+  for (const [number, hash] of hashes.entries()) entries.add(hash, 'leaves', number)
+  const sorted = Array.from(entries.sorted(), (entry) => entry.slice(0, 16))
+  expect(sorted).toEqual(hashes.toSorted(compareBytes))
 })
 
 test('parts of several blocks merge whole, and are read also where the disk gives few bytes at a time', () => {
@@ -355,6 +374,9 @@ test('a read that the disk fails once sets no file aside, and one that it fails 
     const empty = Stores.empty(at())
     expect(() => empty.prune([seq])).toThrow('EIO')
     expect(() => Stores.judgeAside(at())).toThrow('EIO')
+    const unread = Stores.checks(at(), [seq])
+    expect(unread.map(({ name }) => name)).toEqual([`${String(seq).padStart(16, '0')}.catalogue`])
+    expect(() => unread[0]!.verify()).toThrow(StoreDamaged)
     expect(readdirSync(dir)).toHaveLength(files.length)
     left = 0
     expect(Stores.areWhole(at(), { seq, catalogue_hash: hash })).toBe(false)
