@@ -88,13 +88,12 @@ export function readSegments(
           continue
         }
         // A frame whose records all precede from_seq is verified and skipped.
-        if (at.seq < from_seq) {
-          releaseBytes(plain)
-          continue
+        if (at.seq < from_seq) releaseBytes(plain)
+        else {
+          from ??= { point: { seq, head }, author: (segments[index] as SegmentHeader).author }
+          parts.push(plain)
+          bytes += plain.length
         }
-        from ??= { point: { seq, head }, author: (segments[index] as SegmentHeader).author }
-        parts.push(plain)
-        bytes += plain.length
       }
       return { groups: concat(parts, bytes), last: false, from, end: placeOf(at) }
     },

@@ -181,7 +181,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/stores',
     owns: 'rows on disk that have left the state',
-    values: ['protocol', 'engine/limits', 'engine/journal', 'engine/machine'],
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/journal', 'engine/machine'],
     types: CONTRACTS,
   },
   {
