@@ -10,7 +10,7 @@ import { COMPUTE_UNITS, signVaultInstruction, Terms, wireText } from './sign_vau
 import type { Level } from './slot_view'
 import { type AgreedStatus, agreedStatuses, ChainProgramError, isPayerShort } from './transaction_status'
 
-/** `confirmed_ms` is the monotonic time at which a quorum was first seen to show it. */
+/** `confirmed_ms` is the monotonic time at which a quorum was first seen to show it in this slot. */
 export type Landing = { slot: number; signature: Uint8Array; confirmed_ms: number }
 
 type LandingPlan = {
@@ -65,7 +65,7 @@ async function untilLanded(
   report: Report,
 ): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
-  let confirmed_ms: number | undefined
+  let confirmed: { slot: number; confirmed_ms: number } | undefined
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
     // Read after the height: a signature unknown past its last valid height can no longer land.
@@ -79,10 +79,11 @@ async function untilLanded(
       if (isPayerShort(status.failure)) health.set('fee_payer_low', true)
       if (status.failure.kind === 'transient') return undefined
     }
-    // Not seen any more, it was confirmed on a fork.
-    confirmed_ms = status.kind === 'executed' ? (confirmed_ms ?? view.options.monotonicMs()) : undefined
-    if (status.kind === 'executed' && (status.final || level === 'confirmed'))
-      return { slot: status.slot, confirmed_ms: confirmed_ms! }
+    // Not seen any more, or in another slot, it was confirmed on a fork.
+    if (status.kind !== 'executed') confirmed = undefined
+    else if (confirmed?.slot !== status.slot)
+      confirmed = { slot: status.slot, confirmed_ms: view.options.monotonicMs() }
+    if (status.kind === 'executed' && (status.final || level === 'confirmed')) return confirmed
     const { slot, slot_ms } = view.now()
     const open = status.kind === 'unknown' || status.kind === 'undecided'
     if (open && height > signed.last_valid_block_height) return undefined

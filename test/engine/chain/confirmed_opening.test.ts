@@ -1,7 +1,9 @@
 /** Openings that count at confirmed, as in a cluster: what is not final yet delays them not, and a fork takes none away. */
 import { expect, test } from 'bun:test'
 import type { ChainPort } from '../../../engine/ports'
+import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
+import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { COMPOSE_HASH, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Slots: far more than an opening takes. */
@@ -12,7 +14,12 @@ const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => 
   while (!(await holds())) await Bun.sleep(5)
 }
 
-function openConfirmed(world: VaultWorld, port: ChainPort, own: { seq: number; head: Uint8Array }) {
+function openConfirmed(
+  world: VaultWorld,
+  port: ChainPort,
+  own: { seq: number; head: Uint8Array },
+  counts: { level?: 'confirmed' } = { level: 'confirmed' },
+) {
   const boot_nonce = crypto.getRandomValues(new Uint8Array(16))
   const spentRoot = async () => (await port.readConfig('confirmed')).spent_root
   const passes = async () => true
@@ -22,11 +29,13 @@ function openConfirmed(world: VaultWorld, port: ChainPort, own: { seq: number; h
     restore: false,
     passes,
     spentRoot,
-    level: 'confirmed',
+    ...counts,
   } as const
   const epoch = world.epoch + 1
-  const opened = port.openEpoch({ epoch, boot_nonce, ...terms }, async () => undefined)
-  return { boot_nonce, epoch, opened }
+  const signatures: string[] = []
+  const record = async (signature: Uint8Array) => void signatures.push(encodeBase58(signature))
+  const opened = port.openEpoch({ epoch, boot_nonce, ...terms }, record)
+  return { boot_nonce, epoch, opened, signatures }
 }
 
 test(
@@ -73,6 +82,35 @@ test(
     chain.advance(FINALIZED_DEPTH + 1)
     const now = await port.readConfig()
     expect([now.epoch, equalBytes(now.boot_nonce, boot_nonce)]).toEqual([epoch, true])
+    await port.close()
+    await world.close()
+  },
+  LIMIT_MS,
+)
+
+test(
+  'an opening that a fork moves to another slot between two looks counts as confirmed from there',
+  async () => {
+    const world = await VaultWorld.open({}, 150)
+    const port = await world.connect()
+    const own = { seq: 1, head: new Uint8Array(32) }
+    const { opened, signatures } = openConfirmed(world, port, own, {})
+    const { chain } = world
+    const landed = () => signatures.map((one) => chain.machine.store.transaction(one)).find(Boolean)
+    await until(() => landed() !== undefined)
+    // Enough for the first look at it.
+    await Bun.sleep(500)
+    const moved_ms = performance.now()
+    const { bytes, slot } = landed()!
+    chain.stall(true)
+    chain.fork(chain.slot() - slot + 1)
+    chain.advance(3)
+    chain.machine.enqueue(decodeTransaction(bytes))
+    chain.advance(3)
+    chain.stall(false)
+    const landing = await opened
+    expect(landing.slot).not.toBe(slot)
+    expect(landing.confirmed_ms).toBeGreaterThanOrEqual(moved_ms)
     await port.close()
     await world.close()
   },
