@@ -219,10 +219,12 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
 
 function openPages(running: Running, data_dir: string, facts: VenueFacts) {
   const read = (path: string) => readFileSync(path, 'utf8')
+  const { genesis_hash, config_account } = running.venue.identity()
   return servePages({
     port: PAGES_PORT,
     defaults: {
       url: facts.url,
+      vault: `${genesis_hash}/${config_account}`,
       policy: read(facts.policy),
       collateral: read(facts.collateral),
       rpc_url: facts.rpc_url,
@@ -246,6 +248,10 @@ function announce(
   writeFileSync(served.certificate, enclave.tls.cert_pem)
   writeFileSync(served.policy, sandboxPolicy({ ...served, admin, app_id: enclave.identity.app_id }))
   const pages = openPages(running, data_dir, served)
+  if (!pages.url.endsWith(`:${PAGES_PORT}`))
+    console.log(
+      `Port ${PAGES_PORT} is in use: until the next start the pages are at ${pages.url}. A browser keeps a wallet for one address: save a backup of one that is made there.`,
+    )
   const facts: SandboxFacts = { ...served, pages_url: pages.url }
   const path = join(data_dir, FACTS_FILE)
   writeFileSync(`${path}.new`, JSON.stringify(facts, null, 2), { mode: 0o600 })

@@ -11,6 +11,8 @@ export const LOST_STATUS = 599
 export type PageDefaults = {
   /** HTTPS origin of the venue. */
   url: string
+  /** The vault that a wallet is for: genesis hash and config account. */
+  vault: string
   /** Text of the policy file. */
   policy: string
   /** Text of the collateral's file; empty: the policy's service is asked. */

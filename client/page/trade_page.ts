@@ -18,12 +18,14 @@ import { Desk } from './trade_desk'
 
 const defaults = pageDefaults() ?? {
   url: location.origin,
+  vault: '',
   policy: '{}',
   collateral: '',
   rpc_url: '',
   is_laptop: false,
 }
-const name = `tacit wallet ${defaults.url}`
+/** Of the vault that holds its notes, at whatever address the venue is; another vault knows none of them. */
+const name = `tacit wallet ${defaults.vault}`
 const status = byId('status')
 const enter = byId<HTMLButtonElement>('enter')
 const policy_field = byId<HTMLTextAreaElement>('policy')
@@ -102,8 +104,8 @@ function describe(): void {
   const kept = BrowserStore.has(name)
   enter.textContent = kept ? 'Open wallet' : 'Create wallet'
   byId('passphrase-help').textContent = kept
-    ? 'It opens the wallet that this browser keeps for this venue.'
-    : 'A new wallet is sealed with it, at least 8 characters. Without it the wallet cannot be opened.'
+    ? `It opens the wallet that this browser keeps for this venue at ${location.host}.`
+    : `A new wallet is sealed with it, at least 8 characters, and kept in this browser for ${location.host} alone. Without it the wallet cannot be opened.`
 }
 
 byId('unlock').addEventListener('submit', (event) => {
