@@ -1,5 +1,6 @@
 """Trades: every request is in the wallet's file before it is sent, and stays there until its outcome is known."""
 
+import contextlib
 import copy
 import threading
 import time
@@ -13,7 +14,7 @@ from .encoding import amount_of, count_of, member, to_base58
 from .errors import MalformedAnswer, MustStop, OutcomeUnknown, ReceiptRefused, VenueProblem
 from .receipts import verify_receipt
 from .stream import LOGIN_REFUSED, follow_events
-from .units import instrument_of, order_amount, order_price, parse_amount
+from .units import instrument_of, order_amount, order_min_fill, order_price, parse_amount
 from .venue import Venue
 from .wallet import Wallet
 
@@ -31,6 +32,8 @@ _CREATED = {
     "reshape": ("/notes/reshape", "reshape_unknown"),
 }
 """By kind: where the request goes, and its creation is shown under its id; the code of an id that was never taken."""
+_OF_KEY = {"cancel_all": "/orders/cancel-all", "dead_man": "/orders/dead-man"}
+"""Commands for all orders of a key: only their nonce shows what became of them, until a later one is used."""
 Found = TypeVar("Found")
 
 
@@ -126,7 +129,7 @@ class Session:
         terms = {
             **{"side": side, "type": type},
             **{"amount": order_amount(instrument, amount), "price_limit": order_price(instrument, price)},
-            **{"min_fill": 0 if min_fill == 0 else order_amount(instrument, min_fill)},
+            **{"min_fill": order_min_fill(instrument, min_fill, order_amount(instrument, amount))},
             **{"expiry_slot": self._expiry(life_slots)},
         }
 
@@ -142,10 +145,35 @@ class Session:
 
         def prepare() -> dict[str, Any]:
             request = self.wallet.prepare_cancel(self.venue.venue_id, order_id)
-            own_id, key_index = f"{request['trading_key']}/{request['cancel_nonce']}", self._order(order_id)["key_index"]
-            return {"kind": "cancel", "id": own_id, "key_index": key_index, "order_id": order_id, "request": request}
+            key_index = self._order(order_id)["key_index"]
+            return {"kind": "cancel", "id": _cancel_id(request), "key_index": key_index, "order_id": order_id, "request": request}
 
+        self._settle_of_key(self._order(order_id)["key_index"])
         self._submit(prepare)
+
+    def cancel_all(self, symbol: str | None = None, *, key_index: int = 0) -> None:
+        """Cancels all orders of a trading key, or those in one instrument. Raises VenueProblem, OutcomeUnknown, MustStop."""
+        self._send_of_key("cancel_all", key_index, {} if symbol is None else {"symbol": symbol})
+
+    def dead_man(self, timeout_slots: int, *, key_index: int = 0) -> None:
+        """
+        The venue cancels all orders of a trading key unless another timer follows within `timeout_slots`; 0 disarms it. Raises
+        as `cancel_all`.
+        """
+        self._send_of_key("dead_man", key_index, {"timeout_slots": timeout_slots})
+
+    def _send_of_key(self, kind: str, key_index: int, terms: dict[str, Any]) -> None:
+        def prepare() -> dict[str, Any]:
+            request = self.wallet.prepare_of_key(kind, self.venue.venue_id, key_index, **terms)
+            return {"kind": kind, "id": _cancel_id(request), "key_index": key_index, "request": request}
+
+        self._settle_of_key(key_index)
+        self._submit(prepare)
+
+    def _settle_of_key(self, key_index: int) -> None:
+        for sent in self.open_requests:
+            if sent["kind"] in _OF_KEY and sent["key_index"] == key_index:
+                self.settle(sent["id"])
 
     def withdraw(
         self, mint: str, amount: str | Decimal | int, destination: str, *, life_slots: int = ORDER_LIFE_SLOTS
@@ -238,11 +266,12 @@ class Session:
     def _send(self, sent: dict[str, Any]) -> dict[str, Any]:
         if sent["kind"] == "cancel":
             return self.venue.own("DELETE", f"/orders/{sent['order_id']}", sent["request"])
-        return self.venue.own("POST", _CREATED[sent["kind"]][0], sent["request"])
+        path = _OF_KEY.get(sent["kind"]) or _CREATED[sent["kind"]][0]
+        return self.venue.own("POST", path, sent["request"])
 
     def _conclude(self, sent: dict[str, Any], sent_before: bool) -> None:
         """Sends the same bytes until the outcome is known; after the first attempt a refusal alone proves nothing."""
-        if sent["kind"] not in (*_CREATED, "cancel"):
+        if sent["kind"] not in (*_CREATED, *_OF_KEY, "cancel"):
             raise MustStop("an open request of this wallet is of another kind: settle it by the program that sent it")
         deadline, wait_s = time.monotonic() + self.patience_s, _RETRY_FIRST_S
         while True:
@@ -258,6 +287,10 @@ class Session:
                     return self._accepted(sent, None, answered=False)
                 if verdict is False:
                     self._refused(sent)
+                    if problem.code == "nonce_stale":
+                        # Another program uses the key: the next request has a later nonce.
+                        with contextlib.suppress(VenueProblem, OSError, ValueError):
+                            self._align()
                     raise
                 wait_s = max(wait_s, problem.retry_after_s)
             except (OSError, ValueError):
@@ -276,6 +309,10 @@ class Session:
             return False
         if problem.code not in _NEVER:
             return None
+        # A key signs one command per nonce, so the last one used is this command's or a later one's.
+        is_last = problem.problem.get("nonce_last") == sent["request"].get("cancel_nonce")
+        if sent["kind"] in _OF_KEY:
+            return True if is_last else None
         path, unknown = _CREATED.get(sent["kind"], _CREATED["place"])
         try:
             shown = self.venue.own("GET", f"{path}/{sent.get('order_id', sent['id'])}")
@@ -286,8 +323,7 @@ class Session:
             return None
         if sent["kind"] in _CREATED or "pending" in shown or status not in _OPEN:
             return True
-        # A key signs one command per nonce, so the last one used is this command's or a later one's.
-        return True if problem.problem.get("nonce_last") == sent["request"]["cancel_nonce"] else None
+        return True if is_last else None
 
     def _accepted(self, sent: dict[str, Any], result: Any, answered: bool) -> None:
         """Raises ReceiptRefused for a false one, and for an answer to the command itself that has none."""
@@ -348,3 +384,7 @@ class Session:
             self._ended.set()
             with self._changed:
                 self._changed.notify_all()
+
+
+def _cancel_id(request: dict[str, Any]) -> str:
+    return f"{request['trading_key']}/{request['cancel_nonce']}"

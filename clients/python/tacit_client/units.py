@@ -68,6 +68,14 @@ def order_amount(instrument: dict[str, Any], value: str | Decimal | int) -> int:
     return amount
 
 
+def order_min_fill(instrument: dict[str, Any], value: str | Decimal | int, amount: int) -> int:
+    """Base units of the least fill of an order of `amount`; zero for any. Raises InexactValue off lot or beyond the amount."""
+    least = value if type(value) is int else parse_amount(value, instrument["base_decimals"])
+    if not 0 <= least <= amount or least % int(instrument["lot_size"]):
+        raise InexactValue("min_fill is not a multiple of lot_size up to the amount")
+    return least
+
+
 def order_price(instrument: dict[str, Any], value: str | Decimal | int) -> int:
     """Quote units per whole base token; an int is that already. Raises InexactValue off tick or zero."""
     price = value if type(value) is int else parse_amount(value, instrument["quote_decimals"])

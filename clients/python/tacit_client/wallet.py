@@ -168,6 +168,14 @@ class Wallet:
         body = body_of_request("cancel", venue, unsigned, order_id)
         return {**unsigned, "signature": self._sign(order["key_index"], body)}
 
+    def prepare_of_key(self, kind: str, venue: bytes, key_index: int, **terms: Any) -> dict[str, Any]:
+        """A `cancel_all` or `dead_man` request of a trading key."""
+        counters = self.counters(key_index)
+        counters["cancels"] += 1
+        key = to_base58(self.trading_key(key_index))
+        unsigned = {"trading_key": key, "cancel_nonce": str(counters["cancels"]), **terms}
+        return {**unsigned, "signature": self._sign(key_index, body_of_request(kind, venue, unsigned))}
+
     def prepare_withdrawal(
         self, venue: bytes, note: dict[str, Any], destination: str, amount: int, expiry_slot: int
     ) -> tuple[str, dict[str, Any]]:

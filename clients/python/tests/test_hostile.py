@@ -28,7 +28,7 @@ from tacit_client import (
 )
 from tacit_client.absorb import absorb_event
 from tacit_client.bodies import command_bytes
-from tacit_client.encoding import from_base58, sha256
+from tacit_client.encoding import from_base58, sha256, to_base58
 from tacit_client.notes import commitment_of, derive_anchor, output_blinding
 
 NOT_JSON = {
@@ -129,6 +129,44 @@ class Hostile(unittest.TestCase):
         self.answer_order(lambda command: {"receipt": self.liar.receipt(command)})
         self.assertTrue(session.place("SOL-USDC", "sell", LOT, TICK))
         self.assertEqual((session.open_requests, session.receipt_seq), ([], 9))
+
+    def test_commands_of_a_key_are_settled_by_their_nonce_before_a_later_one_is_used(self):
+        session = self.session()
+        key = to_base58(session.wallet.trading_key(0))
+        path, stale = "POST /orders/cancel-all", {"code": "nonce_stale", "applied": "no"}
+        self.liar.lies[path] = http(b"")
+        with self.assertRaises(OutcomeUnknown) as raised:
+            session.cancel_all()
+        self.assertEqual(raised.exception.command_id, f"{key}/1")
+        # A later nonce that another program used does not say what became of this one.
+        for nonce_last in ("2", None, 1, "01"):
+            self.liar.lies[path] = http({**stale, "nonce_last": nonce_last}, 409)
+            with self.assertRaises(OutcomeUnknown):
+                session.dead_man(100)
+        self.assertNotIn("POST /orders/dead-man", [call for call, _ in self.liar.asked])
+        self.assertEqual([sent["id"] for sent in session.open_requests], [f"{key}/1"])
+        self.liar.lies[path] = http({**stale, "nonce_last": "1"}, 409)
+        # Refused at the first attempt: another program used the nonces up to 7, and the next request has a later one.
+        self.liar.lies["POST /orders/dead-man"] = http({**stale, "nonce_last": "7"}, 409)
+        self.liar.lies["GET /nonces"] = {"place_nonce": "0", "cancel_nonce": "7"}
+        with self.assertRaises(VenueProblem):
+            session.dead_man(100)
+        self.assertEqual((session.open_requests, session.wallet.state["keys"][0]["cancels"]), ([], 7))
+
+        def taken(body):
+            return {"receipt": self.liar.receipt(command_bytes("dead_man", VENUE, body))}
+
+        taken.of_body = True
+        self.liar.lies["POST /orders/dead-man"] = taken
+        session.dead_man(100)
+        self.assertEqual((session.open_requests, self.liar.asked[-1][1]["cancel_nonce"]), ([], "8"))
+        for symbol in ("x" * 17, "é"):
+            with self.assertRaises(ValueError):
+                session.cancel_all(symbol)
+        for slots in (-1, 2**64):
+            with self.assertRaises(ValueError):
+                session.dead_man(slots)
+        self.assertEqual((session.open_requests, session.wallet.state["keys"][0]["cancels"]), ([], 8))
 
     def answer_order(self, lie):
         def answer(body):
@@ -259,6 +297,9 @@ class Hostile(unittest.TestCase):
                 session.place("SOL-USDC", "sell", amount, TICK)
         with self.assertRaises((TypeError, InexactValue)):
             session.place("SOL-USDC", "sell", True, TICK)
+        for least in (-LOT, 1, 2 * LOT, "0.0000001"):
+            with self.assertRaises(InexactValue):
+                session.place("SOL-USDC", "sell", LOT, TICK, min_fill=least)
 
 
 class Events(unittest.TestCase):

@@ -57,7 +57,14 @@ with Session(venue, Wallet.load(wallet_path), on_event=events.append) as session
     assert session.receipt_seq > 0
     assert {mint: wallet.balance(mint) for mint in before} == before
 
-    order = session.place("SOL-USDC", "buy", "1", "150")
+    another = session.place("SOL-USDC", "buy", "1", "144", min_fill="0.5")
+    session.dead_man(3_000)
+    session.dead_man(0)
+    session.cancel_all("SOL-USDC")
+    session.until(lambda w: not w.order(another)["open"] or None)
+    assert venue.own("GET", f"/orders/{another}")["min_fill"] == "500000000"
+
+    order = session.place("SOL-USDC", "buy", "1", "150", min_fill="0")
     say(resting=order)
     final = session.until(
         lambda w: next((e for e in events if e["kind"] == "fill.finalized" and e["data"]["order_id"] == order), None)
