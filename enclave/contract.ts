@@ -1,6 +1,7 @@
 /** Declares the enclave's interface: keys, attestation, evidence and TLS. */
 
 import type { Quote } from '../protocol/tdx/quote'
+import type { LINK_SIDES } from '../protocol/tdx/report_data'
 import type { EpochBound } from '../protocol/vault/attested_epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import type { KeyPath } from './key_paths'
@@ -18,6 +19,8 @@ export type EnclaveIdentity = {
 }
 /** The venue, epoch and current slot that `/attestation` binds. */
 export type VenueBinding = { venue: Uint8Array; epoch: number; slot: () => number }
+
+export type ProvedKey = 'settlement' | 'epoch_authority' | keyof typeof LINK_SIDES
 
 export type EpochQuote = {
   parsed: Quote
@@ -57,9 +60,10 @@ export interface Enclave {
   attestation(nonce_hex?: string): Promise<Attestation>
   /**
    * A quote over one key alone, before there is a venue to bind: over the settlement key for the own judgement, over the epoch
-   * authority for the operator who announces it. Nonce and refusals as in `attestation`.
+   * authority for the operator who announces it, or over a side of a link. Nonce and refusals as in `attestation`; a side
+   * of a link waits for no caller.
    */
-  keyProof(of: 'settlement' | 'epoch_authority', nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
+  keyProof(of: ProvedKey, nonce_hex?: string): Promise<Omit<Attestation, 'binding'>>
   readonly tls: TlsMaterial
   /**
    * Replaces the TLS key and certificate, by `next` or else by a self-signed one, and regenerates the evidence with it,

@@ -4,12 +4,12 @@ import { encodeBase58 } from '../protocol/base58'
 import { fromHex } from '../protocol/bytes'
 import { type SigningKey, signingKey } from '../protocol/ed25519'
 import { Refusal } from '../protocol/refusals'
-import { attestationReportData } from '../protocol/tdx/report_data'
+import { attestationReportData, LINK_SIDES } from '../protocol/tdx/report_data'
 import { epochReportData } from '../protocol/vault/attested_epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuote } from './agent'
 import { certifyStatementKey, composeAttestation, QuoteQueue, type StatementCertificate } from './attestation'
-import type { Enclave, EnclaveIdentity, EpochQuote, TlsMaterial, VenueBinding } from './contract'
+import type { Enclave, EnclaveIdentity, EpochQuote, ProvedKey, TlsMaterial, VenueBinding } from './contract'
 import { KEY_PATHS, type KeyPath } from './key_paths'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
 import { requireRoot, requireSocket } from './production_guard'
@@ -126,28 +126,31 @@ class OpenEnclave implements Enclave {
     return this.compose(bound, quote, nonce, this.tls, bound.slot())
   }
 
-  async keyProof(
-    of: 'settlement' | 'epoch_authority',
-    nonce_hex = '00'.repeat(32),
-  ): Promise<Omit<Attestation, 'binding'>> {
-    const key =
-      of === 'settlement'
-        ? this.identity.tee_pubkey
-        : signingKey(await this.deriveKey(KEY_PATHS.epoch_authority)).public_key
-    const { quote, event_log, report_data, vm_config } = (await this.freshQuote(nonce_hex, key)).quote
+  async keyProof(of: ProvedKey, nonce_hex = '00'.repeat(32)): Promise<Omit<Attestation, 'binding'>> {
+    const key = await this.provedKey(of)
+    const is_own = Object.hasOwn(LINK_SIDES, of)
+    const { quote, event_log, report_data, vm_config } = (await this.freshQuote(nonce_hex, key, is_own)).quote
     const { kind: enclave } = this.identity
     return { quote, event_log, report_data, vm_config, tee_pubkey: encodeBase58(key), enclave }
+  }
+
+  private async provedKey(of: ProvedKey): Promise<Uint8Array> {
+    if (of === 'settlement') return this.identity.tee_pubkey
+    if (of !== 'epoch_authority') return LINK_SIDES[of]
+    return signingKey(await this.deriveKey(KEY_PATHS.epoch_authority)).public_key
   }
 
   private async freshQuote(
     nonce_hex: string,
     key: Uint8Array,
+    is_own = false,
   ): Promise<{ quote: AgentQuote; nonce: Uint8Array }> {
     const nonce = fromHex(nonce_hex, 32)
     if (nonce === undefined) throw new Refusal('field_invalid', { field: 'reportData' })
     const { socket, limits, queue } = this.parts
     const report_data = attestationReportData(nonce, key)
-    const quote = await refusing(() => queue.run(() => getQuote(socket, report_data, limits.quote_call_ms)))
+    const call = () => getQuote(socket, report_data, limits.quote_call_ms)
+    const quote = await refusing(() => queue.run(call, is_own))
     return { quote, nonce }
   }
 

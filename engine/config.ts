@@ -57,6 +57,8 @@ type ClusterConfig = {
   endpoints: string[]
   /** PEM: the authority of the members, and the certificate that they know the nodes by. */
   tls: { ca: string; cert: string; key: string }
+  /** Where the other nodes reach this one; empty: it answers no links. */
+  url?: string
 }
 
 /** Terms that hold against the host; literals of the measured manifest. */

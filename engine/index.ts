@@ -1,14 +1,14 @@
 /** Opens the venue from its configuration and ports, and re-exports the engine's public interface. */
 import { openAccounts } from './accounts/open_accounts'
 import { assemble } from './boot/assemble'
-import { openNode, untilLeading } from './boot/follow'
+import { followingNode, openNode, untilLeading } from './boot/follow'
 import { loadState } from './boot/load_state'
 import { levelOf } from './boot/open_epoch'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
 import type { ChainPort, ClockPort, HashPort, KeysPort, Warning } from './ports'
-import type { Venue } from './venue'
+import type { FollowingNode, Venue } from './venue'
 import { venueOf } from './venue_methods'
 
 export { openOperatorCheck } from './accounts/verify_operator'
@@ -28,6 +28,8 @@ type VenuePorts = {
   warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit without serving further requests. */
   fatal: (error: Error) => void
+  /** Called once by a node of a cluster, before it follows. */
+  following?: (node: FollowingNode) => void
 }
 
 /** The configuration was rejected; `faults` has one sentence per invalid setting. */
@@ -59,6 +61,7 @@ export async function openVenue({
   const read = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
   const node = openNode(config, ports, read[0])
   const own = await loadState(config, ports, read[0], node && { thread: node.thread })
+  if (node !== undefined) ports.following?.(followingNode(node, own, config, chain, read[0]))
   const { loaded, vault, mints } =
     node === undefined
       ? { loaded: own, vault: read[0], mints: read[1] }

@@ -133,6 +133,8 @@ export const LIMITS = {
   /** Interval at which a node that follows asks for more, and at which the leader shows that it lives. */
   log_poll_ms: 50,
   leader_beat_ms: 150,
+  /** A node that could not read the log for so long says so. */
+  log_unread_ms: 3_000,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
   /** Intervals at which a follower reports the end of its journal, and at which the leader removes entries. */

@@ -78,6 +78,17 @@ export type LimitState = { capacity: number; refill_per_s: number; remaining: nu
 
 export type Answers = 'held' | 'at_once'
 
+/** A node of a cluster while another one leads. */
+export interface FollowingNode {
+  /** 64 hex digits. */
+  readonly venue: string
+  status(): wire.SystemStatus
+  /** Records that the log had beyond this journal when it was read last, and the age of that reading. */
+  lag(): { records: number; age_ms: number }
+  /** Where the leading node says that other nodes reach it; nothing proves it. */
+  leaderUrl(): string | undefined
+}
+
 export interface Venue {
   // writes, by an account
   place(
@@ -140,6 +151,11 @@ export interface Venue {
   transparency(): wire.Transparency | Promise<wire.Transparency>
   status(): wire.SystemStatus
   time(): wire.ServerTime
+  /**
+   * What a node that leads shows to those that follow it: its epoch and the seq of its newest durable record.
+   * @throws Refusal of Availability while it may acknowledge nothing
+   */
+  lead(): { epoch: number; seq: number }
   /** The engine's fields of /info. */
   identity(): {
     venue: string

@@ -54,6 +54,10 @@ export function venueOf(engine: Engine): Venue {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
+    lead: () => {
+      availability.requireRunning()
+      return { epoch: engine.state.epoch, seq: engine.sequencer.seq_durable }
+    },
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 

@@ -6,6 +6,7 @@ import { KEY_PATHS } from '../enclave/key_paths'
 import {
   type ChainPort,
   type ClockPort,
+  type FollowingNode,
   type HashPort,
   openHashing,
   openOperatorCheck,
@@ -20,6 +21,7 @@ import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { keepCollateral } from './keep_collateral'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
+import { type OpenNode, type OperatorOf, openNode } from './links/open_node'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
@@ -63,30 +65,32 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const fee_payer = encodeBase58(signingKey(await enclave.deriveKey(KEY_PATHS.fees)).public_key)
   log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
   const { self_check_reasons, collateral } = await judgeOwn(parts, enclave)
-  const venue = await openEngine(parts, enclave, { self_check_reasons, collateral })
+  const documents = await openDocuments(version)
+  const { operator_key } = config.engine
+  const ends = () => ({ certificate_ms: enclave.tls.not_after_ms, collateral_ms: collateral.endsMs() })
+  const operatorOf: OperatorOf = (of, venue_id) => {
+    const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
+    return operatorApp({ ...of, log, clock, documents, check, ends, drain: parts.drain })
+  }
+  const nodes: OpenNode[] = []
+  const following: Following = (node, chain) =>
+    void nodes.push(openNode({ parts, enclave, operatorOf, node, chain }))
+  const judged = { self_check_reasons, collateral }
+  const venue = await openEngine(parts, enclave, judged, following).catch(async (error) => {
+    await nodes[0]?.stop(0)
+    throw error
+  })
   const { epoch, ...identity } = venue.identity()
   const venue_id = fromHex(identity.venue, 32)!
   await enclave.bind({ venue: venue_id, epoch, slot: () => venue.time().slot })
   log.write('info', 'venue_open', { venue: identity.venue, epoch })
 
-  const documents = await openDocuments(version)
   const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
   const app = createApp({ venue, enclave, options })
-  const { operator_key } = config.engine
-  const check = openOperatorCheck({ operator_key, venue: venue_id, clock })
-  const ends = () => ({ certificate_ms: enclave.tls.not_after_ms, collateral_ms: collateral.endsMs() })
-  const operator_app = operatorApp({
-    venue,
-    log,
-    clock,
-    documents,
-    check,
-    app,
-    ends,
-    drain: parts.drain,
-  })
   const listener = listen(app, { ...config.listen, tls: enclave.tls })
-  const operator = listen(operator_app, { ...config.operator_listen, tls: enclave.tls })
+  const operator =
+    nodes[0]?.lead(venue, app) ??
+    listen(operatorOf({ venue, app }, venue_id), { ...config.operator_listen, tls: enclave.tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
   const { matching, reasons } = venue.status()
   if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
@@ -119,6 +123,8 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   }
 }
 
+type Following = (node: FollowingNode, chain: ChainPort) => void
+
 /** The verdict on the own machine, and what keeps its collateral from here on. */
 async function judgeOwn({ clock, config, log, self_check: terms }: ProcessParts, enclave: Enclave) {
   const { data_dir } = config.engine
@@ -132,6 +138,7 @@ async function openEngine(
   parts: ProcessParts,
   enclave: Enclave,
   { self_check_reasons, collateral }: Awaited<ReturnType<typeof judgeOwn>>,
+  following: Following,
 ): Promise<Venue> {
   const { config, version, clock, fatal, log } = parts
   const { data_dir } = config.engine
@@ -147,9 +154,12 @@ async function openEngine(
     enclave,
     log,
   })
+  const { cluster } = config.engine
+  const url = cluster?.url?.replace('{instance_id}', enclave.identity.instance_id) ?? ''
   return openVenue({
     config: {
       ...config.engine,
+      ...(cluster && { cluster: { ...cluster, url } }),
       compose_hash: enclave.identity.compose_hash,
       tacit_version: version,
       self_check_reasons,
@@ -167,6 +177,7 @@ async function openEngine(
       },
       warnings: () => (collateral.isEnding() ? ['collateral_ends'] : []),
       fatal,
+      following: (node) => following(node, chain),
     },
   })
 }

@@ -76,6 +76,21 @@ export const SHARE_FREE = 1 / 2
 export const HELLO_SEGMENTS_FREE = 4
 export const HELLO_READ_MS = 100
 
+/** Bytes of a proof or frame of a link: an event log has tens of thousands. */
+export const LINK_BYTES_MAX = 256 * 1024
+/** Links that other nodes may open, and keys offered for them. */
+export const LINK_RATE = { capacity: 10, refill_per_s: 2 } as const
+export const LINKS_MAX = 64
+export const LINK_OFFERS_MAX = 256
+/** After it a node proves itself again: its build or machine may have been revoked. */
+export const LINK_LIFE_MS = 600_000
+/** Interval of questions to the leading node, the right that its answer gives, and the pause after none. */
+export const LINK_ASK_MS = 250
+export const LINK_RIGHT_MS = 1_000
+export const LINK_RETRY_MS = 500
+/** Longest wait for a proof: collateral is fetched for it. */
+export const LINK_OPEN_MS = 30_000
+
 /** Remaining life at which a self-signed certificate is renewed: a third of its 90 days. */
 export const RENEW_BEFORE_MS = 30 * 86_400_000
 /** Interval of checks whether a self-signed certificate is due. */

@@ -10,6 +10,7 @@ import { encodeBase58 } from '../protocol/base58'
 import { fromAnyHex, toHex } from '../protocol/bytes'
 import type { Collateral } from '../protocol/tdx/collateral'
 import { SECRET_NAMES } from '../protocol/tdx/venue_manifest'
+import type { AnnouncedEntry } from '../protocol/vault/announcements'
 
 /** Collateral is absent or not valid, for the reason in the message: a later attempt may judge the machine. */
 export class MachineUnjudged extends Error {
@@ -68,6 +69,37 @@ export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): 
     reasons.push(judged!.reason)
   }
   throw new MachineUnjudged([...reasons, ...Object.values(missing)].join(': '))
+}
+
+/** Another node's evidence is of no machine that may hold this venue's epoch, for the reason in the message. */
+class PeerRejected extends Error {
+  override readonly name = 'PeerRejected'
+}
+
+/**
+ * Judges another node as its vault would judge the opening of an epoch: what may not lead has no link.
+ * @param announced what the vault announces, judged at `now_ms` of the chain's clock
+ * @throws PeerRejected, or what `collect` and `announced` throw
+ */
+export async function judgePeer(
+  {
+    terms,
+    announced,
+    now_ms,
+  }: { terms: SelfCheckTerms; announced: readonly AnnouncedEntry[]; now_ms: number },
+  { nonce, info, attestation }: Pick<Parameters<typeof judgeMachine>[0], 'nonce' | 'info' | 'attestation'>,
+): Promise<void> {
+  const quote = fromAnyHex(attestation.quote)
+  if (quote === undefined) throw new PeerRejected('the quote is not hex')
+  const collateral = await terms.collect(quote)
+  const policy = parsePolicy(JSON.stringify({ ...ownPolicy(null, collateral), ...terms.policy }))
+  const evidence = { now_ms, nonce, info, attestation, collateral, app_compose: null, missing: {} }
+  const checks = await judgeMachine(evidence, policy, announced)
+  const needed = ['report_data', 'announced']
+  const failed = checks.find(
+    ({ name, result }) => result === 'fail' || (needed.includes(name) && result !== 'pass'),
+  )
+  if (failed !== undefined) throw new PeerRejected(`${failed.reason} (${failed.number})`)
 }
 
 /** Every advisory that the collateral names is allowed, because policies differ there. */

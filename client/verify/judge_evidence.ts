@@ -1,5 +1,6 @@
 /** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
-import { checkAnnounced } from './checks/announced'
+import type { AnnouncedEntry } from '../../protocol/vault/announcements'
+import { checkAnnounced, requireAdmitted } from './checks/announced'
 import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './checks/binding'
 import {
   checkAdmin,
@@ -99,10 +100,20 @@ export async function judgeEvidence(
 
 /**
  * Runs the checks that need neither vault nor connection: those by which a venue judges its own machine.
+ * @param announced what the vault admits now: then the machine must be among it, too, as that of another node must
  * @throws Refused when `parsePolicy` did not make the policy
  */
-export function judgeMachine(evidence: MachineEvidence, policy: VerificationPolicy): Promise<Check[]> {
-  return runChecks(RUN_ON_MACHINE, evidence, policy)
+export function judgeMachine(
+  evidence: MachineEvidence,
+  policy: VerificationPolicy,
+  announced?: readonly AnnouncedEntry[],
+): Promise<Check[]> {
+  if (announced === undefined) return runChecks(RUN_ON_MACHINE, evidence, policy)
+  const admitted: RunMachineCheck = (verification) => {
+    requireAdmitted(announced, Math.floor(evidence.now_ms / 1000), verification)
+    return {}
+  }
+  return runChecks({ ...RUN_ON_MACHINE, announced: admitted }, evidence, policy)
 }
 
 /** In the order of the checks; one that is not in `runs` has no outcome. */

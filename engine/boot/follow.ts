@@ -1,7 +1,8 @@
 /** Follows the leader of a cluster: each entry of the log becomes part of this node's journal and state (cluster.md "Takeover"). */
 
+import { encodeBase58 } from '../../protocol/base58'
 import { venueId } from '../../protocol/bodies/venue_id'
-import { concatBytes } from '../../protocol/bytes'
+import { concatBytes, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import { ClusterNode } from '../cluster/cluster_node'
@@ -10,6 +11,8 @@ import type { SignedFrame, SignedGroup } from '../journal/contract'
 import { readGroups } from '../journal/frame'
 import { LIMITS } from '../limits'
 import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../ports'
+import { reasonText } from '../sequencer/reasons'
+import type { FollowingNode } from '../venue'
 import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf } from './check_chain'
 import { type Loaded, loadJudged } from './load_state'
 import { Replay, replay } from './replay'
@@ -27,7 +30,31 @@ export function openNode(
 ): ClusterNode | undefined {
   if (cluster === undefined) return undefined
   const sealing = { key: keys.journal_key, venue: venueOf(chain, vault) }
-  return new ClusterNode(cluster, sealing, () => clock.monotonicMs())
+  return new ClusterNode(cluster, sealing, cluster.url ?? '', () => clock.monotonicMs())
+}
+
+/** What a node answers while it follows. */
+export function followingNode(
+  node: ClusterNode,
+  { journal }: Pick<Loaded, 'journal'>,
+  { enclave }: EngineConfig,
+  chain: ChainPort,
+  vault: VaultConfig,
+): FollowingNode {
+  const lag = () => node.lag(journal.head().seq)
+  return {
+    venue: toHex(venueOf(chain, vault)),
+    lag,
+    leaderUrl: () => node.leader_url || undefined,
+    status() {
+      const { slot, lag_ms } = chain.view()
+      const is_unread = lag().age_ms > LIMITS.log_unread_ms
+      const reasons = [reasonText('following'), ...(is_unread ? [reasonText('log_unread')] : [])]
+      const { settlement } = chain.health()
+      const state = { ready: false, matching: 'stopped', settlement, draining: false, reasons } as const
+      return { ...state, chain: { slot, lag_ms, genesis_hash: encodeBase58(chain.genesis_hash) }, enclave }
+    },
+  }
 }
 
 /**

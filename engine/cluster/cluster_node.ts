@@ -20,12 +20,16 @@ export class ClusterNode {
   private life: { sign: string; term: Term | undefined; since_ms: number } | undefined
   /** Reports to the leader, and the monotonic time of the newest. */
   private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
+  /** Newest end of the log that a member showed, and the monotonic time at which it was asked for. */
+  private shown = { seq: 0, at_ms: Number.NEGATIVE_INFINITY, leader_url: '' }
   private is_resigned = false
   private is_stopped = false
 
   constructor(
     access: EtcdAccess,
     sealing: EntryKey,
+    /** Where this node answers links. */
+    private readonly url: string,
     private readonly monotonicMs: () => number,
   ) {
     this.log = new ReplicatedLog(new Etcd(access), sealing)
@@ -64,6 +68,16 @@ export class ClusterNode {
     }
   }
 
+  /** Records that the log had beyond `seq` when it was read last, and the age of that reading: infinite without one. */
+  lag(seq: number): { records: number; age_ms: number } {
+    return { records: Math.max(0, this.shown.seq - seq), age_ms: this.monotonicMs() - this.shown.at_ms }
+  }
+
+  /** Empty while none is shown. */
+  get leader_url(): string {
+    return this.shown.leader_url
+  }
+
   /** Ends the beat, so that another node takes over; `deposed` is called when one has. */
   resign(): void {
     this.is_resigned = true
@@ -77,7 +91,9 @@ export class ClusterNode {
   /** Whether a leader may live. */
   private async follow(end: () => ChainPoint, take: (entry: SignedFrame) => Promise<void>): Promise<boolean> {
     try {
-      const { entries, life, term } = await this.log.poll(end())
+      const at_ms = this.monotonicMs()
+      const { entries, head, life, term, leader_url } = await this.log.poll(end())
+      this.shown = { seq: head.seq, at_ms, leader_url }
       for (const entry of entries) await take(entry)
       const now_ms = this.monotonicMs()
       await this.report(end().seq, now_ms)
@@ -128,7 +144,7 @@ export class ClusterNode {
   private async beat(term: Term, deposed: (error: Error) => void): Promise<void> {
     for (let count = 1; !this.is_stopped; count++) {
       try {
-        await this.log.beat(term, this.is_resigned ? undefined : count)
+        await this.log.beat(term, this.is_resigned ? undefined : count, this.url)
       } catch (error) {
         if (!(error instanceof NoReply)) return deposed(error as Error)
       }

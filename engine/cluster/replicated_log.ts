@@ -1,8 +1,8 @@
 /** Keeps the tail of the journal in etcd: terms, conditional appends, reads and removal (cluster.md "Log"). */
 
 import { randomBytes } from 'node:crypto'
-import { equalBytes, toHex } from '../../protocol/bytes'
-import { fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
+import { equalBytes, toHex, utf8 } from '../../protocol/bytes'
+import { blob, fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
@@ -29,7 +29,8 @@ const GAP_MESSAGE =
 
 const TERM = struct({ number: uint, node: u32, nonce: fixed(16) })
 const POINT = struct({ seq: uint, head: fixed(32) })
-const BEAT = struct({ count: uint })
+/** `url`: where the leader answers links, which it proves there. */
+const BEAT = struct({ count: uint, url: blob })
 const REPORT = struct({ seq: uint, count: uint })
 /** Before each part of an entry: its number and the number of all. */
 const PART = struct({ part: u32, parts: u32 })
@@ -40,6 +41,8 @@ const EMPTY: ChainPoint = { seq: 0, head: new Uint8Array(32) }
 
 /** What a node that follows has on its disk; `count` changes with each report. */
 export type NodeReport = { seq: number; count: number }
+
+type Polled = Pick<Found, 'head' | 'term'> & { entries: SignedFrame[]; life: string; leader_url: string }
 
 /** What one transaction found. */
 type Found = { head: ChainPoint; term: Term | undefined; term_bytes: Uint8Array | undefined }
@@ -121,23 +124,26 @@ export class ReplicatedLog {
   }
 
   /**
-   * The same, asked once, and a value that changes while a leader lives.
+   * The same, asked once, with the end of the log, a value that changes while a leader lives, and where it says that it is.
    * @throws NoReply, too
    */
-  async poll(from: ChainPoint): Promise<{ entries: SignedFrame[]; life: string; term: Term | undefined }> {
+  async poll(from: ChainPoint): Promise<Polled> {
     const result = await this.etcd.txn([], [...this.reads(from), { get: this.beat_key }])
     const { head, term, term_bytes } = decodeFound(result)
     const beat = result.found[3]?.[0]?.value
     const life = [term_bytes, head.head, beat].map((bytes) => toHex(bytes ?? new Uint8Array(0))).join(' ')
-    return { entries: this.entriesOf(result, from), life, term }
+    const shown = beat && tryDecode(() => BEAT.decode(beat))
+    const leader_url = new TextDecoder().decode(shown?.url)
+    return { entries: this.entriesOf(result, from), head, life, term, leader_url }
   }
 
   /**
    * Shows the other nodes that this one leads; without `count` it only looks whether it does.
    * @throws NoReply; Deposed when another node does
    */
-  async beat(term: Term, count?: number): Promise<void> {
-    const shown = count === undefined ? [] : [{ put: this.beat_key, value: BEAT.encode({ count }) }]
+  async beat(term: Term, count?: number, url = ''): Promise<void> {
+    const beat = () => BEAT.encode({ count: count!, url: utf8(url) })
+    const shown = count === undefined ? [] : [{ put: this.beat_key, value: beat() }]
     const mine: Compare = { key: this.term_key, value: TERM.encode(term) }
     const result = await this.etcd.txn([mine], shown, this.lookups())
     if (!result.succeeded) throw new Deposed(`node ${decodeFound(result).term?.node ?? '?'} leads`)

@@ -7,6 +7,8 @@ import { LIMITS } from '../limits'
  */
 export const ENGINE_REASONS = {
   opening: 'the epoch is not open yet',
+  following: 'another node of the cluster leads, and this one is ready to take over',
+  log_unread: 'no majority of etcd answers: look at its members and at TACIT_ETCD_*',
   vault_frozen: 'the vault is frozen: funds leave by escape on chain',
   vault_paused: 'the vault is paused by its admin',
   forked:

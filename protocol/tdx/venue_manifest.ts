@@ -62,6 +62,11 @@ const ETCD_URLS = pattern(
   /^(?:https:\/\/[^/@?#\s,$]+(?:,https:\/\/[^/@?#\s,$]+)*)?$/,
 )
 
+const NODE_URL = pattern(
+  'https://HOST:PORT, or nothing; {instance_id} stands for that of each machine',
+  /^(?:https:\/\/[^/@?#\s,$]+)?$/,
+)
+
 /** Every setting of the process under the form of its value in a manifest; a secret is a reference or empty. */
 export const SETTING_FORMS = {
   TACIT_DATA_DIR: '/data',
@@ -101,6 +106,7 @@ export const SETTING_FORMS = {
   TACIT_ETCD_CA: LITERAL,
   TACIT_ETCD_CERT: LITERAL,
   TACIT_ETCD_KEY: oneOf('', referenceTo('TACIT_ETCD_KEY')),
+  TACIT_NODE_URL: NODE_URL,
 } as const satisfies Record<string, Form>
 export type VenueSetting = keyof typeof SETTING_FORMS
 

@@ -60,11 +60,13 @@ export class LocalCluster {
       await chain.close()
       throw error
     })
-    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms, await freeUrls(NODES.length))
+    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms, await freeUrls(2 * NODES.length))
   }
 
   /** Where the node serves while it leads. */
   urlOf = (node: number): string => this.urls[node - 1]!
+  /** Where it answers its operator and the other nodes. */
+  operatorUrlOf = (node: number): string => this.urls[NODES.length + node - 1]!
   dirOf = (node: number): string => join(this.dir, `node-${node}`)
 
   /** Starts a node, again whenever it ends, as a container is. Its keys are those of every node. */
@@ -82,7 +84,8 @@ export class LocalCluster {
         TACIT_DATA_DIR: data_dir,
         TACIT_ENCLAVE: 'development',
         TACIT_LISTEN: new URL(this.urlOf(number)).host,
-        TACIT_OPERATOR_LISTEN: '127.0.0.1:0',
+        TACIT_OPERATOR_LISTEN: new URL(this.operatorUrlOf(number)).host,
+        TACIT_NODE_URL: this.operatorUrlOf(number),
         TACIT_SLOT_MS: `${this.slot_ms}`,
         SOLANA_RPC_URL: this.chain.url,
         TACIT_PROGRAM_ID: encodeBase58(this.chain.program_id),

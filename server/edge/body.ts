@@ -7,23 +7,23 @@ import { DuplicateKey, strictJson } from '../../protocol/strict_json'
 // Bodies.
 
 /** The bytes of a body; empty without one. Throws `body_too_large`, and `json_malformed` for an incomplete body. */
-export function readBounded(request: Request): Promise<Uint8Array> {
+export function readBounded(request: Request, bytes_max = BODY_BYTES_MAX): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
-  if (declared === null) return readUndeclared(request).catch(incomplete)
+  if (declared === null) return readUndeclared(request, bytes_max).catch(incomplete)
   // The runtime reads at most the declared length.
-  if (Number(declared) > BODY_BYTES_MAX) return Promise.reject(new Refusal('body_too_large'))
+  if (Number(declared) > bytes_max) return Promise.reject(new Refusal('body_too_large'))
   return request.bytes().catch(incomplete)
 }
 
-async function readUndeclared({ body }: Request): Promise<Uint8Array> {
+async function readUndeclared({ body }: Request, bytes_max: number): Promise<Uint8Array> {
   if (body === null) return new Uint8Array(0)
-  const bytes = new Uint8Array(BODY_BYTES_MAX)
+  const bytes = new Uint8Array(bytes_max)
   let length = 0
   const reader = body.getReader()
   for (;;) {
     const { done, value } = await reader.read()
     if (done) return bytes.subarray(0, length)
-    if (length + value.length > BODY_BYTES_MAX) {
+    if (length + value.length > bytes_max) {
       await reader.cancel()
       throw new Refusal('body_too_large')
     }

@@ -39,6 +39,8 @@ export const LOG_EVENTS = {
   account_record_applied: "An operator's record of an account was applied.",
   credential_applied: "A trader's first credential was applied.",
   instrument_changed: 'The operator opened, paused or closed an instrument.',
+  link_open: 'The leading node answers on a link: both have proved their machine and build.',
+  link_lost: 'It does not, or one of both rejects the other; has the reason. Tried again twice a second.',
   batch_exported: 'A batch was exported to the auditor.',
   certificate_issued: 'The authority issued a certificate.',
   certificate_renewed: 'Every listener serves a new certificate.',

@@ -20,6 +20,7 @@ import {
 } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
+import { LINK_BYTES_MAX } from '../limits'
 
 type OperatorParts = {
   venue: Venue
@@ -34,6 +35,8 @@ type OperatorParts = {
   ends(): Parameters<typeof expiryMetrics>[0]
   /** Starts the shutdown; returns at once. */
   drain(): void
+  /** Of a node of a cluster: by method and path what is answered without a signature. Bodies have up to LINK_BYTES_MAX. */
+  node?: NodeCalls
 }
 type OperatorCall = {
   method: string
@@ -48,10 +51,11 @@ const parseAdmission = parserOf(AdmissionRequest)
 const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
 
+export type NodeCalls = ReadonlyMap<string, (body: Uint8Array) => Promise<object> | object>
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
 export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
-  const { log, check } = parts
+  const { log, check, node } = parts
   const operations = operationsOf(parts)
   const pages = pagesOf(parts.documents)
   // Separate from the public counters, which count clients only.
@@ -68,6 +72,13 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
         if (unusable !== undefined) throw unusable
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
+        const call = node?.get(`${request.method} ${pathname}`)
+        if (call !== undefined) {
+          const answer = await call(await readBounded(request, LINK_BYTES_MAX))
+          if (!(answer instanceof Uint8Array)) return json(request, 200, answer)
+          const headers = { ...commonHeaders(request_id), 'content-type': 'application/octet-stream' }
+          return new Response(new Uint8Array(answer), { headers })
+        }
         if (page === undefined && methodsOf(operations, pathname).length === 0)
           throw new Refusal('route_unknown')
         const operation = operations.get(`${request.method} ${pathname}`)

@@ -102,7 +102,8 @@ function configOf(read: Settings): Config {
 
 /** Members of etcd as the settings name them. */
 export function clusterConfig(
-  read: Pick<Settings, 'TACIT_ETCD_URLS' | 'TACIT_ETCD_CA' | 'TACIT_ETCD_CERT' | 'TACIT_ETCD_KEY'>,
+  read: Pick<Settings, 'TACIT_ETCD_URLS' | 'TACIT_ETCD_CA' | 'TACIT_ETCD_CERT' | 'TACIT_ETCD_KEY'> &
+    Partial<Pick<Settings, 'TACIT_NODE_URL'>>,
 ): Pick<EngineConfig, 'cluster'> {
   const endpoints = read.TACIT_ETCD_URLS
   if (endpoints.length === 0) return {}
@@ -113,7 +114,7 @@ export function clusterConfig(
     cert: pem(read.TACIT_ETCD_CERT, 'CERTIFICATE'),
     key: pem(read.TACIT_ETCD_KEY, 'PRIVATE KEY'),
   }
-  return { cluster: { endpoints, tls } }
+  return { cluster: { endpoints, tls, url: read.TACIT_NODE_URL ?? '' } }
 }
 
 function acmeConfig(read: Settings): AcmeConfig | undefined {

@@ -231,6 +231,15 @@ const ROWS = {
     fallback: '',
     read: textIf('base64', isBase64),
   },
+  TACIT_NODE_URL: {
+    meaning:
+      "Where the other nodes reach this one's operator listener; `{instance_id}` stands for that of the machine. Empty: no links.",
+    fallback: '',
+    read: textIf(
+      'https://HOST:PORT, or nothing',
+      (text) => text === '' || /^https:\/\/[^/@?#\s]+$/.test(text),
+    ),
+  },
 } satisfies Record<VenueSetting, Setting<unknown>>
 
 /** The value of every setting under its name; the types follow from the rows. */

@@ -33,6 +33,34 @@ async function statusOf(number: number): Promise<Record<string, unknown>> {
   return (await response.json()) as Record<string, unknown>
 }
 
+type NodeStatus = {
+  role: string
+  reasons: string[]
+  lag_records: number
+  right: Right | null
+  ready: boolean
+}
+type Right = { epoch: number; seq: number }
+
+/** As the operator's listener of a node answers it; undefined while it does not. */
+async function nodeStatus(number: number): Promise<NodeStatus | undefined> {
+  const signal = AbortSignal.timeout(1_000)
+  const tls = { rejectUnauthorized: false }
+  return fetch(`${cluster.operatorUrlOf(number)}/system/status`, { tls, signal }).then(
+    async (response) => (await response.json()) as NodeStatus,
+    () => undefined,
+  )
+}
+
+/** Resolves with the status once it is as expected. */
+async function untilStatus(number: number, holds: (status: NodeStatus) => boolean): Promise<NodeStatus> {
+  for (;;) {
+    const status = await nodeStatus(number)
+    if (status !== undefined && holds(status)) return status
+    await Bun.sleep(20)
+  }
+}
+
 describe.skipIf(ETCD === undefined)('three processes', () => {
   beforeAll(async () => {
     cluster = await LocalCluster.open(dir, 100, (error) => console.error(error))
@@ -42,6 +70,41 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
     await cluster?.stop()
     rmSync(dir, { recursive: true, force: true })
   }, LIMIT_MS)
+
+  test(
+    'each node that follows has a link to the leading one, and its right ends a second after that one is silent',
+    async () => {
+      const first = await serving()
+      expect(await untilStatus(first, () => true)).toMatchObject({ role: 'leading' })
+      const others = NODES.filter((one) => one !== first)
+      const isLinked = ({ right }: NodeStatus) => right !== null
+      const linked = await Promise.all(others.map((one) => untilStatus(one, isLinked)))
+      for (const status of linked) {
+        expect(status).toMatchObject({ role: 'following', ready: false })
+        expect(status.reasons.join()).toStartWith('following: ')
+        expect(status.right!.seq).toBeGreaterThan(0)
+      }
+      const { epoch } = linked[0]!.right!
+      await Promise.all(others.map((one) => untilStatus(one, ({ lag_records }) => lag_records === 0)))
+      const paused_ms = performance.now()
+      cluster.pause(first)
+      const second = await Promise.any(
+        others.map(async (one) => {
+          await untilStatus(one, ({ role, right }) => role === 'leading' || right === null)
+          expect(performance.now() - paused_ms).toBeLessThan(2_500)
+          await untilStatus(one, ({ role }) => role === 'leading')
+          return one
+        }),
+      )
+      const third = others.find((one) => one !== second)!
+      const { right } = await untilStatus(third, (status) => (status.right?.epoch ?? 0) > epoch)
+      expect(right!.epoch).toBe(epoch + 1)
+      // It is deposed, ends, and follows the other one.
+      cluster.resume(first)
+      await untilStatus(first, (status) => status.role === 'following' && status.right?.epoch === epoch + 1)
+    },
+    LIMIT_MS,
+  )
 
   test(
     'kill -9 of the leading node: another one serves, from the same log, and the first follows again',

@@ -22,28 +22,17 @@ import type { VerificationPolicy } from '../policy'
 import type { GenuineQuote } from '../tdx/genuine_quote'
 import { Refused, requireThat } from '../transcript'
 import { chainOf } from './chain'
-import { established, type RunCheck } from './verification_case'
+import { established, type RunCheck, type VerificationCase } from './verification_case'
 
 export const checkAnnounced: RunCheck = (verification) => {
   const { chain, policy } = chainOf(verification)
-  const genuine = established(verification, 'genuine')
-  const { quote, platform } = genuine
-  const { compose_hash, app_id, key_provider } = established(verification, 'claims')
+  const { quote, platform } = established(verification, 'genuine')
+  const { compose_hash } = established(verification, 'claims')
   // The vault's own state holds first.
   established(verification, 'config')
   const now_s = Math.floor(verification.now_ms / 1000)
   const entries = chain.announced.map(readEntry)
-  const root = compressedKey(readCertificate(quote.pck_chain[2]!).public_key)
-  requireHolding(entries, now_s, {
-    attestation_root: { value: root },
-    platform: { id: platform.ppid },
-    image: { id: imageId(quote.report) },
-    build: { id: compose_hash },
-    app_id: { value: app_id },
-    key_provider: { value: sha256(key_provider) },
-    epoch_authority: {},
-  })
-  requireVersions(entries, now_s, genuine)
+  const root = requireAdmitted(entries, now_s, verification)
   const accepted = acceptedOf(verification.policy, quote.report)
   const isUnexpected = ({ list, subject }: Admitted): boolean =>
     !policy.pending_actions.includes(list) && !accepted[list]?.includes(subject)
@@ -85,6 +74,29 @@ export const checkAnnounced: RunCheck = (verification) => {
     epoch_authority: held('epoch_authority'),
     later: later.map(({ list, subject, from }) => `${list} ${subject} from ${from}`).join(', ') || 'none',
   }
+}
+
+/** The machine may open an epoch, as far as its quote decides. Returns the root of its platform. @throws Refused, Skipped */
+export function requireAdmitted(
+  entries: readonly AnnouncedEntry[],
+  now_s: number,
+  verification: Pick<VerificationCase, 'established'>,
+): Uint8Array {
+  const genuine = established(verification, 'genuine')
+  const { compose_hash, app_id, key_provider } = established(verification, 'claims')
+  const { quote, platform } = genuine
+  const root = compressedKey(readCertificate(quote.pck_chain[2]!).public_key)
+  requireHolding(entries, now_s, {
+    attestation_root: { value: root },
+    platform: { id: platform.ppid },
+    image: { id: imageId(quote.report) },
+    build: { id: compose_hash },
+    app_id: { value: app_id },
+    key_provider: { value: sha256(key_provider) },
+    epoch_authority: {},
+  })
+  requireVersions(entries, now_s, genuine)
+  return root
 }
 
 function readEntry(data: string): AnnouncedEntry {

@@ -1,0 +1,114 @@
+/** Answers the links of other nodes: keys, proofs of both sides, then sealed questions. */
+
+import type { Enclave } from '../../enclave/contract'
+import type { ClockPort } from '../../engine/ports'
+import { fromHex, toHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { exact } from '../../protocol/wire/values'
+import { parseJson, textOf } from '../edge/body'
+import { openBucket } from '../edge/rate'
+import { LINK_LIFE_MS, LINK_OFFERS_MAX, LINK_RATE, LINKS_MAX } from '../limits'
+import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
+import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
+
+/** Of the side that asks: what it was offered, its own key, and its proof over both. */
+const Opening = exact({
+  offered: Hex,
+  key: Hex,
+  proof: LinkProof,
+})
+const parseOpening = parserOf(Opening)
+
+export type LinkParts = {
+  enclave: Pick<Enclave, 'identity' | 'keyProof'>
+  clock: ClockPort
+  /** 32 bytes. */
+  venue: Uint8Array
+  /** @throws when the vault would let no epoch be opened by the machine that this evidence shows */
+  judge(evidence: ReturnType<typeof evidenceOf>): Promise<void>
+}
+
+export class LinkAnswers {
+  /** Keys that were offered and not used, the oldest first. */
+  private readonly offers = new Map<string, LinkKey>()
+  private readonly links = new Map<string, { link: SealedLink; since_ms: number }>()
+  private readonly bucket: ReturnType<typeof openBucket>
+  private judging = false
+
+  /** @param answer of a question that a proved node asks; throws Refusal */
+  constructor(
+    private readonly parts: LinkParts,
+    private readonly answer: () => object,
+  ) {
+    this.bucket = openBucket({ ...LINK_RATE, code: 'quote_busy' }, parts.clock)
+  }
+
+  /** A key for one link. */
+  offer(): { offered: string } {
+    const key = linkKey()
+    const offered = toHex(key.public_key)
+    this.offers.set(offered, key)
+    if (this.offers.size > LINK_OFFERS_MAX) this.offers.delete(this.offers.keys().next().value!)
+    return { offered }
+  }
+
+  /**
+   * Judges the node that asks, then proves the own machine to it.
+   * @throws Refusal: `quote_busy`, `frame_invalid` for a key that was not offered, `credentials_invalid` for a machine or build
+   * that the vault does not admit
+   */
+  async open(body: Uint8Array): Promise<{ proof: LinkProof }> {
+    const { offered, key, proof } = parseOpening(parseJson(textOf(body)))
+    const own = this.offers.get(offered)
+    if (own === undefined) throw new Refusal('frame_invalid')
+    if (this.judging) throw new Refusal('quote_busy')
+    this.bucket.take(1)
+    this.offers.delete(offered)
+    this.judging = true
+    try {
+      const { enclave, venue } = this.parts
+      const agreed = agreementHash(venue, fromHex(key, 32)!, own.public_key)
+      await this.parts.judge(evidenceOf(proof, 'asks', agreed)).catch(() => {
+        throw new Refusal('credentials_invalid')
+      })
+      const link = linkOf(own, fromHex(key, 32)!, agreed)
+      const answer = { proof: await prove(enclave, 'answers', agreed) }
+      this.keep(link)
+      return answer
+    } finally {
+      this.judging = false
+    }
+  }
+
+  /** @throws Refusal `token_invalid` for a frame of no link that is open */
+  frame(frame: Uint8Array): Uint8Array {
+    const id = headerOf(frame)?.link
+    const known = id && this.links.get(toHex(id))
+    const is_open = known !== undefined && this.parts.clock.monotonicMs() - known.since_ms < LINK_LIFE_MS
+    const taken = is_open ? known.link.take('asks', frame) : undefined
+    if (taken === undefined) throw new Refusal('token_invalid')
+    return known!.link.seal('answers', taken.number, utf8(JSON.stringify(this.answered())))
+  }
+
+  private answered(): object {
+    try {
+      return this.answer()
+    } catch (error) {
+      return { code: error instanceof Refusal ? error.code : 'internal' }
+    }
+  }
+
+  private keep(link: SealedLink): void {
+    this.links.set(toHex(link.id), { link, since_ms: this.parts.clock.monotonicMs() })
+    if (this.links.size > LINKS_MAX) this.links.delete(this.links.keys().next().value!)
+  }
+}
+
+function linkOf(own: LinkKey, other: Uint8Array, agreed: Uint8Array): SealedLink {
+  try {
+    return new SealedLink(own, other, agreed)
+  } catch {
+    throw new Refusal('frame_invalid')
+  }
+}

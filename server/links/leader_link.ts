@@ -1,0 +1,103 @@
+/** Keeps a link from a node that follows to the leading one, and asks there what the right to answer rests on. */
+
+import { askBounded } from '../../protocol/ask_bounded'
+import { fromHex, toHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import { parserOf } from '../../protocol/wire/parse'
+import { exact, t } from '../../protocol/wire/values'
+import { parseJson, textOf } from '../edge/body'
+import type { Log } from '../edge/log'
+import { LINK_ASK_MS, LINK_BYTES_MAX, LINK_OPEN_MS, LINK_RETRY_MS, LINK_RIGHT_MS } from '../limits'
+import type { LinkParts } from './answer_links'
+import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
+import { agreementHash, linkKey, SealedLink } from './sealed_link'
+
+const parseOffer = parserOf(exact({ offered: Hex }))
+const parseOpened = parserOf(exact({ proof: LinkProof }))
+const Seq = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const parseLead = parserOf(exact({ epoch: Seq, seq: Seq }))
+
+/** What the leading node answered; `until_ms` is monotonic, counted from when it was asked. */
+export type Right = { epoch: number; seq: number; until_ms: number }
+
+export class LeaderLink {
+  private right: Right | undefined
+  private open: { url: string; link: SealedLink } | undefined
+  private stopped = false
+
+  constructor(
+    private readonly parts: LinkParts & { log: Log },
+    /** Where it says that it is; it proves itself there. */
+    private readonly leaderUrl: () => string | undefined,
+  ) {}
+
+  /** Undefined once the newest answer is older than LINK_RIGHT_MS. */
+  current(): Right | undefined {
+    const { right } = this
+    return right !== undefined && this.parts.clock.monotonicMs() < right.until_ms ? right : undefined
+  }
+
+  async run(): Promise<void> {
+    let failure = 'none yet'
+    while (!this.stopped) {
+      const error = await this.ask().then(
+        () => undefined,
+        (reason: unknown) => reason,
+      )
+      const now = error === undefined ? '' : error instanceof Refusal ? error.code : String(error)
+      if (now !== failure && now === '') this.parts.log.write('info', 'link_open')
+      else if (now !== failure) this.parts.log.write('warn', 'link_lost', { reason: now })
+      failure = now
+      await Bun.sleep(error === undefined ? LINK_ASK_MS : LINK_RETRY_MS)
+    }
+  }
+
+  stop(): void {
+    this.stopped = true
+  }
+
+  /** @throws when the leading node gives no answer that can be used; the next call opens another link */
+  private async ask(): Promise<void> {
+    const url = this.leaderUrl()
+    if (url === undefined) throw new Refusal('lease_lost')
+    const { link } = this.open?.url === url ? this.open : { link: await this.link(url) }
+    this.open = undefined
+    const sent_ms = this.parts.clock.monotonicMs()
+    const number = link.next()
+    const opened = link.open(
+      'answers',
+      await post(url, 'frame', link.seal('asks', number, utf8('{}')), LINK_RIGHT_MS),
+    )
+    if (opened?.number !== number) throw new Refusal('frame_invalid')
+    this.open = { url, link }
+    const answer = parseJson(textOf(opened.content)) as { code?: unknown }
+    if (typeof answer.code === 'string') throw new Refusal('lease_lost')
+    this.right = { ...parseLead(answer), until_ms: sent_ms + LINK_RIGHT_MS }
+  }
+
+  private async link(url: string): Promise<SealedLink> {
+    const { enclave, judge, venue } = this.parts
+    const ask = async (call: string, body: Uint8Array) =>
+      parseJson(textOf(await post(url, call, body, LINK_OPEN_MS)))
+    const { offered } = parseOffer(await ask('offer', new Uint8Array(0)))
+    const [own, other] = [linkKey(), fromHex(offered, 32)!]
+    const agreed = agreementHash(venue, own.public_key, other)
+    const proof = await prove(enclave, 'asks', agreed)
+    const opening = { offered, key: toHex(own.public_key), proof }
+    const opened = parseOpened(await ask('open', utf8(JSON.stringify(opening))))
+    await judge(evidenceOf(opened.proof, 'answers', agreed))
+    return new SealedLink(own, other, agreed)
+  }
+}
+
+/** TLS shows nothing here: both sides prove themselves in what is sent, and frames are sealed. */
+async function post(url: string, call: string, body: Uint8Array, time_ms: number): Promise<Uint8Array> {
+  const tls = { rejectUnauthorized: false }
+  const answer = await askBounded(
+    (init) => fetch(`${url}/links/${call}`, { ...init, method: 'POST', body: new Uint8Array(body), tls }),
+    LINK_BYTES_MAX,
+    time_ms,
+  )
+  if (!answer.ok) throw new Error(`${call} answered ${answer.status}`)
+  return answer.bytes
+}

@@ -1,0 +1,100 @@
+/** Agrees on the keys of a link between two nodes by X25519, and seals numbered frames under them (cluster.md "Links"). */
+
+import {
+  createCipheriv,
+  createDecipheriv,
+  createPublicKey,
+  diffieHellman,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+} from 'node:crypto'
+import { concatBytes, utf8 } from '../../protocol/bytes'
+import { fixed, struct, tryDecode, uint } from '../../protocol/codec'
+import { sha256 } from '../../protocol/sha256'
+
+/** Of one link alone. */
+export type LinkKey = { public_key: Uint8Array; secret: KeyObject }
+export type Side = 'asks' | 'answers'
+
+/** DER of an X25519 SubjectPublicKeyInfo (RFC 8410), before the key. */
+const SPKI_PREFIX = Uint8Array.from([0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x6e, 0x03, 0x21, 0x00])
+const HEADER = struct({ link: fixed(16), number: uint })
+const HEADER_BYTES = HEADER.encode({ link: new Uint8Array(16), number: 0 }).length
+const TAG_BYTES = 16
+
+export function linkKey(): LinkKey {
+  const { publicKey, privateKey } = generateKeyPairSync('x25519')
+  const public_key = new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })).slice(-32)
+  return { public_key, secret: privateKey }
+}
+
+/** What both quotes are over: nobody can use a quote for another venue or for other keys. All are 32 bytes. */
+export function agreementHash(venue: Uint8Array, asking: Uint8Array, answering: Uint8Array): Uint8Array {
+  return sha256(concatBytes(utf8('tacit/link/v1'), venue, asking, answering))
+}
+
+/** The frames of one link, from one side. Each side's frames have their own key, and a number is used once. */
+export class SealedLink {
+  /** Public: names the link to the side that answers. */
+  readonly id: Uint8Array
+  private readonly keys: Record<Side, Uint8Array>
+  private taken = 0
+
+  /** @throws when `other` is no point that gives a shared secret */
+  constructor(own: LinkKey, other: Uint8Array, agreed: Uint8Array) {
+    const key = concatBytes(SPKI_PREFIX, other)
+    const publicKey = createPublicKey({ key: Buffer.from(key), format: 'der', type: 'spki' })
+    const shared = diffieHellman({ privateKey: own.secret, publicKey })
+    const derive = (use: string, bytes: number) =>
+      new Uint8Array(hkdfSync('sha256', shared, agreed, `tacit/link/v1/${use}`, bytes))
+    this.id = derive('id', 16)
+    this.keys = { asks: derive('asks', 32), answers: derive('answers', 32) }
+  }
+
+  /** A number that no frame of this link had. */
+  next(): number {
+    return ++this.taken
+  }
+
+  seal(side: Side, number: number, content: Uint8Array): Uint8Array {
+    const header = HEADER.encode({ link: this.id, number })
+    const cipher = createCipheriv('aes-256-gcm', this.keys[side], nonceOf(number))
+    cipher.setAAD(header)
+    return concatBytes(header, cipher.update(content), cipher.final(), cipher.getAuthTag())
+  }
+
+  /** Undefined for bytes that are no frame of that side of this link. */
+  open(side: Side, frame: Uint8Array): { number: number; content: Uint8Array } | undefined {
+    const tag_at = frame.length - TAG_BYTES
+    const header = frame.slice(0, HEADER_BYTES)
+    const read = headerOf(frame)
+    if (read === undefined || tag_at < HEADER_BYTES) return undefined
+    try {
+      const decipher = createDecipheriv('aes-256-gcm', this.keys[side], nonceOf(read.number))
+      decipher.setAAD(header)
+      decipher.setAuthTag(frame.subarray(tag_at))
+      const content = decipher.update(frame.subarray(HEADER_BYTES, tag_at))
+      return { number: read.number, content: concatBytes(content, decipher.final()) }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Like `open`, and undefined for a number that is not above every one taken before: no frame counts twice. */
+  take(side: Side, frame: Uint8Array): { number: number; content: Uint8Array } | undefined {
+    const opened = this.open(side, frame)
+    if (opened === undefined || opened.number <= this.taken) return undefined
+    this.taken = opened.number
+    return opened
+  }
+}
+
+/** In clear, before the frame is opened. */
+export const headerOf = (frame: Uint8Array) => tryDecode(() => HEADER.decode(frame.slice(0, HEADER_BYTES)))
+
+function nonceOf(number: number): Uint8Array {
+  const nonce = new Uint8Array(12)
+  new DataView(nonce.buffer).setBigUint64(4, BigInt(number))
+  return nonce
+}

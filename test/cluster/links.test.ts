@@ -1,0 +1,213 @@
+/** Links between nodes: both sides prove machine and build, as the vault admits them, and frames count once. */
+
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import type { Enclave } from '../../enclave/contract'
+import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { sha256 } from '../../protocol/sha256'
+import { parseQuote } from '../../protocol/tdx/quote'
+import { LINK_SIDES } from '../../protocol/tdx/report_data'
+import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
+import { machinePolicy } from '../../sandbox/environment'
+import { openLog } from '../../server/edge/log'
+import { LINK_OFFERS_MAX, LINK_RIGHT_MS } from '../../server/limits'
+import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
+import { LeaderLink } from '../../server/links/leader_link'
+import { evidenceOf, prove } from '../../server/links/link_proof'
+import { agreementHash, linkKey, SealedLink } from '../../server/links/sealed_link'
+import { judgePeer } from '../../server/self_check'
+import { type Listener, listen } from '../../server/tls/listen'
+import { announcementsOf } from '../../tools/program/announcements_of'
+import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
+
+let machine: Machine
+let enclave: Enclave
+let announced: AnnouncedEntry[]
+let listener: Listener | undefined
+let now_ms = 0
+const clock = { unixMs: () => Date.now(), monotonicMs: () => now_ms }
+
+/** What a vault announces that admits the machine. */
+async function admitting(): Promise<AnnouncedEntry[]> {
+  const { quote, event_log } = await enclave.keyProof('settlement')
+  return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, VENUE).map((one) => {
+    const { list, value } = one
+    return {
+      list,
+      id: 'id' in one ? one.id! : new Uint8Array(),
+      value: value ?? new Uint8Array(),
+      next: undefined,
+    }
+  })
+}
+
+beforeEach(async () => {
+  machine = await openMachine()
+  enclave = await openOn(machine.agent)
+  announced = await admitting()
+  now_ms = 0
+})
+afterEach(async () => {
+  await listener?.stop(0)
+  listener = undefined
+  await enclave.close()
+  await machine.close()
+})
+
+const judge: LinkParts['judge'] = (evidence) => {
+  const { agent } = machine
+  const terms = { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() }
+  return judgePeer({ terms, announced, now_ms: Date.now() }, evidence)
+}
+const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
+  enclave,
+  clock,
+  venue: VENUE,
+  judge,
+  ...more,
+})
+
+/** The leading node; `calls` counts what it was asked. */
+function serve(answers: LinkAnswers): string {
+  const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
+    '/links/offer': async () => Response.json(answers.offer()),
+    '/links/open': async (body) => Response.json(await answers.open(body)),
+    '/links/frame': async (body) => new Response(new Uint8Array(answers.frame(body))),
+  }
+  const fetch = async (request: Request) => {
+    const { pathname } = new URL(request.url)
+    return calls[pathname]!(await request.bytes()).catch(() => new Response('', { status: 401 }))
+  }
+  listener = listen({ fetch }, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
+  return listener.url
+}
+
+/** One question of a node that follows; the event that it logs. */
+async function asked(url: string, parts = partsOf()) {
+  const lines = Promise.withResolvers<{ event: string; reason?: string }>()
+  const log = openLog((line) => lines.resolve(JSON.parse(line)), Date.now)
+  const link = new LeaderLink({ ...parts, log }, () => url)
+  const running = link.run()
+  const line = await lines.promise
+  link.stop()
+  return { link, line, running }
+}
+
+test('a node that follows has the right to answer for 1 s from when it asked', async () => {
+  const url = serve(new LinkAnswers(partsOf(), () => ({ epoch: 7, seq: 41 })))
+  const { link, line, running } = await asked(url)
+  expect(line.event).toBe('link_open')
+  expect(link.current()).toEqual({ epoch: 7, seq: 41, until_ms: LINK_RIGHT_MS })
+  now_ms = LINK_RIGHT_MS - 1
+  expect(link.current()).toBeDefined()
+  now_ms = LINK_RIGHT_MS
+  expect(link.current()).toBeUndefined()
+  await running
+})
+
+test('a node that may acknowledge nothing gives no right', async () => {
+  const answers = new LinkAnswers(partsOf(), () => {
+    throw new Error('it does not lead')
+  })
+  const { link, line, running } = await asked(serve(answers))
+  expect(line).toMatchObject({ event: 'link_lost', reason: 'lease_lost' })
+  expect(link.current()).toBeUndefined()
+  await running
+})
+
+/** Of the lists that a link needs an entry of, as an opening does. */
+const LISTS = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
+
+test.each(LISTS)('a machine whose %s is not announced is rejected by each side', async (list) => {
+  const revoked: LinkParts['judge'] = (evidence) => {
+    const { agent } = machine
+    const terms = { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() }
+    const entries = announced.filter((one) => one.list !== list)
+    return judgePeer({ terms, announced: entries, now_ms: Date.now() }, evidence)
+  }
+  const url = serve(new LinkAnswers(partsOf({ judge: revoked }), () => ({ epoch: 7, seq: 41 })))
+  const refused = await asked(url)
+  expect(refused.line).toMatchObject({ event: 'link_lost', reason: 'Error: open answered 401' })
+  await refused.running
+  await listener!.stop(0)
+  const other = await asked(
+    serve(new LinkAnswers(partsOf(), () => ({ epoch: 7, seq: 41 }))),
+    partsOf({ judge: revoked }),
+  )
+  expect(other.line.reason).toMatch(/^PeerRejected: /)
+  expect(other.link.current()).toBeUndefined()
+  await other.running
+})
+
+test('only a quote for this venue, these keys and this side proves a node', async () => {
+  const [mine, theirs] = [linkKey().public_key, linkKey().public_key]
+  const agreed = agreementHash(VENUE, mine, theirs)
+  const proof = await prove(enclave, 'asks', agreed)
+  await judge(evidenceOf(proof, 'asks', agreed))
+  const others = [
+    evidenceOf(proof, 'answers', agreed),
+    evidenceOf(proof, 'asks', agreementHash(VENUE, theirs, mine)),
+    evidenceOf(proof, 'asks', agreementHash(sha256(VENUE), mine, theirs)),
+  ]
+  for (const evidence of others)
+    expect(await judge(evidence).catch(String)).toMatch(/report_data is not this nonce/)
+  // What anyone gets from /attestation, with a nonce of their choice.
+  await enclave.bind({ venue: VENUE, epoch: 1, slot: () => 1 })
+  const { tee_pubkey: _key, binding: _binding, ...attestation } = await enclave.attestation(toHex(agreed))
+  for (const side of ['asks', 'answers'] as const)
+    expect(await judge(evidenceOf({ ...proof, attestation }, side, agreed)).catch(String)).toMatch(
+      /report_data/,
+    )
+})
+
+test('the sides of a link are the keys of no venue', () => {
+  const sides = Object.values(LINK_SIDES).map(toHex)
+  expect(new Set(sides).size).toBe(2)
+  expect(sides).toEqual([
+    toHex(sha256(utf8('tacit/link/v1/asks'))),
+    toHex(sha256(utf8('tacit/link/v1/answers'))),
+  ])
+})
+
+test('an offered key opens one link, and only the newest ones are kept', async () => {
+  const answers = new LinkAnswers(partsOf(), () => ({}))
+  const opening = async (offered: string) => {
+    const own = linkKey()
+    const agreed = agreementHash(VENUE, own.public_key, fromAnyHex(offered)!)
+    const proof = await prove(enclave, 'asks', agreed)
+    return utf8(JSON.stringify({ offered, key: toHex(own.public_key), proof }))
+  }
+  const { offered } = answers.offer()
+  const body = await opening(offered)
+  expect(await answers.open(body)).toMatchObject({ proof: { info: { app_id: expect.any(String) } } })
+  expect(await answers.open(body).catch((error) => error.code)).toBe('frame_invalid')
+  const { offered: old } = answers.offer()
+  const late = await opening(old)
+  for (let one = 0; one < LINK_OFFERS_MAX; one++) answers.offer()
+  expect(await answers.open(late).catch((error) => error.code)).toBe('frame_invalid')
+})
+
+test('a frame counts once, unchanged, on its link and from its side', async () => {
+  const [asking, answering] = [linkKey(), linkKey()]
+  const agreed = agreementHash(VENUE, asking.public_key, answering.public_key)
+  const mine = new SealedLink(asking, answering.public_key, agreed)
+  const theirs = new SealedLink(answering, asking.public_key, agreed)
+  expect(toHex(mine.id)).toBe(toHex(theirs.id))
+  const frame = mine.seal('asks', mine.next(), utf8('one'))
+  for (let at = 0; at < frame.length; at++) {
+    const changed = frame.slice()
+    changed[at]! ^= 1
+    expect(theirs.take('asks', changed)).toBeUndefined()
+  }
+  for (const length of [0, 1, frame.length - 1])
+    expect(theirs.take('asks', frame.slice(0, length))).toBeUndefined()
+  expect(theirs.take('answers', frame)).toBeUndefined()
+  const later = mine.seal('asks', 3, utf8('three'))
+  expect(theirs.take('asks', later)?.content).toEqual(utf8('three'))
+  // Sent again, or held back until a later one was taken.
+  for (const old of [later, frame]) expect(theirs.take('asks', old)).toBeUndefined()
+  const other = new SealedLink(linkKey(), answering.public_key, agreed)
+  expect(theirs.take('asks', other.seal('asks', 9, utf8('nine')))).toBeUndefined()
+  const answers = new LinkAnswers(partsOf(), () => ({}))
+  for (const bytes of [frame, new Uint8Array(0), new Uint8Array(64)])
+    expect(() => answers.frame(bytes)).toThrow('The bearer token is not known here.')
+})
