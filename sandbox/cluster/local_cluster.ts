@@ -21,6 +21,7 @@ import { EtcdCluster, freeUrls } from './etcd_cluster'
 export const NODES = [1, 2, 3] as const
 const PROJECT = join(import.meta.dir, '../..')
 const RESTART_MS = 500
+const STATUS_MS = 300
 
 type Node = { child: Subprocess | undefined; paused: boolean }
 
@@ -133,6 +134,17 @@ export class LocalCluster {
     const { child } = this.nodes.get(number)!
     if (child === undefined || !existsSync(path)) return undefined
     return JSON.parse(readFileSync(path, 'utf8')) as SandboxFacts
+  }
+
+  /** What the node shows its operator; undefined while it does not answer. */
+  async statusOf(
+    number: number,
+  ): Promise<{ lag_records?: number; right?: { epoch: number } | null } | undefined> {
+    const options = { tls: { rejectUnauthorized: false }, signal: AbortSignal.timeout(STATUS_MS) }
+    return fetch(`${this.operatorUrlOf(number)}/system/status`, options).then(
+      async (answer) => (await answer.json()) as object,
+      () => undefined,
+    )
   }
 
   stateOf(number: number): 'down' | 'paused' | 'serves' | 'follows' {

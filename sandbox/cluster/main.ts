@@ -78,7 +78,13 @@ async function show(cluster: LocalCluster, kill_after_s: number): Promise<never>
     }
     if (look % 10 === 0) {
       const { head, term } = await log.look()
-      const states = NODES.map((one) => `node ${one} ${cluster.stateOf(one).padEnd(7)}`).join('  ')
+      const statuses = await Promise.all(NODES.map((one) => cluster.statusOf(one)))
+      const states = NODES.map((one, at) => {
+        const { lag_records, right } = statuses[at] ?? {}
+        const lag = lag_records === undefined ? '' : `lag ${lag_records}`
+        const link = lag === '' ? '' : right ? `epoch ${right.epoch}` : 'no link'
+        return `node ${one} ${cluster.stateOf(one).padEnd(7)} ${lag.padEnd(6)} ${link.padEnd(8)}`
+      }).join('  ')
       console.log(
         `${seconds(now_ms - started_ms).padStart(7)}  ${states}  term ${term?.number ?? 0}  seq ${head.seq}`,
       )
