@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { tmpdir } from 'node:os'
 import * as path from 'node:path'
 import { InUse, lockFile } from '../../../client/wallet/file_lock'
+import { passwordKey, passwordKeyAsync } from '../../../client/wallet/sealed_text'
 import { NotSeedWords, seedOfWords, wordsOfSeed } from '../../../client/wallet/seed_words'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import {
@@ -107,10 +108,24 @@ test('a damaged, cut or hostile encrypted file is refused, whatever byte is wron
   const scrypt = { version: 2, sealed: { ...sealed, scrypt_cost: 131_072 } }
   writeFileSync(at('damaged.json'), JSON.stringify(scrypt))
   expect(String(failureOf(() => loadWallet(at('damaged.json'), 'p')))).toContain('older version: recover it')
+  writeFileSync(at('damaged.json'), JSON.stringify({ version: 1, seed: 'ab', state: {} }))
+  expect(String(failureOf(() => loadWallet(at('damaged.json'))))).toStartWith(
+    `NotAWallet: ${at('damaged.json')} is not a wallet: `,
+  )
   for (let length = 0; length < text.length - 2; length += 7) {
     writeFileSync(at('damaged.json'), text.slice(0, length))
     expect(failureOf(() => loadWallet(at('damaged.json'), 'p'))).toBeInstanceOf(NotAWallet)
   }
+})
+
+test('a password gives the same key on a platform without argon2id, and in a page', async () => {
+  const salt = 'ab'.repeat(16)
+  const { key } = passwordKey('pässword', salt)
+  expect((await passwordKeyAsync('pässword', salt)).key).toEqual(key)
+  const platform = spyOn(process, 'getBuiltinModule').mockReturnValue({} as never)
+  const without = passwordKey('pässword', salt)
+  platform.mockRestore()
+  expect(without.key).toEqual(key)
 })
 
 test('what an interrupted save left behind gives neither its mode nor its target to the next', () => {
