@@ -50,8 +50,9 @@ export class BrowserStore implements WalletStore {
   /** A new seed. @throws RangeError where one is kept: a lost seed is lost money; WalletInUse */
   static async create(name: string, passphrase: string): Promise<BrowserStore> {
     await hold(name)
-    if (BrowserStore.has(name)) throw new RangeError('this browser has a wallet for this venue')
     const key = await passwordKeyAsync(passphrase)
+    // Nothing is awaited between this look and the save.
+    requireNone(name)
     const wallet = new Wallet(random(SEED_BYTES))
     const made = new BrowserStore(name, key, wallet, random(SEED_BYTES), undefined, false)
     made.save()
@@ -61,9 +62,10 @@ export class BrowserStore implements WalletStore {
   /** @throws NotOpened, WalletInUse */
   static async open(name: string, passphrase: string): Promise<BrowserStore> {
     await hold(name)
-    const sealed = readSealed(localStorage.getItem(name) ?? '')
-    const key = await passwordKeyAsync(passphrase, sealed.salt)
-    const content = openSealed(sealed, key)
+    const { content, key } = await unsealKept(name, passphrase).catch((error: unknown) => {
+      held.get(name)?.()
+      throw error
+    })
     const [seed, payer] = [fromHex(content.seed, SEED_BYTES)!, fromHex(content.payer_seed, SEED_BYTES)!]
     const wallet = new Wallet(seed, content.state)
     return new BrowserStore(name, key, wallet, payer, content.login, content.is_admitted === true)
@@ -83,17 +85,28 @@ export class BrowserStore implements WalletStore {
     localStorage.setItem(this.name, JSON.stringify({ version: VERSION, sealed }))
   }
 
+  /** Another page may open it. */
+  close(): void {
+    held.get(this.name)?.()
+  }
+
   /** The sealed wallet as it is kept: a backup. */
   get text(): string {
     return localStorage.getItem(this.name) ?? ''
   }
 }
 
-/** Puts a backup where no wallet is. @throws NotOpened for another form; RangeError where one is kept */
-export function restoreBackup(name: string, text: string): void {
+/** Puts a backup where no wallet is. @throws NotOpened for another form; RangeError where one is kept; WalletInUse */
+export async function restoreBackup(name: string, text: string): Promise<void> {
   readSealed(text)
-  if (BrowserStore.has(name)) throw new RangeError('this browser has a wallet for this venue')
+  requireNone(name)
+  await hold(name)
+  requireNone(name)
   localStorage.setItem(name, text)
+}
+
+function requireNone(name: string): void {
+  if (BrowserStore.has(name)) throw new RangeError('this browser has a wallet for this venue')
 }
 
 const random = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count))
@@ -106,10 +119,12 @@ function readSealed(text: string): SealedText {
   return found
 }
 
-function openSealed(sealed: SealedText, key: PasswordKey): Content {
+async function unsealKept(name: string, passphrase: string): Promise<{ content: Content; key: PasswordKey }> {
+  const sealed = readSealed(localStorage.getItem(name) ?? '')
+  const key = await passwordKeyAsync(passphrase, sealed.salt)
   const text = unseal(sealed, key)
   if (text === undefined) throw new NotOpened('the passphrase is another, or the wallet is damaged')
-  return JSON.parse(text) as Content
+  return { content: JSON.parse(text) as Content, key }
 }
 
 function parsed(text: string): { version?: unknown; sealed?: unknown } {
@@ -120,17 +135,20 @@ function parsed(text: string): { version?: unknown; sealed?: unknown } {
   }
 }
 
-/** Names that this page holds until it is closed. */
-const held = new Set<string>()
+/** Releases of the names that this page holds. */
+const held = new Map<string, () => void>()
 
 async function hold(name: string): Promise<void> {
   if (held.has(name)) return
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const never = new Promise<void>(() => undefined)
+  const over = Promise.withResolvers<void>()
   void navigator.locks.request(name, { ifAvailable: true }, (lock) => {
     resolve(lock !== null)
-    return lock === null ? undefined : never
+    return lock === null ? undefined : over.promise
   })
   if (!(await promise)) throw new WalletInUse('another page has this wallet open: close it first')
-  held.add(name)
+  held.set(name, () => {
+    held.delete(name)
+    over.resolve()
+  })
 }

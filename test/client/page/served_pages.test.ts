@@ -176,6 +176,46 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     return until(page, '#order-status', /^Accepted, with a receipt that was verified/)
   }
 
+  test(
+    'a backup is put in place by no page while another one makes or opens the wallet',
+    async () => {
+      const [maker, restorer] = [await open('/trade'), await open('/trade')]
+      await maker.evaluate(`new Promise((locked) => {
+      const request = navigator.locks.request.bind(navigator.locks)
+      const held = new Promise((done) => { window.release = done })
+      navigator.locks.request = (name, how, run) => request(name, how, async (lock) => (locked(), await held, run(lock)))
+      document.getElementById('passphrase').value = 'correct horse'
+      document.getElementById('unlock').requestSubmit()
+    })`)
+      const sealed = { salt: '5a'.repeat(16), nonce: '00'.repeat(24), box: 'ab'.repeat(64) }
+      const restore = `{
+      const files = new DataTransfer()
+      files.items.add(new File([${JSON.stringify(JSON.stringify({ version: 3, sealed }))}], 'backup.json'))
+      const field = document.getElementById('backup')
+      field.files = files.files
+      field.dispatchEvent(new Event('change'))
+    }`
+      await restorer.evaluate(restore)
+      await until(restorer, '#status', /another page has this wallet open/)
+      await maker.evaluate('window.release()')
+      expect(await until(maker, '#verdict', /passed/)).toContain('none failed')
+      await maker.send('Page.navigate', { url: 'about:blank' })
+      await restorer.evaluate(restore)
+      await until(restorer, '#status', /this browser has a wallet/)
+      // A passphrase that was mistyped keeps no other page from it.
+      await type(restorer, { passphrase: 'another phrase' })
+      await submit(restorer, 'unlock')
+      await until(restorer, '#status', /passphrase is another/)
+      const again = await open('/trade')
+      await unlock(again)
+      for (const page of [again, restorer]) {
+        await page.evaluate('localStorage.clear()')
+        await page.send('Page.navigate', { url: 'about:blank' })
+      }
+    },
+    START_MS,
+  )
+
   test('a desk that fails to open is closed whole; pages that end amid a deposit or an order, or lose the venue', async () => {
     const page = await openWithin(
       '/trade',
