@@ -78,6 +78,13 @@ export const HELLO_READ_MS = 100
 
 /** Bytes of a proof or frame of a link: an event log has tens of thousands. */
 export const LINK_BYTES_MAX = 256 * 1024
+/** Bytes of an answer on a link, such as a list of all accounts. */
+export const LINK_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+/** Questions of a node that wait for their answers, and how far one may overtake another on the way. */
+export const LINK_QUESTIONS_MAX = 64
+export const LINK_WINDOW = 2 * LINK_QUESTIONS_MAX
+/** Longest wait for the answer to a call that a node passes on. */
+export const LINK_CALL_MS = 30_000
 /** Links that other nodes may open, and keys offered for them. */
 export const LINK_RATE = { capacity: 10, refill_per_s: 2 } as const
 export const LINKS_MAX = 64

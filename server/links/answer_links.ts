@@ -10,6 +10,7 @@ import { parseJson, textOf } from '../edge/body'
 import { openBucket } from '../edge/rate'
 import { LINK_LIFE_MS, LINK_OFFERS_MAX, LINK_RATE, LINKS_MAX } from '../limits'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
+import { parseQuestion, type Question } from './questions'
 import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
 
 /** Of the side that asks: what it was offered, its own key, and its proof over both. */
@@ -36,10 +37,10 @@ export class LinkAnswers {
   private readonly bucket: ReturnType<typeof openBucket>
   private judging = false
 
-  /** @param answer of a question that a proved node asks; throws Refusal */
+  /** @param answer to a question of a proved node; may throw Refusal */
   constructor(
     private readonly parts: LinkParts,
-    private readonly answer: () => object,
+    private readonly answer: (question: Question) => Promise<object> | object,
   ) {
     this.bucket = openBucket({ ...LINK_RATE, code: 'quote_busy' }, parts.clock)
   }
@@ -82,18 +83,19 @@ export class LinkAnswers {
   }
 
   /** @throws Refusal `token_invalid` for a frame of no link that is open */
-  frame(frame: Uint8Array): Uint8Array {
+  async frame(frame: Uint8Array): Promise<Uint8Array> {
     const id = headerOf(frame)?.link
     const known = id && this.links.get(toHex(id))
     const is_open = known !== undefined && this.parts.clock.monotonicMs() - known.since_ms < LINK_LIFE_MS
     const taken = is_open ? known.link.take('asks', frame) : undefined
     if (taken === undefined) throw new Refusal('token_invalid')
-    return known!.link.seal('answers', taken.number, utf8(JSON.stringify(this.answered())))
+    const answer = await this.answered(taken.content)
+    return known!.link.seal('answers', taken.number, utf8(JSON.stringify(answer)))
   }
 
-  private answered(): object {
+  private async answered(content: Uint8Array): Promise<object> {
     try {
-      return this.answer()
+      return await this.answer(parseQuestion(parseJson(textOf(content))))
     } catch (error) {
       return { code: error instanceof Refusal ? error.code : 'internal' }
     }

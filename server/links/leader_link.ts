@@ -2,27 +2,37 @@
 
 import { askBounded } from '../../protocol/ask_bounded'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
-import { Refusal } from '../../protocol/refusals'
+import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
-import { exact, t } from '../../protocol/wire/values'
+import { exact } from '../../protocol/wire/values'
 import { parseJson, textOf } from '../edge/body'
 import type { Log } from '../edge/log'
-import { LINK_ASK_MS, LINK_BYTES_MAX, LINK_OPEN_MS, LINK_RETRY_MS, LINK_RIGHT_MS } from '../limits'
+import {
+  LINK_ANSWER_BYTES_MAX,
+  LINK_ASK_MS,
+  LINK_CALL_MS,
+  LINK_OPEN_MS,
+  LINK_QUESTIONS_MAX,
+  LINK_RETRY_MS,
+  LINK_RIGHT_MS,
+} from '../limits'
 import type { LinkParts } from './answer_links'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
+import { parseLead, type Question } from './questions'
 import { agreementHash, linkKey, SealedLink } from './sealed_link'
 
 const parseOffer = parserOf(exact({ offered: Hex }))
 const parseOpened = parserOf(exact({ proof: LinkProof }))
-const Seq = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-const parseLead = parserOf(exact({ epoch: Seq, seq: Seq }))
 
 /** What the leading node answered; `until_ms` is monotonic, counted from when it was asked. */
 export type Right = { epoch: number; seq: number; until_ms: number }
 
+type Open = { url: string; link: SealedLink }
+
 export class LeaderLink {
   private right: Right | undefined
-  private open: { url: string; link: SealedLink } | undefined
+  private open: Open | undefined
+  private waiting = 0
   private stopped = false
 
   constructor(
@@ -56,23 +66,46 @@ export class LeaderLink {
     this.stopped = true
   }
 
+  /**
+   * The leading node's answer to a call that was verified here.
+   * @throws Refusal `lease_lost` where nothing was sent, or of the leading node; `outcome_unknown` when no answer came
+   */
+  async pass(question: Question): Promise<unknown> {
+    if (this.current() === undefined || this.open === undefined) throw new Refusal('lease_lost')
+    return this.answerTo(this.open, question, LINK_CALL_MS).catch((error) => {
+      throw error instanceof Refusal ? error : new Refusal('outcome_unknown')
+    })
+  }
+
   /** @throws when the leading node gives no answer that can be used; the next call opens another link */
   private async ask(): Promise<void> {
     const url = this.leaderUrl()
     if (url === undefined) throw new Refusal('lease_lost')
-    const { link } = this.open?.url === url ? this.open : { link: await this.link(url) }
-    this.open = undefined
+    const open = this.open?.url === url ? this.open : { url, link: await this.link(url) }
+    this.open = open
     const sent_ms = this.parts.clock.monotonicMs()
+    const lead = parseLead(await this.answerTo(open, { call: undefined }, LINK_RIGHT_MS))
+    this.right = { ...lead, until_ms: sent_ms + LINK_RIGHT_MS }
+  }
+
+  private async answerTo(open: Open, question: Question, time_ms: number): Promise<unknown> {
+    if (this.waiting >= LINK_QUESTIONS_MAX) throw new Refusal('matching_unavailable')
+    const { url, link } = open
     const number = link.next()
-    const opened = link.open(
-      'answers',
-      await post(url, 'frame', link.seal('asks', number, utf8('{}')), LINK_RIGHT_MS),
-    )
-    if (opened?.number !== number) throw new Refusal('frame_invalid')
-    this.open = { url, link }
-    const answer = parseJson(textOf(opened.content)) as { code?: unknown }
-    if (typeof answer.code === 'string') throw new Refusal('lease_lost')
-    this.right = { ...parseLead(answer), until_ms: sent_ms + LINK_RIGHT_MS }
+    this.waiting += 1
+    try {
+      const frame = link.seal('asks', number, utf8(JSON.stringify(question)))
+      const opened = link.open('answers', await post(url, 'frame', frame, time_ms))
+      if (opened?.number !== number) throw new Error('the answer is of no frame of this link')
+      const answer = parseJson(textOf(opened.content)) as { code?: RefusalCode }
+      if (answer.code !== undefined && REFUSAL_BY_CODE.has(answer.code)) throw new Refusal(answer.code)
+      return answer
+    } catch (error) {
+      if (!(error instanceof Refusal) && this.open === open) this.open = undefined
+      throw error
+    } finally {
+      this.waiting -= 1
+    }
   }
 
   private async link(url: string): Promise<SealedLink> {
@@ -95,7 +128,7 @@ async function post(url: string, call: string, body: Uint8Array, time_ms: number
   const tls = { rejectUnauthorized: false }
   const answer = await askBounded(
     (init) => fetch(`${url}/links/${call}`, { ...init, method: 'POST', body: new Uint8Array(body), tls }),
-    LINK_BYTES_MAX,
+    LINK_ANSWER_BYTES_MAX,
     time_ms,
   )
   if (!answer.ok) throw new Error(`${call} answered ${answer.status}`)

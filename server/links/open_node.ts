@@ -14,8 +14,9 @@ import type { Config } from '../settings/config'
 import { type Listener, listen, rotating, SELF_SIGNED } from '../tls/listen'
 import { LinkAnswers, type LinkParts } from './answer_links'
 import { LeaderLink } from './leader_link'
+import { answerOf, questionOf, requestOf, responseOf } from './questions'
 
-type OperatorTerms = Pick<Parameters<typeof operatorApp>[0], 'venue' | 'app' | 'node'>
+type OperatorTerms = Pick<Parameters<typeof operatorApp>[0], 'venue' | 'app' | 'node' | 'pass'>
 export type OperatorOf = (terms: OperatorTerms, venue: Uint8Array) => Pick<App, 'fetch'>
 
 type NodeParts = {
@@ -31,7 +32,7 @@ export type OpenNode = {
   stop(grace_ms: number): Promise<void>
 }
 
-/** Every call of the operator on a node that follows is one for the leading node. */
+/** Nothing of a node that follows needs the venue: what does is passed on to the leading one. */
 const NO_VENUE = new Proxy({} as Venue, {
   get() {
     throw new Refusal('lease_lost')
@@ -47,7 +48,10 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
   }
   const shared = { enclave, clock, venue: venue_id, judge }
   let leading: Venue | undefined
-  const answers = new LinkAnswers(shared, () => (leading ?? NO_VENUE).lead())
+  const answers = new LinkAnswers(shared, async ({ call }) => {
+    const lead = (leading ?? NO_VENUE).lead()
+    return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
+  })
   const link = new LeaderLink({ ...shared, log }, node.leaderUrl)
   if (config.engine.cluster?.url) void link.run()
   const calls: NodeCalls = new Map<string, (body: Uint8Array) => object | Promise<object>>([
@@ -59,7 +63,9 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
     ['POST /links/open', (body) => answers.open(body)],
     ['POST /links/frame', (body) => answers.frame(body)],
   ])
-  let serving = operatorOf({ venue: NO_VENUE, app: { meters: openMeters() }, node: calls }, venue_id)
+  const pass = async (request: Request, body: Uint8Array) =>
+    responseOf(await link.pass(questionOf(request, body)))
+  let serving = operatorOf({ venue: NO_VENUE, app: { meters: openMeters() }, node: calls, pass }, venue_id)
   const operator = listen(
     { fetch: (request) => serving.fetch(request) },
     { ...config.operator_listen, tls: enclave.tls },

@@ -12,6 +12,7 @@ import {
 import { concatBytes, utf8 } from '../../protocol/bytes'
 import { fixed, struct, tryDecode, uint } from '../../protocol/codec'
 import { sha256 } from '../../protocol/sha256'
+import { LINK_WINDOW } from '../limits'
 
 /** Of one link alone. */
 export type LinkKey = { public_key: Uint8Array; secret: KeyObject }
@@ -39,7 +40,10 @@ export class SealedLink {
   /** Public: names the link to the side that answers. */
   readonly id: Uint8Array
   private readonly keys: Record<Side, Uint8Array>
-  private taken = 0
+  private numbered = 0
+  /** The highest number taken, and those that were taken within LINK_WINDOW of it: requests overtake each other. */
+  private highest = 0
+  private readonly seen = new Set<number>()
 
   /** @throws when `other` is no point that gives a shared secret */
   constructor(own: LinkKey, other: Uint8Array, agreed: Uint8Array) {
@@ -54,7 +58,7 @@ export class SealedLink {
 
   /** A number that no frame of this link had. */
   next(): number {
-    return ++this.taken
+    return ++this.numbered
   }
 
   seal(side: Side, number: number, content: Uint8Array): Uint8Array {
@@ -81,11 +85,15 @@ export class SealedLink {
     }
   }
 
-  /** Like `open`, and undefined for a number that is not above every one taken before: no frame counts twice. */
+  /** Like `open`, and undefined for a number that was taken before or is older than the window: no frame counts twice. */
   take(side: Side, frame: Uint8Array): { number: number; content: Uint8Array } | undefined {
     const opened = this.open(side, frame)
-    if (opened === undefined || opened.number <= this.taken) return undefined
-    this.taken = opened.number
+    if (opened === undefined) return undefined
+    const { number } = opened
+    if (this.seen.has(number) || number <= this.highest - LINK_WINDOW) return undefined
+    this.seen.add(number)
+    this.highest = Math.max(this.highest, number)
+    for (const one of this.seen) if (one <= this.highest - LINK_WINDOW) this.seen.delete(one)
     return opened
   }
 }

@@ -37,6 +37,8 @@ type OperatorParts = {
   drain(): void
   /** Of a node of a cluster: by method and path what is answered without a signature. Bodies have up to LINK_BYTES_MAX. */
   node?: NodeCalls
+  /** Of a node that follows: the leading one answers what is not of this process alone. */
+  pass?: (request: Request, body: Uint8Array) => Promise<Response>
 }
 type OperatorCall = {
   method: string
@@ -51,11 +53,13 @@ const parseAdmission = parserOf(AdmissionRequest)
 const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
 
+/** Calls that each node answers for itself. */
+const OF_PROCESS = ['/drain', '/metrics']
 export type NodeCalls = ReadonlyMap<string, (body: Uint8Array) => Promise<object> | object>
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
 export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
-  const { log, check, node } = parts
+  const { log, check, node, pass } = parts
   const operations = operationsOf(parts)
   const pages = pagesOf(parts.documents)
   // Separate from the public counters, which count clients only.
@@ -86,6 +90,7 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
         const body = await readBounded(request)
         const header = (name: string) => request.headers.get(name)
         check({ method: request.method, target: pathname + search, body, header })
+        if (pass !== undefined && !OF_PROCESS.includes(pathname)) return await pass(request, body)
         return await operation(request, body)
       } catch (error) {
         const refusal = refusalOf(error, log, { request_id, route: `operator ${request.method}` })

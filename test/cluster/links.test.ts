@@ -3,16 +3,18 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
 import { parseQuote } from '../../protocol/tdx/quote'
 import { LINK_SIDES } from '../../protocol/tdx/report_data'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
 import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
-import { LINK_OFFERS_MAX, LINK_RIGHT_MS } from '../../server/limits'
+import { LINK_OFFERS_MAX, LINK_QUESTIONS_MAX, LINK_RIGHT_MS, LINK_WINDOW } from '../../server/limits'
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { evidenceOf, prove } from '../../server/links/link_proof'
+import { answerOf, questionOf, responseOf } from '../../server/links/questions'
 import { agreementHash, linkKey, SealedLink } from '../../server/links/sealed_link'
 import { judgePeer } from '../../server/self_check'
 import { type Listener, listen } from '../../server/tls/listen'
@@ -71,7 +73,7 @@ function serve(answers: LinkAnswers): string {
   const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
     '/links/offer': async () => Response.json(answers.offer()),
     '/links/open': async (body) => Response.json(await answers.open(body)),
-    '/links/frame': async (body) => new Response(new Uint8Array(answers.frame(body))),
+    '/links/frame': async (body) => new Response(new Uint8Array(await answers.frame(body))),
   }
   const fetch = async (request: Request) => {
     const { pathname } = new URL(request.url)
@@ -106,12 +108,40 @@ test('a node that follows has the right to answer for 1 s from when it asked', a
 
 test('a node that may acknowledge nothing gives no right', async () => {
   const answers = new LinkAnswers(partsOf(), () => {
-    throw new Error('it does not lead')
+    throw new Refusal('unanchored')
   })
   const { link, line, running } = await asked(serve(answers))
-  expect(line).toMatchObject({ event: 'link_lost', reason: 'lease_lost' })
+  expect(line).toMatchObject({ event: 'link_lost', reason: 'unanchored' })
   expect(link.current()).toBeUndefined()
   await running
+})
+
+test('calls that are passed on are answered in any order, beyond a number at once they are refused, and without a right none is sent', async () => {
+  const held = Promise.withResolvers<void>()
+  const answers = new LinkAnswers(partsOf(), async ({ call }) => {
+    if (call === undefined) return { epoch: 7, seq: 41 }
+    if (call.target === '/held') await held.promise
+    return answerOf(new Response(call.target + Buffer.from(call.body, 'base64'), { status: 202 }))
+  })
+  const { link, running } = await asked(serve(answers))
+  await running
+  const pass = async (path: string) => {
+    const request = new Request(`https://node${path}`, { method: 'POST' })
+    return responseOf(await link.pass(questionOf(request, utf8('!'))))
+  }
+  const first = pass('/held')
+  const second = await pass('/now?a=1')
+  expect([second.status, await second.text()]).toEqual([202, '/now?a=1!'])
+  const others = Array.from({ length: LINK_QUESTIONS_MAX }, () => pass('/held').catch((error) => error.code))
+  expect(await others.at(-1)).toBe('matching_unavailable')
+  held.resolve()
+  expect(await (await first).text()).toBe('/held!')
+  expect((await Promise.all(others)).filter((one) => one === 'matching_unavailable')).toHaveLength(1)
+  // Sent, and nobody can say whether it was done.
+  await listener!.stop(0)
+  expect(await pass('/now').catch((error) => error.code)).toBe('outcome_unknown')
+  now_ms = LINK_RIGHT_MS
+  expect(await pass('/now').catch((error) => error.code)).toBe('lease_lost')
 })
 
 /** Of the lists that a link needs an entry of, as an opening does. */
@@ -203,11 +233,15 @@ test('a frame counts once, unchanged, on its link and from its side', async () =
   expect(theirs.take('answers', frame)).toBeUndefined()
   const later = mine.seal('asks', 3, utf8('three'))
   expect(theirs.take('asks', later)?.content).toEqual(utf8('three'))
-  // Sent again, or held back until a later one was taken.
-  for (const old of [later, frame]) expect(theirs.take('asks', old)).toBeUndefined()
+  // One that was overtaken counts, once, unless it is late by more than the window.
+  expect(theirs.take('asks', frame)?.content).toEqual(utf8('one'))
+  for (const again of [later, frame]) expect(theirs.take('asks', again)).toBeUndefined()
+  const late = mine.seal('asks', 4, utf8('four'))
+  expect(theirs.take('asks', mine.seal('asks', 4 + LINK_WINDOW, utf8('far')))).toBeDefined()
+  for (const old of [late, later, frame]) expect(theirs.take('asks', old)).toBeUndefined()
   const other = new SealedLink(linkKey(), answering.public_key, agreed)
   expect(theirs.take('asks', other.seal('asks', 9, utf8('nine')))).toBeUndefined()
   const answers = new LinkAnswers(partsOf(), () => ({}))
   for (const bytes of [frame, new Uint8Array(0), new Uint8Array(64)])
-    expect(() => answers.frame(bytes)).toThrow('The bearer token is not known here.')
+    expect(await answers.frame(bytes).catch((error) => error.code)).toBe('token_invalid')
 })

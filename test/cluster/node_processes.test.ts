@@ -6,11 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { Session } from '../../client/session/session'
+import { readPeer } from '../../client/verify/collect/pinned_transport'
 import { parseCollateral } from '../../client/verify/tdx/collateral_form'
 import { Wallet } from '../../client/wallet/wallet'
 import { saveWallet } from '../../client/wallet/wallet_file'
+import { fromHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
+import {
+  callOperator,
+  DEFAULT_LIMITS,
+  type OperatorTarget,
+  signAdmission,
+} from '../../tools/account/call_operator'
+import { failure } from '../engine/journal/folder'
 import { fundTrader } from '../faults/kit/fund_trader'
 import { openAccount } from '../faults/kit/open_account'
 import { USDC } from '../faults/kit/open_trader'
@@ -102,6 +112,40 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
       // It is deposed, ends, and follows the other one.
       cluster.resume(first)
       await untilStatus(first, (status) => status.role === 'following' && status.right?.epoch === epoch + 1)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node that follows passes the calls of its operator on to the leading one',
+    async () => {
+      const first = await serving()
+      const other = NODES.find((one) => one !== first)!
+      await untilStatus(other, ({ right }) => right !== null)
+      const facts = cluster.facts(first)!
+      const info = await fetch(`${facts.url}/info`, { tls: { rejectUnauthorized: false } })
+      const { venue } = (await info.json()) as { venue: string }
+      const operator_seed = fromHex(readFileSync(facts.operator_key, 'utf8').trim(), 32)!
+      const targetOf = async (node: number): Promise<OperatorTarget> => {
+        const url = cluster.operatorUrlOf(node)
+        const ca = (await readPeer(new URL(url), 5_000)).leaf_pem
+        return { url, venue: fromHex(venue, 32)!, operator_seed, ca }
+      }
+      const [leading, following] = [await targetOf(first), await targetOf(other)]
+      let now_ms = Date.now()
+      const list = async (target: OperatorTarget) =>
+        callOperator(target, { method: 'GET', path: '/accounts', body: undefined }, ++now_ms)
+      const account_key = publicKeyOf(crypto.getRandomValues(new Uint8Array(32)))
+      const terms = { version: 1, state: 'active', limits: DEFAULT_LIMITS, account_key } as const
+      const record = JSON.stringify(signAdmission(terms, following))
+      const admit = { method: 'POST', path: '/accounts', body: record } as const
+      const { account_id } = JSON.parse(await callOperator(following, admit, ++now_ms))
+      expect(await list(leading)).toContain(account_id)
+      expect(await list(following)).toBe(await list(leading))
+      const foreign = { ...following, operator_seed: crypto.getRandomValues(new Uint8Array(32)) }
+      expect(String(await failure(list(foreign)))).toContain('operator_signature_invalid')
+      const metrics = { method: 'GET', path: '/metrics', body: undefined } as const
+      expect(String(await failure(callOperator(following, metrics, ++now_ms)))).toContain('lease_lost')
     },
     LIMIT_MS,
   )
