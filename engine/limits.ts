@@ -130,6 +130,8 @@ export const LIMITS = {
   log_read_parts: 16,
   /** An answer of etcd: the parts of one read in base64, with room for their keys. */
   log_answer_bytes_max: 16 * 1024 * 1024,
+  /** Commas and opening brackets in it: the reports of all nodes have about 500. */
+  log_answer_values_max: 4_096,
   /** Interval at which a node that follows asks for more, and at which the leader shows that it lives. */
   log_poll_ms: 50,
   leader_beat_ms: 150,

@@ -1,5 +1,6 @@
 /** Calls etcd by the JSON gateway of its members, with a client certificate. */
 
+import { askBounded } from '../../protocol/ask_bounded'
 import { LIMITS } from '../limits'
 
 export type EtcdAccess = {
@@ -61,7 +62,8 @@ export class Etcd {
     return this.post('kv/txn', body, (reply) => {
       const { succeeded = false, responses = [] } = reply as GatewayTxn
       const ran = succeeded ? then : otherwise
-      if (typeof succeeded !== 'boolean' || !Array.isArray(responses) || responses.length !== ran.length)
+      const is_verdict = succeeded === true || (succeeded === false && compare.length > 0)
+      if (!is_verdict || !Array.isArray(responses) || responses.length !== ran.length)
         throw new TypeError('the answer is not one of this transaction')
       const found = responses.map(({ response_range }, i) =>
         (response_range?.kvs ?? []).map(decodePair).filter(({ key }) => isAsked(ran[i]!, key)),
@@ -88,15 +90,14 @@ export class Etcd {
     const { endpoints, tls } = this.access
     const url = endpoints[this.member]!
     try {
-      const response = await fetch(`${url}/v3/${call}`, {
-        method: 'POST',
-        body: JSON.stringify(body),
-        tls,
-        // A member that sends a client elsewhere would choose who sees its certificate.
-        redirect: 'error',
-        signal: AbortSignal.timeout(LIMITS.log_request_ms),
-      })
-      const reply = JSON.parse(await textOf(response))
+      // A member that sends a client elsewhere, which `askBounded` does not follow, would choose who sees its certificate.
+      const request = { method: 'POST', body: JSON.stringify(body), tls }
+      const response = await askBounded(
+        (init) => fetch(`${url}/v3/${call}`, { ...request, ...init }),
+        LIMITS.log_answer_bytes_max,
+        LIMITS.log_request_ms,
+      )
+      const reply = parsed(response.bytes)
       if (response.ok) {
         const decoded = decode(reply)
         this.rejecting.clear()
@@ -113,18 +114,15 @@ export class Etcd {
   }
 }
 
-/** @throws Error when the body is larger than every answer */
-async function textOf(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length
-    // Leaving the loop cancels the rest of the body.
-    if (bytes > LIMITS.log_answer_bytes_max) throw new RangeError('the answer of etcd is too large')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
+/** @throws Error for more values than an answer has: each costs hundreds of times its bytes once it is parsed */
+function parsed(bytes: Uint8Array): unknown {
+  let values = 0
+  // Values in base64 have none of these characters.
+  for (const byte of bytes) if (byte === COMMA || byte === BRACKET || byte === BRACE) values++
+  if (values > LIMITS.log_answer_values_max) throw new RangeError('the answer of etcd has too many values')
+  return JSON.parse(new TextDecoder().decode(bytes))
 }
+const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7b]
 
 function isPermanent(reply: unknown): boolean {
   const { code, message, error } = (reply ?? {}) as { code?: unknown; message?: unknown; error?: unknown }
@@ -137,16 +135,17 @@ function isAsked(asked: Operation, key: string): boolean {
   return 'range' in asked && key >= asked.range && key < asked.to
 }
 
-type GatewayPair = { key: string; value?: string }
+type GatewayPair = { key: unknown; value?: unknown }
 type GatewayTxn = { succeeded?: unknown; responses?: { response_range?: { kvs?: GatewayPair[] } }[] }
 
 const base64 = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')
 const keyOf = (key: string) => Buffer.from(key).toString('base64')
-const decodePair = ({ key, value = '' }: GatewayPair): KeyValue => ({
-  key: Buffer.from(key, 'base64').toString(),
-  value: new Uint8Array(Buffer.from(value, 'base64')),
-})
+function decodePair({ key, value = '' }: GatewayPair): KeyValue {
+  // Of an object with a length Buffer makes that many bytes.
+  if (typeof key !== 'string' || typeof value !== 'string') throw new TypeError('key or value is no text')
+  return { key: Buffer.from(key, 'base64').toString(), value: new Uint8Array(Buffer.from(value, 'base64')) }
+}
 
 function encodeCompare({ key, value }: Compare): object {
   const named = { key: keyOf(key), result: 'EQUAL' }

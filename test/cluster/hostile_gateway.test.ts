@@ -96,6 +96,13 @@ for (const [what, body] of Object.entries({
   'pairs that are no list': '{"succeeded":true,"responses":[{"response_range":{"kvs":{"a":1}}}]}',
   'a key that is no text': '{"succeeded":true,"responses":[{"response_range":{"kvs":[{"key":{}}]}}]}',
   'success that is no truth value': '{"succeeded":"yes","responses":[{}]}',
+  'a comparison that failed where none was asked': '{}',
+  'a value that is as long as it says':
+    '{"succeeded":true,"responses":[{"response_range":{"kvs":[{"key":"YQ==","value":{"length":5}}]}}]}',
+  'a key that is as long as it says':
+    '{"succeeded":true,"responses":[{"response_range":{"kvs":[{"key":{"length":5}}]}}]}',
+  'more values than an answer has': `{"succeeded":true,"responses":[{}],"more":[${'{},'.repeat(9_999)}{}]}`,
+  'lists in lists': `{"succeeded":true,"responses":[{}],"more":${'['.repeat(9_999)}${']'.repeat(9_999)}}`,
 }))
   test(
     `${what}: no reply`,
