@@ -110,7 +110,7 @@ function replayBatch(
   close_seq: number,
   name: BatchName,
 ): HeldBatch | undefined {
-  const replayer = new Replayer(state, () => false)
+  const replayer = new Replayer(state)
   let members: Members | undefined
   for (const records of chunks) {
     for (const record of records) {

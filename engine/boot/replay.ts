@@ -20,7 +20,7 @@ export class Replay {
     const facts_seq = facts.watermark()
     const wanted = (seq: number, command: Command) =>
       seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
-    this.replayer = new Replayer(state, wanted, stores)
+    this.replayer = new Replayer(state, stores, wanted)
   }
 
   /** The records of whole groups, which end at `end`. @throws ReplayDisagrees */

@@ -66,7 +66,7 @@ async function judge(
     const { config } = chain
     const verdict = await judgeJournal(config, chain, journal)
     const run = async (state: State, from?: ChainPoint) => {
-      const replayer = new Replayer(state, () => false)
+      const replayer = new Replayer(state)
       for await (const { records } of journal.readBatches((from?.seq ?? 0) + 1, from?.head)) {
         for (const record of records) replayer.apply(record)
       }

@@ -229,7 +229,11 @@ export function checkSegment({ dir, key }: { dir: string; key: Uint8Array }, num
   const segment = loadSegment(dir, header!, key)
   try {
     let at = segmentStart(header!)
-    while (at.frames < successor!.previous_frames) at = writtenFrame(dir, segment, at).next
+    while (at.frames < successor!.previous_frames) {
+      const { plain, next } = writtenFrame(dir, segment, at)
+      releaseBytes(plain)
+      at = next
+    }
     checkSegmentEnd(segment, at, successor!)
   } finally {
     releaseBytes(segment.bytes)

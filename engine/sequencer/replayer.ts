@@ -31,10 +31,10 @@ export class Replayer {
 
   constructor(
     private readonly state: State,
-    /** Whether the events of a command are needed; building them costs more than applying the command. */
-    private readonly wanted: (seq: JournalSeq, command: Command) => boolean = () => true,
     /** Get the rows that leave the state, unless they have them already. */
     private readonly stores?: Pick<Stores, 'extend'>,
+    /** Whether the events of a command are needed; building them costs more than applying the command. */
+    private readonly wanted?: (seq: JournalSeq, command: Command) => boolean,
   ) {}
 
   /**
@@ -50,7 +50,7 @@ export class Replayer {
     if (record.type !== COMMAND_RECORD) throw new ReplayDisagrees(record.seq, 'a record of unknown type')
     const command = decodeReplayed(record.body)
     if (command.kind === 'snapshot_taken') this.stores?.extend(this.state, command.covered)
-    const events = this.wanted(record.seq, command) ? 'kept' : 'skipped'
+    const events = this.wanted?.(record.seq, command) ? 'kept' : 'skipped'
     const outcome = execute(this.state, command, {}, events)
     if (!outcome.ok) throw new ReplayDisagrees(record.seq, `refused with ${outcome.code}`)
     for (const auction of outcome.auctions) this.expected.push(auctionRecord(auction, command.unix_ms))

@@ -75,7 +75,7 @@ export async function makeSnapshot(
     snapshot === undefined || newest === undefined
       ? Stores.empty(stores_at)
       : Stores.open(stores_at, newest.seq, newest.catalogue_hash)
-  const replayer = new Replayer(state, () => false, stores)
+  const replayer = new Replayer(state, stores)
   const where = { dir: journal_dir, key: journal_key }
   const passed = snapshot === undefined ? [point] : [snapshot, point]
   const from_seq = (snapshot?.seq ?? 0) + 1

@@ -150,7 +150,7 @@ class Lives {
       newest === undefined ? Stores.empty(AT()) : Stores.open(AT(), newest.seq, newest.catalogue_hash)
     const state =
       newest === undefined ? createState(FIXED_HASH_SEED) : decodeState(newest.blocks(), FIXED_HASH_SEED)
-    const replayer = new Replayer(state, () => false, stores)
+    const replayer = new Replayer(state, stores)
     for await (const { records } of journal.readBatches((newest?.seq ?? 0) + 1, newest?.head))
       for (const record of records) replayer.apply(record)
     replayer.end(seq)

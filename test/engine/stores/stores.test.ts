@@ -121,11 +121,12 @@ test('every row is found after merges, after another start and in few files; the
   for (const kind of PAST_KINDS)
     expect(queuesOf(world.state)[kind]).toMatchObject({ first: ever[kind].length, size: ever[kind].length })
   expectAll(stores, ever)
+  // 41 = 2 * 16 + 2 * 4 + 1: one part for each digit's unit.
+  expect(stores['parts'].map(({ row }) => row.level)).toEqual([2, 2, 1, 1, 0])
   stores.prune([seq])
   stores.close()
   expectAll(Stores.open(at(), seq, hash), ever)
   const parts = readdirSync(dir).filter((name) => name.endsWith('.part'))
-  // 41 = 2 * 16 + 2 * 4 + 1: one part for each digit's unit.
   expect(parts).toHaveLength(5)
   expect(readdirSync(dir)).toHaveLength(6)
 })
