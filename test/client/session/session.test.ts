@@ -128,6 +128,16 @@ test('a venue whose chain is away when it is judged again is judged until it ans
   session = await Session.open(options)
 })
 
+test('events are on disk a moment after they came, the later ones too', async () => {
+  for (let round = 0; round < 2; round++) {
+    const placed = await session.place(ORDER)
+    expect(await session.cancel(placed.id)).toMatchObject({ status: 'accepted' })
+    await untilFree()
+    const { seq } = session.wallet.state
+    while (loadWallet(path)!.state.seq < seq) await Bun.sleep(20)
+  }
+}, 30_000)
+
 test('an order is on disk before it leaves, its receipt is verified, and a cancel frees its note', async () => {
   const placed = await session.place(ORDER)
   if (placed.status !== 'accepted') throw new Error(placed.status)
