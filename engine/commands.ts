@@ -101,8 +101,12 @@ export type CredentialSet = { kind: 'credential'; account_id: string } & Omit<
   Parsed<typeof wire.CredentialRequest>,
   'kind' | 'account_key'
 > & { grants: wire.CredentialRequest['kind'] }
-/** A token is about to be issued for this version of a credential. */
+/** In journals of before tokens were journaled: one is about to be issued for this version of a credential. */
 type Login = { kind: 'login'; account_id: string; credential_id: string; version: number }
+/** A token, known by its hash, is issued for this version of a credential, until a moment of the chain's clock. */
+type TokenIssued = Omit<Login, 'kind'> & { kind: 'token_issued' } & JournaledToken
+export type JournaledToken = { token_id: string; until_ms: number }
+type TokenEnded = { kind: 'token_ended'; account_id: string; token_id: string }
 /** Signed with the trading key: moves it to the account and cancels its orders. */
 export type Rebind = { kind: 'rebind'; account_id: string } & Parsed<typeof wire.RebindRequest>
 
@@ -236,6 +240,8 @@ export type CommandBody =
   | Released
   | CredentialSet
   | Login
+  | TokenIssued
+  | TokenEnded
   | Rebind
 
 /** A command with the chain time it was sequenced at. */

@@ -40,6 +40,8 @@ export const LIMITS = {
   credential_tokens_max: 64,
   /** Ended tokens that are remembered, so that they are answered as expired or revoked. */
   tokens_dead_max: 65_536,
+  /** Interval of attempts to journal that a token has ended. */
+  token_end_retry_ms: 1_000,
   /** Passphrase checks running or queued; beyond it 429 `login_busy`. */
   logins_waiting_max: 64,
   /** The same per credential. */

@@ -6,7 +6,7 @@
 import type { Amount, ChainPoint, JournalSeq, SlotNumber } from '../protocol/units'
 import type { AnnouncedEntry } from '../protocol/vault/announcements'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
-import type { Credential, HaltReason } from './commands'
+import type { Credential, HaltReason, JournaledToken } from './commands'
 import type { Caller, LimitState, Session } from './venue'
 
 // Clock and keys
@@ -426,7 +426,8 @@ export interface AccountsPort {
   login(request: TokenRequest): Promise<TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session
-  revoke(session: Session): void
+  /** Ends the token here at once; resolves once that is durable. @throws Refusal of Availability: it is recorded later */
+  revoke(session: Session): Promise<void>
   /** Throws `token_invalid` for a token of another account or of another kind of credential. */
   refresh(session: Session, token: string): Session
   takeLimit(caller: Caller, cost: number): LimitState
@@ -448,11 +449,15 @@ export interface AccountBook {
   limits(account_id: string): AccountLimits | undefined
   /** By credential id. */
   credential(credential_id: string): { account_id: string; credential: Credential } | undefined
+  /** Those that are journaled and have not ended, in the order of their issue within an account. */
+  tokens(): Iterable<JournaledToken & { account_id: string; credential: Credential }>
   /**
    * Journals that a token of this version of a credential is issued. Resolves once durable.
    * @throws Refusal `credentials_invalid` if it was replaced meanwhile, `credential_expired`, or a code of Availability
    */
-  recordLogin(account_id: string, credential: Credential): Promise<void>
+  recordLogin(account_id: string, credential: Credential, token: JournaledToken): Promise<void>
+  /** Journals that a token has ended. Resolves once durable. @throws Refusal of Availability */
+  recordEnd(account_id: string, token_id: string): Promise<void>
   /** The chain's clock. */
   unixMs(): number
 }

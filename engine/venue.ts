@@ -206,7 +206,8 @@ export interface Venue {
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session
-  revoke(session: Session): void
+  /** Resolves once it is durable that the token has ended. */
+  revoke(session: Session): Promise<void>
   /** Renews the session of a live socket with a newer token of the same account. */
   refresh(session: Session, token: string): Session
   /** Takes `cost` tokens from the caller's bucket; throws `rate_limited` with retry_after_ms. */

@@ -84,7 +84,7 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
     listAccounts: async () => listAccounts(engine),
     login: async (request) => accounts.login(request),
     authenticate: (token) => accounts.authenticate(token),
-    revoke: (session) => accounts.revoke(session),
+    revoke: async (session) => accounts.revoke(session),
     refresh: (session, token) => accounts.refresh(session, token),
     takeLimit: (caller, cost) => accounts.takeLimit(caller, cost),
     chargeRead: (caller, units) => accounts.chargeRead(caller, units),

@@ -10,7 +10,7 @@ import { LIMITS } from '../limits'
 import type { AccountBook } from '../ports'
 import type { PassphraseAnswer, PassphraseQuestion } from './passphrase_worker'
 import type { WrongSecrets } from './rate_limits'
-import type { Tokens } from './tokens'
+import { newToken, type Tokens } from './tokens'
 
 /** The DOM's Worker type lacks Bun's methods. */
 type BunWorker = Worker & { ref(): void; unref(): void }
@@ -128,18 +128,16 @@ export async function login(parts: LoginParts, request: TokenRequest): Promise<T
   if (found === undefined) throw wrong(parts, api_key)
   const { account_id, credential } = found
   if (!(await passphrases.check(passphrase, credential))) throw wrong(parts, api_key)
-  await book.recordLogin(account_id, credential)
-  // A replacement executed after this login was journaled has ended the credential's tokens before this one exists.
-  if (book.credential(api_key)?.credential.version !== credential.version) throw wrong(parts, api_key)
   const left_s = Math.floor((credential.expiry_s * 1_000 - book.unixMs()) / 1_000)
   const expires_in = credential.expiry_s === 0 ? token_ttl_s : Math.min(token_ttl_s, left_s)
   if (expires_in <= 0) throw new Refusal('credential_expired')
-  return {
-    access_token: tokens.issue(account_id, credential, expires_in),
-    token_type: 'Bearer',
-    expires_in,
-    account_id,
-  }
+  const { token, token_id } = newToken()
+  const life_ms = expires_in * 1_000
+  await book.recordLogin(account_id, credential, { token_id, until_ms: book.unixMs() + life_ms })
+  // A replacement executed after this login was journaled has ended the credential's tokens before this one exists.
+  if (book.credential(api_key)?.credential.version !== credential.version) throw wrong(parts, api_key)
+  tokens.hold({ account_id, token_id }, credential, life_ms)
+  return { access_token: token, token_type: 'Bearer', expires_in, account_id }
 }
 
 /** HMAC-SHA256 under the enclave's credential key. */

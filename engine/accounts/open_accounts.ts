@@ -1,7 +1,9 @@
-/** Opens the accounts port: logins, tokens and rate limits, in memory, over the journaled accounts. */
+/** Opens the accounts port: logins, tokens and rate limits, over the journaled accounts and tokens. */
 
 import { Refusal } from '../../protocol/refusals'
+import { LIMITS } from '../limits'
 import type { AccountBook, AccountsPort, ClockPort } from '../ports'
+import type { Session } from '../venue'
 import { login, Passphrases } from './login'
 import { AccountLimits, WrongSecrets } from './rate_limits'
 import { Tokens } from './tokens'
@@ -17,13 +19,34 @@ type AccountsOptions = {
 export function openAccounts(options: AccountsOptions): AccountsPort {
   const { book, clock, credential_key } = options
   const tokens = new Tokens(clock)
+  // Each ages by the time since its issue on the chain's clock, which began before this process.
+  for (const { credential, until_ms, ...token } of [...book.tokens()].sort((a, b) => a.until_ms - b.until_ms))
+    if (until_ms > book.unixMs()) tokens.hold(token, credential, until_ms - book.unixMs())
   const limits = new AccountLimits(book, clock)
   const passphrases = new Passphrases()
+  let is_closed = false
+  /** Its caller cannot ask again: the token has ended here. */
+  const recordLater = async (record: () => Promise<void>, { expires_ms }: Session) => {
+    for (let failed = true; failed && !is_closed && clock.monotonicMs() < expires_ms; ) {
+      await Bun.sleep(LIMITS.token_end_retry_ms)
+      failed = await record().then(
+        () => false,
+        () => true,
+      )
+    }
+  }
   const wrong_secrets = new WrongSecrets(credential_key, clock)
   return {
     login: (request) => login({ ...options, tokens, passphrases, wrong_secrets }, request),
     authenticate: (token) => tokens.authenticate(token),
-    revoke: ({ token_id }) => tokens.revoke(token_id),
+    async revoke(session) {
+      tokens.revoke(session.token_id)
+      const record = () => book.recordEnd(session.account_id, session.token_id)
+      await record().catch((error) => {
+        void recordLater(record, session)
+        throw error
+      })
+    },
     refresh({ account_id, access }, token) {
       const renewed = tokens.authenticate(token)
       // A socket keeps what its upgrade was granted: neither another account nor another kind of credential takes it over.
@@ -35,6 +58,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
     onEnded: (token_id, ended) => tokens.onEnded(token_id, ended),
     endCredential: (credential_id) => tokens.revokeAll(credential_id),
     close() {
+      is_closed = true
       tokens.close()
       passphrases.close()
     },

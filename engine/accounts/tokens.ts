@@ -1,4 +1,4 @@
-/** Issues and verifies bearer tokens: opaque, stored only as SHA-256, valid within this process only. */
+/** Holds the live bearer tokens of the journal: opaque, known only by their SHA-256. */
 
 import { Refusal } from '../../protocol/refusals'
 import type { Credential } from '../commands'
@@ -24,22 +24,19 @@ export class Tokens {
 
   constructor(private readonly clock: ClockPort) {}
 
-  /** Issues a token of a credential. Revokes its oldest one beyond `credential_tokens_max`. */
-  issue(
-    account_id: string,
+  /** Holds a journaled token of a credential. Revokes its oldest one beyond `credential_tokens_max`, as the journal does. */
+  hold(
+    { account_id, token_id }: Pick<Session, 'account_id' | 'token_id'>,
     { credential_id, kind: access }: Pick<Credential, 'credential_id' | 'kind'>,
-    ttl_s: number,
-  ): string {
-    const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
-    const token_id = idOf(token)
+    life_ms: number,
+  ): void {
     const now_ms = this.clock.monotonicMs()
     this.expire(now_ms)
-    const expires_ms = now_ms + ttl_s * 1000
+    const expires_ms = now_ms + life_ms
     this.live.set(token_id, { account_id, token_id, expires_ms, credential_id, access })
     const held = this.by_credential.get(credential_id) ?? new Set()
     this.by_credential.set(credential_id, held.add(token_id))
     if (held.size > LIMITS.credential_tokens_max) this.end(held.values().next().value!, 'token_revoked')
-    return token
   }
 
   /** Throws `token_invalid`, `token_expired` or `token_revoked`. */
@@ -105,6 +102,12 @@ export class Tokens {
     this.listeners.delete(token_id)
     for (const ended of waiting ?? []) ended()
   }
+}
+
+/** A token that nothing knows yet. */
+export function newToken(): { token: string; token_id: string } {
+  const token = crypto.getRandomValues(Buffer.alloc(TOKEN_BYTES)).toString('base64url')
+  return { token, token_id: idOf(token) }
 }
 
 function idOf(token: string): string {

@@ -151,9 +151,20 @@ function bookOf(
       const credential = account?.credentials.find((one) => one.credential_id === credential_id)
       return credential && { account_id: account!.account_id, credential }
     },
-    async recordLogin(account_id, { credential_id, version }) {
+    *tokens() {
+      for (const { account_id, credentials, tokens } of state.accounts.values())
+        for (const { credential_id, ...token } of tokens) {
+          const credential = credentials.find((one) => one.credential_id === credential_id)!
+          yield { ...token, account_id, credential }
+        }
+    },
+    async recordLogin(account_id, { credential_id, version }, token) {
       availability.requireRunning()
-      await submit({ kind: 'login', account_id, credential_id, version })
+      await submit({ kind: 'token_issued', account_id, credential_id, version, ...token })
+    },
+    async recordEnd(account_id, token_id) {
+      availability.requireRunning()
+      await submit({ kind: 'token_ended', account_id, token_id })
     },
     unixMs,
   }

@@ -13,8 +13,8 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
     'Log in with `POST /auth/token` and send the token in `Authorization`.',
   ],
   token_invalid: [
-    'The token was given by another process: the venue was started again since.',
-    'Log in again: tokens end with the process that gave them.',
+    'The venue does not know the token: it is of another venue, was revoked or ended before the venue was started, or is damaged.',
+    'Log in again.',
   ],
   token_expired: [
     'Its life, `expires_in` of the login, is over.',

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Login } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { Session } from '../../client/session/session'
 import { readPeer } from '../../client/verify/collect/pinned_transport'
@@ -51,6 +52,21 @@ type NodeStatus = {
   ready: boolean
 }
 type Right = { epoch: number; seq: number }
+
+type Asked = { method?: 'POST'; token?: string; body?: object }
+function askNode(number: number, path: string, { method, token, body }: Asked): Promise<Response> {
+  const headers = {
+    ...(token && { authorization: `Bearer ${token}` }),
+    ...(body && { 'content-type': 'application/json' }),
+  }
+  const init = { headers, ...(method && { method }), ...(body && { body: JSON.stringify(body) }) }
+  return fetch(`${cluster.facts(number)!.url}${path}`, { ...init, tls: { rejectUnauthorized: false } })
+}
+async function tokenAt(number: number, { api_key, api_secret, passphrase }: Login): Promise<string> {
+  const body = { api_key, api_secret, passphrase }
+  const answer = await askNode(number, '/auth/token', { method: 'POST', body })
+  return ((await answer.json()) as { access_token: string }).access_token
+}
 
 /** As the operator's listener of a node answers it; undefined while it does not. */
 async function nodeStatus(number: number): Promise<NodeStatus | undefined> {
@@ -157,8 +173,15 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
       expect(await statusOf(first)).toMatchObject({ matching: 'running' })
       const log = await cluster.log()
       const before = await log.look()
+      const { credentials } = await openAccount({ facts: cluster.facts(first)! } as never, 'tokens')
+      const [kept, revoked] = [await tokenAt(first, credentials), await tokenAt(first, credentials)]
+      const revoking = { method: 'POST', token: revoked } as const
+      expect((await askNode(first, '/auth/token/revoke', revoking)).status).toBe(200)
       await cluster.kill(first)
       const second = await serving()
+      // Tokens are in the log.
+      expect((await askNode(second, '/orders', { token: kept })).status).toBe(200)
+      expect((await askNode(second, '/orders', { token: revoked })).status).toBe(401)
       expect(second).not.toBe(first)
       expect(await statusOf(second)).toMatchObject({ matching: 'running' })
       const after = await log.look()

@@ -242,6 +242,14 @@ const LAYOUTS = {
   }),
   login: struct({ ...who, credential_id: hex(16), version: uint }),
   rebind: struct({ ...who, trading_key: b32, cancel_nonce: u64, signature: b64 }),
+  token_issued: struct({
+    ...who,
+    credential_id: hex(16),
+    version: uint,
+    token_id: hex(32),
+    until_ms: uint,
+  }),
+  token_ended: struct({ ...who, token_id: hex(32) }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -28,7 +28,7 @@ import {
 import { type Tables, tablesOf } from './snapshot_tables'
 
 /** Layout version, the first byte of a snapshot. */
-export const STATE_LAYOUT = 7
+export const STATE_LAYOUT = 8
 /** Approximate length of a block. */
 const BLOCK_BYTES = 1024 * 1024
 

@@ -147,6 +147,7 @@ export const account_row = struct({
       created_slot: uint,
     }),
   ),
+  tokens: list(struct({ token_id: hex(32), credential_id: hex(16), until_ms: uint })),
   changes: list(json<Change>()),
   seq: uint,
   armed: list(text),

@@ -93,6 +93,7 @@ export function applyCredential(state: State, fx: Effects, command: CommandOf<'c
   const account = accountOf(state, command.account_id)
   account.credential_version = version
   account.credentials = account.credentials.filter((one) => one.credential_id !== credential_id)
+  account.tokens = account.tokens.filter((one) => one.credential_id !== credential_id)
   if (grants === 'revoke') state.credentials.delete(credential_id)
   else {
     const terms = { version, secret_hash, passphrase_digest, salt, expiry_s }
@@ -104,7 +105,10 @@ export function applyCredential(state: State, fx: Effects, command: CommandOf<'c
 }
 
 /** Refuses `credentials_invalid` of a credential replaced meanwhile, and `credential_expired` by the chain's clock. */
-export function decideLogin(state: State, command: CommandOf<'login'>): Passed | RefusedOutcome {
+export function decideLogin(
+  state: State,
+  command: CommandOf<'login' | 'token_issued'>,
+): Passed | RefusedOutcome {
   const { credentials } = accountOf(state, command.account_id)
   const known = credentials.find((one) => one.credential_id === command.credential_id)
   if (known?.version !== command.version) return refuse('credentials_invalid')
@@ -112,9 +116,27 @@ export function decideLogin(state: State, command: CommandOf<'login'>): Passed |
   return over ? refuse('credential_expired') : { ok: true }
 }
 
-export function applyLogin(state: State, fx: Effects, command: CommandOf<'login'>): Answer {
+export function applyLogin(state: State, fx: Effects, command: CommandOf<'login' | 'token_issued'>): Answer {
   const { account_id, credential_id, version } = command
-  change(fx, accountOf(state, account_id), { change: 'login', credential_id, version })
+  const account = accountOf(state, account_id)
+  change(fx, account, { change: 'login', credential_id, version })
+  if (command.kind === 'token_issued') issueToken(account, command)
+  return { kind: 'done' }
+}
+
+/** Ends the oldest token of the credential beyond `credential_tokens_max`. */
+function issueToken(account: Account, { credential_id, token_id, until_ms, unix_ms }: TokenIssuing): void {
+  const tokens = account.tokens.filter((one) => one.until_ms > unix_ms)
+  tokens.push({ token_id, credential_id, until_ms })
+  const own = tokens.filter((one) => one.credential_id === credential_id)
+  account.tokens = own.length > LIMITS.credential_tokens_max ? tokens.filter((one) => one !== own[0]) : tokens
+}
+type TokenIssuing = CommandOf<'token_issued'>
+
+/** Of a token that has ended already it changes nothing. */
+export function applyTokenEnded(state: State, { account_id, token_id }: CommandOf<'token_ended'>): Answer {
+  const account = accountOf(state, account_id)
+  account.tokens = account.tokens.filter((one) => one.token_id !== token_id)
   return { kind: 'done' }
 }
 

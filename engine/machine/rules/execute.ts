@@ -7,6 +7,7 @@ import {
   applyCredential,
   applyLogin,
   applyRebind,
+  applyTokenEnded,
   decideAccountRecord,
   decideCredential,
   decideLogin,
@@ -105,6 +106,7 @@ function decide(
     case 'credential':
       return when(decideCredential(state, command), (_, fx) => applyCredential(state, fx, command))
     case 'login':
+    case 'token_issued':
       return when(decideLogin(state, command), (_, fx) => applyLogin(state, fx, command))
     case 'rebind':
       return when(decideRebind(state, command), (plan, fx) => applyRebind(state, fx, command, plan))
@@ -124,7 +126,7 @@ function when<Plan extends { ok: true }>(
 
 type RequestKind =
   | ('place' | 'modify' | 'cancel' | 'cancel_all' | 'dead_man' | 'withdraw' | 'reshape')
-  | ('account_record' | 'credential' | 'login' | 'rebind')
+  | ('account_record' | 'credential' | 'login' | 'token_issued' | 'rebind')
 type FactKind = Exclude<CommandKind, RequestKind>
 type ApplyFact<K extends FactKind> = (state: State, fx: Effects, command: CommandOf<K>) => Answer
 
@@ -152,6 +154,7 @@ const FACTS: { readonly [K in FactKind]: ApplyFact<K> } = {
   spent_restored: (state, _, command) => applySpentRestored(state, command),
   queue_restored: (state, _, command) => applyQueueRestored(state, command),
   snapshot_taken: (state, _, command) => applySnapshotTaken(state, command),
+  token_ended: (state, _, command) => applyTokenEnded(state, command),
   // The boot reads it; no decision does.
   released: () => ({ kind: 'done' }),
 }

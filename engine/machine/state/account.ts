@@ -1,7 +1,7 @@
 /** Defines accounts, their credentials and the trading keys bound to them. */
 import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
-import type { Credential } from '../../commands'
+import type { Credential, JournaledToken } from '../../commands'
 import type { HandleList } from '../../memory/handle_list'
 import type { PriceLevels } from './exposure'
 import type { InstrumentState } from './instrument'
@@ -23,6 +23,8 @@ export type Account = {
   /** Of the newest credential body, a revoking one included. */
   credential_version: number
   credentials: (Credential & { created_slot: SlotNumber })[]
+  /** In the order of their issue; one whose time has passed is removed when the next is issued. */
+  tokens: Token[]
   /** The newest ones, oldest first. */
   changes: Change[]
   /** Number of the newest event; events are gapless from 1. */
@@ -35,6 +37,8 @@ export type Account = {
   /** Sockets with cancel-on-disconnect armed. */
   armed: Set<string>
 }
+
+type Token = JournaledToken & Pick<Credential, 'credential_id'>
 
 /** A trading key, bound to the account of its first accepted command until a rebind moves it. */
 export type TradingKey = {
@@ -66,6 +70,7 @@ export function newAccount(account_id: string, account_key: Uint8Array): Account
     orders_held: { max: 0, until_slot: 0 },
     credential_version: 0,
     credentials: [],
+    tokens: [],
     changes: [],
     seq: 0,
     keys: [],

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { newCredential, revokeCredential } from '../../../client/wallet/account'
 import { Passphrases } from '../../../engine/accounts/login'
 import { LIMITS } from '../../../engine/limits'
-import type { Refusal } from '../../../protocol/refusals'
+import { Refusal } from '../../../protocol/refusals'
 import { accountId, accountSeed, testCredential } from '../../kit/venue/test_login'
 import { AccountSite, codeOf, NOW_MS } from './venue_operator'
 
@@ -169,6 +169,32 @@ describe('a login', () => {
     expect(await codeOf(() => accounts.login(old))).toBe('credentials_invalid')
     expect((await accounts.login(fresh)).account_id).toBe(accountId('rotated'))
     expect(changesOf('rotated')).toEqual(['admission', 'credential', 'login', 'credential', 'login'])
+  })
+
+  test('is journaled with the hash of its token; a revocation that cannot be journaled holds at once and is journaled later', async () => {
+    const { token_end_retry_ms } = LIMITS
+    Object.assign(LIMITS, { token_end_retry_ms: 5 })
+    const { access_token } = await accounts.login(site.opened('leaving'))
+    const session = accounts.authenticate(access_token)
+    const journaled = () => world.state.accounts.get(accountId('leaving'))!.tokens
+    expect(journaled()).toEqual([
+      {
+        token_id: session.token_id,
+        credential_id: session.credential_id,
+        until_ms: clock.unixMs() + 900_000,
+      },
+    ])
+    let attempts = 0
+    site.ending = () => {
+      if (++attempts < 3) throw new Refusal('lease_lost')
+    }
+    expect(await codeOf(() => accounts.revoke(session))).toBe('lease_lost')
+    expect(await codeOf(() => accounts.authenticate(access_token))).toBe('token_revoked')
+    expect(journaled()).toHaveLength(1)
+    while (journaled().length > 0) await Bun.sleep(1)
+    expect(attempts).toBe(3)
+    site.ending = () => undefined
+    Object.assign(LIMITS, { token_end_retry_ms })
   })
 
   test('that waits while its credential is replaced fails, before and after it is journaled', async () => {

@@ -226,11 +226,12 @@ test('a flood of its records makes a login leave the list, and stays in its plac
   expect(items.map(({ data }) => (data as { change: string }).change)).toContain('login')
 })
 
-test('a restart keeps every revocation, and no token; without its read models the list of changes is the same', async () => {
+test('a restart keeps every revocation, and the tokens that have not ended; without its read models the list of changes is the same', async () => {
   const gone = await site.issue('revoker')
   const kept = testCredential('revoker', venueId(), { version: 2, credential_id: '55'.repeat(16) })
   await site.venue.setCredential(undefined, kept.request)
   const { access_token } = await site.venue.login(kept.login)
+  const { access_token: ended } = await site.venue.login(gone)
   const revoking = { credential_id: gone.api_key, version: 3 }
   await site.venue.setCredential(undefined, revokeCredential(accountSeed('revoker'), venueId(), revoking))
   const before = await site.venue.account('revoker')
@@ -238,7 +239,8 @@ test('a restart keeps every revocation, and no token; without its read models th
   rmSync(join(site.dir, 'history'), { recursive: true })
   await site.openVenue()
   expect(await site.venue.account('revoker')).toEqual(before)
-  expect(await codeOf(() => site.venue.authenticate(access_token))).toBe('token_invalid')
+  expect(site.venue.authenticate(access_token).account_id).toBe(accountId('revoker'))
+  expect(await codeOf(() => site.venue.authenticate(ended))).toBe('token_invalid')
   expect((await refusalOf(site.venue.login(gone))).code).toBe('credentials_invalid')
   const first = testCredential('revoker', venueId()).request
   expect((await post(first)).code).toBe('credential_version')

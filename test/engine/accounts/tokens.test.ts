@@ -1,6 +1,6 @@
 /** Tokens: how long they live, how they end and who hears of it. */
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { Tokens } from '../../../engine/accounts/tokens'
+import { newToken, Tokens } from '../../../engine/accounts/tokens'
 import { LIMITS } from '../../../engine/limits'
 import { codeOf, type TestClock, testClock } from './venue_operator'
 
@@ -13,7 +13,12 @@ beforeEach(() => {
 })
 
 const issue = (credential_id = 'first', ttl_s = 900, kind: 'trade' | 'read' = 'trade') =>
-  tokens.issue('alice', { credential_id, kind }, ttl_s)
+  issueOf({ credential_id, kind }, ttl_s)
+function issueOf(credential: { credential_id: string; kind: 'trade' | 'read' }, ttl_s: number): string {
+  const { token, token_id } = newToken()
+  tokens.hold({ account_id: 'alice', token_id }, credential, 1_000 * ttl_s)
+  return token
+}
 
 describe('a token', () => {
   test('names its account and is known by its hash only', () => {

@@ -39,6 +39,8 @@ export class AccountSite {
   readonly world = new World()
   /** Between the journal record of a login and its token. */
   meanwhile: () => void = () => undefined
+  /** Before the journal record of a token's end; may throw. */
+  ending: () => void = () => undefined
   readonly accounts = openAccounts({
     credential_key: new Uint8Array(32).fill(9),
     clock: this.clock,
@@ -50,11 +52,16 @@ export class AccountSite {
         const credential = account?.credentials.find((one) => one.credential_id === id)
         return credential && { account_id: account!.account_id, credential }
       },
-      recordLogin: async (account_id, { credential_id, version }) => {
+      tokens: () => [],
+      recordLogin: async (account_id, { credential_id, version }, token) => {
         this.world.unix_ms = this.clock.unixMs()
-        const outcome = this.world.run({ kind: 'login', account_id, credential_id, version })
+        const outcome = this.world.run({ kind: 'token_issued', account_id, credential_id, version, ...token })
         if (!outcome.ok) throw new Refusal(outcome.code)
         this.meanwhile()
+      },
+      recordEnd: async (account_id, token_id) => {
+        this.ending()
+        this.world.must({ kind: 'token_ended', account_id, token_id })
       },
       unixMs: this.clock.unixMs,
     },

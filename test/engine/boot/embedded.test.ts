@@ -12,6 +12,7 @@ import { fromHex, toHex } from '../../../protocol/bytes'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'
 import { EmbeddedSite, JTO, USDC } from '../../kit/venue/embedded_site'
+import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
 const site = new EmbeddedSite()
@@ -20,14 +21,15 @@ let bob: Trader
 /** A command of epoch 1 with its receipt. */
 let old: { buy: wire.PlaceRequest; receipt: wire.Receipt }
 const sessions = new Map<string, Session>()
+const logins = new Map<string, wire.TokenRequest>()
+const tokenOf = async (name: string) => (await site.venue.login(logins.get(name)!)).access_token
 
 beforeAll(async () => {
   await site.openChain()
   await site.openVenue()
   for (const account_id of ['alice', 'bob']) {
-    const credentials = await site.issue(account_id)
-    const { access_token } = await site.venue.login(credentials)
-    sessions.set(account_id, site.venue.authenticate(access_token))
+    logins.set(account_id, await site.issue(account_id))
+    sessions.set(account_id, site.venue.authenticate(await tokenOf(account_id)))
   }
   alice = traderOf('alice')
   bob = traderOf('bob')
@@ -109,6 +111,8 @@ test('a withdrawal reaches a token account', async () => {
 
 test('after a restart the venue opens the next epoch and goes on', async () => {
   const keys_before = site.keys
+  const [kept, revoked] = [await tokenOf('alice'), await tokenOf('alice')]
+  await site.venue.revoke(site.venue.authenticate(revoked))
   const { items: before } = await site.venue.events('alice', { after: 0, limit: 500 })
   await site.venue.drain()
   await site.venue.close()
@@ -119,6 +123,8 @@ test('after a restart the venue opens the next epoch and goes on', async () => {
   expect(site.venue.status()).toMatchObject({ ready: true, matching: 'running' })
   const { items } = await site.venue.events('alice', { after: 0, limit: 500 })
   expect(items.slice(0, before.length)).toEqual(before)
+  expect(site.venue.authenticate(kept)).toMatchObject({ account_id: accountId('alice'), access: 'trade' })
+  expect(() => site.venue.authenticate(revoked)).toThrow('The bearer token is not known here.')
   expect(site.fatal).toEqual([])
   await provesOldReceipt(keys_before, site.keys)
 }, 120_000)

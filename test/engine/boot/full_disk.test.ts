@@ -284,9 +284,11 @@ test('a slow disk delays answers and nothing else, and nothing is acknowledged b
     await venue.place('alice', order)
     acknowledged++
   })
-  const logging_in = book.recordLogin(account_id, credential).then(() => {
-    acknowledged++
-  })
+  const logging_in = book
+    .recordLogin(account_id, credential, { token_id: 'ab'.repeat(32), until_ms: 1 })
+    .then(() => {
+      acknowledged++
+    })
   await until(() => engine.state.orders.size === 2)
   const pending = () => venue.metrics().find(({ name }) => name === 'tacit_journal_pending')!.value
   await Bun.sleep(100)

@@ -218,6 +218,56 @@ describe('a login', () => {
     expect(changesOf(world, 'alice')).toEqual(['admission', 'credential', 'login', 'login'])
   })
 
+  test('with its token counts and is refused as one without', () => {
+    const world = venue()
+    world.must(credential('alice', 2, { expiry_s: Math.floor(world.unix_ms / 1_000) + 2 }))
+    for (const wrong of [issued(world, '00', 1), issued(world, '00', 3), issued(world, '00', 2, 'bob')])
+      expect(refused(world, wrong).code).toBe('credentials_invalid')
+    expect(accountIn(world, 'alice').tokens).toEqual([])
+    world.must(issued(world, '01', 2))
+    world.unix_ms += 2_000
+    expect(refused(world, issued(world, '02', 2)).code).toBe('credential_expired')
+    expect(changesOf(world, 'alice')).toEqual(['admission', 'credential', 'login'])
+    expect(tokensOf(world)).toEqual(['01'])
+  })
+
+  test('keeps the hash of its token until that ends: revoked, too old, one of too many, or of a replaced credential', () => {
+    const world = venue()
+    world.must(credential('alice', 1))
+    world.must(credential('alice', 2, { credential_id: idOf('another') }))
+    const ofOther = () => ({ ...issued(world, 'ff', 2), credential_id: idOf('another').toHex() })
+    world.must(ofOther())
+    world.must(issued(world, '01', 1))
+    world.must(issued(world, '02', 1))
+    const end = (token: string) =>
+      ({ kind: 'token_ended', account_id: 'alice', token_id: token.repeat(32) }) as const
+    world.must(end('01'))
+    // Of another account, and again.
+    world.must({ ...end('02'), account_id: 'bob' })
+    world.must(end('01'))
+    expect(tokensOf(world)).toEqual(['ff', '02'])
+    world.unix_ms += LIFE_MS
+    world.must(issued(world, '03', 1))
+    expect(tokensOf(world)).toEqual(['03'])
+    world.must(ofOther())
+    for (let at = 0x10; at < 0x10 + LIMITS.credential_tokens_max; at++)
+      world.must(issued(world, at.toString(16), 1))
+    expect(tokensOf(world).slice(0, 2)).toEqual(['ff', '10'])
+    expect(tokensOf(world).length).toBe(1 + LIMITS.credential_tokens_max)
+    world.must(credential('alice', 3))
+    expect(tokensOf(world)).toEqual(['ff'])
+    world.must(credential('alice', 4, { credential_id: idOf('another'), grants: 'revoke' }))
+    expect(tokensOf(world)).toEqual([])
+  })
+
+  const LIFE_MS = 900_000
+  const issued = (world: World, token: string, version: number, name = 'alice') => {
+    const named = { token_id: token.repeat(32), until_ms: world.unix_ms + LIFE_MS }
+    return { ...login(version, name), kind: 'token_issued', ...named } as const
+  }
+  const tokensOf = (world: World) =>
+    accountIn(world, 'alice').tokens.map(({ token_id }) => token_id.slice(0, 2))
+
   test('makes room for other changes in the list, and the newest stay', () => {
     const world = venue()
     world.must(credential('alice', 1))

@@ -72,6 +72,15 @@ const COMMANDS: CommandBody[] = [
     signature: SIGNATURE,
   },
   { kind: 'login', account_id, credential_id: '5f'.repeat(16), version: 3 },
+  {
+    kind: 'token_issued',
+    account_id,
+    credential_id: '5f'.repeat(16),
+    version: 3,
+    token_id: '6e'.repeat(32),
+    until_ms: 2 ** 53 - 1,
+  },
+  { kind: 'token_ended', account_id, token_id: '6e'.repeat(32) },
   { kind: 'rebind', account_id, trading_key: key('a'), cancel_nonce: 9n, signature: SIGNATURE },
   { kind: 'place', account_id, origin, ...replacement },
   { kind: 'place', account_id, origin: 's', ...replacement, opening: { ...opening, leaf_index: undefined } },
@@ -195,7 +204,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
       'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
-      'closed decided snapshot_taken released credential login rebind',
+      'closed decided snapshot_taken released credential login rebind token_issued token_ended',
   )
 })
 

@@ -153,7 +153,20 @@ function setCredential(world: World, account_id: string, { pick, second_key }: S
   const id = seeded(`${account_id} ${second_key}`).slice(0, 16)
   const known = account.credentials.find((one) => one.credential_id === id.toHex())
   if (known !== undefined && pick % 3 > 0) {
-    world.run({ kind: 'login', account_id, credential_id: known.credential_id, version: known.version })
+    const { credential_id, version: of } = known
+    const token_id = seeded(`${account.seq}`).toHex()
+    const [ended] = account.tokens
+    if (ended !== undefined && pick % 3 === 1)
+      world.run({ kind: 'token_ended', account_id, token_id: ended.token_id })
+    else
+      world.run({
+        kind: 'token_issued',
+        account_id,
+        credential_id,
+        version: of,
+        token_id,
+        until_ms: world.unix_ms + pick,
+      })
     return
   }
   const version = account.credential_version + 1

@@ -25,7 +25,7 @@ export function testAccounts(book: AccountBook): TestAccounts {
       if (!isKnown(accountId(token))) throw new Refusal('token_invalid')
       return session(accountId(token))
     },
-    revoke: ({ account_id }) => void revoked.add(account_id),
+    revoke: async ({ account_id }) => void revoked.add(account_id),
     refresh: (_session, token) => session(accountId(token)),
     takeLimit: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
     chargeRead: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
