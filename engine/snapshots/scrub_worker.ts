@@ -69,6 +69,6 @@ self.onmessage = ({ data }: MessageEvent<Scrubbed>) => {
     // An error would end this thread, and with it every later look.
   }
   self.postMessage([...damaged])
-  // The plaintext of a whole segment is garbage now, and an idle thread collects nothing.
+  // An idle thread collects nothing.
   Bun.gc(true)
 }

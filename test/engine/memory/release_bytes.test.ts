@@ -1,10 +1,10 @@
 /** Large bytes are released at once: no thread keeps a segment of 64 MB that it has read. */
 
 import { expect, spyOn, test } from 'bun:test'
-import { readSegments, recover } from '../../../engine/journal/read_segments'
+import { checkSegment, readSegments, recover } from '../../../engine/journal/read_segments'
 import * as segment_files from '../../../engine/journal/segment_files'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
-import type { LoadedSegment } from '../../../engine/journal/walk_segment'
+import * as walk_segment from '../../../engine/journal/walk_segment'
 import { releaseBytes } from '../../../engine/memory/idle_gc'
 import { durableRecords } from '../../../engine/snapshots/make_snapshot'
 import { KEY, records, withFolder, write } from '../journal/folder'
@@ -18,7 +18,7 @@ async function leftLoaded(body: (dir: string, seq_last: number) => void): Promis
     const loads = spyOn(segment_files, 'loadSegment')
     try {
       body(dir, 120)
-      left = loads.mock.results.map(({ value }) => (value as LoadedSegment).bytes.length)
+      left = loads.mock.results.map(({ value }) => (value as walk_segment.LoadedSegment).bytes.length)
     } finally {
       loads.mockRestore()
     }
@@ -35,6 +35,18 @@ test('bytes that are let go have no length, nor has a view of them', () => {
 
 test('who recovers keeps no segment', async () => {
   expect(await leftLoaded((dir) => recover(dir, KEY))).toEqual([0])
+})
+
+test('who checks an old segment keeps neither it nor what it decrypted', async () => {
+  const frames = spyOn(walk_segment, 'readFrame')
+  try {
+    expect(await leftLoaded((dir) => checkSegment({ dir, key: KEY }, 1))).toEqual([0])
+    const left = frames.mock.results.map(({ value }) => (value as { plain: Uint8Array }).plain.length)
+    expect(left.length).toBeGreaterThan(2)
+    expect(new Set(left)).toEqual(new Set([0]))
+  } finally {
+    frames.mockRestore()
+  }
 })
 
 test('who reads to the end keeps no segment, nor does who stops early', async () => {

@@ -409,6 +409,7 @@ test('stores that follow another catalogue hold open the files of that one alone
   expect(before).toBeGreaterThan(0)
   expect(before).toBeLessThan(parts.length)
   for (let time = 0; time < 3; time++) stores.follow(seq, hash)
+  for (const { verify } of Stores.checks(at(), [seq])) verify()
   expect(open()).toBe(before)
   stores.close()
   expect(open()).toBe(0)
