@@ -34,6 +34,7 @@ const PAGES_PORT = 8440
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
 const FACTS_FILE = 'laptop.json'
+const CERTIFICATE_FILE = 'cert.pem'
 const MANIFEST_FILE = 'app-compose.json'
 const DEMO_LOGIN_FILE = 'demo-login.json'
 /** The body of the demo account's login, for `curl -d @FILE`: a command line is visible to every process. */
@@ -53,6 +54,10 @@ export async function openSandbox(parts: ProcessParts, with_counterparty = false
     config: { ...config, dstack_socket: agent.socket },
     self_check: { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() },
     async openChain(enclave, hash): Promise<ChainPort> {
+      // Whole, and before the first connection: a client that trusts this file alone never meets another key.
+      const certificate = join(data_dir, CERTIFICATE_FILE)
+      writeFileSync(`${certificate}.new`, enclave.tls.cert_pem)
+      renameSync(`${certificate}.new`, certificate)
       if (config.rpc_urls !== undefined) return parts.openChain(enclave, hash)
       const fee_seed = await enclave.deriveKey(KEY_PATHS.fees)
       chain = await hostEmbeddedChain({
@@ -204,7 +209,7 @@ function factsOf({ venue, enclave, listener, operator }: Running, data_dir: stri
     program_id,
     config_account,
     compose_hash: enclave.identity.compose_hash,
-    certificate: path('cert.pem'),
+    certificate: path(CERTIFICATE_FILE),
     root_pem: path('stand-in', 'development-root.pem'),
     collateral: path('stand-in', 'collateral.json'),
     operator_key: path(OPERATOR_KEY_FILE),
@@ -245,7 +250,6 @@ function announce(
 ) {
   const { venue, enclave } = running
   const { admin, ...served } = build
-  writeFileSync(served.certificate, enclave.tls.cert_pem)
   writeFileSync(served.policy, sandboxPolicy({ ...served, admin, app_id: enclave.identity.app_id }))
   const pages = openPages(running, data_dir, served)
   if (!pages.url.endsWith(`:${PAGES_PORT}`))

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../client/chain/chain_access'
+import { readPeer } from '../../client/verify/collect/pinned_transport'
 import { preparePlace } from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
@@ -19,7 +20,7 @@ const installed = await installClient()
 const python = 'python' in installed ? installed.python : ''
 const venue = new VenueProcess()
 beforeAll(async () => {
-  if (python !== '') await venue.start()
+  await venue.start()
 }, 180_000)
 afterAll(() => venue.remove())
 
@@ -157,3 +158,21 @@ test.skipIf(python === '')(
   },
   120_000,
 )
+
+test('a client that trusts the certificate’s file alone meets no other key when a venue starts again', async () => {
+  const port = new URL(venue.facts.url).port
+  await venue.kill()
+  const started = venue.launch({ TACIT_LISTEN: `127.0.0.1:${port}` })
+  let serves = false
+  void started.then(() => {
+    serves = true
+  })
+  let seen = 0
+  while (!serves || seen === 0) {
+    const trusted = readFileSync(venue.facts.certificate, 'utf8')
+    const shown = await readPeer(new URL(venue.facts.url), 1_000).catch(() => undefined)
+    if (shown !== undefined) expect(shown.leaf_pem.trim()).toBe(trusted.trim())
+    if (shown !== undefined) seen++
+    await Bun.sleep(1)
+  }
+}, 120_000)

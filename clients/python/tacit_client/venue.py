@@ -34,7 +34,10 @@ def spki_sha256_of(certificate_der: bytes) -> bytes:
 
 
 def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SSLContext:
-    """TLS that ends the handshake with PinMismatch, before anything is sent, unless the key is the pinned one."""
+    """
+    TLS that ends the handshake with PinMismatch, before anything is sent, unless the key is the pinned one. `certificate` is
+    the text of the only one to trust.
+    """
 
     class PinnedSocket(ssl.SSLSocket):
         deadline: float | None = None
@@ -58,7 +61,7 @@ def pinned_context(spki_sha256: bytes, certificate: str | None = None) -> ssl.SS
                 self.close()
                 raise PinMismatch("the TLS key of this address is not the pinned one")
 
-    context = ssl.create_default_context(cafile=certificate)
+    context = ssl.create_default_context(cadata=certificate)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if certificate is not None:
         # A certificate that signs itself has no issuer to name; its exact key is pinned.
@@ -127,7 +130,7 @@ class Venue:
         pem = Path(self._certificate).read_text() if self._certificate else ""
         if self._context is None or pem != self._pem:
             self._pem, self.spki = pem, spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem))
-            self._context = pinned_context(self.spki, self._certificate)
+            self._context = pinned_context(self.spki, pem)
         return self._context
 
     @property

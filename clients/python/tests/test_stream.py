@@ -5,6 +5,7 @@ import ssl
 import tempfile
 import threading
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 
 from liar import LOGIN, certificate_files
@@ -59,17 +60,16 @@ class Stream(unittest.TestCase):
         self.sockets, self.asked, self.closes, self.leads = [], [], False, []
         folder = tempfile.mkdtemp()
         certificate, key = certificate_files(folder)
-        self.certificate = certificate
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         server = serve(self._serve, "127.0.0.1", 0, ssl=context, process_request=self._lead)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.shutdown)
-        with open(certificate) as pem:
-            spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(pem.read()))
+        self.certificate = Path(certificate).read_text()
+        spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(self.certificate))
         self.venue = SimpleNamespace(
             **{"host": "localhost", "port": server.socket.getsockname()[1], "timeout_s": 5.0},
-            **{"context": pinned_context(spki, certificate), "token": lambda: LOGIN["api_key"], "forget": lambda token: None},
+            **{"context": pinned_context(spki, self.certificate), "token": lambda: LOGIN["api_key"], "forget": lambda token: None},
         )
 
     def _lead(self, socket, request):

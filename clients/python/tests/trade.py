@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tacit_client import InexactValue, PinMismatch, Session, Venue, VenueProblem, Wallet, WrongAccount
@@ -20,7 +21,7 @@ def say(**facts):
 host, port = urlsplit(url).hostname, urlsplit(url).port
 try:
     with socket.create_connection((host, port)) as plain:
-        pinned_context(bytes(32), certificate).wrap_socket(plain, server_hostname=host)
+        pinned_context(bytes(32), Path(certificate).read_text()).wrap_socket(plain, server_hostname=host)
     raise SystemExit("another TLS key than the pinned one was accepted")
 except PinMismatch:
     pass
