@@ -10,4 +10,6 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     FIRST_FIELD,
   'engine/journal/frame.ts: readRecords(bytes.subarray(at, end + TRAILER_BYTES), 0, records) => readRecords(bytes.subarray(at, end + TRAILER_BYTES), 1, records)':
     'seqs count from 1, so every record is one from either on',
+  'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
+    'what an idle thread leaves is collected later, which costs memory alone',
 }
