@@ -139,6 +139,9 @@ export const LIMITS = {
   leader_beat_ms: 150,
   /** A node that could not read the log for so long says so. */
   log_unread_ms: 3_000,
+  /** Time after a beat was sent in which its leader answers reads of accounts, and the part of it that a revocation waits. */
+  right_ms: 1_000,
+  right_wait: 1.25,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
   /** Intervals at which a follower reports the end of its journal, and at which the leader removes entries. */

@@ -1,6 +1,7 @@
 /** Implements the `Venue` interface over the assembled engine. */
 import { encodeBase58 } from '../protocol/base58'
 import { toHex } from '../protocol/bytes'
+import { Refusal } from '../protocol/refusals'
 import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
@@ -75,7 +76,11 @@ type AccountCalls = 'admit' | 'setCredential' | 'rebind' | 'account' | 'listAcco
 type Sessions = Pick<Venue, 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit' | 'chargeRead'>
 
 function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
-  const { accounts } = engine
+  const { accounts, node } = engine
+  /** Another node may have taken over, and a revocation with it. */
+  const requireRight = () => {
+    if (node?.mayAnswer() === false) throw new Refusal('lease_lost')
+  }
   return {
     admit: async (request) => admit(engine, request),
     setCredential: async (account_id, request) => setCredential(engine, account_id, request),
@@ -83,9 +88,18 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
     account: async (account_id) => viewAccount(engine, account_id),
     listAccounts: async () => listAccounts(engine),
     login: async (request) => accounts.login(request),
-    authenticate: (token) => accounts.authenticate(token),
-    revoke: async (session) => accounts.revoke(session),
-    refresh: (session, token) => accounts.refresh(session, token),
+    authenticate(token) {
+      requireRight()
+      return accounts.authenticate(token)
+    },
+    async revoke(session) {
+      await accounts.revoke(session)
+      await node?.alone()
+    },
+    refresh(session, token) {
+      requireRight()
+      return accounts.refresh(session, token)
+    },
     takeLimit: (caller, cost) => accounts.takeLimit(caller, cost),
     chargeRead: (caller, units) => accounts.chargeRead(caller, units),
   }

@@ -22,6 +22,9 @@ export class ClusterNode {
   private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
   /** Newest end of the log that a member showed, and the monotonic time at which it was asked for. */
   private shown = { seq: 0, at_ms: Number.NEGATIVE_INFINITY, leader_url: '' }
+  /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
+  private right_until_ms = Number.NEGATIVE_INFINITY
+  private led_since_ms = Number.POSITIVE_INFINITY
   private is_resigned = false
   private is_stopped = false
 
@@ -56,6 +59,7 @@ export class ClusterNode {
       if (await this.follow(end, take)) continue
       const term = await this.takeTerm(end())
       if (term === undefined) continue
+      this.led_since_ms = this.monotonicMs()
       void this.beat(term, deposed)
       for (;;) {
         const entries = await this.log.read(end())
@@ -71,6 +75,18 @@ export class ClusterNode {
   /** Records that the log had beyond `seq` when it was read last, and the age of that reading: infinite without one. */
   lag(seq: number): { records: number; age_ms: number } {
     return { records: Math.max(0, this.shown.seq - seq), age_ms: this.monotonicMs() - this.shown.at_ms }
+  }
+
+  /** Whether this node had the term within the last `right_ms`: one that is cut off answers no reads of accounts. */
+  mayAnswer(): boolean {
+    return this.monotonicMs() < this.right_until_ms
+  }
+
+  /** Resolves once the leader before, which may know of no revocation of this one, answers no reads of accounts. */
+  async alone(): Promise<void> {
+    const until_ms = this.led_since_ms + LIMITS.right_wait * LIMITS.right_ms
+    const left_ms = until_ms - this.monotonicMs()
+    if (left_ms > 0) await Bun.sleep(left_ms)
   }
 
   /** Empty while none is shown. */
@@ -143,8 +159,10 @@ export class ClusterNode {
 
   private async beat(term: Term, deposed: (error: Error) => void): Promise<void> {
     for (let count = 1; !this.is_stopped; count++) {
+      const sent_ms = this.monotonicMs()
       try {
         await this.log.beat(term, this.is_resigned ? undefined : count, this.url)
+        this.right_until_ms = sent_ms + LIMITS.right_ms
       } catch (error) {
         if (!(error instanceof NoReply)) return deposed(error as Error)
       }

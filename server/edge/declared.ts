@@ -3,7 +3,8 @@
 import { REFUSALS, type RefusalCode } from '../../protocol/refusals'
 import type { Contract, Endpoint, Stream } from './endpoint'
 
-const TOKEN: readonly RefusalCode[] = ['token_invalid', 'token_expired', 'token_revoked']
+/** The last one: another node may have taken over. */
+const TOKEN: readonly RefusalCode[] = ['token_invalid', 'token_expired', 'token_revoked', 'lease_lost']
 const BODY: readonly RefusalCode[] = [
   'body_too_large',
   'content_type_unsupported',

@@ -16,6 +16,7 @@ import { derOfPem } from '../../protocol/pem'
 import { Refusal } from '../../protocol/refusals'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
+import { CutLink } from '../kit/etcd/cut_link'
 import { follower } from '../kit/etcd/follower'
 import { entryOf, entryOfGroups } from '../kit/etcd/log_entries'
 import { dataOf, putBack } from '../kit/etcd/put_back'
@@ -239,6 +240,39 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       expect(await failure(empty.leading)).toBeInstanceOf(LogGap)
       await empty.stop()
       await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a leader that is cut off from etcd answers no token a second later, and a revocation waits for the one before',
+    async () => {
+      const links = await Promise.all(etcd.endpoints.map((endpoint) => CutLink.open(endpoint)))
+      const cluster = { endpoints: links.map(({ url }) => url), tls: etcd.tls }
+      const first = await trading.site.openVenue(dirOf(1), { cluster })
+      trading.site.venue = first
+      const credentials = await trading.site.issue('alice')
+      const tokenOf = async () => (await first.login(credentials)).access_token
+      const [kept, revoked] = [await tokenOf(), await tokenOf()]
+      await first.revoke(first.authenticate(revoked))
+      for (const link of links) link.cut()
+      const cut_ms = performance.now()
+      const codeOf = () => {
+        try {
+          first.authenticate(kept)
+          return undefined
+        } catch (error) {
+          return (error as Refusal).code
+        }
+      }
+      expect(codeOf()).toBeUndefined()
+      await until(() => codeOf() !== undefined)
+      expect(codeOf()).toBe('lease_lost')
+      expect(performance.now() - cut_ms).toBeLessThan(LIMITS.right_ms + 250)
+      for (const link of links) link.mend()
+      await until(() => codeOf() === undefined)
+      await first.close()
+      for (const link of links) link.close()
     },
     LIMIT_MS,
   )
