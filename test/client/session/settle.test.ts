@@ -101,6 +101,15 @@ test('a refusal that may be of a resend is one only where the state of the venue
   expect(await settleRequest(client, cancel, awaited)).toMatchObject({ status: 'unknown' })
 })
 
+test('a login that is refused while the state is read ends the request with that refusal', async () => {
+  const sent = { kind: 'place', id: NEW, key_index: 0, after_seq: 0, request: {} } as never
+  const { client } = clientOf(({ method }) =>
+    refusedBy(method === 'GET' ? 'credentials_invalid' : 'nonce_stale'),
+  )
+  const failure = await settleRequest(client, sent, ONCE).catch((error: unknown) => error)
+  expect(failure).toMatchObject({ code: 'credentials_invalid' })
+})
+
 test('a request that the venue shows is sent once more for its receipt, and is accepted without one, too', async () => {
   const place = { kind: 'place', id: NEW, key_index: 0, after_seq: 0, request: {} } as never
   const shown = (again: () => Response) =>
