@@ -20,6 +20,10 @@ export class Deposed extends Error {
 export class LogRolledBack extends Error {
   override readonly name = 'LogRolledBack'
 }
+/** What only silent nodes allow: another one leads. */
+export class LeaderLives extends Error {
+  override readonly name = 'LeaderLives'
+}
 /** The entries behind this node's journal were removed: a peer has them. */
 export class LogGap extends Error {
   override readonly name = 'LogGap'
@@ -214,20 +218,31 @@ export class ReplicatedLog {
   }
 
   /**
-   * Lets the log begin behind `own`, the end of the longest journal, and deposes every leader. Only for a log that ends before
-   * it: what the log has behind a journal is acknowledged.
-   * @throws LogRolledBack when the log reaches `own`; Deposed when it moves meanwhile
+   * Lets the log go on behind `own`, the end of the longest journal, and deposes every leader. Only for a log that ends before
+   * it: what the log has behind a journal is acknowledged. Entries stay, which may be on no disk that is left.
+   * @throws LeaderLives; LogRolledBack when the log reaches `own`; Deposed when it moves meanwhile
    */
   async beginBehind(own: ChainPoint): Promise<void> {
-    const { head, term, term_bytes } = decodeFound(await this.decided([], this.lookups()))
+    const lookups = [...this.lookups(), { get: this.beat_key }]
+    const before = await this.decided([], lookups)
+    await Bun.sleep(LIMITS.leader_silence_ms)
+    const found = await this.decided([], lookups)
+    const { head, term, term_bytes } = decodeFound(found)
+    const [then_beat, beat] = [before, found].map((one) => one.found[2]?.[0]?.value)
+    if (beat !== undefined && (then_beat === undefined || !equalBytes(then_beat, beat)))
+      throw new LeaderLives(
+        `node ${term?.node ?? '?'} leads and keeps what it acknowledged: end all nodes first`,
+      )
     if (head.seq >= own.seq) throw new LogRolledBack(`the log ends at seq ${head.seq}, not before ${own.seq}`)
     const mine = { number: (term?.number ?? 0) + 1, node: 0, nonce: new Uint8Array(randomBytes(16)) }
     const seen: Compare[] = [
       { key: this.head_key, value: head.seq === 0 ? undefined : POINT.encode(head) },
       { key: this.term_key, value: term_bytes },
+      { key: this.beat_key, value: beat },
     ]
     const then: Operation[] = [
-      { remove: this.partKey(0, 0), to: this.logEnd() },
+      // Parts that a deposed leader left.
+      { remove: this.partKey(head.seq + 1, 0), to: this.logEnd() },
       { put: this.head_key, value: POINT.encode(own) },
       { put: this.term_key, value: TERM.encode(mine) },
     ]

@@ -5,7 +5,14 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LogTrim } from '../../engine/cluster/cluster_node'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
-import { Deposed, LogGap, LogRolledBack, ReplicatedLog, type Term } from '../../engine/cluster/replicated_log'
+import {
+  Deposed,
+  LeaderLives,
+  LogGap,
+  LogRolledBack,
+  ReplicatedLog,
+  type Term,
+} from '../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../engine/journal/contract'
 import { LIMITS } from '../../engine/limits'
 import type { ChainPoint } from '../../protocol/units'
@@ -351,9 +358,33 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       expect(await failure(log!.beginBehind(elsewhere))).toBeInstanceOf(LogRolledBack)
       expect(await failure(log!.read(elsewhere))).toBeInstanceOf(LogRolledBack)
       expect(await failure(log!.read(kept))).toBeInstanceOf(LogGap)
+      expect(textsOf(await log!.read(START))).toEqual(['one'])
       const next = await other!.takeTerm(2, ahead)
       await other!.append(next, entryOf(ahead, 'three'))
       expect(textsOf(await all(log!, ahead))).toEqual(['three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a repair at a wrong seq while a leader lives changes nothing',
+    async () => {
+      const [log, other] = logsOf(2)
+      const term = await log!.takeTerm(1, START)
+      const [one] = await written(log!, term, 'one')
+      let leads = true
+      const beating = (async () => {
+        for (let count = 1; leads; count++) {
+          await log!.beat(term, count)
+          await Bun.sleep(LIMITS.leader_beat_ms)
+        }
+      })()
+      const wrong = { seq: 1_000_000, head: one!.to.head }
+      expect(await failure(other!.beginBehind(wrong))).toBeInstanceOf(LeaderLives)
+      leads = false
+      await beating
+      await log!.append(term, entryOf(one!.to, 'two'))
+      expect(textsOf(await all(other!))).toEqual(['one', 'two'])
     },
     LIMIT_MS,
   )

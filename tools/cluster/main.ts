@@ -8,8 +8,8 @@ import { SETTINGS } from '../../server/settings/settings'
 
 const USAGE = `usage: bun run cluster-repair --venue HEX --seq N --head HEX
 For etcd that was emptied or put back, and for a log that begins from an existing journal. A node that finds its journal
-ahead of the log prints the three values; take those of the node with the highest seq. Nothing that the log still has behind
-them is removed: a log that reaches that seq is left as it is. Nodes with a shorter journal need the folder of that node.
+ahead of the log prints the three values; take those of the node with the highest seq. No entry is removed: a log that
+reaches that seq, or that a node leads, is left as it is. Nodes with a shorter journal need the folder of that node.
 TACIT_ETCD_URLS, TACIT_ETCD_CA, TACIT_ETCD_CERT and TACIT_ETCD_KEY are read from the environment, as by a node.`
 
 const NAMES = ['TACIT_ETCD_URLS', 'TACIT_ETCD_CA', 'TACIT_ETCD_CERT', 'TACIT_ETCD_KEY'] as const
