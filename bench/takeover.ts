@@ -61,6 +61,16 @@ async function until<T>(look: () => Promise<T | undefined> | T | undefined): Pro
   }
 }
 
+/** What the first of them shows; the others are not looked at any more. */
+async function untilAny<T>(looks: readonly (() => Promise<T | undefined>)[]): Promise<T> {
+  let found: T | undefined
+  const show = (one: T | undefined) => {
+    found ??= one
+    return found
+  }
+  return Promise.any(looks.map((look) => until(async () => found ?? show(await look()))))
+}
+
 class Trial {
   private constructor(
     readonly cluster: LocalCluster,
@@ -107,17 +117,15 @@ class Trial {
   /** Resolves with the node that acknowledges the next order. */
   async acknowledged(nodes: readonly (typeof NODES)[number][]): Promise<(typeof NODES)[number]> {
     const body = this.orders.shift()!
-    return Promise.any(
-      nodes.map((number) =>
-        until(async () => {
-          const url = this.cluster.urlOf(number)
-          const token = (await ask(`${url}/auth/token`, this.login))?.body['access_token']
-          if (typeof token !== 'string') return undefined
-          const placed = await ask(`${url}/orders`, body, token)
-          // An answer that was lost on the way is given again.
-          return placed?.status === 202 || placed?.body['applied'] === 'yes' ? number : undefined
-        }),
-      ),
+    return untilAny(
+      nodes.map((number) => async () => {
+        const url = this.cluster.urlOf(number)
+        const token = (await ask(`${url}/auth/token`, this.login))?.body['access_token']
+        if (typeof token !== 'string') return undefined
+        const placed = await ask(`${url}/orders`, body, token)
+        // An answer that was lost on the way is given again.
+        return placed?.status === 202 || placed?.body['applied'] === 'yes' ? number : undefined
+      }),
     )
   }
 
@@ -131,7 +139,7 @@ class Trial {
     const seen = <T>(look: () => Promise<T | undefined>) => until(look).then(() => performance.now())
     const others = NODES.filter((one) => one !== leader)
     const urls = others.map((one) => `${cluster.urlOf(one)}/health`)
-    const served = Promise.any(urls.map((url) => seen(() => ask(url))))
+    const served = untilAny(urls.map((url) => () => ask(url))).then(() => performance.now())
     const acknowledged = served.then(() => this.acknowledged(others)).then(() => performance.now())
     const steps = [
       seen(async () => ((await log.look()).term!.number > before.term!.number ? true : undefined)),
