@@ -6,6 +6,7 @@ import { concatBytes, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
 import { ClusterNode } from '../cluster/cluster_node'
+import { LogRolledBack } from '../cluster/replicated_log'
 import type { EngineConfig } from '../config'
 import type { SignedFrame, SignedGroup } from '../journal/contract'
 import { readGroups } from '../journal/frame'
@@ -21,6 +22,9 @@ import { Replay, replay } from './replay'
 class EntryUnsigned extends Error {
   override readonly name = 'EntryUnsigned'
 }
+
+const CONTRADICTED_MESSAGE =
+  'the chain contradicts this journal, so no log goes on behind it: start a node whose journal the chain shows'
 
 /** Of a configuration that names a cluster. */
 export function openNode(
@@ -71,11 +75,20 @@ export async function untilLeading(
   fatal: (error: Error) => void,
 ): Promise<{ loaded: Loaded; vault: VaultConfig; mints: VaultMint[] }> {
   const follower = new Follower(loaded, config, keys.journal_key, chain, vault)
-  await node.untilLeading(
-    () => loaded.journal.head(),
-    (entry) => follower.take(entry),
-    fatal,
-  )
+  await node
+    .untilLeading(
+      () => loaded.journal.head(),
+      (entry) => follower.take(entry),
+      fatal,
+    )
+    .catch(async (error) => {
+      if (!(error instanceof LogRolledBack) || error.repair === undefined) throw error
+      const { fault } = await judgeJournal(await chain.readConfig('confirmed'), chain, loaded.journal)
+      // A log that went on behind it would have no node that leads.
+      throw fault === undefined
+        ? error
+        : new LogRolledBack(`${error.what}; ${CONTRADICTED_MESSAGE} (${fault})`)
+    })
   const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
   await follower.judge(now)
   return { loaded, vault: now, mints }

@@ -19,6 +19,13 @@ export class Deposed extends Error {
 /** The log lacks, or contradicts, what this node has on its disk: no node may lead until it is repaired. */
 export class LogRolledBack extends Error {
   override readonly name = 'LogRolledBack'
+  /** @param repair what a repair needs, of a journal that the log does not extend */
+  constructor(
+    readonly what: string,
+    readonly repair?: string,
+  ) {
+    super(repair === undefined ? what : `${what}: ${repair}`)
+  }
 }
 /** What only silent nodes allow: another one leads. */
 export class LeaderLives extends Error {
@@ -254,9 +261,9 @@ export class ReplicatedLog {
   private checkExtends(head: ChainPoint, own: ChainPoint): void {
     const end = `venue ${toHex(this.sealing.venue)}, seq ${own.seq}, head ${toHex(own.head)}`
     if (head.seq < own.seq)
-      throw new LogRolledBack(`the log ends at seq ${head.seq}, this journal at ${own.seq}: ${end}`)
+      throw new LogRolledBack(`the log ends at seq ${head.seq}, this journal at ${own.seq}`, end)
     if (head.seq === own.seq && !equalBytes(head.head, own.head))
-      throw new LogRolledBack(`log and journal differ at seq ${own.seq}: ${end}`)
+      throw new LogRolledBack(`log and journal differ at seq ${own.seq}`, end)
   }
 
   /** Repeats one transaction until a member gives its verdict. */

@@ -278,6 +278,42 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
   )
 
   test(
+    'a journal that the chain contradicts, since the log went on without its end, names no place for a repair',
+    async () => {
+      const first = await openOn(1)
+      await traders(first)
+      const helper = await follow(2)
+      const [log, prefix] = [logOf(first), `tacit/${first.identity().venue}/`]
+      // Without slots no batch closes, so the chain's position is not beyond what the helper gets.
+      trading.site.chain.stall(true)
+      const { head } = await log.look()
+      await until(() => helper.loaded.journal.head().seq >= head.seq)
+      await helper.stop()
+      const access = new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls })
+      const { found } = await access.txn([], [{ range: prefix, to: `${prefix}~`, most: 10_000 }])
+      const versions = Array.from({ length: 400 }, (_, i) => i + 2)
+      await Promise.all(versions.map((version) => first.provision({ account_id: 'alice', version })))
+      // The owner of etcd puts back what it had, and the operator starts the shorter journal.
+      await access.txn([], [{ remove: prefix, to: `${prefix}~` }])
+      for (const { key, value } of found[0]!) await access.txn([], [{ put: key, value }])
+      await failure(first.provision({ account_id: 'alice', version: 402 }))
+      await until(() => trading.site.fatal.length > 0)
+      trading.site.chain.stall(false)
+      await first.close()
+      const second = await openOn(2)
+      expect(second.status()).toMatchObject({ matching: 'running' })
+      const again = await follow(1)
+      const refused = (await failure(again.leading)) as Error
+      await again.stop()
+      expect(refused.name).toBe('LogRolledBack')
+      expect(refused.message).toContain('the chain contradicts this journal')
+      expect(refused.message).not.toContain('head')
+      await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'a cluster over copies of etcd and of a disk that the chain is ahead of acknowledges nothing',
     async () => {
       const clone = await EtcdCluster.start()
