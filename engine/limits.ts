@@ -153,7 +153,7 @@ export const LIMITS = {
   /** Bytes in use by a member of etcd (quota 2 GiB): nothing is removed below the first, above the second it is full. */
   log_kept_bytes: 128 * 1024 * 1024,
   log_bytes_max: 512 * 1024 * 1024,
-  /** Nodes that the leader counts; further reports are ignored. */
+  /** Reports of nodes that the leader reads; with so many nothing is removed until the log is full. */
   log_nodes_max: 64,
   /** Readings of the chain, one a slot, until it shows the epoch of an entry. */
   follower_reads_max: 64,

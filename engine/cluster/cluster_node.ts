@@ -231,7 +231,9 @@ export class LogTrim {
     }
     this.seen = live
     const seqs = [...live.values()].map(({ seq }) => seq)
-    const is_kept = this.bytes < LIMITS.log_kept_bytes || (live.size === 0 && !is_full)
+    // Those of nodes with higher numbers are not read then.
+    const is_partial = reports.size >= LIMITS.log_nodes_max
+    const is_kept = this.bytes < LIMITS.log_kept_bytes || ((live.size === 0 || is_partial) && !is_full)
     const held = is_kept ? 0 : Math.min(own_seq, ...seqs)
     this.bytes = await this.log.removeBefore(this.term, held + 1, gone)
   }

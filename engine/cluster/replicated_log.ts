@@ -317,7 +317,8 @@ function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
     term: term_bytes && TERM.decode(term_bytes),
     term_bytes,
   }))
-  if (found === undefined) throw new LogRolledBack('head or term of the log is not what a node writes')
+  if (found === undefined || found.term?.number === Number.MAX_SAFE_INTEGER)
+    throw new LogRolledBack('head or term of the log is not what a node writes')
   return found
 }
 

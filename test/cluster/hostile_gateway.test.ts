@@ -125,6 +125,11 @@ test(
     const head = `tacit/${Buffer.from(SEALING.venue).toString('hex')}/head`
     const garbled = answering([pair(head, 'short')], [])
     expect(await failure(logAt(garbled.url).look())).toBeInstanceOf(LogRolledBack)
+    // No term is behind this one.
+    const last = Buffer.alloc(8 + 4 + 16)
+    last.writeBigUInt64LE(BigInt(Number.MAX_SAFE_INTEGER))
+    const term = { key: btoa(head.replace('head', 'term')), value: last.toString('base64') }
+    expect(await failure(logAt(answering([], [term]).url).takeTerm(1, START))).toBeInstanceOf(LogRolledBack)
   },
   LIMIT_MS,
 )

@@ -276,6 +276,23 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
+    'where more nodes reported than are read, nothing is removed of which one of the others may be in need',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = await written(log!, term, 'one', 'two', 'three')
+      // Of a node that ends soon after each start.
+      for (let boot = 2; boot < 2 + LIMITS.log_nodes_max; boot++)
+        await log!.report(boot, { seq: 3, count: 1 })
+      await log!.report(2 ** 32 - 1, { seq: 1, count: 1 })
+      const trim = new LogTrim(log!, term, () => 0)
+      for (let pass = 0; pass < 2; pass++) await trim.pass(3)
+      expect(textsOf(await all(log!, entries[0]!.to))).toEqual(['two', 'three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'a full log keeps nothing for a node that is silent for seconds',
     async () => {
       const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
