@@ -144,7 +144,9 @@ export class ReplicatedLog {
     const beat = result.found[3]?.[0]?.value
     const life = [term_bytes, head.head, beat].map((bytes) => toHex(bytes ?? new Uint8Array(0))).join(' ')
     const shown = beat && tryDecode(() => BEAT.decode(beat))
-    const leader_url = new TextDecoder().decode(shown?.url)
+    const url = new TextDecoder().decode(shown?.url)
+    // `fetch` also reads files.
+    const leader_url = url.startsWith('https://') ? url : ''
     return { entries: this.entriesOf(result, from), head, life, term, leader_url }
   }
 

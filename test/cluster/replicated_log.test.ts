@@ -163,6 +163,15 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       const [log, first, second] = logsOf(3)
       await log!.takeTerm(1, START)
       const { term } = await first!.poll(START)
+      // The owner of etcd names no file of a node.
+      for (const [shown, url] of [
+        ['https://node:8444', 'https://node:8444'],
+        ['file:///proc/self/environ?', ''],
+        ['data:,{}#', ''],
+      ] as const) {
+        await log!.beat(term!, 1, shown)
+        expect((await first!.poll(START)).leader_url).toBe(url)
+      }
       const next = await first!.takeTerm(2, START, { term })
       expect(await failure(second!.takeTerm(3, START, { term }))).toBeInstanceOf(Deposed)
       expect((await log!.look()).term).toEqual(next)
