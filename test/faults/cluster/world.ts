@@ -312,7 +312,7 @@ export class World {
   }
 }
 
-/** A node that is ahead of the log follows and leads nothing, and names the end of its journal. */
+/** A node that is ahead of the log leads nothing, and names the end of its journal unless the chain is ahead of that. */
 async function refusedPoint(node: Node): Promise<ChainPoint> {
   const known = node.ends.length
   node.start()
@@ -320,6 +320,8 @@ async function refusedPoint(node: Node): Promise<ChainPoint> {
     if (node.stage === 'term') throw new Error('a node that is ahead of the log takes a term')
     await Bun.sleep(5)
   }
+  if (/the chain contradicts this journal.*\(rolled_back\)$/.test(node.ends.at(-1)!))
+    return { seq: 0, head: new Uint8Array(32) }
   const [, seq, head] = /^LogRolledBack: .*, seq (\d+), head ([0-9a-f]{64})$/.exec(node.ends.at(-1)!) ?? []
   if (seq === undefined)
     throw new Error(`a node that is ahead of the log ends otherwise: ${node.ends.at(-1)}`)
