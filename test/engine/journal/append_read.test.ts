@@ -72,6 +72,7 @@ test('groups appended together are written together and each keeps a head of its
       expect(next).toBe(15)
     }
     await journal.close()
+    expect(recover(dir, KEY).end!.frames).toBeLessThan(5)
   })
 })
 
