@@ -134,15 +134,15 @@ export class Call extends Options<string, string> {
 
   // The venue.
 
-  /** One address, or those of a venue's nodes separated by commas. */
-  url(): string {
-    const url = this.text('url')
+  /** One address, or those of a venue's nodes, which `--url` separates by commas. */
+  urls(): string[] {
+    const urls = this.text('url').split(',')
     // A word in place of an option is a misuse of the form.
     const fault = (message: string) =>
       this.named_url === undefined ? new InputFault(message) : new UsageFault(message)
-    const good = url.split(',').every((one) => one.startsWith('https://') && URL.canParse(one))
+    const good = urls.every((url) => url.startsWith('https://') && URL.canParse(url))
     if (!good) throw fault('--url is an https address')
-    return url
+    return urls
   }
   policy(): VerificationPolicy | undefined {
     const path = this.config.policy
@@ -157,8 +157,8 @@ export class Call extends Options<string, string> {
   }
   /** Verified first. @throws VerificationFailed, EvidenceUnavailable */
   venue(): Promise<VerifiedVenue> {
-    const [url, policy] = [this.url(), this.policy() ?? BARE_POLICY]
-    return this.during(`verifying ${url}`, connect(url.split(','), policy, this.connectOptions()))
+    const [urls, policy] = [this.urls(), this.policy() ?? BARE_POLICY]
+    return this.during(`verifying ${urls}`, connect(urls, policy, this.connectOptions()))
   }
   login(): Login {
     const path = requireOwn(this.text('login'))
@@ -188,10 +188,10 @@ export class Call extends Options<string, string> {
     const [login, password] = [this.login(), this.password()]
     const account = this.accountOf(login)
     const policy = this.policy()
-    const url = this.url()
+    const urls = this.urls()
     if (policy === undefined) throw new InputFault(`--policy is needed: ${MEANINGS['policy']}`)
     const opening = Session.open({
-      url: url.split(','),
+      url: urls,
       policy,
       login,
       connect: this.connectOptions(),
@@ -201,7 +201,7 @@ export class Call extends Options<string, string> {
       ...(event === undefined ? {} : { event }),
       ended: () => undefined,
     })
-    const session = await this.during(`verifying ${url}`, opening)
+    const session = await this.during(`verifying ${urls}`, opening)
     try {
       await this.during("reading the account's events", catchUp(session))
       return await this.during('waiting for the venue', use(session))

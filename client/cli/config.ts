@@ -104,7 +104,7 @@ export const INIT: Verb = {
     }
     if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
     // What no later command could read is not kept.
-    if (config.url !== undefined) call.url()
+    if (config.url !== undefined) call.urls()
     if (config.rpc !== undefined) call.reader()
     if (config.program !== undefined) call.program()
     writeWhole(path, `${JSON.stringify(config, null, 2)}\n`, 0o600)

@@ -40,7 +40,7 @@ async function examineVenue(call: Call, seen: Examination): Promise<Login | unde
     return [found, String(call.optional('policy'))]
   })
   const venue =
-    policy && (await seen.look('venue', async () => [await call.venue(), `${call.url()}: verified`]))
+    policy && (await seen.look('venue', async () => [await call.venue(), `${call.urls()}: verified`]))
   if (venue === undefined) {
     seen.skip('clock', 'login', 'account')
     return undefined
@@ -85,7 +85,7 @@ async function examineChain(call: Call, seen: Examination): Promise<void> {
 async function doctor(call: Call): Promise<number> {
   const seen = new Examination()
   await seen.look('settings', () => [
-    call.url(),
+    call.urls().join(),
     existsSync('tacit.json') ? 'tacit.json' : 'without tacit.json',
   ])
   const login = await examineVenue(call, seen)

@@ -24,7 +24,7 @@ const defaults = pageDefaults() ?? {
   rpc_url: '',
   is_laptop: false,
 }
-/** Of the vault that holds its notes, at whatever address the venue is; another vault knows none of them. */
+/** Storage key of the wallet: one per vault, because its notes exist in that vault alone, and the venue's address may change. */
 const name = `tacit wallet ${defaults.vault}`
 const status = byId('status')
 const enter = byId<HTMLButtonElement>('enter')

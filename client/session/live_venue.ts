@@ -182,7 +182,7 @@ export class LiveVenue implements Transport {
     })
     return this.renewing
   }
-  /** A node that stands still delays no other: the nodes are asked anew, and whichever look succeeds counts. */
+  /** Limits a look at several nodes to NODE_LATE_MS: one that does not answer delays no other. A later success still counts. */
   private async lookInTime(): Promise<void> {
     if (!this.has_others) return this.look()
     let timer: ReturnType<typeof setTimeout> | undefined

@@ -30,7 +30,7 @@ export function linkKey(): LinkKey {
   return { public_key, secret: privateKey }
 }
 
-/** What both quotes are over: nobody can use a quote for another venue or for other keys. All are 32 bytes. */
+/** The hash that both quotes carry: it binds each of them to this venue and these two keys. All are 32 bytes. */
 export function agreementHash(venue: Uint8Array, asking: Uint8Array, answering: Uint8Array): Uint8Array {
   return sha256(concatBytes(utf8('tacit/link/v1'), venue, asking, answering))
 }

@@ -137,7 +137,7 @@ test('calls that are passed on are answered in any order, beyond a number at onc
   held.resolve()
   expect(await (await first).text()).toBe('/held!')
   expect((await Promise.all(others)).filter((one) => one === 'matching_unavailable')).toHaveLength(1)
-  // Sent, and nobody can say whether it was done.
+  // The call was sent, and no answer says whether it was applied.
   await listener!.stop(0)
   expect(await pass('/now').catch((error) => error.code)).toBe('outcome_unknown')
   now_ms = LINK_RIGHT_MS

@@ -40,7 +40,7 @@ export class Volume {
   }
 }
 
-/** A disk of its own in place of the empty folder: it can be full, and slow. */
+/** A separate file system mounted on an empty folder, which a test can fill or slow down. */
 export class Disk {
   private constructor(private readonly dir: string) {}
 

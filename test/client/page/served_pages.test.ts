@@ -312,7 +312,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
 
     const kept = await page.evaluate<string>('JSON.stringify(localStorage)')
     expect(kept).not.toMatch(/seed|amount|api_secret/)
-    // A venue of another vault at the same address makes a wallet of its own: it knows neither account nor notes of this one.
+    // For another vault at the same address the page makes another wallet.
     const { genesis_hash, config_account } = (await (
       await ask(`${VENUE_PATH}${await peerKey()}/info`)
     ).json()) as Record<string, string>
