@@ -1,5 +1,6 @@
 /** Prints the demo's numbered chapters, facts in columns and progress, and ends the story at the first failed check. */
 import { formatAmount } from '../../client/index'
+import { DEMO_EVENT_MAX_MS } from '../../client/limits'
 import type { Amount } from '../../protocol/units'
 
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const
@@ -40,7 +41,32 @@ export function fact(label: string, value: string | number): void {
 }
 
 /** A promise of the venue that did not hold. */
-export class DemoFailed extends Error {}
+export class DemoFailed extends Error {
+  constructor(
+    message: string,
+    /** The venue's code, where its refusal is the failure. */
+    readonly code?: string,
+  ) {
+    super(message)
+  }
+}
+
+const DEMO_RETRY_MS = 500
+/** The codes of a venue that the chain has not shown lately to hold the epoch, or to be anchored: nothing was applied. */
+const UNAVAILABLE: ReadonlySet<unknown> = new Set(['lease_lost', 'unanchored'])
+
+/** Attempts anew what the venue cannot serve for a moment, as when the machine stood still longer than its lease. */
+export async function available<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + DEMO_EVENT_MAX_MS
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!UNAVAILABLE.has(Object(error).code) || performance.now() > deadline) throw error
+    }
+    await Bun.sleep(DEMO_RETRY_MS)
+  }
+}
 
 /** Prints the check with its evidence. @throws DemoFailed when it does not hold. */
 export function check(holds: boolean, what: string, evidence = ''): void {

@@ -34,7 +34,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import type { SandboxFacts } from '../open_sandbox'
 import type { MintName } from './balances'
-import { check, DemoFailed, fact, short, tokens } from './report'
+import { available, check, DemoFailed, fact, short, tokens } from './report'
 import type { Trader } from './trader'
 
 const PRICE = 150_000_000n
@@ -203,12 +203,10 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
   await sendInstructions(trader.chain, [create], 'confirmed')
   const before = await tokenBalance(trader.chain, account.bytes)
   const terms = { mint: mint.mint, destination: account.text, amount, life_slots: DEMO_LIFE_SLOTS }
-  const outcome = await trader.session.withdraw(terms, { merge: false })
-  if (outcome.status !== 'accepted')
-    throw new DemoFailed(`${trader.name}: a withdrawal was ${outcome.status}`)
+  const id = await trader.accepted('a withdrawal', () => trader.session.withdraw(terms, { merge: false }))
   const done = await trader.until('the payment of the withdrawal', () => {
     const event = trader.events.find(
-      ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === outcome.id,
+      ({ kind, data }) => kind === 'withdrawal.paid' && (data as Withdrawal).withdrawal_id === id,
     )
     return event?.data as Withdrawal | undefined
   })
@@ -225,7 +223,7 @@ export async function withdrawTokens(trader: Trader, mint: MintName, amount: big
 /** The venue's rejection of a call. @throws DemoFailed when the call is accepted */
 async function refusal(name: string, attempt: () => Promise<unknown>): Promise<VenueProblem> {
   try {
-    await attempt()
+    await available(attempt)
   } catch (error) {
     if (error instanceof VenueProblem) return error
     throw error
@@ -262,7 +260,7 @@ export async function forcedRefusals(owner: Trader, stranger: Trader, sol: Instr
   dropRefused(owner.wallet, forged.order_id)
 
   const order = await signedOrder(owner, sol)
-  await owner.client.place(order)
+  await available(() => owner.client.place(order))
   const resent = await refusal('a replayed order', () => owner.client.place(order))
   check(
     resent.code === 'order_exists',

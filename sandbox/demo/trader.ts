@@ -12,6 +12,7 @@ import {
   loadWallet,
   newCredential,
   type Order,
+  type Outcome,
   Session,
   type SessionOrder,
   saveWallet,
@@ -22,7 +23,7 @@ import {
 import { DEMO_EVENT_MAX_MS, DEMO_LIFE_SLOTS } from '../../client/limits'
 import { fromHex } from '../../protocol/bytes'
 import type { SandboxFacts } from '../open_sandbox'
-import { DemoFailed, fact, short, waiting } from './report'
+import { available, DemoFailed, fact, short, waiting } from './report'
 
 export class Trader {
   readonly events: AccountEvent[] = []
@@ -78,16 +79,20 @@ export class Trader {
 
   /** Places an order backed by the smallest note that covers it. */
   async place({ symbol }: Instrument, terms: Omit<SessionOrder, 'symbol'>): Promise<string> {
-    const outcome = await this.session.place(
-      { ...terms, symbol, life_slots: DEMO_LIFE_SLOTS },
-      { merge: false },
-    )
-    if (outcome.status !== 'accepted') throw new DemoFailed(`${this.name}: an order was ${outcome.status}`)
-    return outcome.id
+    const order = { ...terms, symbol, life_slots: DEMO_LIFE_SLOTS }
+    return this.accepted('an order', () => this.session.place(order, { merge: false }))
   }
   async cancel(order_id: string): Promise<void> {
-    const { status } = await this.session.cancel(order_id)
-    if (status !== 'accepted') throw new DemoFailed(`${this.name}: a cancel was ${status}`)
+    await this.accepted('a cancel', () => this.session.cancel(order_id))
+  }
+  /** The id of an accepted request. @throws DemoFailed */
+  accepted(request: string, make: () => Promise<Outcome>): Promise<string> {
+    return available(async () => {
+      const outcome = await make()
+      if (outcome.status === 'accepted') return outcome.id
+      const code = outcome.status === 'refused' ? outcome.problem.code : 'no answer'
+      throw new DemoFailed(`${this.name}: ${request} was ${outcome.status} (${code})`, code)
+    })
   }
 
   /** The newest state of an order in the events. */
@@ -122,7 +127,8 @@ const COMMAND = new URL('../../tools/account/main.ts', import.meta.url).pathname
 async function operator(args: string[]): Promise<void> {
   const child = Bun.spawn([process.execPath, COMMAND, ...args], { stdout: 'pipe', stderr: 'pipe' })
   const failure = await new Response(child.stderr).text()
-  if ((await child.exited) !== 0) throw new DemoFailed(`bun run account ${args[0]}: ${failure}`)
+  if ((await child.exited) === 0) return
+  throw new DemoFailed(`bun run account ${args[0]}: ${failure}`, /"code":"(\w+)"/.exec(failure)?.[1])
 }
 
 /** The login of a trader's account: made from its seed on the first run, and admitted by the operator's command. */
@@ -139,7 +145,8 @@ export async function account(
   const { login, request } = await newCredential(deriveAccountKey(wallet.seed), fromHex(venue, 32)!, terms)
   writeFileSync(asked, JSON.stringify(request))
   const target = ['--url', facts.operator_url, '--venue', venue, '--ca', facts.certificate]
-  await operator(['admit', '--operator-key', facts.operator_key, '--request', asked, ...target])
+  const admit = ['admit', '--operator-key', facts.operator_key, '--request', asked, ...target]
+  await available(() => operator(admit))
   writeFileSync(file, JSON.stringify(login), { mode: 0o600 })
   fact(
     `account ${name}`,
