@@ -19,7 +19,7 @@ import type { WalletStore } from '../wallet/wallet_store'
 const [VERSION, VERSION_1] = [3, 1]
 const SEED_BYTES = 32
 
-type Content = { seed: string; payer_seed: string; state: WalletState; login?: Login; is_admitted?: boolean }
+type Content = { seed: string; payer_seed?: string; state: WalletState; login?: Login; is_admitted?: boolean }
 
 /** The text is no sealed wallet, or the passphrase is another. */
 class NotOpened extends Error {
@@ -66,9 +66,13 @@ export class BrowserStore implements WalletStore {
       held.get(name)?.()
       throw error
     })
-    const [seed, payer] = [fromHex(content.seed, SEED_BYTES)!, fromHex(content.payer_seed, SEED_BYTES)!]
-    const wallet = new Wallet(seed, content.state)
-    return new BrowserStore(name, key, wallet, payer, content.login, content.is_admitted === true)
+    const payer = fromHex(content.payer_seed ?? '', SEED_BYTES)
+    const wallet = new Wallet(fromHex(content.seed, SEED_BYTES)!, content.state)
+    const { login, is_admitted = false } = content
+    const opened = new BrowserStore(name, key, wallet, payer ?? random(SEED_BYTES), login, is_admitted)
+    // A wallet that a program made has no key for fees yet: it is kept before anything is paid to it.
+    if (payer === undefined) opened.save()
+    return opened
   }
 
   /** @throws DOMException where the browser's storage is full; what was kept before stays */

@@ -49,7 +49,13 @@ export class WalletChanged extends TacitError<{ path: string }> {
 }
 
 /** What a wallet's file was when this process last read or wrote it. */
-type Kept = { path: string; stamp: string | undefined; key: PasswordKey | undefined }
+type Kept = {
+  path: string
+  stamp: string | undefined
+  key: PasswordKey | undefined
+  /** Members of another program, as the payer's seed of a page: saved as they were read. */
+  others: Record<string, unknown>
+}
 const kept = new WeakMap<Wallet, Kept>()
 
 export type SaveOptions = {
@@ -73,7 +79,8 @@ export function saveWallet(
   const damaged = STATE(wallet.state, 'state')
   if (damaged !== undefined) throw new NotWritten(path, new Error(`${damaged} would not load again`))
   const key = password === undefined ? known?.key : passwordKey(password)
-  const inner = { seed: toHex(wallet.seed), state: wallet.state }
+  const others = known?.others ?? {}
+  const inner = { ...others, seed: toHex(wallet.seed), state: wallet.state }
   const content: Content =
     key === undefined
       ? { version: CLEAR, ...inner }
@@ -91,7 +98,7 @@ export function saveWallet(
       if (expected !== undefined) kept.set(wallet, { ...known!, stamp: stampOf(place) })
       throw error
     }
-    kept.set(wallet, { path: place, stamp: stampOf(place), key })
+    kept.set(wallet, { path: place, stamp: stampOf(place), key, others })
   } finally {
     release?.()
   }
@@ -125,7 +132,7 @@ export function loadWallet(path: string, password?: string): Wallet | undefined 
       `has version ${version}, this program reads ${CLEAR} and ${SEALED}: use the one that wrote it`,
     )
   const { text, key } = version === CLEAR ? {} : opened(path, sealed, password)
-  const { seed, state } = text === undefined ? clear : parse(path, text)
+  const { seed, state, ...others } = text === undefined ? clear : parse(path, text)
   const bytes = typeof seed === 'string' ? fromHex(seed, 32) : undefined
   if (bytes === undefined)
     throw new NotAWallet(path, 'is not a wallet: recover it from its seed into another file')
@@ -133,7 +140,7 @@ export function loadWallet(path: string, password?: string): Wallet | undefined 
   if (damaged !== undefined)
     throw new NotAWallet(path, `is damaged at ${damaged}: recover it from its seed into another file`)
   const wallet = new Wallet(bytes, state as WalletState)
-  kept.set(wallet, { path: place, stamp, key })
+  kept.set(wallet, { path: place, stamp, key, others })
   return wallet
 }
 

@@ -13,11 +13,18 @@ export function refusalOf(error: unknown, log: Log, at: { request_id?: string; r
   return new Refusal('internal')
 }
 
-/** Name and stack frames of an error, without its message, which may contain submitted values. */
-export function placeOf(error: unknown): { error: string; stack: string } {
+/** Errors whose messages are fixed words, numbers and names of the venue's own files. */
+const SAFE_TO_LOG: ReadonlySet<string> = new Set([
+  ...['AcmeFailure', 'JournalDamaged', 'StoreDamaged', 'TreesDamaged'],
+  ...['LogRolledBack', 'LogGap', 'Deposed', 'EtcdRejects'],
+])
+
+/** Name and stack frames of an error; its message only where that cannot contain a submitted value. */
+export function placeOf(error: unknown): { error: string; stack: string; reason?: string } {
   if (!(error instanceof Error)) return { error: typeof error, stack: '' }
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
-  return { error: error.name, stack: frames.slice(0, 8).join(' | ').trim() }
+  const place = { error: error.name, stack: frames.slice(0, 8).join(' | ').trim() }
+  return SAFE_TO_LOG.has(error.name) ? { ...place, reason: error.message } : place
 }
 
 /** The fields that a problem document and an error frame share. */

@@ -204,11 +204,6 @@ export async function renewIfDue({ enclave, listeners, clock, log, source }: Rot
     for (const listener of listeners) listener.rotate(tls)
     log.write('info', 'certificate_renewed', { not_after_ms: tls.not_after_ms })
   } catch (error) {
-    log.write('error', 'certificate_not_renewed', { ...placeOf(error), ...reasonOf(error) })
+    log.write('error', 'certificate_not_renewed', placeOf(error))
   }
-}
-
-/** The message of an ACME failure is safe to log; others may quote their input. */
-function reasonOf(error: unknown): { reason?: string } {
-  return error instanceof Error && error.name === 'AcmeFailure' ? { reason: error.message } : {}
 }

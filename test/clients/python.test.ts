@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { readPeer } from '../../client/verify/collect/pinned_transport'
 import { preparePlace } from '../../client/wallet/prepare'
+import { passwordKey, seal, unseal } from '../../client/wallet/sealed_text'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
-import { fromHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import type { Order } from '../../protocol/wire/trading'
 import { fundTrader } from '../faults/kit/fund_trader'
 import { openAccount } from '../faults/kit/open_account'
@@ -52,13 +53,19 @@ test.skipIf(python === '')('a wallet under a password is read and written by bot
   const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
   const path = join(mkdtempSync(join(tmpdir(), 'tacit-sealed-')), 'wallet.json')
   const password = 'Ünïcode e\u0301 passphrase'
-  saveWallet(path, wallet, { password })
+  // As a page writes it: with the seed of the key that pays its fees.
+  const page = { payer_seed: '5a'.repeat(32), seed: toHex(wallet.seed), state: wallet.state }
+  const sealed = seal(JSON.stringify(page), passwordKey(password))
+  writeFileSync(path, JSON.stringify({ version: 3, sealed }), { mode: 0o600 })
   const change = 'wallet.counters(0)["commands"] = 7; wallet.save(); wallet.close()'
   const script = `import sys; from tacit_client import Wallet; wallet = Wallet.load(*sys.argv[1:]); ${change}`
   expect(await ended(start('-c', script, path, password.normalize('NFC')))).toBe('')
   const kept = loadWallet(path, password)!
   expect([kept.seed, kept.state.keys]).toEqual([wallet.seed, [{ commands: 7, deposits: 0, cancels: 0 }]])
-  expect(readFileSync(path, 'utf8')).not.toMatch(/commands|seed/)
+  const written = readFileSync(path, 'utf8')
+  expect(written).not.toMatch(/commands|seed/)
+  const text = unseal(JSON.parse(written).sealed, passwordKey(password, JSON.parse(written).sealed.salt))!
+  expect(JSON.parse(text).payer_seed).toBe(page.payer_seed)
   const wrong = start('-c', script, path, 'another')
   expect(await new Response(wrong.stderr).text()).toContain('ValueError: the password is another one')
   const none = start('-c', script, path)

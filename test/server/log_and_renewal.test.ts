@@ -1,7 +1,9 @@
 /** Log lines hold only what is allowed; certificates are renewed in time and on every listener. */
 import { expect, test } from 'bun:test'
 import type { TlsMaterial } from '../../enclave/contract'
+import { LogRolledBack } from '../../engine/cluster/replicated_log'
 import { openLog } from '../../server/edge/log'
+import { placeOf } from '../../server/edge/problem'
 import { RENEW_BEFORE_MS } from '../../server/limits'
 import { renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
 import { StandingClock } from '../kit/server/harness'
@@ -15,6 +17,12 @@ test('fields beyond the list are dropped, whatever the caller passes', () => {
   const smuggled = { route: 'GET /time', amount: '5', url: '/?token=x', token: 'x' }
   log.write('info', 'listening', smuggled as never)
   expect(lines).toEqual(['{"unix_ms":5,"level":"info","event":"listening","route":"GET /time"}\n'])
+})
+
+test('an error is logged with its message only where no submitted value can be in it', () => {
+  expect(placeOf(new Error('5 SOL at 150'))).not.toHaveProperty('reason')
+  const fault = new LogRolledBack('the log ends at seq 5, this journal at 7')
+  expect(placeOf(fault)).toMatchObject({ error: 'LogRolledBack', reason: fault.message })
 })
 
 function renewal(left_ms: number, fails = false) {

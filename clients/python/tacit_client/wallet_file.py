@@ -19,6 +19,8 @@ class WalletFile:
     def __init__(self, path: str, password: str | None = None):
         self.path = os.path.abspath(path)
         self._password, self._key = password, None
+        # Members of another program, as the payer's seed of a page: written as they were read.
+        self._others: dict[str, Any] = {}
         self._lock: sqlite3.Connection | None = None
 
     def read(self) -> tuple[bytes, dict[str, Any]]:
@@ -40,11 +42,12 @@ class WalletFile:
             raise ValueError("this file is not a wallet that this program reads")
         if not isinstance(content.get("state"), dict):
             raise ValueError("this file is not a wallet that this program reads")
+        self._others = {name: value for name, value in content.items() if name not in ("version", "seed", "state")}
         return from_hex(content.get("seed"), 32), content["state"]
 
     def write(self, seed: bytes, state: dict[str, Any]) -> None:
         """Content and name are on disk when it returns; an interrupted save leaves the previous file."""
-        inner: dict[str, Any] = {"seed": seed.hex(), "state": state}
+        inner: dict[str, Any] = {**self._others, "seed": seed.hex(), "state": state}
         if self._password is not None:
             self._key = self._key or PasswordKey(self._password)
             content: dict[str, Any] = {"version": _SEALED, "sealed": self._key.seal(json.dumps(inner))}

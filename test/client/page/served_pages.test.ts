@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { buildPage, PAGES } from '../../../client/page/build_page'
 import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway'
+import { passwordKey, seal } from '../../../client/wallet/sealed_text'
+import { Wallet } from '../../../client/wallet/wallet'
+import { toHex } from '../../../protocol/bytes'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { type Chromium, HAVE_CHROMIUM, openChromium, type Page } from './chromium'
 
@@ -188,13 +191,14 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
       document.getElementById('unlock').requestSubmit()
     })`)
       const sealed = { salt: '5a'.repeat(16), nonce: '00'.repeat(24), box: 'ab'.repeat(64) }
-      const restore = `{
+      const restoring = (sealed: unknown) => `{
       const files = new DataTransfer()
       files.items.add(new File([${JSON.stringify(JSON.stringify({ version: 3, sealed }))}], 'backup.json'))
       const field = document.getElementById('backup')
       field.files = files.files
       field.dispatchEvent(new Event('change'))
     }`
+      const restore = restoring(sealed)
       await restorer.evaluate(restore)
       await until(restorer, '#status', /another page has this wallet open/)
       await maker.evaluate('window.release()')
@@ -212,6 +216,15 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
         await page.evaluate('localStorage.clear()')
         await page.send('Page.navigate', { url: 'about:blank' })
       }
+      // A wallet that a program made has no key for fees: the page makes one, and keeps it.
+      const { seed, state } = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+      const content = JSON.stringify({ seed: toHex(seed), state })
+      const last = await open('/trade')
+      await last.evaluate(restoring(seal(content, passwordKey('correct horse'))))
+      await until(last, '#status', /backup is in place/)
+      await unlock(last)
+      await last.evaluate('localStorage.clear()')
+      await last.send('Page.navigate', { url: 'about:blank' })
     },
     START_MS,
   )

@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { tmpdir } from 'node:os'
 import * as path from 'node:path'
 import { InUse, lockFile } from '../../../client/wallet/file_lock'
-import { passwordKey, passwordKeyAsync } from '../../../client/wallet/sealed_text'
+import { passwordKey, passwordKeyAsync, seal, unseal } from '../../../client/wallet/sealed_text'
 import { NotSeedWords, seedOfWords, wordsOfSeed } from '../../../client/wallet/seed_words'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import {
@@ -79,6 +79,27 @@ test('an encrypted file shows neither seed nor notes, opens with its password al
   const [before, after] = [JSON.parse(text).sealed, JSON.parse(later).sealed]
   expect([before.salt, before.nonce]).not.toEqual([after.salt, after.nonce])
   expect(loadWallet(at('sealed.json'), 'correct horse')?.state.notes.length).toBe(2)
+})
+
+test('what a page keeps beside the wallet is saved as it was read, sealed or in clear', () => {
+  const page = { payer_seed: '5a'.repeat(32), is_admitted: true }
+  const content = { ...page, seed: toHex(SEED), state: new Wallet(SEED).state }
+  const key = passwordKey('p')
+  const opened = () => {
+    const { sealed } = JSON.parse(readFileSync(at('copy.json'), 'utf8'))
+    return JSON.parse(unseal(sealed, passwordKey('p', sealed.salt))!)
+  }
+  writeFileSync(at('page.json'), JSON.stringify({ version: 3, sealed: seal(JSON.stringify(content), key) }), {
+    mode: 0o600,
+  })
+  const wallet = loadWallet(at('page.json'), 'p')!
+  wallet.state.notes.push(noteOf(1))
+  saveWallet(at('copy.json'), wallet)
+  expect(opened()).toEqual({ ...content, state: wallet.state })
+  // Through a file in clear and back.
+  writeFileSync(at('clear.json'), JSON.stringify(content), { mode: 0o600 })
+  saveWallet(at('copy.json'), loadWallet(at('clear.json'))!, { password: 'p', replace: true })
+  expect(opened()).toEqual(content)
 })
 
 test('a damaged, cut or hostile encrypted file is refused, whatever byte is wrong', () => {
