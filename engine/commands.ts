@@ -203,6 +203,8 @@ type SnapshotTaken = {
 }
 /** The last command of a drained instance: it acknowledges nothing more, so its successor need not wait out its lease. */
 type Released = { kind: 'released' }
+/** From the next command on the state is of this version: a build that does not carry it stops here. */
+type Activate = { kind: 'activate'; version: number }
 /** The first command after a journal's first boot record, repeated when a boot finds settings that differ from the state's. */
 type Configure = { kind: 'configure'; settings: Settings }
 
@@ -243,6 +245,7 @@ export type CommandBody =
   | TokenIssued
   | TokenEnded
   | Rebind
+  | Activate
 
 /** A command with the chain time it was sequenced at. */
 export type Command = CommandBody & { unix_ms: number }

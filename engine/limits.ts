@@ -146,6 +146,8 @@ export const LIMITS = {
   leader_silence_ms: 700,
   /** Intervals at which a follower reports the end of its journal, and at which the leader removes entries. */
   node_report_ms: 1_000,
+  /** A node that writes no report within it is not live. */
+  node_live_ms: 2_500,
   log_trim_ms: 5_000,
   /** A node without a new report for so long has its entries removed; in a log above its bound, after the second time. */
   node_silence_ms: 600_000,

@@ -1,13 +1,14 @@
 /** Executes the operator's calls: reference prices, status of instruments, exports for the auditor, metrics. */
 import { join } from 'node:path'
 import { Refusal } from '../protocol/refusals'
-import type { InstrumentChange, ReferencePrice } from '../protocol/wire/trading'
+import type { Activation, InstrumentChange, ReferencePrice } from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
 import type { BatchName } from './audit/export_batch'
 import type { Engine } from './boot/assemble'
 import { signerOf } from './boot/open_epoch'
 import { intakeReference } from './intake/accounts'
 import type { Exit } from './machine/state/batch'
+import { VERSIONS } from './machine/state/version'
 import type { Histogram } from './memory/histogram'
 import { PROVIDER_REASONS, SETTLEMENT_REASONS } from './ports'
 import { ENGINE_REASONS, reasonWord } from './sequencer/reasons'
@@ -82,6 +83,30 @@ export async function changeInstrument(
     throw new Refusal('field_invalid', { field: 'status' })
   const { seq } = await sequencer.submit({ kind: 'instrument_status', symbol, status })
   return { symbol, status, seq }
+}
+
+/**
+ * Puts the next version of rules and formats in force. Of several nodes each live one must carry it; one that joins later
+ * and does not ends. Resolves once durable, also where it is in force.
+ * @throws Refusal `version_unsupported` or of `requireRunning`
+ */
+export async function activate(
+  { availability, node, sequencer, state }: Engine,
+  { version }: Parsed<typeof Activation>,
+): Promise<{ version: number }> {
+  availability.requireRunning()
+  const isDue = () => {
+    if (version === state.version) return false
+    if (version === state.version + 1 && VERSIONS.includes(version)) return true
+    throw new Refusal('version_unsupported')
+  }
+  if (isDue()) {
+    if (node !== undefined && !(await node.isCarried(version))) throw new Refusal('version_unsupported')
+    availability.requireRunning()
+    if (isDue()) await sequencer.submit({ kind: 'activate', version })
+  }
+  await sequencer.durable()
+  return { version }
 }
 
 /** Gauges of the running engine by metric name. */

@@ -78,11 +78,15 @@ export type LimitState = { capacity: number; refill_per_s: number; remaining: nu
 
 export type Answers = 'held' | 'at_once'
 
+/** Of rules and formats: that of the state, and what this build carries. */
+type Versions = { version: number; carried: readonly number[] }
+
 /** A node of a cluster while another one leads. */
 export interface FollowingNode {
   /** 64 hex digits. */
   readonly venue: string
   status(): wire.SystemStatus
+  versions(): Versions
   /** Records that the log had beyond this journal when it was read last, and the age of that reading. */
   lag(): { records: number; age_ms: number }
   /** Where the leading node says that other nodes reach it; nothing proves it. */
@@ -156,6 +160,7 @@ export interface Venue {
    * @throws Refusal of Availability while it may acknowledge nothing
    */
   lead(): { epoch: number; seq: number }
+  versions(): Versions
   /** The engine's fields of /info. */
   identity(): {
     venue: string
@@ -203,6 +208,8 @@ export interface Venue {
   changeInstrument(
     change: Parsed<typeof wire.InstrumentChange>,
   ): Promise<{ symbol: string; status: 'active' | 'paused' | 'closed'; seq: JournalSeq }>
+  /** Puts the next version of rules and formats in force; resolves once durable. For the operator only. */
+  activate(request: Parsed<typeof wire.Activation>): Promise<{ version: number }>
   login(request: wire.TokenRequest): Promise<wire.TokenResponse>
   /** Throws token_invalid, token_expired or token_revoked. */
   authenticate(token: string): Session

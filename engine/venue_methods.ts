@@ -6,7 +6,16 @@ import { admit, listAccounts, rebind, setCredential, viewAccount } from './accou
 import type { Engine } from './boot/assemble'
 import { close, drain } from './boot/stop'
 import { checkOrder } from './intake/requests'
-import { changeInstrument, exportBatch, gaugesOf, latenciesOf, postReference, readinessOf } from './operator'
+import { VERSIONS } from './machine/state/version'
+import {
+  activate,
+  changeInstrument,
+  exportBatch,
+  gaugesOf,
+  latenciesOf,
+  postReference,
+  readinessOf,
+} from './operator'
 import { noncesOf } from './reads/own_reads'
 import { subscribe } from './streams/hub'
 import type { Venue } from './venue'
@@ -59,11 +68,13 @@ export function venueOf(engine: Engine): Venue {
       availability.requireRunning()
       return { epoch: engine.state.epoch, seq: engine.sequencer.seq_durable }
     },
+    versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
     postReference: async (price) => postReference(engine, price),
     exportBatch: async (name) => exportBatch(engine, name),
+    activate: async (request) => activate(engine, request),
     changeInstrument: async (change) => changeInstrument(engine, change),
     ...accountCalls(engine),
 

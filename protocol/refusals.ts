@@ -74,6 +74,11 @@ const LIST = [
   ['evidence_unknown', 404, 'No such evidence file.'],
   ['nonce_stale', 409, 'The nonce did not advance.'],
   ['record_stale', 409, 'The account record is not newer than the known one.'],
+  [
+    'version_unsupported',
+    409,
+    'The version is not the next one, or a live node of the venue does not carry it.',
+  ],
   ['credential_version', 409, 'The version does not exceed the newest one.'],
   ['credential_taken', 409, 'Another account uses this credential id.'],
   ['reference_stale', 409, 'The price is too old, ahead of time, or not newer than the known one.'],

@@ -11,6 +11,7 @@ import type { EngineConfig } from '../config'
 import type { SignedFrame, SignedGroup } from '../journal/contract'
 import { readGroups } from '../journal/frame'
 import { LIMITS } from '../limits'
+import { VERSIONS } from '../machine/state/version'
 import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { reasonText } from '../sequencer/reasons'
 import type { FollowingNode } from '../venue'
@@ -34,21 +35,22 @@ export function openNode(
 ): ClusterNode | undefined {
   if (cluster === undefined) return undefined
   const sealing = { key: keys.journal_key, venue: venueOf(chain, vault) }
-  return new ClusterNode(cluster, sealing, cluster.url ?? '', () => clock.monotonicMs())
+  return new ClusterNode(cluster, sealing, cluster.url ?? '', () => clock.monotonicMs(), VERSIONS.at(-1)!)
 }
 
 /** What a node answers while it follows. */
 export function followingNode(
   node: ClusterNode,
-  { journal }: Pick<Loaded, 'journal'>,
+  loaded: Pick<Loaded, 'journal' | 'state'>,
   { enclave }: EngineConfig,
   chain: ChainPort,
   vault: VaultConfig,
 ): FollowingNode {
-  const lag = () => node.lag(journal.head().seq)
+  const lag = () => node.lag(loaded.journal.head().seq)
   return {
     venue: toHex(venueOf(chain, vault)),
     lag,
+    versions: () => ({ version: loaded.state.version, carried: VERSIONS }),
     leaderUrl: () => node.leader_url || undefined,
     status() {
       const { slot, lag_ms } = chain.view()

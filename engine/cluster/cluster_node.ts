@@ -34,6 +34,8 @@ export class ClusterNode {
     /** Where this node answers links. */
     private readonly url: string,
     private readonly monotonicMs: () => number,
+    /** Newest version of rules and formats that this build carries. */
+    private readonly newest: number,
   ) {
     this.log = new ReplicatedLog(new Etcd(access), sealing)
     this.writer = logThread(access, sealing)
@@ -89,6 +91,26 @@ export class ClusterNode {
     if (left_ms > 0) await Bun.sleep(left_ms)
   }
 
+  /** Whether every other node that is live carries `version`: each of them reports within the wait. False where that is not shown. */
+  async isCarried(version: number): Promise<boolean> {
+    const live = await this.liveNodes()
+    return live?.every(([, { newest }]) => newest >= version) ?? false
+  }
+
+  /** The other nodes that reported within LIMITS.node_live_ms, which this takes; undefined where not all are known. */
+  private async liveNodes(): Promise<[node: number, report: NodeReport][] | undefined> {
+    try {
+      const before = await this.log.reports()
+      await Bun.sleep(LIMITS.node_live_ms)
+      const now = await this.log.reports()
+      if (now.size >= LIMITS.log_nodes_max) return undefined
+      return [...now].filter(([node, { count }]) => node !== this.number && before.get(node)?.count !== count)
+    } catch (error) {
+      if (error instanceof NoReply) return undefined
+      throw error
+    }
+  }
+
   /** Empty while none is shown. */
   get leader_url(): string {
     return this.shown.leader_url
@@ -141,12 +163,12 @@ export class ClusterNode {
   private async report(seq: number, now_ms: number): Promise<void> {
     if (now_ms - this.reported.at_ms < LIMITS.node_report_ms) return
     this.reported = { count: this.reported.count + 1, at_ms: now_ms }
-    await this.log.report(this.number, { seq, count: this.reported.count })
+    await this.log.report(this.number, { seq, count: this.reported.count, newest: this.newest })
   }
 
   /** Ends with the leadership, which `beat` watches. */
   private async trim(term: Term, end: () => ChainPoint): Promise<void> {
-    const trim = new LogTrim(this.log, term, this.monotonicMs)
+    const trim = new LogTrim(this.log, term, this.monotonicMs, this.newest)
     while (!this.is_stopped && !this.is_resigned) {
       await Bun.sleep(LIMITS.log_trim_ms)
       try {
@@ -206,6 +228,7 @@ export class LogTrim {
     private readonly log: ReplicatedLog,
     private readonly term: Term,
     private readonly monotonicMs: () => number,
+    private readonly newest: number,
   ) {}
 
   /**
@@ -218,7 +241,7 @@ export class LogTrim {
     const now_ms = this.monotonicMs()
     const is_full = this.bytes > LIMITS.log_bytes_max
     const silence_ms = is_full ? LIMITS.node_silence_full_ms : LIMITS.node_silence_ms
-    await this.log.report(this.term.node, { seq: own_seq, count: ++this.passes })
+    await this.log.report(this.term.node, { seq: own_seq, count: ++this.passes, newest: this.newest })
     const reports = await this.log.reports()
     const gone: number[] = []
     const live = new Map<number, NodeReport & { since_ms: number }>()

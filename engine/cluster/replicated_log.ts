@@ -42,7 +42,7 @@ const TERM = struct({ number: uint, node: u32, nonce: fixed(16) })
 const POINT = struct({ seq: uint, head: fixed(32) })
 /** `url`: where the leader answers links, which it proves there. */
 const BEAT = struct({ count: uint, url: blob })
-const REPORT = struct({ seq: uint, count: uint })
+const REPORT = struct({ seq: uint, count: uint, newest: uint })
 /** Before each part of an entry: its number and the number of all. */
 const PART = struct({ part: u32, parts: u32 })
 const PART_HEADER_BYTES = PART.size!
@@ -50,8 +50,8 @@ const PART_HEADER_BYTES = PART.size!
 const NODE_DIGITS = 10
 const EMPTY: ChainPoint = { seq: 0, head: new Uint8Array(32) }
 
-/** What a node that follows has on its disk; `count` changes with each report. */
-export type NodeReport = { seq: number; count: number }
+/** What a node has on its disk, and the newest version that its build carries; `count` changes with each report. */
+export type NodeReport = { seq: number; count: number; newest: number }
 
 type Polled = Pick<Found, 'head' | 'term'> & { entries: SignedFrame[]; life: string; leader_url: string }
 
@@ -192,7 +192,7 @@ export class ReplicatedLog {
     return entries
   }
 
-  /** Shows the leader what this node has on its disk. @throws NoReply */
+  /** Shows the leader what this node has and carries. @throws NoReply */
   async report(node: number, report: NodeReport): Promise<void> {
     await this.etcd.txn([], [{ put: this.nodeKey(node), value: REPORT.encode(report) }])
   }

@@ -168,6 +168,9 @@ export const InstrumentChange = exact({
   status: oneOf(['active', 'paused', 'closed']),
 })
 
+/** The operator puts the next version of rules and formats in force: the body of POST /activate on the operator's port. */
+export const Activation = exact({ version: t.Integer({ minimum: 0, maximum: 255 }) })
+
 // Results.
 
 /** Proof that a command is in the journal (engine.md "Receipts"); protocol/bodies/statements.ts checks it. */

@@ -39,6 +39,7 @@ export const LOG_EVENTS = {
   account_record_applied: "An operator's record of an account was applied.",
   credential_applied: "A trader's first credential was applied.",
   instrument_changed: 'The operator opened, paused or closed an instrument.',
+  version_active: 'The operator put a version of rules and formats in force; `code` names it.',
   link_open: 'The leading node answers on a link: both have proved their machine and build.',
   link_lost: 'It does not, or one of both rejects the other; has the reason. Tried again twice a second.',
   batch_exported: 'A batch was exported to the auditor.',

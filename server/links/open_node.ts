@@ -90,7 +90,7 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
   }
 }
 
-const leadingStatus = (venue: Venue) => ({ ...venue.status(), role: 'leading' })
+const leadingStatus = (venue: Venue) => ({ ...venue.status(), ...venue.versions(), role: 'leading' })
 
 /** `right`: what the leading node answered within LINK_RIGHT_MS; null without a link to one that leads. */
 function followingStatus(node: FollowingNode, link: LeaderLink): object {
@@ -98,5 +98,5 @@ function followingStatus(node: FollowingNode, link: LeaderLink): object {
   const { epoch, seq } = link.current() ?? {}
   const right = epoch === undefined ? null : { epoch, seq }
   const log_age_ms = Number.isFinite(age_ms) ? Math.floor(age_ms) : null
-  return { ...node.status(), role: 'following', lag_records: records, log_age_ms, right }
+  return { ...node.status(), ...node.versions(), role: 'following', lag_records: records, log_age_ms, right }
 }

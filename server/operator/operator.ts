@@ -5,7 +5,7 @@ import type { Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
-import { ExportRequest, InstrumentChange, ReferencePrice } from '../../protocol/wire/trading'
+import { Activation, ExportRequest, InstrumentChange, ReferencePrice } from '../../protocol/wire/trading'
 import type { App } from '../edge/app'
 import { parseBody, readBounded } from '../edge/body'
 import { commonHeaders, REFERENCE_POLICY, refusalOfHead, requestId } from '../edge/headers'
@@ -49,6 +49,7 @@ type OperatorCall = {
 }
 const parsePrice = parserOf(ReferencePrice)
 const parseChange = parserOf(InstrumentChange)
+const parseActivation = parserOf(Activation)
 const parseAdmission = parserOf(AdmissionRequest)
 const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
@@ -146,6 +147,14 @@ function operationsOf({ venue, app, clock, log, drain, ends }: OperatorParts): M
         const changed = await venue.changeInstrument(parseChange(parseBody(request, body)))
         log.write('info', 'instrument_changed')
         return json(request, 200, changed)
+      },
+    ],
+    [
+      'POST /activate',
+      async (request, body) => {
+        const active = await venue.activate(parseActivation(parseBody(request, body)))
+        log.write('info', 'version_active', { code: `${active.version}` })
+        return json(request, 200, active)
       },
     ],
     [

@@ -187,6 +187,10 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
     'A command of the key with this nonce or a higher one was accepted.',
     'Ask `GET /nonces` and sign again above `nonce_last`.',
   ],
+  version_unsupported: [
+    'The build of a node is too old for it, or another version is in force.',
+    'Replace every node by a build that carries it; `GET /system/status` of each node names what it carries.',
+  ],
   record_stale: [
     'A record with this version or a higher one is in force.',
     'Sign a record with a higher version.',

@@ -243,7 +243,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two', 'three', 'four')
       let now_ms = 0
-      const trim = new LogTrim(log!, term, () => now_ms)
+      const trim = new LogTrim(log!, term, () => now_ms, 8)
       const first = async () => {
         for (const point of [START, ...entries.map(({ to }) => to)])
           if (!((await log!.read(point).catch((error) => error)) instanceof LogGap)) return point.seq + 1
@@ -252,8 +252,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       // The leader's own report is not one of another disk.
       await trim.pass(4)
       expect(await first()).toBe(1)
-      await log!.report(7, { seq: 3, count: 1 })
-      await log!.report(8, { seq: 1, count: 1 })
+      await log!.report(7, { seq: 3, count: 1, newest: 8 })
+      await log!.report(8, { seq: 1, count: 1, newest: 8 })
       // A small log keeps all for a node that starts late.
       Object.assign(LIMITS, { log_kept_bytes })
       await trim.pass(4)
@@ -263,7 +263,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       expect(await first()).toBe(2)
       // A node that reports the same end lives; one that is silent does not.
       now_ms = LIMITS.node_silence_ms - 1
-      await log!.report(7, { seq: 3, count: 2 })
+      await log!.report(7, { seq: 3, count: 2, newest: 8 })
       await trim.pass(4)
       expect(await first()).toBe(2)
       now_ms++
@@ -271,14 +271,14 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       expect(await first()).toBe(4)
       expect([...(await log!.reports()).keys()].sort()).toEqual([term.node, 7])
       // No more than this node has on its own disk.
-      await log!.report(7, { seq: 4, count: 3 })
+      await log!.report(7, { seq: 4, count: 3, newest: 8 })
       await trim.pass(3)
       expect(await first()).toBe(4)
       const next = await log!.takeTerm(7, entries[3]!.to)
       expect(await failure(trim.pass(3))).toBeInstanceOf(Deposed)
       // The node that led before finds what it lacks when it starts again.
-      await log!.report(9, { seq: 4, count: 1 })
-      await new LogTrim(log!, next, () => now_ms).pass(4)
+      await log!.report(9, { seq: 4, count: 1, newest: 8 })
+      await new LogTrim(log!, next, () => now_ms, 8).pass(4)
       expect(await first()).toBe(4)
     },
     LIMIT_MS,
@@ -292,9 +292,9 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       const entries = await written(log!, term, 'one', 'two', 'three')
       // Of a node that ends soon after each start.
       for (let boot = 2; boot < 2 + LIMITS.log_nodes_max; boot++)
-        await log!.report(boot, { seq: 3, count: 1 })
-      await log!.report(2 ** 32 - 1, { seq: 1, count: 1 })
-      const trim = new LogTrim(log!, term, () => 0)
+        await log!.report(boot, { seq: 3, count: 1, newest: 8 })
+      await log!.report(2 ** 32 - 1, { seq: 1, count: 1, newest: 8 })
+      const trim = new LogTrim(log!, term, () => 0, 8)
       for (let pass = 0; pass < 2; pass++) await trim.pass(3)
       expect(textsOf(await all(log!, entries[0]!.to))).toEqual(['two', 'three'])
     },
@@ -315,9 +315,9 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       const term = await log.takeTerm(1, START)
       const entry = entryOf(START, 'one')
       await log.append(term, entry)
-      await log.report(7, { seq: 0, count: 1 })
+      await log.report(7, { seq: 0, count: 1, newest: 8 })
       let now_ms = 0
-      const trim = new LogTrim(log, term, () => now_ms)
+      const trim = new LogTrim(log, term, () => now_ms, 8)
       await trim.pass(1)
       now_ms = LIMITS.node_silence_full_ms - 1
       await trim.pass(1)

@@ -47,7 +47,7 @@ const CODES: Record<RefusalCode, Shown> = {
   ...all('edge', 'credential_expired', 'read_only'),
   ...all('own', 'account_unknown', 'credential_version', 'credential_taken', 'credential_limit'),
   ...all('edge', 'rate_limited', 'login_limited', 'login_busy', 'quote_busy', 'body_too_large'),
-  ...all('edge', 'export_busy', 'auditor_unset'),
+  ...all('edge', 'export_busy', 'auditor_unset', 'version_unsupported'),
   ...all('chain', 'auction_unknown'),
   ...all(
     'edge',

@@ -28,6 +28,8 @@ const USAGE = `usage: bun run account COMMAND
       Prometheus
   instrument --symbol NAME --status active|paused|closed TARGET
       opens, pauses or closes an instrument; closing cancels its orders and is final
+  activate --version NUMBER TARGET
+      puts the next version of rules and formats in force, for good: no build that lacks it starts on this venue's disks again
   list | metrics | drain TARGET
       lists the venue's accounts, reads its metrics, or lets it finish and stop
   export --symbol SYMBOL --batch NUMBER --out FILE TARGET
@@ -37,7 +39,7 @@ TARGET is --operator-key KEYFILE --url OPERATOR_LISTENER --venue HEX [--ca CERT_
 LIMITS are [--capacity 100] [--refill 50] [--orders 10000] [--keys 10000]`
 
 const TEXTS = [
-  ...(['days', 'symbol', 'status'] as const),
+  ...(['days', 'symbol', 'status', 'version'] as const),
   ...(['operator-key', 'out', 'request', 'account', 'capacity', 'refill', 'orders', 'keys'] as const),
   ...(['url', 'venue', 'ca', 'symbol', 'batch'] as const),
 ] as const
@@ -61,6 +63,10 @@ const COMMANDS: Record<string, (options: AccountOptions) => void | Promise<void>
   instrument: async (options) => {
     const change = { symbol: options.text('symbol'), status: options.text('status') }
     console.log(await call(options, 'POST', '/instruments', change))
+  },
+  activate: async (options) => {
+    const activation = { version: Number(options.amount('version')) }
+    console.log(await call(options, 'POST', '/activate', activation))
   },
   list: async (options) => console.log(await call(options, 'GET', '/accounts')),
   metrics: async (options) => console.log(await call(options, 'GET', '/metrics')),

@@ -335,6 +335,7 @@ export const COMPUTED_IMPORTS: Readonly<Record<string, string>> = {
   'native/build.ts': 'it reads the parameters of poseidon-lite, which no entry of the package exports',
   'test/client/face.test.ts': 'it loads the package by the names that package.json exports',
   'test/kit/chain/break_chain.ts': 'it wraps the worker of the platform, to break the chain that runs in it',
+  'test/cluster/version.test.ts': 'it loads the machine of another build, which it makes',
   'tools/dev.ts': 'it loads each route of routes/, to say which one does not load',
 }
 

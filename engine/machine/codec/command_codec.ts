@@ -250,6 +250,7 @@ const LAYOUTS = {
     until_ms: uint,
   }),
   token_ended: struct({ ...who, token_id: hex(32) }),
+  activate: struct({ ...stamp, version: uint }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

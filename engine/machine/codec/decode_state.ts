@@ -1,6 +1,6 @@
 /** Decodes a snapshot into a state, including its order books and indexes. */
 import { encodeBase58 } from '../../../protocol/base58'
-import { ByteReader, CodecError } from '../../../protocol/byte_stream'
+import { ByteReader } from '../../../protocol/byte_stream'
 import { list, option, type ValueOf } from '../../../protocol/codec'
 import type { CommandOf } from '../../commands'
 import { addToBucket } from '../../memory/buckets'
@@ -17,8 +17,8 @@ import { holdAll, type Note, notesOfBatch, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
 import { PAST_KINDS, queuesOf } from '../state/past'
 import { createState, keyBytes, type State, setSettings } from '../state/state'
+import { requireVersion } from '../state/version'
 import { decodeReplayed } from './command_codec'
-import { STATE_LAYOUT } from './encode_state'
 import {
   account_row,
   batch_row,
@@ -39,7 +39,7 @@ import {
 /**
  * @param snapshot as a whole or in blocks, which are not retained, so only the state stays in memory
  * @param seed, orders as in createState
- * @throws CodecError unless the bytes are exactly one encoded state
+ * @throws VersionUnknown; CodecError unless the bytes are exactly one encoded state
  */
 export function decodeState(
   snapshot: Uint8Array | Iterator<Uint8Array>,
@@ -48,8 +48,9 @@ export function decodeState(
 ): State {
   const from =
     snapshot instanceof Uint8Array ? new ByteReader(snapshot) : new ByteReader(new Uint8Array(0), 0, snapshot)
-  if (from.byte() !== STATE_LAYOUT) throw new CodecError('the layout of the snapshot is not known')
+  const version = requireVersion(from.byte())
   const state = createState(seed, orders)
+  state.version = version
   readHeading(state, from)
   readInstruments(state, from)
   const keys = readKeys(state, from)

@@ -1,4 +1,4 @@
-/** Encodes the whole state: equal states give equal bytes, so their hash compares machines and replays. */
+/** Encodes the whole state in its version: equal states give equal bytes, so their hash compares machines and replays. */
 
 import { ByteWriter } from '../../../protocol/byte_stream'
 import { type Codec, list, option } from '../../../protocol/codec'
@@ -27,8 +27,6 @@ import {
 } from './snapshot_layout'
 import { type Tables, tablesOf } from './snapshot_tables'
 
-/** Layout version, the first byte of a snapshot. */
-export const STATE_LAYOUT = 8
 /** Approximate length of a block. */
 const BLOCK_BYTES = 1024 * 1024
 
@@ -59,7 +57,7 @@ function* write(to: ByteWriter, state: State): Generator<void> {
   const tables = tablesOf(state)
   const keys = [...state.keys.values()]
   const rows = <T>(codec: Codec<T>, values: Iterable<T>) => list(codec).write(to, [...values])
-  to.byte(STATE_LAYOUT)
+  to.byte(state.version)
   heading.write(to, state)
   rows(mint_row, state.mints)
   rows(instrument_row, state.instruments.values())

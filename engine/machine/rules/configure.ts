@@ -1,4 +1,4 @@
-/** Applies the operator's settings: mints, instruments, capacities, the fee key. */
+/** Applies the operator's settings: mints, instruments, capacities, the fee key, and the version of rules and formats. */
 
 import type { CommandOf, Settings } from '../../commands'
 import { LIMITS } from '../../limits'
@@ -6,6 +6,7 @@ import { Book } from '../book/book'
 import { addInstrument, type InstrumentTerms, termsOf } from '../state/instrument'
 import type { Answer } from '../state/outcome'
 import { keyBytes, type State, setSettings } from '../state/state'
+import { requireVersion } from '../state/version'
 
 /**
  * Mints and instruments are never removed; an instrument that is no longer configured is paused.
@@ -23,6 +24,13 @@ export function applyConfigure(state: State, command: CommandOf<'configure'>): A
       instrument.status = 'paused'
   }
   setSettings(state, settings)
+  return { kind: 'done' }
+}
+
+/** @throws VersionUnknown, which ends the process; Error unless it is the next one */
+export function applyActivate(state: State, { version }: CommandOf<'activate'>): Answer {
+  if (version !== state.version + 1) throw new Error('a version follows the one before')
+  state.version = requireVersion(version)
   return { kind: 'done' }
 }
 

@@ -34,7 +34,7 @@ import {
   applySnapshotTaken,
   applySpentRestored,
 } from './chain_facts'
-import { applyConfigure } from './configure'
+import { applyActivate, applyConfigure } from './configure'
 import { applyClosed, applyDecided } from './decide_batch'
 import { applyExit } from './exit'
 import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
@@ -155,6 +155,7 @@ const FACTS: { readonly [K in FactKind]: ApplyFact<K> } = {
   queue_restored: (state, _, command) => applyQueueRestored(state, command),
   snapshot_taken: (state, _, command) => applySnapshotTaken(state, command),
   token_ended: (state, _, command) => applyTokenEnded(state, command),
+  activate: (state, _, command) => applyActivate(state, command),
   // The boot reads it; no decision does.
   released: () => ({ kind: 'done' }),
 }

@@ -15,6 +15,7 @@ import type { InstrumentState } from './instrument'
 import { LiveOrders } from './live_orders'
 import { RETIRED_BYTES } from './note'
 import { Notes } from './notes'
+import { FIRST_VERSION } from './version'
 
 type Mint = {
   readonly bytes: Uint8Array
@@ -36,6 +37,8 @@ type Epoch = {
 }
 
 export type State = {
+  /** Of rules and formats: what decides and encodes by it does so in every build that carries it. */
+  version: number
   settings: Settings | undefined
   mints: Mint[]
   fee_key: Uint8Array
@@ -91,6 +94,7 @@ export function createState(seed: HashSeed, orders?: number): State {
   const notes = new Notes({ key_index, key_list }, seed)
   const pool = new OrderPool(orders)
   return {
+    version: FIRST_VERSION,
     settings: undefined,
     mints: [],
     fee_key: new Uint8Array(32),

@@ -183,6 +183,7 @@ const COMMANDS: CommandBody[] = [
     covered: { leaves: 4, nullifiers: 3, retired: 2, finals: 1 },
   },
   { kind: 'released' },
+  { kind: 'activate', version: 9 },
 ]
 
 test('every kind of command has a case here', () => {
@@ -204,7 +205,7 @@ test('type bytes stand for ever in the order of their first publication', () => 
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
       'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
-      'closed decided snapshot_taken released credential login rebind token_issued token_ended',
+      'closed decided snapshot_taken released credential login rebind token_issued token_ended activate',
   )
 })
 

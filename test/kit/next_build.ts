@@ -1,0 +1,56 @@
+/** Makes a build that carries the next version of rules and formats: a copy of the tree with one rule and one field more. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { FIRST_VERSION } from '../../engine/machine/state/version'
+import { TreeCopy } from '../mutate/copy_tree'
+
+export const NEXT_VERSION = FIRST_VERSION + 1
+/** From the next version on a dead-man timer ends at a multiple of this many slots. */
+export const NEXT_TIMER_SLOTS = 100
+
+const MACHINE = 'engine/machine'
+/** By file: what stands there once, and what replaces it. */
+const CHANGES: readonly (readonly [file: string, text: string, replacement: string])[] = [
+  [`${MACHINE}/state/version.ts`, '[FIRST_VERSION]', '[FIRST_VERSION, FIRST_VERSION + 1]'],
+  [`${MACHINE}/state/state.ts`, '  version: number\n', '  version: number\n  timers_armed: number\n'],
+  [
+    `${MACHINE}/state/state.ts`,
+    '    version: FIRST_VERSION,',
+    '    version: FIRST_VERSION,\n    timers_armed: 0,',
+  ],
+  [
+    `${MACHINE}/rules/cancel.ts`,
+    '  key.dead_man_slot = armed ? state.slot + command.timeout_slots : 0\n',
+    `  key.dead_man_slot = armed ? state.slot + command.timeout_slots : 0
+  if (armed && state.version > 8) {
+    key.dead_man_slot = Math.ceil(key.dead_man_slot / ${NEXT_TIMER_SLOTS}) * ${NEXT_TIMER_SLOTS}
+    state.timers_armed += 1
+  }
+`,
+  ],
+  [
+    `${MACHINE}/codec/encode_state.ts`,
+    '  heading.write(to, state)\n',
+    '  heading.write(to, state)\n  if (state.version > 8) to.uint(state.timers_armed)\n',
+  ],
+  [
+    `${MACHINE}/codec/decode_state.ts`,
+    '  readHeading(state, from)\n',
+    '  readHeading(state, from)\n  if (state.version > 8) state.timers_armed = from.uint()\n',
+  ],
+]
+
+/** The copy is removed by its `remove`. */
+export function nextBuild(): TreeCopy {
+  const copy = new TreeCopy(join(import.meta.dir, '../..'))
+  for (const [file, text, replacement] of CHANGES) {
+    const path = join(copy.root, file)
+    const source = readFileSync(path, 'utf8')
+    if (source.split(text).length !== 2) throw new Error(`${file} has no place for the next version`)
+    writeFileSync(
+      path,
+      source.replace(text, () => replacement),
+    )
+  }
+  return copy
+}
