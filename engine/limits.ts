@@ -148,6 +148,12 @@ export const LIMITS = {
   node_report_ms: 1_000,
   /** A node that writes no report within it is not live. */
   node_live_ms: 2_500,
+  /** Records that a node may lack, by its newest report, which the leader gives its term to. */
+  handover_records_max: 20_000,
+  /** Longest wait of commands for the node that the term was given to. */
+  handover_ms: 10_000,
+  /** Time after which streams may reconnect to it. */
+  handover_retry_after_ms: 500,
   log_trim_ms: 5_000,
   /** A node without a new report for so long has its entries removed; in a log above its bound, after the second time. */
   node_silence_ms: 600_000,

@@ -95,16 +95,19 @@ export class LiveVenue implements Transport {
 
   /**
    * After a failed connection the venue is looked at before anything else is sent. Of several nodes, a read is repeated until
-   * one leads that answers, for as long as its signal allows. @throws MustStop, or a failed connection
+   * one leads that answers, and so is a command that a node refused because it leads no more, for as long as the signal allows.
+   * @throws MustStop, or a failed connection
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
-    const may_repeat = this.has_others && init?.signal && (init.method ?? 'GET') === 'GET'
+    const signal = this.has_others ? init?.signal : undefined
     for (;;) {
       try {
         const response = await this.ask(path, init)
-        if (!may_repeat || this.suspect === undefined) return response
+        if (!signal || !(await this.isResigned(response))) return response
+        signal.throwIfAborted()
       } catch (error) {
-        if (!may_repeat || init.signal!.aborted || error instanceof MustStop) throw error
+        const is_read = (init?.method ?? 'GET') === 'GET'
+        if (!signal || !is_read || signal.aborted || error instanceof MustStop) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))
     }
@@ -134,15 +137,18 @@ export class LiveVenue implements Transport {
       }, NODE_LATE_MS)
     })
     try {
-      const response = await Promise.race([answer, moved])
-      if (response.status === 503) {
-        const { code } = (await response.clone().json()) as Problem
-        if (RESIGNED.includes(code as RefusalCode)) this.suspect = 'leader'
-      }
-      return response
+      return await Promise.race([answer, moved])
     } finally {
       clearInterval(timer)
     }
+  }
+  /** Whether the node executed nothing because it leads no more. */
+  private async isResigned(response: Response): Promise<boolean> {
+    if (response.status !== 503) return false
+    const { code } = (await response.clone().json()) as Problem
+    if (!RESIGNED.includes(code as RefusalCode)) return false
+    this.suspect = 'leader'
+    return true
   }
   webSocket(path: string): WebSocket {
     return this.current.webSocket(path)

@@ -59,7 +59,7 @@ type EnginePorts = {
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
   /** Of a cluster, which this one leads. */
-  node?: Pick<ClusterNode, 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried'> | undefined
+  node?: Pick<ClusterNode, 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'> | undefined
 }
 /** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */
 type FirstRead = { config: VaultConfig; mints: VaultMint[] }
@@ -103,6 +103,8 @@ export function assemble(
   const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
+    // The epoch that follows is of the node that the term was given to.
+    if (availability.handing !== undefined) return
     availability.stop(reason, details)
     sequencer.stop(new Refusal('outcome_unknown'))
     views.hub.bye('restart', LIMITS.restart_retry_after_ms)

@@ -4,11 +4,12 @@ import { LIMITS } from '../limits'
 import type { Engine } from './assemble'
 
 /**
- * Rejects new orders, sends `bye` to streams, lands batches and anchors within time limits, then writes a snapshot and gives
+ * Gives the term to another node of a cluster; without one rejects new orders, sends `bye` to streams, lands batches and anchors within time limits, then writes a snapshot and gives
  * the lease back. Without the right to acknowledge, nothing more is written: the next boot continues from the journal.
  */
 export async function drain(engine: Engine): Promise<void> {
   const { availability, hub, pump, anchoring, sequencer } = engine
+  if (await handOver(engine)) return
   availability.drain()
   hub.bye('upgrade', LIMITS.restart_retry_after_ms)
   const isOver = () => availability.isStopped() || availability.barred() !== undefined
@@ -39,6 +40,53 @@ export async function drain(engine: Engine): Promise<void> {
   if (availability.isStopped()) return
   await within(LIMITS.stop_landing_ms, sequencer.submit({ kind: 'released' }))
   sequencer.stop(new Refusal('draining'))
+}
+
+/**
+ * Gives the term to a node that follows. Everything is served until then. What comes behind waits until that node leads, so that
+ * a client which is refused finds it at once; nothing of it is executed. False where no node can take over.
+ */
+async function handOver({ node, ...engine }: Engine): Promise<boolean> {
+  const { availability, closing, loaded, sequencer, state } = engine
+  const isOver = () => availability.isStopped() || availability.barred() !== undefined
+  if (node === undefined || isOver()) return false
+  const successor = await node.successor(loaded.journal.head().seq, state.version)
+  if (successor === undefined) return false
+  await engine.snapshotting.stop()
+  // The next leader would find it void.
+  await closing.drain(LIMITS.stop_landing_ms)
+  if (isOver()) return false
+  const { promise, resolve: leads } = Promise.withResolvers<void>()
+  availability.handing = promise
+  availability.drain()
+  availability.release()
+  await within(LIMITS.stop_landing_ms, settled(sequencer))
+  engine.pump.stop()
+  engine.anchoring.stop()
+  engine.grace.stop()
+  closing.stop()
+  // What is not durable, with an etcd that does not answer, may become so.
+  sequencer.stop(new Refusal('outcome_unknown'))
+  const given = node.handTo(successor).then(() => untilPassed(engine))
+  await within(
+    LIMITS.handover_ms,
+    given.catch(() => undefined),
+  )
+  engine.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
+  leads()
+  return true
+}
+
+/** Resolves when all that was executed is durable, and nothing of it is under way. */
+async function settled(sequencer: Engine['sequencer']): Promise<void> {
+  do await sequencer.durable()
+  while (sequencer.seq_durable !== sequencer.seq_executed)
+}
+
+/** Resolves when the chain shows an epoch behind the own one. */
+async function untilPassed({ chain, state }: Pick<Engine, 'chain' | 'state'>): Promise<void> {
+  const isPassed = async () => (await chain.readConfig('confirmed')).epoch > state.epoch
+  while (!(await isPassed().catch(() => false))) await Bun.sleep(LIMITS.lease_look_ms)
 }
 
 /** Closes every part and the ports, producers before consumers. */

@@ -25,6 +25,8 @@ export class ClusterNode {
   /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
   private right_until_ms = Number.NEGATIVE_INFINITY
   private led_since_ms = Number.POSITIVE_INFINITY
+  /** Of this node: taken, or given by the leader before. */
+  private term: Term | undefined
   private is_resigned = false
   private is_stopped = false
 
@@ -45,7 +47,7 @@ export class ClusterNode {
   readonly thread = (): Worker => this.writer.thread()
 
   /**
-   * Passes on what the log has behind `end`, until no leader lives and this node has taken the term. Then the rest of the log is
+   * Passes on what the log has behind `end`, until the leader gives this node its term, or none lives and this node takes one. Then the rest of the log is
    * passed on, and `take` has had everything that any earlier leader acknowledged.
    * @param take resolves when the entry is on disk
    * @param deposed called at most once, when another node has taken the term
@@ -59,8 +61,9 @@ export class ClusterNode {
     for (;;) {
       if (this.is_stopped) throw new Stopped('this node follows no more')
       if (await this.follow(end, take)) continue
-      const term = await this.takeTerm(end())
+      const term = this.term ?? (await this.takeTerm(end()))
       if (term === undefined) continue
+      this.term = term
       this.led_since_ms = this.monotonicMs()
       void this.beat(term, deposed)
       for (;;) {
@@ -121,12 +124,28 @@ export class ClusterNode {
     this.is_resigned = true
   }
 
+  /**
+   * A node that follows and has nearly the whole journal, which ends at `seq`, by a build that carries `version`; undefined without
+   * one. Takes LIMITS.node_live_ms.
+   */
+  async successor(seq: number, version: number): Promise<number | undefined> {
+    const able = ((await this.liveNodes()) ?? []).filter(([, { newest }]) => newest >= version)
+    const [best] = able.toSorted(([, one], [, other]) => other.seq - one.seq)
+    return best !== undefined && best[1].seq >= seq - LIMITS.handover_records_max ? best[0] : undefined
+  }
+
+  /** Gives the term to another node: from here on this one shows no life and appends nothing. @throws Deposed */
+  async handTo(node: number): Promise<void> {
+    this.is_stopped = true
+    await this.log.handTerm(this.term!, node)
+  }
+
   /** Ends following and beat. */
   stop(): void {
     this.is_stopped = true
   }
 
-  /** Whether a leader may live. */
+  /** Whether another node may lead. */
   private async follow(end: () => ChainPoint, take: (entry: SignedFrame) => Promise<void>): Promise<boolean> {
     try {
       const at_ms = this.monotonicMs()
@@ -135,6 +154,11 @@ export class ClusterNode {
       for (const entry of entries) await take(entry)
       const now_ms = this.monotonicMs()
       await this.report(end().seq, now_ms)
+      // The number is of this boot, and the comparisons of beat and appends find a term that has passed.
+      if (term?.node === this.number) {
+        this.term = term
+        return false
+      }
       if (this.life?.sign !== life) this.life = { sign: life, term, since_ms: now_ms }
       if (entries.length > 0) return true
       if (now_ms - this.life.since_ms >= LIMITS.leader_silence_ms) return false
@@ -186,6 +210,8 @@ export class ClusterNode {
         await this.log.beat(term, this.is_resigned ? undefined : count, this.url)
         this.right_until_ms = sent_ms + LIMITS.right_ms
       } catch (error) {
+        // Who gave the term away ends by itself.
+        if (this.is_stopped) return
         if (!(error instanceof NoReply)) return deposed(error as Error)
       }
       await Bun.sleep(LIMITS.leader_beat_ms)

@@ -105,6 +105,19 @@ export class ReplicatedLog {
   }
 
   /**
+   * Gives the next term to `node`, which finds it by its number. One comparison decides, so it is given to one node at most, and not
+   * beside a term that another one takes.
+   * @throws Deposed when another node took a term meanwhile
+   */
+  async handTerm(mine: Term, node: number): Promise<void> {
+    const next = TERM.encode({ number: mine.number + 1, node, nonce: new Uint8Array(randomBytes(16)) })
+    const compare = [{ key: this.term_key, value: TERM.encode(mine) }]
+    const result = await this.decided(compare, [{ put: this.term_key, value: next }], this.lookups())
+    const { term_bytes } = result.succeeded ? { term_bytes: next } : decodeFound(result)
+    if (term_bytes === undefined || !equalBytes(term_bytes, next)) throw new Deposed('another node took the term')
+  }
+
+  /**
    * Appends one entry behind `entry.from`, which is on a quorum's disks when this resolves. Call again only then. After a
    * lost reply the same bytes with the same comparisons are sent until a transaction gives the verdict: a plain read may say
    * "not there" of an append that lands afterwards.

@@ -106,6 +106,8 @@ class Writes implements Pick<Venue, Write> {
     answers: Answers = 'held',
   ): Promise<WithReceipt<K>> {
     if (!claimsHold(signed.claims)) throw new Refusal('signature_invalid')
+    const { handing } = this.parts.availability
+    if (handing !== undefined) await handing
     this.require(account_id)
     const command = signed.command()
     const created_id = idOf?.(command)
