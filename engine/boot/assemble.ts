@@ -59,7 +59,9 @@ type EnginePorts = {
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
   /** Of a cluster, which this one leads. */
-  node?: Pick<ClusterNode, 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'> | undefined
+  node?:
+    | Pick<ClusterNode, 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'>
+    | undefined
 }
 /** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */
 type FirstRead = { config: VaultConfig; mints: VaultMint[] }

@@ -114,7 +114,8 @@ export class ReplicatedLog {
     const compare = [{ key: this.term_key, value: TERM.encode(mine) }]
     const result = await this.decided(compare, [{ put: this.term_key, value: next }], this.lookups())
     const { term_bytes } = result.succeeded ? { term_bytes: next } : decodeFound(result)
-    if (term_bytes === undefined || !equalBytes(term_bytes, next)) throw new Deposed('another node took the term')
+    if (term_bytes === undefined || !equalBytes(term_bytes, next))
+      throw new Deposed('another node took the term')
   }
 
   /**

@@ -3,6 +3,7 @@
 import { cpSync, existsSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { readPeer } from '../../client/verify/collect/pinned_transport'
 import { openEnclave } from '../../enclave/index'
 import { KEY_PATHS } from '../../enclave/key_paths'
 import { readDeployment } from '../../engine/chain/client/read_vault'
@@ -10,8 +11,10 @@ import { Etcd } from '../../engine/cluster/etcd'
 import { ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { encodeBase58 } from '../../protocol/base58'
 import { venueId } from '../../protocol/bodies/venue_id'
+import { fromHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
 import { publicKeyOf } from '../../protocol/sign'
+import { callOperator } from '../../tools/account/call_operator'
 import { type HostedChain, hostEmbeddedChain } from '../chain/host_embedded_chain'
 import { openStandInAgent } from '../enclave/open_stand_in'
 import { announcedOf, appCompose, type SandboxFacts } from '../open_sandbox'
@@ -22,11 +25,23 @@ export const NODES = [1, 2, 3] as const
 const PROJECT = join(import.meta.dir, '../..')
 const RESTART_MS = 500
 const STATUS_MS = 300
+const PEER_MS = 5_000
+const LOOK_MS = 20
 
-type Node = { child: Subprocess | undefined; paused: boolean }
+type Node = { child: Subprocess | undefined; paused: boolean; project: string }
+/** What a node shows its operator. */
+export type NodeStatus = {
+  role: 'leading' | 'following'
+  version: number
+  carried: number[]
+  lag_records?: number
+  right?: { epoch: number; seq: number } | null
+}
 
 export class LocalCluster {
-  private readonly nodes = new Map<number, Node>(NODES.map((n) => [n, { child: undefined, paused: false }]))
+  private readonly nodes = new Map<number, Node>(
+    NODES.map((n) => [n, { child: undefined, paused: false, project: PROJECT }]),
+  )
   private stopped = false
 
   private constructor(
@@ -79,7 +94,7 @@ export class LocalCluster {
     const der = (text: string, label: string) => Buffer.from(derOfPem(text, label)![0]!).toString('base64')
     const { ca, cert, key } = this.etcd.tls
     const log = openSync(join(data_dir, 'venue.log'), 'a', 0o600)
-    const child = Bun.spawn([process.execPath, join(PROJECT, 'server/main.ts')], {
+    const child = Bun.spawn([process.execPath, join(node.project, 'server/main.ts')], {
       env: {
         ...process.env,
         TACIT_DATA_DIR: data_dir,
@@ -128,6 +143,77 @@ export class LocalCluster {
     node.paused = false
   }
 
+  /** Ends a node in order, as `drain` does, and starts it from the build in `project`; one that leads gives its term away first. */
+  async replace(number: number, project = PROJECT): Promise<void> {
+    const node = this.nodes.get(number)!
+    const { child } = node
+    node.project = project
+    child?.kill('SIGTERM')
+    await child?.exited
+    if (child === undefined) this.start(number)
+  }
+
+  /**
+   * Replaces every node by the build in `project` while the others serve: those that follow, then the one that leads. The newest
+   * version that all carry is put in force as soon as the leading build carries it, too.
+   */
+  async upgrade(project: string, say: (line: string) => void): Promise<void> {
+    const leading = await this.serving()
+    for (const number of NODES.filter((one) => one !== leading)) await this.replaceWhole(number, project, say)
+    const newest = await this.activateNewest(say)
+    await this.replaceWhole(leading, project, say)
+    if (!newest) await this.activateNewest(say)
+  }
+
+  private async replaceWhole(number: number, project: string, say: (line: string) => void): Promise<void> {
+    say(`node ${number} is replaced`)
+    await this.replace(number, project)
+    await this.untilStatus(number, ({ lag_records, right }) => lag_records === 0 && Boolean(right))
+  }
+
+  /** Whether the version is in force; not where the leading node, or another one, does not carry it. */
+  private async activateNewest(say: (line: string) => void): Promise<boolean> {
+    const statuses = await Promise.all(NODES.map((number) => this.untilStatus(number, () => true)))
+    const version = Math.max(...statuses.flatMap(({ carried }) => carried))
+    const is_active = await this.activate(version).then(
+      () => true,
+      (error: Error) => {
+        if (!error.message.includes('version_unsupported')) throw error
+        return false
+      },
+    )
+    say(`version ${version} ${is_active ? 'is in force' : 'is not carried by every node yet'}`)
+    return is_active
+  }
+
+  /** As `bun run account activate` does. @throws what the venue answers */
+  async activate(version: number): Promise<void> {
+    const url = this.operatorUrlOf(await this.serving())
+    const ca = (await readPeer(new URL(url), PEER_MS)).leaf_pem
+    const operator_seed = fromHex(sandboxSecrets(join(this.dir, 'seed')).operator_seed, 32)!
+    const target = { url, ca, operator_seed, venue: (await this.deployed()).venue }
+    const call = { method: 'POST', path: '/activate', body: JSON.stringify({ version }) } as const
+    await callOperator(target, call, Date.now())
+  }
+
+  /** The node that serves, once one does. */
+  async serving(): Promise<(typeof NODES)[number]> {
+    for (;;) {
+      const number = NODES.find((one) => this.stateOf(one) === 'serves')
+      if (number !== undefined) return number
+      await Bun.sleep(LOOK_MS)
+    }
+  }
+
+  /** Resolves with what a node shows once it is as expected. */
+  async untilStatus(number: number, holds: (status: NodeStatus) => boolean): Promise<NodeStatus> {
+    for (;;) {
+      const status = await this.statusOf(number)
+      if (status !== undefined && holds(status)) return status
+      await Bun.sleep(LOOK_MS)
+    }
+  }
+
   /** What the node serves at; undefined while it does not lead. */
   facts(number: number): SandboxFacts | undefined {
     const path = join(this.dirOf(number), 'laptop.json')
@@ -137,12 +223,10 @@ export class LocalCluster {
   }
 
   /** What the node shows its operator; undefined while it does not answer. */
-  async statusOf(
-    number: number,
-  ): Promise<{ lag_records?: number; right?: { epoch: number } | null } | undefined> {
+  async statusOf(number: number): Promise<NodeStatus | undefined> {
     const options = { tls: { rejectUnauthorized: false }, signal: AbortSignal.timeout(STATUS_MS) }
     return fetch(`${this.operatorUrlOf(number)}/system/status`, options).then(
-      async (answer) => (await answer.json()) as object,
+      async (answer) => (await answer.json()) as NodeStatus,
       () => undefined,
     )
   }
@@ -156,11 +240,15 @@ export class LocalCluster {
 
   /** The shared log, as an onlooker with the venue's key reads it. */
   async log(): Promise<ReplicatedLog> {
+    const access = { endpoints: this.etcd.endpoints, tls: this.etcd.tls }
+    return new ReplicatedLog(new Etcd(access), { key: this.journal_key, ...(await this.deployed()) })
+  }
+  private async deployed(): Promise<{ venue: Uint8Array }> {
     const deployment = await readDeployment([this.chain.url], this.chain.program_id)
     const { genesis_hash, program_id, config_account, config } = deployment
-    const venue = venueId({ genesis_hash, program_id, config_account, generation: config.generation })
-    const access = { endpoints: this.etcd.endpoints, tls: this.etcd.tls }
-    return new ReplicatedLog(new Etcd(access), { key: this.journal_key, venue })
+    return {
+      venue: venueId({ genesis_hash, program_id, config_account, generation: config.generation }),
+    }
   }
 
   async stop(): Promise<void> {
