@@ -105,8 +105,6 @@ export function assemble(
   const { sequencer, pump, anchoring, closing } = writer
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
-    // The epoch that follows is of the node that the term was given to.
-    if (availability.handing !== undefined) return
     availability.stop(reason, details)
     sequencer.stop(new Refusal('outcome_unknown'))
     views.hub.bye('restart', LIMITS.restart_retry_after_ms)

@@ -57,7 +57,8 @@ export class ChainSink implements ChainSinkPort {
 
   halted(reason: HaltReason): void {
     if (reason === 'forked' || reason === 'rolled_back') {
-      this.disown(reason)
+      // The epoch that follows a hand-over is of the node that the term was given to.
+      if (this.availability.handing === undefined) this.disown(reason)
       return
     }
     if (this.state.halted === reason || this.availability.isStopped()) return

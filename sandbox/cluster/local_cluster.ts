@@ -22,7 +22,7 @@ import { sandboxAuditor, sandboxSecrets } from '../secrets'
 import { EtcdCluster, freeUrls } from './etcd_cluster'
 
 export const NODES = [1, 2, 3] as const
-const PROJECT = join(import.meta.dir, '../..')
+export const PROJECT = join(import.meta.dir, '../..')
 const RESTART_MS = 500
 const STATUS_MS = 300
 const PEER_MS = 5_000

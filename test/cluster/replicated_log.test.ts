@@ -224,6 +224,30 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
+    'a term is given to one node, which alone appends from then on; of two hand-overs and a takeover at once one has it',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const [entry] = await written(log!, term, 'one')
+      const given = await Promise.allSettled([
+        log!.handTerm(term, 7),
+        log!.handTerm(term, 8),
+        log!.takeTerm(9, entry!.to, { term }),
+      ])
+      expect(given.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+      for (const one of given) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(Deposed)
+      const { term: next } = await log!.look()
+      const has = [7, 8, 9][given.findIndex(({ status }) => status === 'fulfilled')]
+      expect(next).toMatchObject({ number: term.number + 1, node: has })
+      expect(await failure(log!.append(term, entryOf(entry!.to, 'old')))).toBeInstanceOf(Deposed)
+      await log!.append(next!, entryOf(entry!.to, 'two'))
+      expect(await failure(log!.handTerm(term, 1))).toBeInstanceOf(Deposed)
+      expect(textsOf(await all(log!, START))).toEqual(['one', 'two'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'removal needs the term, and a reader behind it finds a gap',
     async () => {
       const [log] = logsOf()

@@ -154,4 +154,26 @@ describe.skipIf(ETCD === undefined)('a rolling upgrade', () => {
     },
     LIMIT_MS,
   )
+
+  test(
+    'a node of the build before does not start behind the activation and says so; its disk goes on under the next build',
+    async () => {
+      const leading = await cluster.serving()
+      const node = NODES.find((one) => one !== leading)!
+      const log = () => readFileSync(join(cluster.dirOf(node), 'venue.log'), 'utf8')
+      const said = `goes on in version ${NEXT_VERSION} of rules and formats, and this build carries ${FIRST_VERSION}`
+      expect(log()).not.toContain(said)
+      await cluster.replace(node)
+      // It reads its own disk first, then, of another disk, the log: each start ends.
+      while (log().split(said).length < 3) await Bun.sleep(50)
+      expect(cluster.stateOf(leading)).toBe('serves')
+      await cluster.kill(node)
+      await cluster.replace(node, next.root)
+      expect(await cluster.untilStatus(node, ({ lag_records }) => lag_records === 0)).toMatchObject({
+        role: 'following',
+        version: NEXT_VERSION,
+      })
+    },
+    LIMIT_MS,
+  )
 })

@@ -1,4 +1,5 @@
 /** Rounds of seeded faults against clusters of node processes: what must hold is checked after each (cluster.md). */
+import { LIMITS } from '../../../engine/limits'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import type { Disk } from '../../kit/small_volume'
 import { type Random, seededRandom } from '../kit/random'
@@ -116,6 +117,18 @@ async function stopped(world: World, leader: Node): Promise<Heal> {
   return async () => leader.start()
 }
 
+/** While the leading node gives its term away, about LIMITS.node_live_ms after it began. */
+async function handing(world: World, leader: Node, strike: () => Heal | Promise<Heal>): Promise<Heal> {
+  world.suspects.add(leader)
+  const stopping = leader.call('stop').catch(() => undefined)
+  await Bun.sleep(LIMITS.node_live_ms - 200 + world.random.integer(900))
+  const heal = await strike()
+  await Promise.race([stopping, Bun.sleep(LIMITS.handover_ms)])
+  await leader.kill()
+  world.suspects.delete(leader)
+  return both(heal, async () => leader.start())
+}
+
 async function delayed(leader: Node, ms: number): Promise<Heal> {
   for (const link of leader.links) link.delayAppends(ms)
   await Bun.sleep(ms + 400)
@@ -151,6 +164,21 @@ export const FAULTS: readonly Fault[] = [
   { name: 'leading node cut off', takes_over: true, strike: async (_, leader) => cutOff(leader) },
   { name: 'following node cut off', strike: async (world) => cutOff(other(world)) },
   { name: 'leading node stopped', takes_over: true, strike: stopped },
+  {
+    name: 'leading node killed while it hands over',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, () => restarted(leader)),
+  },
+  {
+    name: 'follower killed while the leading node hands over',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, () => restarted(other(world))),
+  },
+  {
+    name: 'leading node cut off while it hands over',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, () => cutOff(leader)),
+  },
   { name: 'leading member killed', strike: (world) => memberDown(world, true) },
   { name: 'following member killed', strike: (world) => memberDown(world, false) },
   { name: 'leading member paused', strike: memberPaused },
