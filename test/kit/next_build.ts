@@ -22,7 +22,7 @@ const CHANGES: readonly (readonly [file: string, text: string, replacement: stri
     `${MACHINE}/rules/cancel.ts`,
     '  key.dead_man_slot = armed ? state.slot + command.timeout_slots : 0\n',
     `  key.dead_man_slot = armed ? state.slot + command.timeout_slots : 0
-  if (armed && state.version > 8) {
+  if (armed && state.version > ${FIRST_VERSION}) {
     key.dead_man_slot = Math.ceil(key.dead_man_slot / ${NEXT_TIMER_SLOTS}) * ${NEXT_TIMER_SLOTS}
     state.timers_armed += 1
   }
@@ -31,12 +31,12 @@ const CHANGES: readonly (readonly [file: string, text: string, replacement: stri
   [
     `${MACHINE}/codec/encode_state.ts`,
     '  heading.write(to, state)\n',
-    '  heading.write(to, state)\n  if (state.version > 8) to.uint(state.timers_armed)\n',
+    '  heading.write(to, state)\n  if (state.version > ${FIRST_VERSION}) to.uint(state.timers_armed)\n',
   ],
   [
     `${MACHINE}/codec/decode_state.ts`,
     '  readHeading(state, from)\n',
-    '  readHeading(state, from)\n  if (state.version > 8) state.timers_armed = from.uint()\n',
+    '  readHeading(state, from)\n  if (state.version > ${FIRST_VERSION}) state.timers_armed = from.uint()\n',
   ],
 ]
 

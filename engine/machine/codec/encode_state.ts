@@ -109,7 +109,7 @@ function closedRow({ seq, slot, capacity, due, waiting, endings }: ClosedBatch, 
 /** A slight overestimate: reserved memory that is not written costs nothing, growing the buffer does. */
 function expectedBytes(state: State): number {
   const queued = Object.values(queuesOf(state)).reduce((sum, { size, first }) => sum + size - first, 0)
-  return 65_536 + state.notes.lives * 208 + state.orders.size * 320 + queued * ROW_BYTES
+  return 65_536 + state.notes.lives * 175 + state.orders.size * 320 + queued * ROW_BYTES
 }
 
 function encodeSettlement(to: ByteWriter, settlement: Settlement, tables: Tables): void {

@@ -186,7 +186,6 @@ export const fill_row = struct({
 const PARTS = [
   [row.COMMITMENT_AT, row.HAS_COMMITMENT],
   [row.BLINDING_AT, row.HAS_BLINDING],
-  [row.NULLIFIER_AT, row.HAS_NULLIFIER],
 ] as const
 
 /** Notes and orders are written and read by code, not by a description: there may be millions, and it is faster. */

@@ -15,7 +15,6 @@ type OpenedNote = {
   amount: Amount
   commitment: Uint8Array
   blinding: Uint8Array
-  nullifier: Uint8Array
   leaf_index: number
 }
 /** A `fresh` note is registered when the command is applied. */
@@ -63,8 +62,8 @@ function checkOpening(state: State, wanted: Wanted, past: Past | undefined): Not
   if (mint === -1 || (wanted.mint !== undefined && mint !== wanted.mint)) return refuse('note_wrong_mint')
   if (indexOf(state, past, 'nullifiers', opening.nullifier) !== undefined) return refuse('note_spent')
   if (state.settlement.exits.has(opening.nullifier.toHex())) return refuse('note_in_use')
-  const { amount, blinding, nullifier, leaf: leaf_index } = opening
-  const note = { owner: wanted.owner, mint, amount, commitment, blinding, nullifier, leaf_index }
+  const { amount, blinding, leaf: leaf_index } = opening
+  const note = { owner: wanted.owner, mint, amount, commitment, blinding, leaf_index }
   return { ok: true, note, fresh: true }
 }
 

@@ -96,7 +96,6 @@ export function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): 
   if (exit.note === undefined) state.notes.hold(note)
   exit.note = note
   note.status = 'exiting'
-  note.setNullifier(exit.nullifier)
   announceNote(state, fx, 'note.exited', note)
   announceExit(state, fx, exit, 'requested')
 }
@@ -114,6 +113,5 @@ export function announceExit(state: State, fx: Effects, exit: Exit, status: Exit
 export function noteOfRequest(state: State, request: ExitRequest): Note | undefined {
   const note = state.notes.find(request.commitment)
   if (note === undefined) return undefined
-  const own = note.nullifier ?? nullifierOf(request.commitment, note.blinding!)
-  return equalBytes(own, request.nullifier) ? note : undefined
+  return equalBytes(nullifierOf(request.commitment, note.blinding!), request.nullifier) ? note : undefined
 }

@@ -27,9 +27,6 @@ export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashe
   for (const exit of invented) dropExit(state, exit)
   settlement.last_hashed = batch_id
   appendSpent(state, batch_id, batch.hashed.nullifiers)
-  batch.inputs.forEach((note, at) => {
-    note.setNullifier(result.nullifiers[at]!)
-  })
   batch.outputs.forEach(({ note }, at) => {
     const { commitment, blinding } = result.outputs[at]!
     state.notes.reveal(note, commitment, blinding)

@@ -16,7 +16,7 @@ import type { State } from './state'
 type NoteStatus = (typeof NOTE_STATUSES)[number]
 export const NOTE_STATUSES = ['free', 'in_use', 'spent', 'exiting'] as const
 
-/** The fields of a new note; commitment, blinding and nullifier are 32 bytes. */
+/** The fields of a new note; commitment and blinding are 32 bytes. The nullifier follows from them. */
 export type NoteFacts = {
   /** The owning trading key. */
   owner: Uint8Array
@@ -29,8 +29,6 @@ export type NoteFacts = {
   /** Undefined while the batch that creates the note is not hashed. */
   commitment?: Uint8Array
   blinding?: Uint8Array
-  /** Known from the start for opened notes, for others once they are spent. */
-  nullifier?: Uint8Array
   /** Set for notes in deposit form and opened notes; the cited known state must contain the leaf. */
   leaf_index?: number
   /** The commitment is a finalized leaf already. */
@@ -100,15 +98,6 @@ export class Note {
 
   get blinding(): Uint8Array | undefined {
     return this.part(row.BLINDING_AT, row.HAS_BLINDING)
-  }
-
-  get nullifier(): Uint8Array | undefined {
-    return this.part(row.NULLIFIER_AT, row.HAS_NULLIFIER)
-  }
-
-  setNullifier(nullifier: Uint8Array): void {
-    this.chunk.bytes.set(nullifier, this.at(row.NULLIFIER_AT))
-    this.chunk.bytes[this.place + row.FLAGS_AT]! |= row.HAS_NULLIFIER
   }
 
   get leaf_index(): number | undefined {

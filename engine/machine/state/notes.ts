@@ -11,7 +11,7 @@ import type { State } from './state'
 const WIDTH = 32
 
 /**
- * All notes, about 147 bytes each. A note lives while it is known or held. Holders are live orders
+ * All notes, about 115 bytes each. A note lives while it is known or held. Holders are live orders
  * (collateral and notes of fills), settlement batches (inputs and outputs), readable payments and open exits.
  */
 export class Notes {
@@ -86,12 +86,10 @@ export class Notes {
     view.setUint16(at + row.MINT_AT, facts.mint, true)
     view.setBigUint64(at + row.AMOUNT_AT, facts.amount, true)
     bytes[at + row.STATUS_AT] = NOTE_STATUSES.indexOf(facts.status)
-    const { commitment, blinding, nullifier, leaf_index } = facts
+    const { commitment, blinding, leaf_index } = facts
     let flags = 0
     if (blinding !== undefined) flags |= row.HAS_BLINDING
-    if (nullifier !== undefined) flags |= row.HAS_NULLIFIER
     if (blinding !== undefined) copyBytes(blinding, 0, bytes, at + row.BLINDING_AT, 32)
-    if (nullifier !== undefined) copyBytes(nullifier, 0, bytes, at + row.NULLIFIER_AT, 32)
     if (commitment !== undefined) flags |= row.HAS_COMMITMENT
     if (commitment !== undefined) copyBytes(commitment, 0, bytes, at + row.COMMITMENT_AT, WIDTH)
     if (leaf_index !== undefined) flags |= row.HAS_LEAF_INDEX

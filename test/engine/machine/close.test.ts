@@ -252,7 +252,7 @@ test('an exit of the note behind a member waits, and takes what the match left',
   const commitment = note.commitment!
   const rest = { mint: seeded('quote mint'), amount: note.amount, destination: DESTINATION }
   const request = {
-    nullifier: note.nullifier ?? nullifierOf(commitment, note.blinding!),
+    nullifier: nullifierOf(commitment, note.blinding!),
     commitment,
     ...rest,
     deadline_unix_s: 2_000_000_000,
@@ -270,7 +270,7 @@ test('an exit of the note behind a member waits, and takes what the match left',
   const same = {
     ...request,
     commitment: other_note.commitment!,
-    nullifier: other_note.nullifier!,
+    nullifier: nullifierOf(other_note.commitment!, other_note.blinding!),
     amount: other_note.amount,
   }
   other.world.must({ kind: 'exit_requested', request: same })

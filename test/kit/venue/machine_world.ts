@@ -18,6 +18,7 @@ import type { HashSeed } from '../../../engine/memory/id_table'
 import type { HashJob, HashResult, PayoutStage } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { concatBytes, u64Le, utf8 } from '../../../protocol/bytes'
+import { nullifierOf } from '../../../protocol/notes/notes'
 import { sha256 } from '../../../protocol/sha256'
 
 export const BASE = seeded('base mint')
@@ -76,15 +77,13 @@ export function settings(change: Partial<Settings> = {}): Settings {
   }
 }
 
-/** The hashing worker's results, with SHA-256 instead of Poseidon: they are opaque to the engine. */
+/** The hashing worker's results, with SHA-256 instead of Poseidon but for nullifiers: the others are opaque to the engine. */
 function hashOf(job: HashJob): HashResult {
   const blindingOf = (anchor: Uint8Array, nonce: bigint, index_role: number, order_id: Uint8Array) =>
     sha256(anchor, order_id, u64Le(nonce), u64Le(index_role))
   return {
     nullifiers: job.inputs.map((input) =>
-      input.nullifier === undefined
-        ? sha256(utf8('nullifier'), input.commitment, input.blinding)
-        : input.nullifier,
+      input.nullifier === undefined ? nullifierOf(input.commitment, input.blinding) : input.nullifier,
     ),
     outputs: job.outputs.map((output) => {
       const blinding = blindingOf(output.anchor, output.nonce, output.index_role, output.order_id)
@@ -147,7 +146,7 @@ export class World {
     const leaf_index = this.state.leaves.size
     const blinding = seeded(`blinding ${leaf_index}`)
     const commitment = sha256(owner, mint, u64Le(amount), blinding)
-    const nullifier = sha256(utf8('nullifier'), commitment, blinding)
+    const nullifier = nullifierOf(commitment, blinding)
     this.must({ kind: 'leaves', first_index: leaf_index, leaves: [commitment], slot: this.state.slot })
     return { mint, amount, blinding, leaf_index, commitment, nullifier, leaf: leaf_index }
   }
