@@ -12,6 +12,7 @@ import { LIMITS } from '../limits'
 import type { Env } from '../machine/state/outcome'
 import { indexOf, rowsWaiting } from '../machine/state/past'
 import type { State } from '../machine/state/state'
+import { collectWhenQuiet } from '../memory/idle_gc'
 import type {
   AccountBook,
   AccountsPort,
@@ -251,11 +252,13 @@ function openWriter(
       views.metrics.group()
       pump.wake()
       landings.check()
+      worked()
       if (history.backlog() <= LIMITS.history_lag_live_events_max) return
       // Slows the writer down while the read models lag, and never stops it.
       return Promise.race([history.flush().catch(() => undefined), Bun.sleep(LIMITS.history_wait_ms)])
     },
   })
+  const worked = collectWhenQuiet()
   const seedOf = seedsOf(state, keys.tie_break_key, chain)
   const barred = () => availability.barred()
   const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })

@@ -1,5 +1,5 @@
 /** Placing, resending, cancelling and modifying through the whole engine. */
-import { afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, spyOn, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { RECEIPT_BODY } from '../../protocol/bodies/statements'
@@ -232,4 +232,17 @@ test('a freeze does not decide a closed batch: a copy of the disk and the instan
   expect(await kinds(booted)).toEqual(own)
   expect(own).not.toContain('batch.voided')
   expect(booted.engine.state.halted).toBe('vault_frozen')
+})
+
+test('a second without commands returns the memory of what they left', async () => {
+  const open = await site.open()
+  const collected = spyOn(Bun, 'gc')
+  try {
+    const { request } = await buyer(open)
+    await open.venue.place('alice', request)
+    for (let wait = 0; wait < 40 && collected.mock.calls.length === 0; wait++) await Bun.sleep(100)
+    expect(collected).toHaveBeenCalledWith(true)
+  } finally {
+    collected.mockRestore()
+  }
 })

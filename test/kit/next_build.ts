@@ -31,12 +31,12 @@ const CHANGES: readonly (readonly [file: string, text: string, replacement: stri
   [
     `${MACHINE}/codec/encode_state.ts`,
     '  heading.write(to, state)\n',
-    '  heading.write(to, state)\n  if (state.version > ${FIRST_VERSION}) to.uint(state.timers_armed)\n',
+    `  heading.write(to, state)\n  if (state.version > ${FIRST_VERSION}) to.uint(state.timers_armed)\n`,
   ],
   [
     `${MACHINE}/codec/decode_state.ts`,
     '  readHeading(state, from)\n',
-    '  readHeading(state, from)\n  if (state.version > ${FIRST_VERSION}) state.timers_armed = from.uint()\n',
+    `  readHeading(state, from)\n  if (state.version > ${FIRST_VERSION}) state.timers_armed = from.uint()\n`,
   ],
 ]
 
