@@ -47,8 +47,13 @@ export interface Enclave {
   readonly settlement_seed: Uint8Array
   /** A quote that binds the settlement key of this boot to an epoch, which the vault program verifies. */
   quoteEpoch(bound: Omit<EpochBound, 'settlement_signer'>): Promise<EpochQuote>
-  /** Certifies the statement key of this boot for the venue and epoch; must precede attestation and receipts. */
+  /**
+   * Certifies the statement key of this boot for the venue and the epoch that it opened, from 1 on; must precede receipts.
+   * Attestation needs it, or `follow`.
+   */
   bind(binding: VenueBinding): Promise<void>
+  /** The same for a node that follows, of no epoch: 0. @throws RangeError for one that has led */
+  follow(binding: Omit<VenueBinding, 'epoch'>): void
   /** Seed of the statement key, new for each boot: it signs receipts in the journal's thread. Never written. */
   readonly statement_seed: Uint8Array
   /** Raw statement public key with its certificate by the settlement key. */

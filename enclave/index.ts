@@ -105,6 +105,16 @@ class OpenEnclave implements Enclave {
   }
 
   async bind(binding: VenueBinding): Promise<void> {
+    if (binding.epoch < 1) throw new RangeError('epoch 0 is of no node that leads')
+    this.bindTo(binding)
+  }
+
+  follow(binding: Omit<VenueBinding, 'epoch'>): void {
+    if (this.bound !== undefined && this.bound.epoch > 0) throw new RangeError('a node that has led ends')
+    this.bindTo({ ...binding, epoch: 0 })
+  }
+
+  private bindTo(binding: VenueBinding): void {
     const certificate = certifyStatementKey(this.parts.settlement_key, this.statement_key, binding)
     this.bound = { ...binding, certificate }
     this.last_plain = undefined

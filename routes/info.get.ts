@@ -1,4 +1,3 @@
-import { encodeBase58 } from '../protocol/base58'
 import { Info } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
 
@@ -10,12 +9,5 @@ export default endpoint(
     tag: 'trust',
     answer: { status: 200, body: Info },
   },
-  ({ venue, enclave, version }) => ({
-    app_id: enclave.identity.app_id,
-    instance_id: enclave.identity.instance_id,
-    compose_hash: enclave.identity.compose_hash,
-    tee_pubkey: encodeBase58(enclave.identity.tee_pubkey),
-    tacit_version: version,
-    ...venue.identity(),
-  }),
+  ({ info }) => info(),
 )

@@ -181,7 +181,11 @@ export const Info = exact({
   program_id: Address,
   genesis_hash: Address,
   generation: Count,
-  epoch: Count,
+  epoch: Integer(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    'The epoch that this node opened in the vault; 0 while it follows the leading node of a cluster.',
+  ),
   exit_delay_s: Count,
 })
 export type Info = Static<typeof Info>
@@ -204,6 +208,11 @@ export const Attestation = exact({
   }),
 })
 export type Attestation = Static<typeof Attestation>
+export const Leader = exact({
+  info: { ...Info, description: 'What `GET /info` of the node that leads answers.' },
+  attestation: { ...Attestation, description: 'What `GET /attestation` of the node that leads answers.' },
+})
+export type Leader = Static<typeof Leader>
 const RemainingDays = nullable(
   Integer(
     0,

@@ -160,8 +160,8 @@ function partsOf({ params, query = NO_QUERY, body }: Contract): Parts {
 
 /** Lists every field: the call is built per request, and spreading is slower. */
 function callsOf(services: Services, parts: Parts) {
-  const { venue, enclave, clock, log, meters, quotes, sockets, documents, version, started_ms } = services
-  const { checks_texts } = services
+  const { venue, enclave, clock, log, meters, quotes, sockets, documents, started_ms } = services
+  const { checks_texts, info, leader } = services
   return (
     request: Request,
     { session, params }: Caller,
@@ -176,8 +176,9 @@ function callsOf(services: Services, parts: Parts) {
     sockets,
     documents,
     checks_texts,
-    version,
     started_ms,
+    info,
+    leader,
     session,
     account_id: session?.account_id,
     params: parts.params?.(params),

@@ -4,6 +4,7 @@ import { Elysia } from 'elysia'
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { Venue } from '../../engine/venue'
+import { encodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
@@ -18,6 +19,7 @@ import { openQuoteBuckets } from './rate'
 import type { Documents, Services, Sockets } from './services'
 
 export type AppOptions = {
+  /** Of the build, from package.json. */
   version: string
   clock: ClockPort
   log: Log
@@ -25,10 +27,12 @@ export type AppOptions = {
   documents?: Documents
   /** Default false: validating the text of a list costs more than answering it. */
   checks_texts?: boolean
+  /** Asks the node that leads; absent on that node. */
+  leader?: Services['leader']
   sockets_max?: number
   sockets_per_account_max?: number
 }
-export type App = {
+export type App = Pick<Services, 'leader'> & {
   /** `server` is the listener that received the request; without it streams answer 426. */
   fetch(request: Request, server?: Upgrader): Response | Promise<Response>
   readonly sockets: Sockets
@@ -51,7 +55,18 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     status: () => venue.status(),
     meters,
   })
+  const info = () => ({
+    app_id: enclave.identity.app_id,
+    instance_id: enclave.identity.instance_id,
+    compose_hash: enclave.identity.compose_hash,
+    tee_pubkey: encodeBase58(enclave.identity.tee_pubkey),
+    tacit_version: options.version,
+    ...venue.identity(),
+  })
   const services: Services = {
+    info,
+    leader:
+      options.leader ?? (async (nonce) => ({ info: info(), attestation: await enclave.attestation(nonce) })),
     venue,
     enclave,
     clock,
@@ -61,7 +76,6 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     quotes: openQuoteBuckets(clock),
     documents: options.documents,
     checks_texts: options.checks_texts ?? false,
-    version: options.version,
     started_ms: clock.monotonicMs(),
   }
   const servers = new WeakMap<Request, Upgrader>()
@@ -79,6 +93,7 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     sockets,
     meters,
     log,
+    leader: services.leader,
     close: () => sockets.stop(),
   }
 }

@@ -1,8 +1,9 @@
 /** Prices operations, limits frames and attestation quotes by token buckets, and writes the headers that report a limit. */
 
 import type { ClockPort } from '../../engine/ports'
-import type { LimitState } from '../../engine/venue'
+import type { LimitState, Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
+import { exact, t } from '../../protocol/wire/values'
 import { QUOTE_RATES } from '../limits'
 import type { HeaderMap } from './headers'
 
@@ -69,4 +70,28 @@ export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
     anonymous: openBucket({ ...QUOTE_RATES.anonymous, code: 'quote_busy' }, clock),
     bearer: openBucket({ ...QUOTE_RATES.bearer, code: 'quote_busy' }, clock),
   }
+}
+
+export const NONCE_QUERY = exact({
+  reportData: t.Optional(
+    t.String({
+      pattern: '^[0-9a-f]{64}$',
+      description: 'Nonce chosen by the caller, 32 bytes of lowercase hex.',
+    }),
+  ),
+})
+
+/** A quote with a nonce costs hardware time, so it is limited; one without is cached. */
+export function takeQuote({ venue, quotes, session, query }: QuoteCall): void {
+  if (query.reportData === undefined) return
+  if (session !== undefined) venue.takeLimit(session, COST.place)
+  const { bearer, anonymous } = quotes
+  const bucket = session === undefined ? anonymous : bearer
+  bucket.take(1)
+}
+type QuoteCall = {
+  venue: Pick<Venue, 'takeLimit'>
+  quotes: QuoteBuckets
+  session: Session | undefined
+  query: { reportData?: string | undefined }
 }

@@ -3,7 +3,7 @@
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { Session, Venue } from '../../engine/venue'
-import type { SystemStatus } from '../../protocol/wire/trading'
+import type { Info, Leader, SystemStatus } from '../../protocol/wire/trading'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
@@ -15,13 +15,15 @@ export type Services = {
   readonly log: Log
   readonly meters: Meters
   readonly quotes: QuoteBuckets
+  /** What `/info` answers. */
+  info(): Info
+  /** As `info` and the enclave's attestation, of the node that leads. @throws Refusal `lease_lost` while it is not reached */
+  leader(nonce?: string): Promise<Leader>
   readonly sockets: Sockets
   /** Undefined where the origin does not serve the reference. */
   readonly documents: Documents | undefined
   /** Whether JSON texts from the engine are also validated against the contract before they are sent. */
   readonly checks_texts: boolean
-  /** Version of the build, from package.json. */
-  readonly version: string
   /** Monotonic milliseconds at which the app was created. */
   readonly started_ms: number
 }

@@ -10,7 +10,7 @@ import { parseJson, textOf } from '../edge/body'
 import { openBucket } from '../edge/rate'
 import { LINK_LIFE_MS, LINK_OFFERS_MAX, LINK_RATE, LINKS_MAX } from '../limits'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
-import { parseQuestion, type Question } from './questions'
+import { parseQuestion } from './questions'
 import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
 
 /** Of the side that asks: what it was offered, its own key, and its proof over both. */
@@ -40,7 +40,7 @@ export class LinkAnswers {
   /** @param answer to a question of a proved node; may throw Refusal */
   constructor(
     private readonly parts: LinkParts,
-    private readonly answer: (question: Question) => Promise<object> | object,
+    private readonly answer: (question: ReturnType<typeof parseQuestion>) => Promise<object> | object,
   ) {
     this.bucket = openBucket({ ...LINK_RATE, code: 'quote_busy' }, parts.clock)
   }

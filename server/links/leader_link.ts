@@ -4,6 +4,7 @@ import { askBounded } from '../../protocol/ask_bounded'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
+import { Leader } from '../../protocol/wire/public'
 import { exact } from '../../protocol/wire/values'
 import { parseJson, textOf } from '../edge/body'
 import type { Log } from '../edge/log'
@@ -21,8 +22,18 @@ import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
 import { parseLead, type Question } from './questions'
 import { agreementHash, linkKey, SealedLink } from './sealed_link'
 
+const parseLeader = parserOf(Leader)
 const parseOffer = parserOf(exact({ offered: Hex }))
 const parseOpened = parserOf(exact({ proof: LinkProof }))
+
+function isLeader(answer: unknown): answer is Leader {
+  try {
+    parseLeader(answer)
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** What the leading node answered; `until_ms` is monotonic, counted from when it was asked. */
 export type Right = { epoch: number; seq: number; until_ms: number }
@@ -77,6 +88,16 @@ export class LeaderLink {
     })
   }
 
+  /** Identity and attestation of the leading node. @throws Refusal `lease_lost`, or of the leading node */
+  async attested(nonce = ''): Promise<Leader> {
+    const answer = await this.pass({ attest: nonce }).catch((error: Refusal) => {
+      // Nothing changes there, so that no answer says no more than no link.
+      throw error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
+    })
+    if (!isLeader(answer)) throw new Refusal('lease_lost')
+    return answer
+  }
+
   /** @throws when the leading node gives no answer that can be used; the next call opens another link */
   private async ask(): Promise<void> {
     const url = this.leaderUrl()
@@ -84,7 +105,7 @@ export class LeaderLink {
     const open = this.open?.url === url ? this.open : { url, link: await this.link(url) }
     this.open = open
     const sent_ms = this.parts.clock.monotonicMs()
-    const lead = parseLead(await this.answerTo(open, { call: undefined }, LINK_RIGHT_MS))
+    const lead = parseLead(await this.answerTo(open, {}, LINK_RIGHT_MS))
     this.right = { ...lead, until_ms: sent_ms + LINK_RIGHT_MS }
   }
 

@@ -8,6 +8,8 @@ import { Refusal } from '../../protocol/refusals'
 import type { App } from '../edge/app'
 import type { Log } from '../edge/log'
 import { openMeters } from '../edge/meters'
+import { openBucket } from '../edge/rate'
+import { QUOTE_RATES } from '../limits'
 import type { NodeCalls, operatorApp } from '../operator/operator'
 import { judgePeer, type SelfCheckTerms } from '../self_check'
 import type { Config } from '../settings/config'
@@ -47,17 +49,23 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
     await judgePeer({ terms, announced, now_ms: chain.view().unix_ms }, evidence)
   }
   const shared = { enclave, clock, venue: venue_id, judge }
-  let leading: Venue | undefined
-  const answers = new LinkAnswers(shared, async ({ call }) => {
-    const lead = (leading ?? NO_VENUE).lead()
-    return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
+  let leading: { venue: Venue; app: App } | undefined
+  const quotes = openBucket({ ...QUOTE_RATES.links, code: 'quote_busy' }, clock)
+  const answers = new LinkAnswers(shared, async ({ call, attest }) => {
+    const { venue, app } = leading ?? { venue: NO_VENUE }
+    const lead = venue.lead()
+    if (attest === undefined)
+      return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
+    if (attest !== '') quotes.take(1)
+    return app!.leader(attest || undefined)
   })
   const link = new LeaderLink({ ...shared, log }, node.leaderUrl)
+  enclave.follow({ venue: venue_id, slot: () => chain.view().slot })
   if (config.engine.cluster?.url) void link.run()
   const calls: NodeCalls = new Map<string, (body: Uint8Array) => object | Promise<object>>([
     [
       'GET /system/status',
-      () => (leading === undefined ? followingStatus(node, link) : leadingStatus(leading)),
+      () => (leading === undefined ? followingStatus(node, link) : leadingStatus(leading.venue)),
     ],
     ['POST /links/offer', () => answers.offer()],
     ['POST /links/open', (body) => answers.open(body)],
@@ -79,7 +87,7 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
   return {
     lead(venue, app) {
       end()
-      leading = venue
+      leading = { venue, app }
       serving = operatorOf({ venue, app, node: calls }, venue_id)
       return operator
     },

@@ -7,12 +7,16 @@ const Count = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))
 const Base64 = t.String()
 
-/** A call of the operator, whose signature both nodes verify; without one, who leads and how far. */
+/**
+ * A call of the operator, whose signature both nodes verify, or the nonce of a client, empty for none, that judges the
+ * leading node; without either, who leads and how far.
+ */
 const Question = exact({
+  attest: t.Optional(t.String({ pattern: '^([0-9a-f]{64})?$' })),
   call: t.Optional(exact({ method: t.String(), target: t.String(), headers: HeaderList, body: Base64 })),
 })
 export const parseQuestion = parserOf(Question)
-export type Question = ReturnType<typeof parseQuestion>
+export type Question = Static<typeof Question>
 
 export const parseLead = parserOf(exact({ epoch: Count, seq: Count }))
 const parsePassed = parserOf(exact({ status: Count, headers: HeaderList, body: Base64 }))
@@ -26,7 +30,12 @@ export function questionOf(request: Request, body: Uint8Array): Question {
 }
 
 /** @throws TypeError for a target or headers that no request has */
-export function requestOf({ method, target, headers, body }: NonNullable<Question['call']>): Request {
+export function requestOf({
+  method,
+  target,
+  headers,
+  body,
+}: NonNullable<ReturnType<typeof parseQuestion>['call']>): Request {
   const bytes = Buffer.from(body, 'base64')
   const init = { method, headers: headersOf(headers), ...(method === 'GET' ? {} : { body: bytes }) }
   return new Request(new URL(target, 'https://node'), init)

@@ -20,7 +20,23 @@ import { judgePeer } from '../../server/self_check'
 import { type Listener, listen } from '../../server/tls/listen'
 import { announcementsOf } from '../../tools/program/announcements_of'
 import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
+import { ATTESTATION } from '../routes/answers'
+import { HASH, KEY } from '../routes/bodies'
 
+const INFO = {
+  app_id: 'app',
+  instance_id: '',
+  compose_hash: HASH,
+  tee_pubkey: KEY,
+  tacit_version: '1.2.3',
+  venue: HASH,
+  config_account: KEY,
+  program_id: KEY,
+  genesis_hash: KEY,
+  generation: 0,
+  epoch: 7,
+  exit_delay_s: 604_800,
+}
 let machine: Machine
 let enclave: Enclave
 let announced: AnnouncedEntry[]
@@ -166,6 +182,28 @@ test.each(LISTS)('a machine whose %s is not announced is rejected by each side',
   expect(other.line.reason).toMatch(/^PeerRejected: /)
   expect(other.link.current()).toBeUndefined()
   await other.running
+})
+
+test('identity and attestation of the leading node come over the link, and nothing that has another form', async () => {
+  const leader = { info: INFO, attestation: ATTESTATION }
+  let given: object = leader
+  const nonces: (string | undefined)[] = []
+  const answers = new LinkAnswers(partsOf(), ({ attest }) => {
+    if (attest === undefined) return { epoch: 7, seq: 41 }
+    nonces.push(attest)
+    return given
+  })
+  const { link, running } = await asked(serve(answers))
+  expect(await link.attested('ab'.repeat(32))).toEqual(leader)
+  expect(await link.attested()).toEqual(leader)
+  expect(nonces).toEqual(['ab'.repeat(32), ''])
+  given = { info: leader.info }
+  expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')
+  await listener!.stop(0)
+  expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')
+  now_ms = LINK_RIGHT_MS
+  expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')
+  await running
 })
 
 test('only a quote for this venue, these keys and this side proves a node', async () => {

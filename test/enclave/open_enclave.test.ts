@@ -33,6 +33,22 @@ const NONCE = 'ab'.repeat(32)
 const bytes = (hex: string) => fromAnyHex(hex)!
 const reportData = (quote: string) => toHex(parseQuote(bytes(quote)).report.report_data)
 
+test('a node that follows binds epoch 0, which no node that leads can, and one that has led follows no more', async () => {
+  const other = await openOn(machine.agent)
+  try {
+    other.follow({ venue: VENUE, slot: () => 7 })
+    const { binding } = await other.attestation(NONCE)
+    expect(BINDING_BODY.decode(bytes(binding.body))).toMatchObject({ venue: VENUE, epoch: 0n, slot: 7n })
+    expect(STATEMENT_BODY.decode(bytes(binding.certificate)).epoch).toBe(0n)
+    expect(other.bind({ venue: VENUE, epoch: 0, slot: () => 7 })).rejects.toThrow('no node that leads')
+    await other.bind({ venue: VENUE, epoch: 5, slot: () => 8 })
+    expect(() => other.follow({ venue: VENUE, slot: () => 9 })).toThrow('has led')
+    expect(BINDING_BODY.decode(bytes((await other.attestation(NONCE)).binding.body)).epoch).toBe(5n)
+  } finally {
+    await other.close()
+  }
+})
+
 test('the identity is what the agent states', () => {
   const { compose_hash } = machine.agent
   expect(enclave.identity).toMatchObject({ kind: 'development', compose_hash, app_compose: APP_COMPOSE })

@@ -8,6 +8,17 @@ import { HASH, KEY } from '../routes/bodies'
 let harness: Harness
 afterEach(() => harness.stop())
 const NONCE = 'ab'.repeat(32)
+const ENCLAVE = {
+  identity: {
+    app_id: 'app',
+    instance_id: 'instance',
+    compose_hash: HASH,
+    app_compose: '{}',
+    kind: 'development',
+    tee_pubkey: new Uint8Array(32).fill(1),
+  },
+  attestation: async () => ATTESTATION,
+} as const
 
 test('/info joins what the enclave and the engine know', async () => {
   const identity = {
@@ -21,16 +32,7 @@ test('/info joins what the enclave and the engine know', async () => {
   }
   harness = openHarness({
     venue: { identity: () => identity },
-    enclave: {
-      identity: {
-        app_id: 'app',
-        instance_id: 'instance',
-        compose_hash: HASH,
-        app_compose: '{}',
-        kind: 'development',
-        tee_pubkey: new Uint8Array(32).fill(1),
-      },
-    },
+    enclave: ENCLAVE,
   })
   const { status, json } = await harness.call('GET', '/info', { token: null })
   expect(status).toBe(200)
@@ -42,6 +44,56 @@ test('/info joins what the enclave and the engine know', async () => {
     tacit_version: '1.2.3',
     ...identity,
   })
+})
+
+test('/attestation/leader is /info and /attestation of the node that leads: its own, or what a node that follows asked it', async () => {
+  const identity = {
+    venue: HASH,
+    config_account: KEY,
+    program_id: KEY,
+    genesis_hash: KEY,
+    generation: 0,
+    epoch: 3,
+    exit_delay_s: 604_800,
+  }
+  harness = openHarness({ venue: { identity: () => identity }, enclave: ENCLAVE })
+  const asked = (path: string) => harness.call('GET', path, { token: null })
+  const [leader, info] = [await asked(`/attestation/leader?reportData=${NONCE}`), (await asked('/info')).json]
+  expect(leader.json).toEqual({ info, attestation: ATTESTATION })
+  await harness.stop()
+
+  const nonces: (string | undefined)[] = []
+  const other = { info: { ...info, tee_pubkey: '1'.repeat(32), epoch: 4 }, attestation: ATTESTATION }
+  const leads = async (nonce?: string) => {
+    nonces.push(nonce)
+    if (nonces.length > 2) throw new Refusal('lease_lost')
+    return other
+  }
+  const following = { ...identity, epoch: 0 }
+  harness = openHarness({
+    venue: { identity: () => following },
+    enclave: ENCLAVE,
+    options: { leader: leads },
+  })
+  expect((await asked('/info')).json.epoch).toBe(0)
+  expect((await asked(`/attestation/leader?reportData=${NONCE}`)).json).toEqual(other)
+  expect((await asked('/attestation/leader')).json).toEqual(other)
+  expect(nonces).toEqual([NONCE, undefined])
+  expect(await asked('/attestation/leader')).toMatchObject({ status: 503, json: { code: 'lease_lost' } })
+})
+
+test('a nonce for the leading node is taken from the limit of quotes', async () => {
+  harness = openHarness({
+    enclave: ENCLAVE,
+    options: { leader: async () => Promise.reject(new Refusal('lease_lost')) },
+  })
+  const ask = (path: string) => harness.call('GET', `${path}?reportData=${NONCE}`, { token: null })
+  for (let call = 0; call < 5; call += 1) {
+    expect((await ask('/attestation/leader')).status).toBe(503)
+    expect((await ask('/attestation')).status).toBe(200)
+  }
+  for (const path of ['/attestation/leader', '/attestation'])
+    expect(await ask(path)).toMatchObject({ status: 429, json: { code: 'quote_busy' } })
 })
 
 test('quotes without a nonce are never limited', async () => {

@@ -1,6 +1,6 @@
-import { Attestation } from '../protocol/wire/public'
-import { exact, t } from '../protocol/wire/values'
-import { COST, endpoint } from '../server/edge/endpoint'
+import { Attestation } from '../../protocol/wire/public'
+import { endpoint } from '../../server/edge/endpoint'
+import { NONCE_QUERY, takeQuote } from '../../server/edge/rate'
 
 /**
  * GET /attestation: the hardware quote, the event log to replay against it, and the binding of the served TLS key.
@@ -15,25 +15,12 @@ export default endpoint(
       'and one that is not valid counts as none: callers with one have a limit of their own.',
     tag: 'trust',
     bearer: 'optional',
-    query: exact({
-      reportData: t.Optional(
-        t.String({
-          pattern: '^[0-9a-f]{64}$',
-          description: 'Nonce chosen by the caller, 32 bytes of lowercase hex.',
-        }),
-      ),
-    }),
+    query: NONCE_QUERY,
     answer: { status: 200, body: Attestation },
     refuses: ['rate_limited', 'quote_busy', 'enclave_unavailable'],
   },
-  ({ enclave, venue, quotes, session, query }) => {
-    const nonce = query.reportData
-    if (nonce === undefined) return enclave.attestation()
-    if (session === undefined) quotes.anonymous.take(1)
-    else {
-      venue.takeLimit(session, COST.place)
-      quotes.bearer.take(1)
-    }
-    return enclave.attestation(nonce)
+  (call) => {
+    takeQuote(call)
+    return call.enclave.attestation(call.query.reportData)
   },
 )
