@@ -1,10 +1,10 @@
-/** Draws curves over logarithmic axes, with the machine's name, as SVG files of `docs/figures/`. */
+/** Draws curves over logarithmic axes, or over time, with the machine's name, as SVG files of `docs/figures/`. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { machineText } from './figures'
 
 type Curve = { name: string; points: readonly (readonly [x: number, y: number])[] }
-type Plot = { title: string; x: string; y: string; curves: readonly Curve[] }
+type Plot = { title: string; x: string; y: string; curves: readonly Curve[]; linear_x?: true }
 
 const FOLDER = join(import.meta.dir, '../../docs/figures')
 
@@ -33,6 +33,17 @@ function axis(values: readonly number[], from: number, to: number): Axis {
   }
 }
 
+/** From zero, with at most ten steps. */
+function linearAxis(values: readonly number[], from: number, to: number): Axis {
+  const most = Math.max(...values)
+  const step = [0.1, 0.5, 1, 2, 5, 10, 20, 50].find((one) => most / one <= 10) ?? most
+  const steps = Math.ceil(most / step)
+  return {
+    at: (value) => from + ((to - from) * value) / (steps * step),
+    ticks: Array.from({ length: steps + 1 }, (_, at) => at * step),
+  }
+}
+
 const numberText = (value: number) => (value >= 1_000 ? value.toLocaleString('en-US') : String(value))
 const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
@@ -40,10 +51,10 @@ function text(x: number, y: number, content: string, more = ''): string {
   return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${more}>${escaped(content)}</text>`
 }
 
-function plotSvg({ title, x, y, curves }: Plot): string {
+export function plotSvg({ title, x, y, curves, linear_x }: Plot): string {
   const points = curves.flatMap((curve) => curve.points)
   const [right, bottom] = [WIDTH - RIGHT, HEIGHT - BOTTOM]
-  const across = axis(
+  const across = (linear_x === true ? linearAxis : axis)(
     points.map(([one]) => one),
     LEFT,
     right,

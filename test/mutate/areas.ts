@@ -82,7 +82,12 @@ export const AREAS: Readonly<Record<string, Area>> = {
     ['protocol'],
     ['test/protocol'],
     [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`].concat(
-      ['errors', 'attest/register_platform', 'settle/batches'].map((name) => `${P}/${name}.test.ts`),
+      ['errors', 'attest/register_platform', 'settle/batches', 'settle/units'].map(
+        (name) => `${P}/${name}.test.ts`,
+      ),
+      ['der', 'chain_rules'].map((name) => `${C}/verify/${name}.test.ts`),
+      'test/native/load_poseidon.test.ts',
+      'test/server/operator.test.ts',
     ),
   ),
   enclave: area(['enclave'], ['test/enclave'], ['test/server/tls.test.ts', 'test/server/self_check.test.ts']),
@@ -111,7 +116,11 @@ export const AREAS: Readonly<Record<string, Area>> = {
   verify: area(
     ['client/verify', 'client/connect.ts', 'client/verified_venue.ts'],
     [`${C}/verify`],
-    [`${C}/verify/connect.test.ts`, `${C}/verify/commands.test.ts`, 'test/server/judged_machine.test.ts'],
+    [
+      `${C}/verify/connect.test.ts`,
+      `${C}/verify/commands.test.ts`,
+      'test/server/judged_machine.test.ts',
+    ].concat(`${E}/boot/embedded.test.ts`),
   ),
   exit: area(
     ['client/exit', 'client/chain', 'client/archive', 'client/audit'],
@@ -124,6 +133,16 @@ export const AREAS: Readonly<Record<string, Area>> = {
     [`${C}/cli`, `${C}/archive/archive_command.test.ts`, 'test/tools/wrong_inputs.test.ts'],
   ),
   pages: area(['client/page'], [`${C}/page`], []),
+  native: area(
+    ['native'],
+    [
+      'test/native/load_poseidon.test.ts',
+      'test/native/load_ed25519.test.ts',
+      'test/protocol/hashes.test.ts',
+      'test/protocol/ed25519.test.ts',
+    ],
+    ['test/native/build.test.ts'],
+  ),
   program: area(
     ['program/src'],
     [

@@ -113,10 +113,10 @@ export class Campaign {
     const work = async (first: boolean) => {
       const copy = new TreeCopy(this.root)
       this.#copies.push(copy)
-      const build = join(copy.root, 'program/build.ts')
       // A fault may leave a name unused.
-      if (existsSync(build))
-        writeFileSync(build, readFileSync(build, 'utf8').replace("  '-Dwarnings',\n", ''))
+      for (const path of ['program/build.ts', 'native/build.ts'].map((one) => join(copy.root, one)))
+        if (existsSync(path))
+          writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
       if (first) await this.#holdsWithout(copy, tests)
       for (let at = open.shift(); at !== undefined && !this.#closed; at = open.shift()) {
         const began_ms = performance.now()
@@ -153,8 +153,9 @@ export class Campaign {
     writeFileSync(path, planted(source, site))
     try {
       const rust = site.file.endsWith('.rs')
-      if (rust && (await this.#spawn(copy, [process.execPath, 'program/build.ts'])).code !== 0)
-        return ['compiler', 'program/build.ts'] as const
+      const build = `${site.file.split('/')[0]}/build.ts`
+      if (rust && (await this.#spawn(copy, [process.execPath, build])).code !== 0)
+        return ['compiler', build] as const
       const quick = await this.#runTests(copy, tests.quick)
       if (quick[0] !== 'survived') return quick
       const types = rust ? undefined : await this.#types(copy)

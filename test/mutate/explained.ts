@@ -12,4 +12,6 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'seqs count from 1, so every record is one from either on',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
     'what an idle thread leaves is collected later, which costs memory alone',
+  'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':
+    'a cached text is the decoded one; the bound limits memory alone',
 }

@@ -120,7 +120,7 @@ test('nothing is planted in texts, types and comments', () => {
 })
 
 test('every source of the product is in one area, and every path of an area exists', () => {
-  const PRODUCT = ['engine', 'server', 'routes', 'protocol', 'enclave', 'client', 'program/src']
+  const PRODUCT = ['engine', 'server', 'routes', 'protocol', 'enclave', 'client', 'native', 'program/src']
   const owned = Object.values(AREAS).flatMap((area) => sourcesOf(ROOT, area))
   expect(owned.sort()).toEqual(PRODUCT.flatMap((path) => filesIn(ROOT, path, SOURCE)).sort())
   for (const [name, { tests, slow }] of Object.entries(AREAS))

@@ -4,6 +4,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { loadNativeEd25519 } from '../../native/load_ed25519'
 import { concatBytes, fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
+import { passesStrictRule } from '../../protocol/ed25519_rule'
 import { publicKeyOf, sign } from '../../protocol/sign'
 
 const b = (hex: string) => fromHex(hex, hex.length / 2)!
@@ -29,6 +30,26 @@ const SMALL_ORDER_KEYS = [
   '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
   '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85',
 ]
+
+// Nobody can sign under most of these keys, so verification alone would not show that the rule itself rejects them.
+test('the strict rule by itself: bounds met exactly and missed by one', () => {
+  const order = ed25519.Point.Fn.ORDER
+  const [r, s] = [signature.subarray(0, 32), signature.subarray(32)]
+  const signed = (y: bigint) => le(y | (1n << 255n))
+  expect(passesStrictRule(signature, le(PRIME - 2n))).toBe(true)
+  expect(passesStrictRule(signature, signed(PRIME - 2n))).toBe(true)
+  for (let above = 0n; above < 19n; above++) {
+    expect(passesStrictRule(signature, le(PRIME + above))).toBe(false)
+    expect(passesStrictRule(signature, signed(PRIME + above))).toBe(false)
+  }
+  for (const point of SMALL_ORDER_KEYS.map(b)) {
+    expect(passesStrictRule(signature, point)).toBe(false)
+    expect(passesStrictRule(concatBytes(point, s), key)).toBe(false)
+  }
+  expect(passesStrictRule(concatBytes(r, le(order - 1n)), key)).toBe(true)
+  for (const scalar of [order, order + 1n, 1n << 253n])
+    expect(passesStrictRule(concatBytes(r, le(scalar)), key)).toBe(false)
+})
 
 const AVX2_ONLY = 'abm avx avx2 bmi1 bmi2 f16c fma movbe'
 const fastest = loadNativeEd25519()

@@ -7,6 +7,7 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/field'
 import { sha256 } from '../../protocol/sha256'
+import { canonicalJson } from '../../protocol/tdx/app_compose'
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const bytes32 = fc.uint8Array({ minLength: 32, maxLength: 32 })
@@ -93,4 +94,9 @@ test('the native hash is the portable one', () => {
       expect(sha256(...parts)).toEqual(noble(new Uint8Array(Buffer.concat(parts))))
     }),
   )
+})
+
+test('canonical JSON sorts the keys at every level, inside lists too', () => {
+  const value = { b: [{ d: 1, c: [{ z: 'é', a: [] }] }], a: null }
+  expect(canonicalJson(value)).toBe('{"a":null,"b":[{"c":[{"a":[],"z":"é"}],"d":1}]}')
 })

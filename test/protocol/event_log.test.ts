@@ -174,6 +174,11 @@ test.each([
   expect(() => parseEventLog(text)).toThrow(MalformedEventLog)
 })
 
+test('a list as long as the bound allows is read', () => {
+  const text = JSON.stringify(Array(BOOT_EVENTS_MAX).fill(runtime('x')))
+  expect(parseEventLog(text)).toHaveLength(BOOT_EVENTS_MAX)
+})
+
 test('both digest rules hash what they say', () => {
   const payload = Uint8Array.of(0xab, 0xcd)
   const one = sha384(Uint8Array.of(1, 0, 0, 8, ...utf8(':app-id:'), 0xab, 0xcd))

@@ -44,8 +44,11 @@ export type CrashSite = {
   listed: Map<LoadTrader, AccountEvent[]>
 }
 
-export async function openCrashSite(seed: number): Promise<CrashSite> {
-  const venue = new VenueProcess({ TACIT_SLOT_MS: '20' }, [TIGHT_LIMITS])
+export async function openCrashSite(
+  seed: number,
+  { slot_ms = 20, preloaded = [TIGHT_LIMITS] } = {},
+): Promise<CrashSite> {
+  const venue = new VenueProcess({ TACIT_SLOT_MS: `${slot_ms}` }, preloaded)
   await venue.start()
   const traders = await Promise.all(
     ACCOUNTS.map((name) => openTrader(venue, name, { keys: KEYS, notes: NOTES })),
@@ -153,7 +156,8 @@ async function restart(site: CrashSite, random: Random): Promise<string[]> {
   return faults
 }
 
-async function lookAt(site: CrashSite, trader: LoadTrader, whole: boolean): Promise<string[]> {
+/** Everything that does not hold of an account; sends what got no answer again. */
+export async function lookAt(site: CrashSite, trader: LoadTrader, whole: boolean): Promise<string[]> {
   const known = whole ? [] : site.listed.get(trader)!
   const shown = trader.trading.events.slice(known.length)
   await trader.connect()

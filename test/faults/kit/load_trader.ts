@@ -11,14 +11,15 @@ import { StreamFollower } from './stream_follower'
 
 /** Given while the chain or the lease is late on a busy machine: the venue takes the next command again. */
 const PASSING = ['reopening', 'lease_lost']
-/** Asks again while the venue refuses because of a late chain. */
+/** Asks again, with the same bytes, while the venue refuses because of a late chain or does not know the outcome yet. */
 export async function onceServed<T>(ask: () => Promise<T>): Promise<T> {
   const end_ms = performance.now() + SERVED_MS_MAX
   for (;;) {
     try {
       return await ask()
     } catch (error) {
-      const passes = error instanceof VenueProblem && PASSING.includes(error.code)
+      const passes =
+        error instanceof VenueProblem && (PASSING.includes(error.code) || error.applied === 'unknown')
       if (!passes || performance.now() > end_ms) throw error
       await Bun.sleep(20)
     }

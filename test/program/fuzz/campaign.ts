@@ -8,6 +8,7 @@ import { TRANSACTION_MUTATIONS } from './mutations/transaction'
 import { openWorld } from './open_world'
 import { PLANS } from './plans/all'
 import { instructionsOf, type Plan } from './plans/plan'
+import type { Witness } from './raw_chain'
 import type { World } from './world'
 
 /** `finding`: what went wrong, with what it takes to see it again. */
@@ -22,7 +23,7 @@ export type Tally = {
   finding: string | undefined
 }
 
-const WORLD_RUNS = 700
+export const WORLD_RUNS = 700
 const HONEST_ONE_IN = 5
 const LOOK_CLOSELY_ONE_IN = 8
 /** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
@@ -163,10 +164,11 @@ type Campaign = {
   isOver: () => boolean
   /** Only plans of such names are mutated. */
   aim: RegExp
+  witness?: Witness
 }
 
 /** Runs until `runs` mutated transactions were tried, it is over, or something is found. */
-export function campaign({ seed, elf, runs, isOver, aim }: Campaign): Tally {
+export function campaign({ seed, elf, runs, isOver, aim, witness }: Campaign): Tally {
   const aimed = AIMED.filter((name) => aim.test(name))
   const tally: Tally = {
     runs: 0,
@@ -181,7 +183,7 @@ export function campaign({ seed, elf, runs, isOver, aim }: Campaign): Tally {
   while (tally.runs < runs && !isOver()) {
     const world_seed = (seed + Math.imul(tally.worlds, 0x9e3779b1)) | 0
     tally.worlds += 1
-    const world = openWorld(world_seed, elf)
+    const world = openWorld(world_seed, elf, witness)
     const plans = new Plans(world, aimed)
     const end = Math.min(runs, tally.runs + WORLD_RUNS)
     while (tally.runs < end && !isOver()) {

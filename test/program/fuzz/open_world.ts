@@ -9,6 +9,7 @@ import { CERTIFICATES } from './machine'
 import { needed, planOpenAttestedEpoch } from './plans/attested'
 import { initialization, registration } from './plans/opening'
 import { instructionsOf } from './plans/plan'
+import type { Witness } from './raw_chain'
 import { World } from './world'
 
 function land(world: World, ...instructions: VaultInstruction[]): void {
@@ -20,8 +21,8 @@ function land(world: World, ...instructions: VaultInstruction[]): void {
 }
 
 /** Two vaults over the same two mints, one of each token program; most worlds begin with an epoch. */
-export function openWorld(seed: number, elf: Uint8Array): World {
-  const world = new World(seed, elf)
+export function openWorld(seed: number, elf: Uint8Array, witness?: Witness): World {
+  const world = new World(seed, elf, witness)
   for (const program of [world.program, world.other_program]) land(world, initialization(world, program))
   const pointer = { type: 18, value: new Uint8Array(64) }
   const mints = [

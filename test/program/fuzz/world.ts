@@ -35,7 +35,7 @@ import { FORWARDER, FORWARDER_SO } from '../forwarder'
 import { Chance } from './chance'
 import type { Appended, Clock, Report } from './judge/call'
 import { Ledger } from './judge/ledger'
-import { RawChain } from './raw_chain'
+import { RawChain, type Witness } from './raw_chain'
 
 export type WorldMint = { mint: Uint8Array; token_program: Uint8Array }
 export type Note = WorldMint & {
@@ -53,8 +53,8 @@ const SOL = 1_000_000_000n
 export const RENT_SYSVAR = decodeBase58('SysvarRent111111111111111111111111111111111', 32)!
 
 export class World {
-  readonly chain = new RawChain()
-  readonly ledger = new Ledger(this.chain)
+  readonly chain: RawChain
+  readonly ledger: Ledger
   readonly chance: Chance
   readonly program = name32('fuzzed program')
   /** Another vault, and one that is never initialized. */
@@ -88,7 +88,9 @@ export class World {
   readonly #outputs = new Map<string, Omit<Note, 'leaf_index' | 'commitment' | 'nullifier' | 'form'>>()
   #names = 0
 
-  constructor(seed: number, elf: Uint8Array) {
+  constructor(seed: number, elf: Uint8Array, witness?: Witness) {
+    this.chain = new RawChain(witness)
+    this.ledger = new Ledger(this.chain)
     this.chance = new Chance(seed)
     this.freezes = this.chance.oneIn(4)
     const programs = [this.program, this.other_program, this.unborn_program]
