@@ -144,6 +144,8 @@ export const LIMITS = {
   right_wait: 1.25,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
+  /** Longest time from a term to the service of its node, while which another node leaves it the term. */
+  term_opening_ms: 60_000,
   /** Intervals at which a follower reports the end of its journal, and at which the leader removes entries. */
   node_report_ms: 1_000,
   /** A node that writes no report within it is not live. */

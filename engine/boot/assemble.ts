@@ -61,7 +61,10 @@ type EnginePorts = {
   fatal: (error: Error) => void
   /** Of a cluster, which this one leads. */
   node?:
-    | Pick<ClusterNode, 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'>
+    | Pick<
+        ClusterNode,
+        'served' | 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'
+      >
     | undefined
 }
 /** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */

@@ -65,6 +65,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   engine.retention.begin()
   engine.snapshotting.begin()
   while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)
+  engine.node?.served()
   engine.availability.serve()
 }
 

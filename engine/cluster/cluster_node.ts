@@ -25,6 +25,8 @@ export class ClusterNode {
   /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
   private right_until_ms = Number.NEGATIVE_INFINITY
   private led_since_ms = Number.POSITIVE_INFINITY
+  /** Monotonic time by which this node serves, or another one may lead. */
+  private opening_until_ms = Number.POSITIVE_INFINITY
   /** Of this node: taken, or given by the leader before. */
   private term: Term | undefined
   private is_resigned = false
@@ -71,6 +73,7 @@ export class ClusterNode {
         if (entries.length === 0) break
         for (const entry of entries) await take(entry)
       }
+      this.opening_until_ms = this.monotonicMs() + LIMITS.term_opening_ms
       this.writer.lead(term)
       void this.trim(term, end)
       return term
@@ -117,6 +120,11 @@ export class ClusterNode {
   /** Empty while none is shown. */
   get leader_url(): string {
     return this.shown.leader_url
+  }
+
+  /** This node serves: a node that does not within LIMITS.term_opening_ms shows no life, as its own chain providers may hang. */
+  served(): void {
+    this.opening_until_ms = Number.POSITIVE_INFINITY
   }
 
   /** Ends the beat, so that another node takes over; `deposed` is called when one has. */
@@ -207,7 +215,8 @@ export class ClusterNode {
     for (let count = 1; !this.is_stopped; count++) {
       const sent_ms = this.monotonicMs()
       try {
-        await this.log.beat(term, this.is_resigned ? undefined : count, this.url)
+        const shows_life = !this.is_resigned && sent_ms < this.opening_until_ms
+        await this.log.beat(term, shows_life ? count : undefined, this.url)
         this.right_until_ms = sent_ms + LIMITS.right_ms
       } catch (error) {
         // Who gave the term away ends by itself.

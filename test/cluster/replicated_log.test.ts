@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { LogTrim } from '../../engine/cluster/cluster_node'
+import { ClusterNode, LogTrim } from '../../engine/cluster/cluster_node'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
 import {
   Deposed,
@@ -72,6 +72,47 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
         expect(await failure(foreign.txn([], [{ get: 'a' }]))).toBeInstanceOf(NoReply)
       }
       expect((await etcd().txn([], [{ get: 'a' }])).succeeded).toBe(true)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node that has the term and does not serve leaves it to another, one that serves keeps it',
+    async () => {
+      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const started = () => {
+        const { endpoints, tls } = cluster
+        const clock = { ahead_ms: 0 }
+        const node = new ClusterNode(
+          { endpoints, tls },
+          sealing,
+          '',
+          () => performance.now() + clock.ahead_ms,
+          8,
+        )
+        const deposed = Promise.withResolvers<Error>()
+        const leads = node.untilLeading(
+          () => START,
+          async () => undefined,
+          deposed.resolve,
+        )
+        return { node, clock, leads, deposed: deposed.promise }
+      }
+      const waits = async ({ leads }: ReturnType<typeof started>) =>
+        (await Promise.race([leads, Bun.sleep(3 * LIMITS.leader_silence_ms)])) === undefined
+      const hung = started()
+      await hung.leads
+      const second = started()
+      expect(await waits(second)).toBe(true)
+      hung.clock.ahead_ms = LIMITS.term_opening_ms
+      await second.leads
+      expect(await hung.deposed).toBeInstanceOf(Deposed)
+      second.node.served()
+      const third = started()
+      second.clock.ahead_ms = LIMITS.term_opening_ms
+      expect(await waits(third)).toBe(true)
+      for (const { node } of [hung, second, third]) node.stop()
+      expect(await failure(third.leads)).toMatchObject({ name: 'Stopped' })
     },
     LIMIT_MS,
   )
