@@ -1,5 +1,6 @@
 /** Makes signed entries for the replicated log, of records whose bodies are texts. */
 
+import type { ReplicatedLog, Term } from '../../../engine/cluster/replicated_log'
 import type { GroupAuthor, JournalRecord, NewRecord, SignedFrame } from '../../../engine/journal/contract'
 import { encodeGroup, readRecords, signGroup } from '../../../engine/journal/frame'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
@@ -36,4 +37,24 @@ export function textsOf(entries: readonly SignedFrame[]): string[] {
   const records: JournalRecord[] = []
   for (const { groups } of entries) readRecords(concatBytes(...groups), 0, records)
   return records.map(({ body }) => new TextDecoder().decode(body))
+}
+
+/** Appends one entry per text to an empty log. */
+export async function written(log: ReplicatedLog, term: Term, ...texts: string[]): Promise<SignedFrame[]> {
+  const entries: SignedFrame[] = []
+  for (const text of texts) {
+    const entry = entryOf(entries.at(-1)?.to ?? START, text)
+    await log.append(term, entry)
+    entries.push(entry)
+  }
+  return entries
+}
+
+export async function all(log: ReplicatedLog, from: ChainPoint = START): Promise<SignedFrame[]> {
+  const found: SignedFrame[] = []
+  for (;;) {
+    const more = await log.read(found.at(-1)?.to ?? from)
+    if (more.length === 0) return found
+    found.push(...more)
+  }
 }

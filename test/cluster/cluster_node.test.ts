@@ -1,0 +1,169 @@
+/** A node of a cluster on three members: the term that it takes and leaves, and what it removes from the log. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { ClusterNode, LogTrim } from '../../engine/cluster/cluster_node'
+import { Etcd } from '../../engine/cluster/etcd'
+import { Deposed, LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
+import { LIMITS } from '../../engine/limits'
+import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { failure } from '../engine/journal/folder'
+import { all, entryOf, SEALING, START, textsOf, written } from '../kit/etcd/log_entries'
+
+const LIMIT_MS = 120_000
+const { log_kept_bytes } = LIMITS
+beforeAll(() => Object.assign(LIMITS, { log_kept_bytes: 0 }))
+afterAll(() => Object.assign(LIMITS, { log_kept_bytes }))
+let cluster: EtcdCluster
+let venues = 0
+
+/** A log of a venue that no other test has, as one node reaches it; `first` is the member that it asks first. */
+function logsOf(nodes = 1): ReplicatedLog[] {
+  const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+  return Array.from({ length: nodes }, (_, first) => new ReplicatedLog(etcd(first), sealing))
+}
+function etcd(first = 0): Etcd {
+  const endpoints = [...cluster.endpoints.slice(first), ...cluster.endpoints.slice(0, first)]
+  return new Etcd({ endpoints, tls: cluster.tls })
+}
+
+describe.skipIf(ETCD === undefined)('on three members', () => {
+  beforeAll(async () => {
+    cluster = await EtcdCluster.start()
+  }, LIMIT_MS)
+  afterAll(() => cluster?.stop(), LIMIT_MS)
+
+  test(
+    'a node that has the term and does not serve leaves it to another, one that serves keeps it',
+    async () => {
+      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const started = () => {
+        const { endpoints, tls } = cluster
+        const clock = { ahead_ms: 0 }
+        const node = new ClusterNode(
+          { endpoints, tls },
+          sealing,
+          '',
+          () => performance.now() + clock.ahead_ms,
+          8,
+        )
+        const deposed = Promise.withResolvers<Error>()
+        const leads = node.untilLeading(
+          () => START,
+          async () => undefined,
+          deposed.resolve,
+        )
+        return { node, clock, leads, deposed: deposed.promise }
+      }
+      const waits = async ({ leads }: ReturnType<typeof started>) =>
+        (await Promise.race([leads, Bun.sleep(3 * LIMITS.leader_silence_ms)])) === undefined
+      const hung = started()
+      await hung.leads
+      const second = started()
+      expect(await waits(second)).toBe(true)
+      hung.clock.ahead_ms = LIMITS.term_opening_ms
+      await second.leads
+      expect(await hung.deposed).toBeInstanceOf(Deposed)
+      second.node.served()
+      const third = started()
+      second.clock.ahead_ms = LIMITS.term_opening_ms
+      expect(await waits(third)).toBe(true)
+      for (const { node } of [hung, second, third]) node.stop()
+      expect(await failure(third.leads)).toMatchObject({ name: 'Stopped' })
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'the leader removes what each live node has, and nothing that a node which was heard lately needs',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = await written(log!, term, 'one', 'two', 'three', 'four')
+      let now_ms = 0
+      const trim = new LogTrim(log!, term, () => now_ms, 8)
+      const first = async () => {
+        for (const point of [START, ...entries.map(({ to }) => to)])
+          if (!((await log!.read(point).catch((error) => error)) instanceof LogGap)) return point.seq + 1
+        return undefined
+      }
+      // The leader's own report is not one of another disk.
+      await trim.pass(4)
+      expect(await first()).toBe(1)
+      await log!.report(7, { seq: 3, count: 1, newest: 8 })
+      await log!.report(8, { seq: 1, count: 1, newest: 8 })
+      // A small log keeps all for a node that starts late.
+      Object.assign(LIMITS, { log_kept_bytes })
+      await trim.pass(4)
+      Object.assign(LIMITS, { log_kept_bytes: 0 })
+      expect(await first()).toBe(1)
+      await trim.pass(4)
+      expect(await first()).toBe(2)
+      // A node that reports the same end lives; one that is silent does not.
+      now_ms = LIMITS.node_silence_ms - 1
+      await log!.report(7, { seq: 3, count: 2, newest: 8 })
+      await trim.pass(4)
+      expect(await first()).toBe(2)
+      now_ms++
+      await trim.pass(4)
+      expect(await first()).toBe(4)
+      expect([...(await log!.reports()).keys()].sort()).toEqual([term.node, 7])
+      // No more than this node has on its own disk.
+      await log!.report(7, { seq: 4, count: 3, newest: 8 })
+      await trim.pass(3)
+      expect(await first()).toBe(4)
+      const next = await log!.takeTerm(7, entries[3]!.to)
+      expect(await failure(trim.pass(3))).toBeInstanceOf(Deposed)
+      // The node that led before finds what it lacks when it starts again.
+      await log!.report(9, { seq: 4, count: 1, newest: 8 })
+      await new LogTrim(log!, next, () => now_ms, 8).pass(4)
+      expect(await first()).toBe(4)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'where more nodes reported than are read, nothing is removed of which one of the others may be in need',
+    async () => {
+      const [log] = logsOf()
+      const term = await log!.takeTerm(1, START)
+      const entries = await written(log!, term, 'one', 'two', 'three')
+      // Of a node that ends soon after each start.
+      for (let boot = 2; boot < 2 + LIMITS.log_nodes_max; boot++)
+        await log!.report(boot, { seq: 3, count: 1, newest: 8 })
+      await log!.report(2 ** 32 - 1, { seq: 1, count: 1, newest: 8 })
+      const trim = new LogTrim(log!, term, () => 0, 8)
+      for (let pass = 0; pass < 2; pass++) await trim.pass(3)
+      expect(textsOf(await all(log!, entries[0]!.to))).toEqual(['two', 'three'])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a full log keeps nothing for a node that is silent for seconds',
+    async () => {
+      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const full = new (class extends Etcd {
+        override async compact(): Promise<number> {
+          await super.compact()
+          return LIMITS.log_bytes_max + 1
+        }
+      })({ endpoints: cluster.endpoints, tls: cluster.tls })
+      const log = new ReplicatedLog(full, sealing)
+      const term = await log.takeTerm(1, START)
+      const entry = entryOf(START, 'one')
+      await log.append(term, entry)
+      await log.report(7, { seq: 0, count: 1, newest: 8 })
+      let now_ms = 0
+      const trim = new LogTrim(log, term, () => now_ms, 8)
+      await trim.pass(1)
+      now_ms = LIMITS.node_silence_full_ms - 1
+      await trim.pass(1)
+      expect(textsOf(await all(log))).toEqual(['one'])
+      now_ms++
+      await trim.pass(1)
+      expect(await failure(log.read(START))).toBeInstanceOf(LogGap)
+      expect(await log.read(entry.to)).toEqual([])
+    },
+    LIMIT_MS,
+  )
+})
