@@ -22,11 +22,11 @@ export const explicit = (number: number, ...content: Uint8Array[]): Uint8Array =
   tlv(0xa0 | number, ...content)
 export const implicit = (number: number, content: Uint8Array): Uint8Array => tlv(0x80 | number, content)
 
-/** Non-negative INTEGER from big-endian bytes: leading zeros removed, one added where the sign bit would be set. */
+/** Non-negative INTEGER from at least one big-endian byte: leading zeros removed, one added where the sign bit would be set. */
 export function integer(bytes: Uint8Array): Uint8Array {
   let at = 0
   while (at < bytes.length - 1 && bytes[at] === 0) at++
-  const value = bytes.length === 0 ? Uint8Array.of(0) : bytes.subarray(at)
+  const value = bytes.subarray(at)
   return tlv(0x02, value[0]! >= 0x80 ? concatBytes(Uint8Array.of(0), value) : value)
 }
 export const smallInteger = (value: number): Uint8Array => integer(Uint8Array.of(value >> 8, value & 0xff))

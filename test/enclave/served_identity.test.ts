@@ -1,6 +1,9 @@
 /** The identity an enclave serves is the one its agent measured. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { AgentQuote } from '../../enclave/agent'
 import type { Enclave } from '../../enclave/contract'
+import { ENCLAVE_LIMITS } from '../../enclave/limits'
+import { ServedIdentity } from '../../enclave/served_identity'
 import { type Machine, openMachine, openOn } from './machine'
 
 let machine: Machine
@@ -26,4 +29,26 @@ test('evidence is renewed for the same certificate, also after attempts that fai
   expect(enclave.tls.cert_pem).toBe(cert_pem)
   expect(enclave.evidence('cert.pem')!.body).toBe(cert_pem)
   await enclave.close()
+})
+
+test('what closes during a renewal asks the agent for nothing more', async () => {
+  const quote = { quote: '', event_log: '', vm_config: '', report_data: '' } as AgentQuote
+  const asked = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  let quotes = 0
+  const quoteOver = async () => {
+    // The first two are those of the opening.
+    if (++quotes > 2) {
+      asked.resolve()
+      await answered.promise
+    }
+    return quote
+  }
+  const limits = { ...ENCLAVE_LIMITS, evidence_renew_ms: 1, evidence_retry_ms: 1 }
+  const served = await ServedIdentity.open([], new Uint8Array(32), quoteOver, limits)
+  await asked.promise
+  served.close()
+  answered.resolve()
+  await Bun.sleep(50)
+  expect(quotes).toBe(4)
 })

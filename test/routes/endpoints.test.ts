@@ -1,7 +1,8 @@
 /** Every endpoint: its answer, its refusals, its methods; and nothing undeclared leaves. */
 import { describe, expect, test } from 'bun:test'
-import { REFUSAL_BY_CODE } from '../../protocol/refusals'
+import { REFUSAL_BY_CODE, Refusal } from '../../protocol/refusals'
 import { declaredRefusals } from '../../server/edge/declared'
+import { openHarness } from '../kit/server/harness'
 import { against, contractOf, EDGE, FITTING, methodOf, refusing, SECRET } from './against'
 import { explained, tableProblems } from './explain_rows'
 
@@ -125,3 +126,21 @@ for (const row of FITTING) {
     }
   })
 }
+
+test('settlement status asks for one batch or one own order, never for both', async () => {
+  const refusing = (code: 'batch_unknown' | 'order_unknown') => () => {
+    throw new Refusal(code)
+  }
+  const harness = openHarness({
+    venue: { settlementBatch: refusing('batch_unknown'), settlementOfOrder: refusing('order_unknown') },
+  })
+  const order = `order_id=${'ab'.repeat(16)}`
+  const asked = async (query: string) => {
+    const { json } = await harness.call('GET', `/settlement/status?${query}`)
+    return (json as { code: string }).code
+  }
+  expect(await asked('batch=3')).toBe('batch_unknown')
+  expect(await asked(order)).toBe('order_unknown')
+  expect(await asked(`batch=3&${order}`)).toBe('field_invalid')
+  await harness.stop()
+})

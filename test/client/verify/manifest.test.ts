@@ -57,6 +57,13 @@ test('a list inside a list, and an empty item, are rejected as that', () => {
     expect(() => parsePlainYaml(`key:\n  ${item}\n`)).toThrow('line 2: a nested list')
 })
 
+test('sixteen levels are read, and one more is refused', () => {
+  const nested = (levels: number) =>
+    Array.from({ length: levels }, (_, level) => `${'  '.repeat(level)}key:`).join('\n')
+  expect(parsePlainYaml(`${nested(17)} value\n`).size).toBe(1)
+  expect(() => parsePlainYaml(`${nested(18)} value\n`)).toThrow('too many levels')
+})
+
 test('a manifest has at most 256 KiB', () => {
   const of = (bytes: number) => {
     const short = manifestOf(`${FILLED_COMPOSE}# \n`).length

@@ -4,7 +4,7 @@ import { quoteOfFile } from '../../../client/cli/judge_files'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
 import { SKIP_REASONS } from '../../../client/verify/skip_reasons'
-import { CHECKS } from '../../../client/verify/transcript'
+import { CHECKS, policyLine } from '../../../client/verify/transcript'
 import { makePki } from '../../kit/verify/development_pki'
 
 const HASH = 'ab'.repeat(32)
@@ -347,4 +347,11 @@ test('a demand that is written twice is rejected: JSON.parse would drop the firs
   ]
   for (const text of twice)
     expect(() => parsePolicy(text)).toThrow('the policy is not JSON, or repeats a key')
+})
+
+test('a check that did not pass names the lines of the policy that decide it', () => {
+  expect(policyLine('quote', 'fail')).toBe('policy: roots_pem')
+  expect(policyLine('registers', 'fail')).toBe('no policy decides this')
+  expect(policyLine('quote', 'skipped')).toBe('policy: roots_pem, or permitted_skips')
+  expect(policyLine('registers', 'skipped')).toBe('policy: permitted_skips')
 })

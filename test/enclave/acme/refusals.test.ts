@@ -1,9 +1,10 @@
 /** What an ACME authority may do wrong: each ends in a named failure, never in a certificate that was not asked for. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
-import { type Challenge, issueCertificate } from '../../../enclave/acme/issue_certificate'
+import { type Challenge, dnsSolver, issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { AcmeFailure } from '../../../enclave/acme/signed_requests'
 import type { AcmeLimits } from '../../../enclave/limits'
+import { generateTls } from '../../../enclave/x509'
 import {
   type Authority,
   answer,
@@ -70,6 +71,45 @@ test('the account key is the same for the same seed and another for another', as
   const [one, again, other] = [3, 3, 4].map((fill) => accountKey(new Uint8Array(32).fill(fill)))
   expect(again!.jwk).toEqual(one!.jwk)
   expect(other!.thumbprint).not.toBe(one!.thumbprint)
+})
+
+test('the wait that an authority asks for is kept', async () => {
+  const looks: number[] = []
+  const { order } = issue(
+    (path) => {
+      if (path !== 'order') return undefined
+      looks.push(performance.now())
+      return looks.length === 1 ? answer({ status: 'processing' }, 200, { 'retry-after': '1' }) : undefined
+    },
+    {},
+    { decision_ms: 20_000 },
+  )
+  await order
+  expect(looks[1]! - looks[0]!).toBeGreaterThan(990)
+})
+
+test('an interface of the DNS that rejects, hangs or is not there is named as such', async () => {
+  const own = generateTls([], Date.now())
+  const never = Promise.withResolvers<Response>()
+  const api = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert: own.cert_pem, key: own.key_pem },
+    fetch: ({ url }) => {
+      if (url.includes('/hangs/')) return never.promise
+      return new Response('', { status: url.includes('/rejects/') ? 500 : 200 })
+    },
+  })
+  const present = async (path: string) => {
+    const url = `https://127.0.0.1:${api.port}/${path}`
+    const solver = dnsSolver({ url, credentials: '', record_name: '', root_pem: own.cert_pem, call_ms: 500 })
+    return failure(solver.present({ name: NAME, key_authorization: 'a.b' }))
+  }
+  expect(await present('takes')).toBe('issued')
+  expect(await present('rejects')).toBe('ACME dns: status')
+  expect(await present('hangs')).toBe('ACME dns: timeout')
+  await api.stop(true)
+  expect(await present('takes')).toBe('ACME dns: connection')
 })
 
 const on = (path: string, response: (origin: string) => Response): Bend => {

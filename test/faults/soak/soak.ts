@@ -5,6 +5,7 @@ import { readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readExitRequest } from '../../../client/chain/read_vault'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { ProofUnavailable } from '../../../client/exit/vault_proofs'
 import { markSpent } from '../../../client/wallet/absorb_recovered'
 import { decodeBase58 } from '../../../protocol/base58'
 import type { Fill } from '../../../protocol/wire/trading'
@@ -137,8 +138,10 @@ export class Soak {
         const proofs = await readProofs(chain, program_id)
         const terms = { program_id, destination, proofs }
         return await requestExit(chain, trader.wallet, note, terms).catch((error) => {
-          // A batch landed meanwhile, so the state that it cites is no longer known.
-          if (!(error as Error).message.includes('unknown_state')) throw error
+          // The note's batch has not landed yet, or another one landed meanwhile and replaced the state that it cites.
+          const passes =
+            error instanceof ProofUnavailable || (error as Error).message.includes('unknown_state')
+          if (!passes) throw error
         })
       })
       await until(async () => ((await tokenBalance(chain, destination)) >= held + amount ? true : undefined))
