@@ -204,9 +204,12 @@ export const LIMITS = {
   history_lag_replay_events_max: 50_000,
   /** Longest wait of a group for a lagging history. */
   history_wait_ms: 20,
-  /** A write to the history starts when it holds this many events, or after the delay. */
-  history_batch_events_max: 500,
-  history_batch_delay_ms: 125,
+  /**
+   * A write to the history starts when it holds this many events, or after the delay. Each commit writes again every page of the
+   * ids that it touches, and ids are random, so fewer and larger ones cost an order less.
+   */
+  history_batch_events_max: 2_048,
+  history_batch_delay_ms: 500,
   /** Records without events after which the watermark alone is written. */
   history_batch_records_max: 4_096,
   /** Writes in flight to the history's thread. */

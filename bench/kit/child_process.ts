@@ -12,11 +12,14 @@ type Child = {
   end(): Promise<void>
 }
 
+/** What the image sets of the runtime's allocator (Dockerfile). */
+const IMAGE = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
+
 /** Starts `file` (relative to `bench/`) as a Bun process that answers with `answerQuestions`. */
 export function startChild(file: string, env: Record<string, string> = {}): Child {
   let waiting: PromiseWithResolvers<unknown> | undefined
   const child = Bun.spawn([process.execPath, new URL(`../${file}`, import.meta.url).pathname], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...IMAGE, ...env },
     stdio: ['ignore', 'inherit', 'inherit'],
     serialization: 'advanced',
     ipc(message: Reply) {

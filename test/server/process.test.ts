@@ -139,6 +139,7 @@ test('a deployment starts under the names of its settings, image and runtime alo
     NODE_ENV: 'production',
     BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
     DO_NOT_TRACK: '1',
+    MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000',
     SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt',
   }
   const measured = [...environmentOf(parsePlainYaml(FILLED_COMPOSE))].map(([name, value]) => [

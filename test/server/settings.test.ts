@@ -216,6 +216,7 @@ describe('names in the environment of a deployment', () => {
     NODE_ENV: 'production',
     BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
     DO_NOT_TRACK: '1',
+    MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000',
   }
   test('are those of image and runtime at their values, and settings', () => {
     expect(foreignNames({ ...PRODUCTION, ...FIXED, PATH: '/x', HOSTNAME: 'y', TACIT_TYPO: '' })).toEqual([])
