@@ -9,27 +9,31 @@ import type { Booted, Settled } from './venue/settled_process'
 
 const { orders, fewer: few } = numbers({ orders: 1_000_000, fewer: 100_000 })
 const MB = 1024 * 1024
-/** The medians of this many count. */
-const BOOTS = 5
+/** The medians of this many count, of both folders by turns: others on the machine cost both the same. */
+const BOOTS = 9
 
-async function measure(dir: string, count: number): Promise<Booted & Settled> {
-  const builder = startChild('venue/settled_process.ts')
-  const settled = await builder.ask<Settled>('settle', { dir, orders: count })
-  await builder.end()
-  const boots: Booted[] = []
-  for (let boot = 0; boot < BOOTS; boot++) {
-    const booted = startChild('venue/settled_process.ts')
-    boots.push(await booted.ask<Booted>('boot', { dir }))
-    await booted.end()
-  }
+async function ask<T>(name: string, argument: unknown): Promise<T> {
+  const child = startChild('venue/settled_process.ts')
+  const answer = await child.ask<T>(name, argument)
+  await child.end()
+  return answer
+}
+
+function joined(settled: Settled, boots: readonly Booted[]): Booted & Settled {
   const middle = (value: (one: Booted) => number) => median(boots.map(value))
   const medians = { ms: middle(({ ms }) => ms), cpu_ms: middle(({ cpu_ms }) => cpu_ms) }
   return { ...settled, ...boots[0]!, ...medians, rss_bytes: middle(({ rss_bytes }) => rss_bytes) }
 }
 
 await runBench('settled', [], async (dir) => {
-  const fewer = await measure(`${dir}/fewer`, few)
-  const all = await measure(`${dir}/all`, orders)
+  const folders = [`${dir}/fewer`, `${dir}/all`] as const
+  const settled_fewer = await ask<Settled>('settle', { dir: folders[0], orders: few })
+  const settled_all = await ask<Settled>('settle', { dir: folders[1], orders })
+  const boots: [Booted[], Booted[]] = [[], []]
+  for (let boot = 0; boot < 2 * BOOTS; boot++)
+    boots[boot % 2]!.push(await ask<Booted>('boot', { dir: folders[boot % 2] }))
+  const fewer = joined(settled_fewer, boots[0])
+  const all = joined(settled_all, boots[1])
   const figuresOf = (count: number, one: Booted & Settled): Figure[] => [
     {
       figure: `resident after ${count} settled orders, caches filled`,
