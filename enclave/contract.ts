@@ -52,7 +52,7 @@ export interface Enclave {
    * Attestation needs it, or `follow`.
    */
   bind(binding: VenueBinding): Promise<void>
-  /** The same for a node that follows, of no epoch: 0. @throws RangeError for one that has led */
+  /** The same for a node that follows or opened no epoch: 0. @throws RangeError for one that has led */
   follow(binding: Omit<VenueBinding, 'epoch'>): void
   /** Seed of the statement key, new for each boot: it signs receipts in the journal's thread. Never written. */
   readonly statement_seed: Uint8Array

@@ -1,6 +1,6 @@
 /** Joins the parts into one running venue: enclave, hashing, chain, engine, app and listeners, opened in this order. */
 import { join } from 'node:path'
-import type { Enclave } from '../enclave/contract'
+import type { Enclave, VenueBinding } from '../enclave/contract'
 import { openEnclave } from '../enclave/index'
 import { KEY_PATHS } from '../enclave/key_paths'
 import {
@@ -52,6 +52,12 @@ export type Running = {
   stop(): Promise<void>
 }
 
+/** A venue whose journal the chain is ahead of opens no epoch, and serves. */
+async function bindEpoch(enclave: Enclave, binding: VenueBinding): Promise<void> {
+  if (binding.epoch === 0) enclave.follow(binding)
+  else await enclave.bind(binding)
+}
+
 export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const { config, version, log, clock } = parts
   // Checked before any durable effect: an epoch is opened only once.
@@ -82,7 +88,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   })
   const { epoch, ...identity } = venue.identity()
   const venue_id = fromHex(identity.venue, 32)!
-  await enclave.bind({ venue: venue_id, epoch, slot: () => venue.time().slot })
+  await bindEpoch(enclave, { venue: venue_id, epoch, slot: () => venue.time().slot })
   log.write('info', 'venue_open', { venue: identity.venue, epoch })
 
   const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
