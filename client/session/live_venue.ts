@@ -146,9 +146,10 @@ export class LiveVenue implements Transport {
   private async isResigned(response: Response): Promise<boolean> {
     if (response.status !== 503) return false
     const { code } = (await response.clone().json()) as Problem
-    if (!RESIGNED.includes(code as RefusalCode)) return false
-    this.suspect = 'leader'
-    return true
+    const is_resigned = RESIGNED.includes(code as RefusalCode)
+    // Of a command that came while the term was given away.
+    if (is_resigned || code === 'outcome_unknown') this.suspect = 'leader'
+    return is_resigned
   }
   webSocket(path: string): WebSocket {
     return this.current.webSocket(path)

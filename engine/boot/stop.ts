@@ -43,8 +43,8 @@ export async function drain(engine: Engine): Promise<void> {
 }
 
 /**
- * Gives the term to a node that follows. Everything is served until then. What comes behind waits until that node leads, so that
- * a client which is refused finds it at once; nothing of it is executed. False where no node can take over.
+ * Gives the term to a node that follows. Everything is served until then. Nothing of what comes behind is executed: it waits
+ * until that node leads, so that a client finds it when it sends the same bytes again. False where no node can take over.
  */
 async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   const { availability, closing, loaded, sequencer, state } = engine

@@ -37,7 +37,7 @@ export class Availability {
   private draining = false
   /** The lease goes to the next instance. */
   private ended = false
-  /** Resolves when the node that the term was given to leads, or is late: commands wait for it, to be refused then. */
+  /** Resolves when the node that the term was given to leads, or is late: commands wait for it, to be sent again then. */
   handing: Promise<void> | undefined
   /** The newest durable halt. */
   private halted: HaltReason | undefined

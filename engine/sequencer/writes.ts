@@ -107,7 +107,11 @@ class Writes implements Pick<Venue, Write> {
   ): Promise<WithReceipt<K>> {
     if (!claimsHold(signed.claims)) throw new Refusal('signature_invalid')
     const { handing } = this.parts.availability
-    if (handing !== undefined) await handing
+    if (handing !== undefined) {
+      await handing
+      // Not refused: the same bytes are for the node that leads by now.
+      throw new Refusal('outcome_unknown')
+    }
     this.require(account_id)
     const command = signed.command()
     const created_id = idOf?.(command)

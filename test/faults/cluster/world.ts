@@ -245,7 +245,8 @@ export class World {
   async checkStates(): Promise<void> {
     const end_ms = performance.now() + EQUAL_MS
     let unequal_ms = Number.POSITIVE_INFINITY
-    for (let seen: unknown; performance.now() < end_ms; await Bun.sleep(20)) {
+    let seen: unknown
+    for (; performance.now() < end_ms; await Bun.sleep(20)) {
       if (this.leading === undefined || this.nodes.some(({ stage }) => NOT_YET.includes(stage))) continue
       const states = await Promise.all(this.nodes.map((node) => node.call('state'))).catch(() => [])
       if (states.length === 0) continue
@@ -262,7 +263,7 @@ export class World {
         throw new Error(`states differ: ${JSON.stringify(seen)}`)
     }
     const stages = this.nodes.map(({ number, stage, ends }) => `node ${number} ${stage} (${ends.slice(-2)})`)
-    throw new Error(`the nodes do not reach one state: ${stages.join(', ')}`)
+    throw new Error(`the nodes do not reach one state: ${stages.join(', ')}, ${JSON.stringify(seen)}`)
   }
 
   /** What settles, commits or anchors in an epoch is signed by one key, which signs in no other. */
