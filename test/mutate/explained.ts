@@ -12,6 +12,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'seqs count from 1, so every record is one from either on',
   "client/verify/tdx/genuine_quote.ts: requireThat(equalBytes(quote.qe_vendor_id, INTEL_QE_VENDOR), 'the quoting enclave is not from Intel') => requireThat(equalBytes(INTEL_QE_VENDOR, quote.qe_vendor_id), 'the quoting enclave is not from Intel')":
     'equal bytes are equal in either order',
+  'engine/limits.ts: retry_doublings_max: 12, => retry_doublings_max: 13,':
+    'the longest wait between attempts that fail is a choice: nine hours or eighteen',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
     'what an idle thread leaves is collected later, which costs memory alone',
   'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':

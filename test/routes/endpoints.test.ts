@@ -144,3 +144,33 @@ test('settlement status asks for one batch or one own order, never for both', as
   expect(await asked(`batch=3&${order}`)).toBe('field_invalid')
   await harness.stop()
 })
+
+test('an inclusion proof is asked by commitment or by leaf index, never by both', async () => {
+  const harness = openHarness({
+    venue: {
+      treeInclusion: (leaf) => {
+        throw new Refusal(typeof leaf === 'number' ? 'leaf_unknown' : 'order_unknown')
+      },
+    },
+  })
+  const commitment = `commitment=${'01'.repeat(32)}`
+  const asked = async (query: string) => {
+    const { json } = await harness.call('GET', `/tree/inclusion?${query}`)
+    return (json as { code: string }).code
+  }
+  expect(await asked('leaf_index=3')).toBe('leaf_unknown')
+  expect(await asked(commitment)).toBe('order_unknown')
+  expect(await asked(`leaf_index=3&${commitment}`)).toBe('field_invalid')
+  expect(await asked('')).toBe('field_missing')
+  await harness.stop()
+})
+
+test('a revocation is answered once it is durable, or refused', async () => {
+  const durable = Promise.withResolvers<void>()
+  const harness = openHarness({ venue: { revoke: () => durable.promise } })
+  const asked = harness.call('POST', '/auth/token/revoke')
+  expect(await Promise.race([asked, Bun.sleep(50).then(() => 'waits')])).toBe('waits')
+  durable.reject(new Refusal('outcome_unknown'))
+  expect((await asked).status).toBe(503)
+  await harness.stop()
+})

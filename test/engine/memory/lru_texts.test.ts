@@ -1,7 +1,7 @@
 /** What is kept is bounded, and the least lately used goes first. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { LruTexts } from '../../../engine/memory/texts'
+import { LruTexts, SharedTexts } from '../../../engine/memory/texts'
 
 test('never more characters are kept than allowed, and what was just used is among them', () => {
   const step = fc.record({ name: fc.constantFrom('a', 'b', 'c', 'd', 'e'), characters: fc.nat(60) })
@@ -29,4 +29,14 @@ test('never more characters are kept than allowed, and what was just used is amo
   kept.set('huge', 'h', 11)
   expect(kept.get('huge')).toBeUndefined()
   expect(kept.get('newest')).toBe('z')
+})
+
+test('a shared text stays while a row refers to it, and its number is used again', () => {
+  const texts = new SharedTexts()
+  const a = texts.take('a')
+  expect([texts.take('a'), texts.take('b'), texts.size]).toEqual([a, a + 1, 2])
+  texts.drop(a)
+  expect([texts.at(a), texts.size]).toEqual(['a', 2])
+  texts.drop(a)
+  expect([texts.size, texts.take('c'), texts.at(a)]).toEqual([1, a, 'c'])
 })
