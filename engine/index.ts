@@ -1,15 +1,16 @@
 /** Opens the venue from its configuration and ports, and re-exports the engine's public interface. */
 import { openAccounts } from './accounts/open_accounts'
-import { assemble } from './boot/assemble'
-import { followingNode, openNode, untilLeading } from './boot/follow'
+import { assemble, type OpenAccounts } from './boot/assemble'
+import { Follower, openNode, untilLeading } from './boot/follow'
 import { loadState } from './boot/load_state'
 import { levelOf } from './boot/open_epoch'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
-import type { ChainPort, ClockPort, HashPort, KeysPort, Warning } from './ports'
+import { followingNode } from './methods/front'
+import { venueOf } from './methods/venue_methods'
+import type { ChainPort, ClockPort, Fronts, HashPort, KeysPort, Warning } from './ports'
 import type { FollowingNode, Venue } from './venue'
-import { venueOf } from './venue_methods'
 
 export { openOperatorCheck } from './accounts/verify_operator'
 export { VaultAbsent } from './chain/client/read_vault'
@@ -29,7 +30,7 @@ type VenuePorts = {
   /** Called at most once: memory may be ahead of disk, so the process must exit without serving further requests. */
   fatal: (error: Error) => void
   /** Called once by a node of a cluster, before it follows. */
-  following?: (node: FollowingNode) => void
+  following?: (node: FollowingNode) => Fronts
 }
 
 /** The configuration was rejected; `faults` has one sentence per invalid setting. */
@@ -61,17 +62,18 @@ export async function openVenue({
   const read = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
   const node = openNode(config, ports, read[0])
   const own = await loadState(config, ports, read[0], node && { thread: node.thread })
-  if (node !== undefined) ports.following?.(followingNode(node, own, config, chain, read[0]))
-  const { loaded, vault, mints } =
-    node === undefined
-      ? { loaded: own, vault: read[0], mints: read[1] }
-      : await untilLeading(node, own, config, ports, read[0], fatal)
+  const { credential_key } = keys
+  const openBook: OpenAccounts = (book) => openAccounts({ credential_key, clock, token_ttl_s, book })
+  const follower = node && new Follower(node, own, config, ports, read[0], openBook)
+  const fronts = follower && ports.following?.(followingNode(node, follower, config, ports, read))
+  const { loaded, vault, mints, views } =
+    follower === undefined
+      ? { loaded: own, vault: read[0], mints: read[1], views: undefined }
+      : await untilLeading(follower, fatal)
   const restore = await isRestore(config, vault, loaded.journal)
   const first = restore ? restoredConfig(vault) : vault
-  const { credential_key } = keys
-  const engine = assemble(config, { ...ports, node }, loaded, { config: first, mints }, (book) =>
-    openAccounts({ credential_key, clock, token_ttl_s, book }),
-  )
+  const all = { ...ports, node, fronts }
+  const engine = assemble(config, all, loaded, { config: first, mints }, openBook, views)
   await start(engine, first, restore)
   return venueOf(engine)
 }

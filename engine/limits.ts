@@ -142,6 +142,8 @@ export const LIMITS = {
   /** Time after a beat was sent in which its leader answers reads of accounts, and the part of it that a revocation waits. */
   right_ms: 1_000,
   right_wait: 1.25,
+  /** Newest groups of which a node that follows knows the hash, by which it recognises the journal of the leading one. */
+  group_ends_max: 8_192,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
   /** Longest time from a term to the service of its node, while which another node leaves it the term. */

@@ -6,8 +6,8 @@
 import type { Amount, ChainPoint, JournalSeq, SlotNumber } from '../protocol/units'
 import type { AnnouncedEntry } from '../protocol/vault/announcements'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
-import type { Credential, HaltReason, JournaledToken } from './commands'
-import type { Caller, LimitState, Session } from './venue'
+import type { CommandBody, Credential, HaltReason, JournaledToken } from './commands'
+import type { Caller, LimitState, Passed, PassedAnswer, Right, Session } from './venue'
 
 // Clock and keys
 
@@ -438,8 +438,8 @@ export interface AccountsPort {
    * @returns a function that removes the listener
    */
   onEnded(token_id: string, ended: () => void): () => void
-  /** Ends the tokens of a credential that was replaced or revoked. */
-  endCredential(credential_id: string): void
+  /** A durable command: some issue tokens, or end those of a credential. */
+  durable(command: CommandBody): void
   close(): void
 }
 
@@ -460,6 +460,24 @@ export interface AccountBook {
   recordEnd(account_id: string, token_id: string): Promise<void>
   /** The chain's clock. */
   unixMs(): number
+}
+
+/** Of the node that leads: the ones that follow it. */
+export interface Fronts {
+  /** Resolves once none of them answers reads of accounts without having the records up to `seq`. */
+  applied(seq: JournalSeq): Promise<void>
+}
+
+/** Of a node that follows: the one that leads. */
+export interface LeaderPort {
+  /** What it answered to questions whose right is not over. */
+  rights(): readonly Right[]
+  /** What it answers now. @throws Refusal `lease_lost` */
+  ask(): Promise<Right>
+  /** Calls `opened` with each link, also to the next leading node, and `answered` when its rights are newer. */
+  watch(on: { opened: () => void; answered: () => void }): void
+  /** @throws Refusal of the leading node; `lease_lost` where nothing was sent, `outcome_unknown` when no answer came */
+  pass(passed: Passed): Promise<PassedAnswer>
 }
 
 /** Reasons of the process around the engine; none makes the venue not ready. */

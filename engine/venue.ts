@@ -2,10 +2,12 @@
  * Declares the public interface of the engine, which routes call. Requests arrive parsed by `parserOf`. Writes resolve once their journal record is durable and
  * reject with `Refusal`; reads never show state newer than the durable journal.
  */
+import type { RefusalCode } from '../protocol/refusals'
 import type { EventSeq, JournalSeq } from '../protocol/units'
 import type * as wire from '../protocol/wire/trading'
 import type { Parsed } from '../protocol/wire/values'
-import type { CancelAllFields, CancelFields } from './commands'
+import type { CancelAllFields, CancelFields, CommandBody } from './commands'
+import type { LeaderPort } from './ports'
 
 export type Page = { after: EventSeq; limit: number }
 type OrdersPage = Page & {
@@ -66,8 +68,8 @@ export interface Subscription {
   /** First retained and last seq of the account when the subscription began. */
   readonly seq_first: EventSeq
   readonly seq_last: EventSeq
-  /** Last durable seq now (heartbeats). */
-  seqNow(): EventSeq
+  /** Last durable seq now (heartbeats); undefined while this node may not answer. */
+  seqNow(): EventSeq | undefined
   /** Continues the stream under a newer token of the same account (Venue.refresh). */
   renew(session: Session): void
   close(): void
@@ -80,9 +82,48 @@ export type Answers = 'held' | 'at_once'
 
 /** Of rules and formats: that of the state, and what this build carries. */
 type Versions = { version: number; carried: readonly number[] }
+/** What a node that leads shows to those that follow it. */
+export type Lead = {
+  epoch: number
+  /** End of its journal, and the hash there. */
+  seq: JournalSeq
+  head: string
+  /** How long this holds from now on, at most. */
+  right_ms: number
+  status: wire.SystemStatus
+  /** Code with which new orders are refused now. */
+  unavailable: RefusalCode | null
+  /** That follow it. */
+  nodes: number
+}
+/** As a node that follows has it; `until_ms` is monotonic, counted from when it asked. */
+export type Right = Lead & { until_ms: number }
+
+/** What a node that follows asks of the leading one for its callers, whose tokens it verified. */
+export type Passed =
+  /** A trader's command, verified; `signed` is its body and signature, of which the receipt speaks. */
+  | { kind: 'command'; access: Caller['access']; command: Uint8Array; signed: Uint8Array; answers: Answers }
+  /** A record that no receipt covers: of logins, credentials, keys and sockets. */
+  | { kind: 'record'; access: Caller['access']; command: Uint8Array }
+  /** A socket that was armed is open still. */
+  | { kind: 'stays'; account_id: string; origin: string }
+  /** A read that the leading node signs or proves. */
+  | { kind: 'statistics'; symbol: string; after: number; limit: number; period: wire.StatisticsPeriod }
+  | { kind: 'tree_root' }
+  | { kind: 'tree_leaves'; from: number; limit: number }
+  | { kind: 'tree_inclusion'; leaf: string | number }
+/** `seq` is durable, and the answer depends on nothing newer. */
+export type PassedAnswer = { value: object; seq: JournalSeq; limits: LimitState | null }
 
 /** A node of a cluster while another one leads. */
 export interface FollowingNode {
+  /** Serves by what this node has replayed, and by the leading node. Refuses `lease_lost` without the right to answer. */
+  front(leader: LeaderPort): NodeVenue
+  /** Whether it has a state to serve from: the chain has shown who wrote its journal. */
+  isShown(): boolean
+  /** End of what its state has. */
+  applied(): JournalSeq
+
   /** 64 hex digits. */
   readonly venue: string
   status(): wire.SystemStatus
@@ -93,7 +134,8 @@ export interface FollowingNode {
   leaderUrl(): string | undefined
 }
 
-export interface Venue {
+/** What every node of a venue serves. */
+export interface NodeVenue {
   // writes, by an account
   place(
     account_id: string,
@@ -115,6 +157,16 @@ export interface Venue {
   reshape(account_id: string, request: Parsed<typeof wire.ReshapeRequest>): Promise<wire.ReshapeResult>
   /** Every check of a place that depends on nothing hidden; throws Refusal, books nothing. */
   check(account_id: string, request: Parsed<typeof wire.CheckRequest>): void
+  /**
+   * On a node that follows: resolves once it has what the leading node has now, at least `seq` and what the account was answered
+   * with here before. Undefined where nothing is to be waited for. @throws Refusal `lease_lost`
+   */
+  caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
+  /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
+  passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
+  /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */
+  nodeLost(node: string): void
+  nodeBack(node: string): void
   /** Arms or disarms cancel-on-disconnect for orders placed with this `origin` (one socket). Journaled. */
   armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void>
   /** The socket `origin` closed; cancels its orders if armed. */
@@ -150,8 +202,8 @@ export interface Venue {
   statistics(
     symbol: string,
     page: { after: number; limit: number; period: wire.StatisticsPeriod },
-  ): wire.Statistics
-  treeRoot(): wire.TreeRoot
+  ): wire.Statistics | Promise<wire.Statistics>
+  treeRoot(): wire.TreeRoot | Promise<wire.TreeRoot>
   transparency(): wire.Transparency | Promise<wire.Transparency>
   status(): wire.SystemStatus
   time(): wire.ServerTime
@@ -159,7 +211,7 @@ export interface Venue {
    * What a node that leads shows to those that follow it: its epoch and the seq of its newest durable record.
    * @throws Refusal of Availability while it may acknowledge nothing
    */
-  lead(): { epoch: number; seq: number }
+  lead(): Omit<Lead, 'nodes'>
   versions(): Versions
   /** The engine's fields of /info. */
   identity(): {
@@ -217,8 +269,11 @@ export interface Venue {
   revoke(session: Session): Promise<void>
   /** Renews the session of a live socket with a newer token of the same account. */
   refresh(session: Session, token: string): Session
-  /** Takes `cost` tokens from the caller's bucket; throws `rate_limited` with retry_after_ms. */
-  takeLimit(caller: Caller, cost: number): LimitState
+  /**
+   * Takes `cost` tokens from the caller's bucket; throws `rate_limited` with retry_after_ms. A node that follows takes nothing
+   * for a command: the leading one does.
+   */
+  takeLimit(caller: Caller, cost: number, of?: 'read' | 'command'): LimitState
   /** What all reads have cost so far. A caller is charged the difference that its own read makes, also below zero. */
   readUnits(): number
   chargeRead(caller: Caller, units: number): LimitState
@@ -228,4 +283,10 @@ export interface Venue {
   drain(): Promise<void>
   /** Closes every part once; each further call awaits the first. */
   close(): Promise<void>
+}
+
+/** The venue on the node that leads, or without a cluster. */
+export interface Venue extends NodeVenue {
+  treeRoot(): wire.TreeRoot
+  statistics(...asked: Parameters<NodeVenue['statistics']>): wire.Statistics
 }

@@ -7,6 +7,7 @@ import {
   type ChainPort,
   type ClockPort,
   type FollowingNode,
+  type Fronts,
   type HashPort,
   openHashing,
   openOperatorCheck,
@@ -21,7 +22,7 @@ import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { keepCollateral } from './keep_collateral'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
-import { type OpenNode, type OperatorOf, openNode } from './links/open_node'
+import { type AppOf, type OpenNode, type OperatorOf, openNode } from './links/open_node'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
@@ -79,34 +80,33 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
     return operatorApp({ ...of, log, clock, documents, check, ends, drain: parts.drain })
   }
   const nodes: OpenNode[] = []
-  const following: Following = (node, chain) =>
-    void nodes.push(openNode({ parts, enclave, operatorOf, node, chain }))
+  const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
+  const appOf: AppOf = (venue, of) => createApp({ venue, enclave, options: { ...options, ...of } })
+  const following: Following = (node, chain) => {
+    nodes.push(openNode({ parts, enclave, operatorOf, appOf, node, chain }))
+    return nodes[0]!.fronts
+  }
   const judged = { self_check_reasons, collateral }
   const venue = await openEngine(parts, enclave, judged, following).catch(async (error) => {
     await nodes[0]?.stop(0)
     throw error
   })
-  const { epoch, ...identity } = venue.identity()
-  const venue_id = fromHex(identity.venue, 32)!
+  const { epoch, venue: name } = venue.identity()
+  const venue_id = fromHex(name, 32)!
   await bindEpoch(enclave, { venue: venue_id, epoch, slot: () => venue.time().slot })
-  log.write('info', 'venue_open', { venue: identity.venue, epoch })
+  log.write('info', 'venue_open', { venue: name, epoch })
 
-  const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
-  const app = createApp({ venue, enclave, options })
-  const listener = listen(app, { ...config.listen, tls: enclave.tls })
+  const { tls } = enclave
+  const followed = nodes[0]?.lead(venue)
+  const app = followed?.app ?? appOf(venue, {})
+  const listener = followed?.listener ?? listen(app, { ...config.listen, tls })
   const operator =
-    nodes[0]?.lead(venue, app) ??
-    listen(operatorOf({ venue, app }, venue_id), { ...config.operator_listen, tls: enclave.tls })
+    followed?.operator ?? listen(operatorOf({ venue, app }, venue_id), { ...config.operator_listen, tls })
   log.write('info', 'listening', { port: listener.port, operator_port: operator.port, version })
   const { matching, reasons } = venue.status()
   if (matching !== 'running') log.write('warn', 'not_trading', { reason: reasons.join('; ') })
   const stopWatching = watchStatus(() => venue.status(), log, STATUS_LOOK_MS)
-  const { acme, tls_names: names } = config
-  const { data_dir } = config.engine
-  const source =
-    acme === undefined
-      ? SELF_SIGNED
-      : await openCertificates({ acme, names, data_dir, enclave, listener, clock, log })
+  const source = await certificatesOf(parts, enclave, listener)
   const stopRotating = rotating({ enclave, listeners: [listener, operator], clock, log, source })
   return {
     venue,
@@ -129,7 +129,16 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   }
 }
 
-type Following = (node: FollowingNode, chain: ChainPort) => void
+/** Self-signed unless the settings name an authority. */
+async function certificatesOf({ clock, config, log }: ProcessParts, enclave: Enclave, listener: Listener) {
+  const { acme, tls_names: names } = config
+  const { data_dir } = config.engine
+  return acme === undefined
+    ? SELF_SIGNED
+    : openCertificates({ acme, names, data_dir, enclave, listener, clock, log })
+}
+
+type Following = (node: FollowingNode, chain: ChainPort) => Fronts
 
 /** The verdict on the own machine, and what keeps its collateral from here on. */
 async function judgeOwn({ clock, config, log, self_check: terms }: ProcessParts, enclave: Enclave) {

@@ -85,6 +85,18 @@ export const LINK_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 /** Questions of a node that wait for their answers, and how far one may overtake another on the way. */
 export const LINK_QUESTIONS_MAX = 64
 export const LINK_WINDOW = 2 * LINK_QUESTIONS_MAX
+/** Commands and reads that a node passed on for its clients and that wait for their answers; beyond it clients get a 503. */
+export const LINK_PASSED_MAX = 4_096
+/** Bytes of the frames in which they travel, of which one message is a part, and of those that wait for the connection. */
+export const LINK_STREAM_BYTES_MAX = 1024 * 1024
+export const LINK_STREAM_FILL_BYTES = LINK_STREAM_BYTES_MAX / 4
+export const LINK_STREAM_BUFFER_BYTES = 16 * 1024 * 1024
+/** Connections for them, and the time in which a new one must show that it is of a link. */
+export const LINK_STREAMS_MAX = 64
+export const LINK_STREAM_SHOW_MS = 5_000
+/** Part of a right by which a revocation waits longer than it, as in the engine, and the interval at which it looks. */
+export const LINK_RIGHT_WAIT = 1.25
+export const LINK_APPLIED_LOOK_MS = 10
 /** Longest wait for the answer to a call that a node passes on. */
 export const LINK_CALL_MS = 30_000
 /** Links that other nodes may open, and keys offered for them. */
@@ -93,6 +105,8 @@ export const LINKS_MAX = 64
 export const LINK_OFFERS_MAX = 256
 /** After it a node proves itself again: its build or machine may have been revoked. */
 export const LINK_LIFE_MS = 600_000
+/** Age at which it does, so that no question comes too late. */
+export const LINK_RENEW_MS = 480_000
 /** Interval of questions to the leading node, the right that its answer gives, and the pause after none. */
 export const LINK_ASK_MS = 250
 export const LINK_RIGHT_MS = 1_000

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { newCredential } from '../../client/wallet/account'
 import { openAccounts } from '../../engine/accounts/open_accounts'
 import { assemble, type Engine } from '../../engine/boot/assemble'
-import { openNode, untilLeading } from '../../engine/boot/follow'
+import { Follower, openNode, untilLeading } from '../../engine/boot/follow'
 import { loadState } from '../../engine/boot/load_state'
 import { start } from '../../engine/boot/start'
 import type { EngineConfig } from '../../engine/config'
 import { openHashing } from '../../engine/hashing/open_hashing'
+import { venueOf } from '../../engine/methods/venue_methods'
 import type { Venue } from '../../engine/venue'
-import { venueOf } from '../../engine/venue_methods'
 import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
@@ -52,7 +52,7 @@ export async function openEngine(
   // The time of the quiet chain stands until it is started, and a leader would never be silent.
   const node = openNode(config, { ...ports, clock }, vault)
   const loaded = await loadState(config, ports, vault, node && { thread: node.thread })
-  if (node !== undefined) await untilLeading(node, loaded, config, ports, vault, fatal)
+  if (node !== undefined) await untilLeading(new Follower(node, loaded, config, ports, vault), fatal)
   const { credential_key } = keys
   const { token_ttl_s } = config
   const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) =>

@@ -10,7 +10,7 @@ import { LIMITS } from '../limits'
 import type { AccountBook } from '../ports'
 import type { PassphraseAnswer, PassphraseQuestion } from './passphrase_worker'
 import type { WrongSecrets } from './rate_limits'
-import { newToken, type Tokens } from './tokens'
+import { newToken } from './tokens'
 
 /** The DOM's Worker type lacks Bun's methods. */
 type BunWorker = Worker & { ref(): void; unref(): void }
@@ -109,7 +109,6 @@ type LoginParts = {
   /** 32-byte key of the enclave, under which secrets are compared. */
   credential_key: Uint8Array
   book: AccountBook
-  tokens: Tokens
   passphrases: Passphrases
   wrong_secrets: WrongSecrets
   token_ttl_s: number
@@ -122,7 +121,7 @@ type LoginParts = {
  * of a venue that acknowledges nothing now.
  */
 export async function login(parts: LoginParts, request: TokenRequest): Promise<TokenResponse> {
-  const { book, tokens, passphrases, token_ttl_s } = parts
+  const { book, passphrases, token_ttl_s } = parts
   const { api_key, passphrase } = request
   const found = recognise(parts, request)
   if (found === undefined) throw wrong(parts, api_key)
@@ -134,9 +133,8 @@ export async function login(parts: LoginParts, request: TokenRequest): Promise<T
   const { token, token_id } = newToken()
   const life_ms = expires_in * 1_000
   await book.recordLogin(account_id, credential, { token_id, until_ms: book.unixMs() + life_ms })
-  // A replacement executed after this login was journaled has ended the credential's tokens before this one exists.
+  // A replacement executed after this login was journaled has ended this token.
   if (book.credential(api_key)?.credential.version !== credential.version) throw wrong(parts, api_key)
-  tokens.hold({ account_id, token_id }, credential, life_ms)
   return { access_token: token, token_type: 'Bearer', expires_in, account_id }
 }
 

@@ -5,7 +5,7 @@ import { Exporter } from '../audit/open_exporter'
 import type { ClusterNode } from '../cluster/cluster_node'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
-import { type Charge, Slices } from '../history/slices'
+import { Slices } from '../history/slices'
 import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk'
 import { LIMITS } from '../limits'
@@ -18,6 +18,7 @@ import type {
   AccountsPort,
   ChainPort,
   ClockPort,
+  Fronts,
   HashPort,
   KeysPort,
   VaultConfig,
@@ -44,14 +45,14 @@ import { Landings, Outbox } from '../sequencer/outbox'
 import { Retention } from '../sequencer/retention'
 import { seedsOf } from '../sequencer/seeds'
 import { Sequencer } from '../sequencer/sequencer'
-import { openWrites } from '../sequencer/writes'
+import { openIntake, openWrites } from '../sequencer/writes'
 import { Scrub } from '../snapshots/scrub'
 import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
 import type { Loaded } from './load_state'
 import { signerOf } from './open_epoch'
 
-type EnginePorts = {
+export type EnginePorts = {
   clock: ClockPort
   hash: HashPort
   chain: ChainPort
@@ -63,26 +64,33 @@ type EnginePorts = {
   node?:
     | Pick<
         ClusterNode,
-        'served' | 'resign' | 'stop' | 'mayAnswer' | 'alone' | 'isCarried' | 'successor' | 'handTo'
+        'served' | 'resign' | 'stop' | 'rightMs' | 'alone' | 'isCarried' | 'successor' | 'handTo'
       >
     | undefined
+  fronts?: Fronts | undefined
 }
 /** Vault and mints as read from the chain before the boot; in a restore, `config` holds the incremented generation. */
 type FirstRead = { config: VaultConfig; mints: VaultMint[] }
 export type Engine = ReturnType<typeof assemble>
 
-/** @param openAccounts over the journaled accounts; tests replace it */
+export type OpenAccounts = (book: AccountBook) => AccountsPort
+
+/**
+ * @param openAccounts over the journaled accounts; tests replace it
+ * @param views of a node that followed
+ */
 export function assemble(
   config: EngineConfig,
   ports: EnginePorts,
   loaded: Loaded,
   first: FirstRead,
-  openAccounts: (book: AccountBook) => AccountsPort,
+  openAccounts: OpenAccounts,
+  views = openViews(config, loaded, ports, openAccounts),
 ) {
   const { history, state } = loaded
   const { chain, hash, keys, node } = ports
   const clock = clockOf(ports)
-  const given = { config, clock, chain, hash, keys, loaded, state, node }
+  const given = { config, clock, chain, hash, keys, loaded, state, node, fronts: ports.fronts }
   const files = openFiles(config, keys, loaded)
   const availability = new Availability(
     chain,
@@ -93,20 +101,19 @@ export function assemble(
     ports.warnings,
   )
   availability.halt(state.halted)
-  const views = openViews(config, loaded, (...read) => accounts.chargeRead(...read))
   const ending = (reason: StopReason) => (error: Error) => {
     halt(reason)
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
-  const accounts = openAccounts(bookOf(state, availability, clock, (login) => sequencer.submit(login)))
-  const durable = { ...views, availability, accounts }
+  const durable = { ...views, availability }
   const writer = openWriter(config, { ...ports, clock }, loaded, durable, {
     fatal,
     restart: ending('exits_disproved'),
     disown: (reason: 'forked' | 'rolled_back') => halt(reason),
   })
   const { sequencer, pump, anchoring, closing } = writer
+  leadViews(views, availability, sequencer)
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
     availability.stop(reason, details)
@@ -121,12 +128,8 @@ export function assemble(
   const retention = new Retention(history, clock)
   const around = { sequencer, anchoring, fatal }
   const snapshotting = openSnapshotting(config, given, loaded, around)
-  const writes = openWrites(config, { state, past: loaded.stores }, chain, first.config.generation, {
-    sequencer,
-    availability,
-    grace,
-    closing,
-  })
+  const intake = openIntake(config, { state, past: loaded.stores }, chain, first.config.generation)
+  const writes = openWrites(intake, { state, sequencer, availability, grace, closing })
   const { venue } = writes.intake
   return {
     ...given,
@@ -143,13 +146,18 @@ export function assemble(
   }
 }
 
+/** From here on this node decides what is read, and writes. */
+function leadViews({ hub, record, right }: Views, availability: Availability, sequencer: Sequencer): void {
+  right.mayPush = () => true
+  hub.resume()
+  record.submit = async (command) => {
+    availability.requireRunning()
+    await sequencer.submit(command)
+  }
+}
+
 /** The journaled accounts, as logins need them. */
-function bookOf(
-  state: State,
-  availability: Availability,
-  { unixMs }: ClockPort,
-  submit: (login: CommandBody) => Promise<unknown>,
-): AccountBook {
+function bookOf(state: State, { unixMs }: ClockPort, record: Recorder): AccountBook {
   return {
     limits: (account_id) => state.accounts.get(account_id)?.limits,
     credential(credential_id) {
@@ -164,20 +172,15 @@ function bookOf(
           yield { ...token, account_id, credential }
         }
     },
-    async recordLogin(account_id, { credential_id, version }, token) {
-      availability.requireRunning()
-      await submit({ kind: 'token_issued', account_id, credential_id, version, ...token })
-    },
-    async recordEnd(account_id, token_id) {
-      availability.requireRunning()
-      await submit({ kind: 'token_ended', account_id, token_id })
-    },
+    recordLogin: (account_id, { credential_id, version }, token) =>
+      record.submit({ kind: 'token_issued', account_id, credential_id, version, ...token }),
+    recordEnd: (account_id, token_id) => record.submit({ kind: 'token_ended', account_id, token_id }),
     unixMs,
   }
 }
 
 /** No decision reads the host's clock: the chain's, with the time elapsed since it was read, takes its place. */
-function clockOf({ chain, clock }: EnginePorts): ClockPort {
+export function clockOf({ chain, clock }: Pick<EnginePorts, 'chain' | 'clock'>): ClockPort {
   return { unixMs: () => chain.view().unix_ms, monotonicMs: () => clock.monotonicMs() }
 }
 
@@ -199,23 +202,51 @@ function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { hist
   return { disk_gauge, scrub, health, exporter: new Exporter() }
 }
 
+/** Where logins and their ends are journaled. */
+type Recorder = {
+  /** Resolves once it is durable. @throws Refusal */
+  submit(command: CommandBody & { account_id: string }): Promise<void>
+}
+
 /** The views that durable records update. */
-function openViews(config: EngineConfig, { history, state }: Loaded, charge: Charge) {
-  const slices = new Slices(history, charge)
+export function openViews(
+  config: EngineConfig,
+  { history, facts, state }: Loaded,
+  ports: Pick<EnginePorts, 'chain' | 'clock'>,
+  openAccounts: OpenAccounts,
+) {
+  const record: Recorder = {
+    submit: async () => {
+      throw new Refusal('lease_lost')
+    },
+  }
+  const right = { mayPush: () => true }
+  const accounts = openAccounts(bookOf(state, clockOf(ports), record))
+  const slices = new Slices(history, (...read) => accounts.chargeRead(...read))
+  const instruments = new InstrumentReads(config, state)
   const finalized: FinalizedView = {
     leaf_count: state.leaves.size,
     slot: state.slot,
     batch_id: state.settlement.landed?.batch_id ?? 0,
   }
   return {
+    record,
+    right,
+    /** Accounts by the armed sockets of this process. */
+    armed: new Map<string, string>(),
+    accounts,
+    history,
+    facts,
+    state,
     finalized,
     metrics: new Metrics(),
     slices,
-    hub: new Hub(history, slices),
-    instruments: new InstrumentReads(config, state),
+    hub: new Hub(history, slices, () => right.mayPush()),
+    instruments,
+    own: new OwnReads(history, instruments, slices),
   }
 }
-type Views = ReturnType<typeof openViews>
+export type Views = ReturnType<typeof openViews>
 
 /** What ends this instance: a fault, or batches that lost invented exits, which a new process must sign. */
 type Ends = {
@@ -229,7 +260,7 @@ function openWriter(
   config: EngineConfig,
   { chain, clock, hash, keys }: EnginePorts,
   { journal, history, facts, state, stores }: Loaded,
-  views: Views & { availability: Availability; accounts: AccountsPort },
+  views: Views & { availability: Availability },
   { fatal, restart, disown }: Ends,
 ) {
   const { availability } = views
@@ -274,15 +305,15 @@ function openWriter(
     () => clock.monotonicMs(),
     config.anchor_max_ms,
   )
-  const affected = { ...views, history, facts, state, outbox, anchoring, closing, journal }
+  const affected = { ...views, outbox, anchoring, closing, journal }
   return { sequencer, landings, outbox, pump, anchoring, closing }
 }
 
 function openReads(
   settings: EngineConfig,
   { chain, clock, hash, keys }: Pick<EnginePorts, 'chain' | 'clock' | 'hash' | 'keys'>,
-  { history, facts, state, stores }: Loaded,
-  { instruments, finalized, slices }: Views,
+  { facts, state, stores }: Loaded,
+  { instruments, finalized }: Views,
   first: FirstRead & { venue: Uint8Array },
 ) {
   const { venue } = first
@@ -292,7 +323,6 @@ function openReads(
     return known
   }
   return {
-    own: new OwnReads(history, instruments, slices),
     tree: new TreeReads(
       hash,
       () => finalized,

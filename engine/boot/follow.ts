@@ -4,17 +4,20 @@ import { encodeBase58 } from '../../protocol/base58'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
-import type { ChainPoint } from '../../protocol/units'
+import { Refusal } from '../../protocol/refusals'
+import type { ChainPoint, JournalSeq } from '../../protocol/units'
+import type { SystemStatus } from '../../protocol/wire/trading'
 import { ClusterNode } from '../cluster/cluster_node'
 import { LogRolledBack } from '../cluster/replicated_log'
 import type { EngineConfig } from '../config'
+import type { KnownNotes } from '../intake/context'
 import type { SignedFrame, SignedGroup } from '../journal/contract'
 import { readGroups } from '../journal/frame'
 import { LIMITS } from '../limits'
 import { VERSIONS } from '../machine/state/version'
 import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { reasonText } from '../sequencer/reasons'
-import type { FollowingNode } from '../venue'
+import { type EnginePorts, type OpenAccounts, openViews, type Views } from './assemble'
 import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf } from './check_chain'
 import { type Loaded, loadJudged } from './load_state'
 import { Replay, replay } from './replay'
@@ -38,45 +41,16 @@ export function openNode(
   return new ClusterNode(cluster, sealing, cluster.url ?? '', () => clock.monotonicMs(), VERSIONS.at(-1)!)
 }
 
-/** What a node answers while it follows. */
-export function followingNode(
-  node: ClusterNode,
-  loaded: Pick<Loaded, 'journal' | 'state'>,
-  { enclave }: EngineConfig,
-  chain: ChainPort,
-  vault: VaultConfig,
-): FollowingNode {
-  const lag = () => node.lag(loaded.journal.head().seq)
-  return {
-    venue: toHex(venueOf(chain, vault)),
-    lag,
-    versions: () => ({ version: loaded.state.version, carried: VERSIONS }),
-    leaderUrl: () => node.leader_url || undefined,
-    status() {
-      const { slot, lag_ms } = chain.view()
-      const is_unread = lag().age_ms > LIMITS.log_unread_ms
-      const reasons = [reasonText('following'), ...(is_unread ? [reasonText('log_unread')] : [])]
-      const { settlement } = chain.health()
-      const state = { ready: false, matching: 'stopped', settlement, draining: false, reasons } as const
-      return { ...state, chain: { slot, lag_ms, genesis_hash: encodeBase58(chain.genesis_hash) }, enclave }
-    },
-  }
-}
-
 /**
  * Follows until this node leads; then `loaded` is what the log leads to, judged by the chain as it is now.
- * @param loaded changed in place where the node was behind: its caller closes it
+ * @param follower its journal was changed in place where the node was behind: its caller closes it
  * @param fatal called when another node has taken over
  */
 export async function untilLeading(
-  node: ClusterNode,
-  loaded: Loaded,
-  config: EngineConfig,
-  { chain, keys }: { chain: ChainPort; keys: KeysPort },
-  vault: VaultConfig,
+  follower: Follower,
   fatal: (error: Error) => void,
-): Promise<{ loaded: Loaded; vault: VaultConfig; mints: VaultMint[] }> {
-  const follower = new Follower(loaded, config, keys.journal_key, chain, vault)
+): Promise<{ loaded: Loaded; vault: VaultConfig; mints: VaultMint[]; views: Views | undefined }> {
+  const { chain, loaded, node } = follower
   await node
     .untilLeading(
       () => loaded.journal.head(),
@@ -93,10 +67,13 @@ export async function untilLeading(
     })
   const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
   await follower.judge(now)
-  return { loaded, vault: now, mints }
+  return { loaded, vault: now, mints, views: follower.current }
 }
 
-class Follower {
+type ChainPointText = { seq: JournalSeq; head: string }
+type FollowerPorts = Pick<EnginePorts, 'chain' | 'clock' | 'keys'>
+
+export class Follower {
   private readonly isSigned: ReturnType<typeof groupCheck>
   /** Undefined while the journal has groups whose author the chain has yet to show: those are on disk alone. */
   private replay: Replay | undefined
@@ -104,19 +81,76 @@ class Follower {
   private replayed: ChainPoint
   /** As of the newest verdict. */
   private judged: VaultConfig
+  /** Of the state, once there is one. */
+  current: Views | undefined
+  private opened: (views: Views) => void = () => undefined
+  /** Newest ends of groups in the state, with their hashes. */
+  private readonly ends = new Map<JournalSeq, string>()
+  private waiting: { seq: JournalSeq; resolve: () => void }[] = []
 
-  /** @param vault as read last */
+  /**
+   * @param vault as read last
+   * @param openAccounts absent where nobody asks the node that follows
+   */
   constructor(
-    private readonly loaded: Loaded,
+    readonly node: ClusterNode,
+    readonly loaded: Loaded,
     private readonly config: EngineConfig,
-    private readonly key: Uint8Array,
-    private readonly chain: ChainPort,
+    private readonly ports: FollowerPorts,
     private vault: VaultConfig,
+    private readonly openAccounts?: OpenAccounts,
   ) {
-    this.isSigned = groupCheck(venueOf(chain, vault))
+    this.isSigned = groupCheck(venueOf(ports.chain, vault))
     this.judged = vault
     this.replayed = loaded.journal.head()
-    if (loaded.verdict.fault === undefined) this.replay = new Replay(loaded)
+    if (loaded.verdict.fault !== undefined) return
+    this.show()
+    this.ended(this.replayed)
+  }
+
+  get chain(): ChainPort {
+    return this.ports.chain
+  }
+  readonly applied = (): JournalSeq => this.replayed.seq
+  readonly isAt = ({ seq, head }: ChainPointText): boolean => this.ends.get(seq) === head
+  readonly versions = () => ({ version: this.loaded.state.version, carried: VERSIONS })
+  readonly lag = () => this.node.lag(this.loaded.journal.head().seq)
+  /** Of the state as it is when it is read: a reload replaces it. */
+  readonly known: KnownNotes = knownOf(() => this.loaded)
+
+  isShown(): boolean {
+    return this.current !== undefined && this.loaded.verdict.fault === undefined
+  }
+
+  views(): Views {
+    if (!this.isShown()) throw new Refusal('lease_lost')
+    return this.current!
+  }
+
+  onViews(opened: (views: Views) => void): void {
+    this.opened = opened
+    if (this.current !== undefined) opened(this.current)
+  }
+
+  async untilApplied(seq: JournalSeq, ms: number): Promise<void> {
+    if (seq <= this.applied()) return
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    this.waiting.push({ seq, resolve: () => resolve(true) })
+    const timer = setTimeout(() => resolve(false), ms)
+    this.node.hint()
+    const is_applied = await promise
+    clearTimeout(timer)
+    if (!is_applied) throw new Refusal('lease_lost')
+  }
+
+  status(): SystemStatus {
+    const { slot, lag_ms } = this.chain.view()
+    const is_unread = this.lag().age_ms > LIMITS.log_unread_ms
+    const reasons = [reasonText('following'), ...(is_unread ? [reasonText('log_unread')] : [])]
+    const { settlement } = this.chain.health()
+    const state = { ready: false, matching: 'stopped', settlement, draining: false, reasons } as const
+    const genesis_hash = encodeBase58(this.chain.genesis_hash)
+    return { ...state, chain: { slot, lag_ms, genesis_hash }, enclave: this.config.enclave }
   }
 
   /**
@@ -127,7 +161,7 @@ class Follower {
     const { journal } = this.loaded
     const groups = readGroups(concatBytes(...entry.groups), entry.from)
     for (const group of groups) {
-      if (!(await this.isShown({ ...group, author: entry.author }))) this.replay = undefined
+      if (!(await this.isOfVenue({ ...group, author: entry.author }))) this.replay = undefined
     }
     await journal.adopt(entry)
     if (this.replay === undefined) {
@@ -136,9 +170,38 @@ class Follower {
       if (is_due && journal.head().seq >= this.vault.journal_seq) await this.judge(this.vault)
       return
     }
-    for (const group of groups) await this.replay.take(group.records, { seq: group.seq, head: group.head })
+    for (const group of groups) {
+      await this.replay.take(group.records, { seq: group.seq, head: group.head })
+      this.ended(group)
+    }
     this.replay.end()
-    this.replayed = journal.head()
+    this.reached(journal.head())
+  }
+
+  private ended({ seq, head }: ChainPoint): void {
+    this.ends.set(seq, toHex(head))
+    if (this.ends.size > LIMITS.group_ends_max) this.ends.delete(this.ends.keys().next().value!)
+  }
+
+  /** The state has everything up to `end`. */
+  private reached(end: ChainPoint): void {
+    this.replayed = end
+    this.ended(end)
+    this.current?.hub.resume()
+    const ready = this.waiting.filter(({ seq }) => seq <= end.seq)
+    if (ready.length === 0) return
+    this.waiting = this.waiting.filter(({ seq }) => seq > end.seq)
+    for (const { resolve } of ready) resolve()
+  }
+
+  /** From here on what is replayed is read. */
+  private show(): void {
+    const { config, loaded, openAccounts, ports } = this
+    if (openAccounts !== undefined && this.current === undefined) {
+      this.current = openViews(config, loaded, ports, openAccounts)
+      this.opened(this.current)
+    }
+    this.replay = new Replay(loaded, this.current)
   }
 
   /** Judges the journal by the chain, then replays what the state lacks of it; where the chain contradicts it, nothing. */
@@ -151,10 +214,13 @@ class Follower {
     const is_shown = verdict.fault === undefined
     // A restore continues boot records.
     if (!was_shown && (is_shown || (await isUnused(journal)))) await this.reload(vault, verdict)
-    else if (is_shown && this.replay === undefined) await replay(loaded, this.replayed, [positionOf(vault)])
+    else if (is_shown && this.replay === undefined)
+      await replay(loaded, this.replayed, [positionOf(vault)], this.current)
     loaded.verdict = verdict
-    this.replay = is_shown ? new Replay(loaded) : undefined
-    if (is_shown) this.replayed = journal.head()
+    this.replay = undefined
+    if (!is_shown) return
+    this.show()
+    this.reached(journal.head())
   }
 
   /** Opens read models, snapshots and stores again, of which nothing was used. */
@@ -164,7 +230,10 @@ class Follower {
     await loaded.history.close()
     loaded.facts.close()
     loaded.stores.close()
-    Object.assign(loaded, await loadJudged(this.config, this.key, vault, { journal, snapshots, verdict }))
+    Object.assign(
+      loaded,
+      await loadJudged(this.config, this.ports.keys.journal_key, vault, { journal, snapshots, verdict }),
+    )
   }
 
   /**
@@ -172,7 +241,7 @@ class Follower {
    * but for boot records. False for another one up to that position, which its heads judge once it is in the journal.
    * @throws EntryUnsigned
    */
-  private async isShown(group: SignedGroup): Promise<boolean> {
+  private async isOfVenue(group: SignedGroup): Promise<boolean> {
     if (tryDecode(() => bootRecordOf(group)) !== undefined) return true
     for (let reads = 0; ; reads++) {
       const { epoch, journal_seq, settlement_signer } = this.vault
@@ -191,5 +260,16 @@ class Follower {
   }
 }
 
-const venueOf = ({ genesis_hash, program_id, config_account }: ChainPort, { generation }: VaultConfig) =>
-  venueId({ genesis_hash, program_id, config_account, generation })
+const knownOf = (loaded: () => Loaded): KnownNotes => ({
+  get state() {
+    return loaded().state
+  },
+  get past() {
+    return loaded().stores
+  },
+})
+
+export const venueOf = (
+  { genesis_hash, program_id, config_account }: ChainPort,
+  { generation }: VaultConfig,
+) => venueId({ genesis_hash, program_id, config_account, generation })

@@ -1,10 +1,10 @@
 /** Replays journal records: rebuilds the state and feeds the read models the events they lack. */
 import type { ChainPoint } from '../../protocol/units'
 import type { Command } from '../commands'
-import { withTexts } from '../history/event_text'
 import type { JournalRecord } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { PublicFacts } from '../reads/public_facts'
+import { type ReadParts, showDurable } from '../sequencer/durable_effects'
 import { Replayer } from '../sequencer/replayer'
 import type { Loaded } from './load_state'
 
@@ -14,7 +14,11 @@ type Parts = Pick<Loaded, 'journal' | 'history' | 'facts' | 'state' | 'stores'>
 export class Replay {
   private readonly replayer: Replayer
 
-  constructor(private readonly parts: Parts) {
+  /** @param views of a node that others read: what is replayed is shown there */
+  constructor(
+    private readonly parts: Parts,
+    private readonly views?: ReadParts,
+  ) {
     const { history, facts, state, stores } = parts
     const history_seq = history.watermark()
     const facts_seq = facts.watermark()
@@ -27,10 +31,10 @@ export class Replay {
   async take(records: readonly JournalRecord[], end: ChainPoint): Promise<void> {
     const { history, facts, state } = this.parts
     for (const record of records) {
+      const { seq } = record
       const replayed = this.replayer.apply(record)
-      history.record(record.seq, withTexts(replayed?.events ?? []))
-      if (replayed !== undefined)
-        facts.record(record.seq, replayed.command, replayed.events, state.settings?.build)
+      if (replayed === undefined) history.record(seq, [])
+      else showDurable(this.views ?? { history, facts, state }, { seq, ...replayed })
     }
     history.seal(end)
     facts.seal(end)
@@ -51,8 +55,9 @@ export async function replay(
   parts: Parts,
   from: ChainPoint | undefined,
   passing: readonly ChainPoint[],
+  views?: ReadParts,
 ): Promise<void> {
-  const one = new Replay(parts)
+  const one = new Replay(parts, views)
   const batches = parts.journal.readBatches((from?.seq ?? 0) + 1, from?.head, passing)
   for await (const { records, end } of batches) await one.take(records, end)
   one.end()

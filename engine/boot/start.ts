@@ -59,7 +59,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const { slot } = chain.view()
   if (slot > state.slot) await engine.closing.slot(slot)
   engine.pump.wake()
-  engine.grace.begin()
+  engine.grace.begin(engine.armed)
   await engine.disk_gauge.begin()
   engine.scrub.begin()
   engine.retention.begin()

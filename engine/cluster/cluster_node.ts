@@ -29,6 +29,7 @@ export class ClusterNode {
   private opening_until_ms = Number.POSITIVE_INFINITY
   /** Of this node: taken, or given by the leader before. */
   private term: Term | undefined
+  private wake: (() => void) | undefined
   private is_resigned = false
   private is_stopped = false
 
@@ -85,9 +86,17 @@ export class ClusterNode {
     return { records: Math.max(0, this.shown.seq - seq), age_ms: this.monotonicMs() - this.shown.at_ms }
   }
 
-  /** Whether this node had the term within the last `right_ms`: one that is cut off answers no reads of accounts. */
-  mayAnswer(): boolean {
-    return this.monotonicMs() < this.right_until_ms
+  /**
+   * How long this node may answer reads of accounts, and other nodes by its word: until `right_ms` after it had the term. One
+   * that is cut off may not.
+   */
+  rightMs(): number {
+    return Math.max(0, this.right_until_ms - this.monotonicMs())
+  }
+
+  /** Reads the log at once: it has more. */
+  hint(): void {
+    this.wake?.()
   }
 
   /** Resolves once the leader before, which may know of no revocation of this one, answers no reads of accounts. */
@@ -175,7 +184,12 @@ export class ClusterNode {
       // Without etcd the leader cannot show that it lives.
       this.life = undefined
     }
-    await Bun.sleep(LIMITS.log_poll_ms)
+    await Promise.race([
+      Bun.sleep(LIMITS.log_poll_ms),
+      new Promise<void>((resolve) => {
+        this.wake = resolve
+      }),
+    ])
     return true
   }
 

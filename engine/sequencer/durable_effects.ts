@@ -1,8 +1,10 @@
 /** Applies the effects of a durable record: read models, streams, relayer, status and anchoring. */
-import type { CommandKind } from '../commands'
+import type { JournalSeq } from '../../protocol/units'
+import type { Command, CommandKind } from '../commands'
 import type { History } from '../history/contract'
 import { withTexts } from '../history/event_text'
 import type { Journal } from '../journal/contract'
+import type { AccountEventOut } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { AccountsPort } from '../ports'
 import type { Metrics } from '../reads/metrics'
@@ -15,30 +17,57 @@ import type { Closing } from './closing'
 import type { Outbox } from './outbox'
 import type { Entry } from './sequencer'
 
-type DurableParts = {
-  history: History
+/** The read models, which a start fills; beside them what is read while the venue runs, on every node. */
+type Models = { history: History; facts: PublicFacts; state: State }
+export type ReadParts = Models & {
   hub: Hub
-  facts: PublicFacts
-  state: State
   instruments: InstrumentReads
+  finalized: FinalizedView
+  accounts: Pick<AccountsPort, 'durable'>
+}
+type DurableParts = ReadParts & {
   availability: Availability
   outbox: Outbox
   anchoring: Anchoring
   metrics: Metrics
-  finalized: FinalizedView
   closing: Closing
-  accounts: Pick<AccountsPort, 'endCredential'>
   journal: Pick<Journal, 'head'>
 }
+/** A command in the journal and its events. */
+type DurableCommand = { seq: JournalSeq; command: Command; events: readonly AccountEventOut[] }
 
-export function applyDurable(parts: DurableParts, entry: Entry): void {
-  const { seq, outcome, records } = entry
-  parts.metrics.command(records.length)
-  const events = withTexts(outcome.events)
+/** Applies a durable command to what is read. */
+export function showDurable(parts: Models | ReadParts, { seq, command, events: all }: DurableCommand): void {
+  const events = withTexts(all)
   parts.history.record(seq, events)
-  parts.facts.record(seq, entry.command, outcome.events, parts.state.settings?.build)
-  for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
+  parts.facts.record(seq, command, all, parts.state.settings?.build)
+  if (!('hub' in parts)) return
   for (const { account_id, event, text } of events) parts.hub.publish(account_id, event, text)
+  parts.accounts.durable(command)
+  const { finalized } = parts
+  switch (command.kind) {
+    case 'batch_stage':
+      if (command.stage.stage === 'finalized') finalized.batch_id = command.stage.batch_id
+      break
+    case 'spent_restored':
+      finalized.batch_id = command.batches.at(-1)?.batch_id ?? finalized.batch_id
+      break
+    case 'leaves':
+      finalized.leaf_count = command.first_index + command.leaves.length
+      finalized.slot = command.slot
+      break
+    case 'instrument_status':
+      parts.instruments.setStatus(command.symbol, command.status)
+      break
+  }
+}
+
+/** Applies the rest, of the node that leads: it alone writes. */
+export function applyDurable(parts: DurableParts, entry: Entry): void {
+  const { seq, command, outcome, records } = entry
+  parts.metrics.command(records.length)
+  showDurable(parts, { seq, command, events: outcome.events })
+  for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
   applyKind(parts, entry)
   if (isWorthAnchoring(entry)) parts.anchoring.dirty(seq + records.length - 1)
 }
@@ -54,28 +83,11 @@ function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void 
     case 'hashed':
       parts.outbox.hashedDurable(command.batch_id)
       break
-    case 'batch_stage':
-      if (command.stage.stage === 'finalized') parts.finalized.batch_id = command.stage.batch_id
-      break
-    case 'spent_restored':
-      parts.finalized.batch_id = command.batches.at(-1)?.batch_id ?? parts.finalized.batch_id
-      break
-    case 'leaves':
-      parts.finalized.leaf_count = command.first_index + command.leaves.length
-      parts.finalized.slot = command.slot
-      break
     case 'halted':
       parts.availability.halt(command.reason)
       break
     case 'resumed':
       parts.availability.halt(undefined)
-      break
-    // A replaced credential's tokens end, too: they were issued for its former version.
-    case 'credential':
-      parts.accounts.endCredential(command.credential_id.toHex())
-      break
-    case 'instrument_status':
-      parts.instruments.setStatus(command.symbol, command.status)
       break
   }
 }

@@ -28,10 +28,68 @@ import { randomHashSeed } from './seeds'
 import { OutcomeUnknown, Resent, type Sequencer } from './sequencer'
 
 type Results = { [A in Extract<Answer, { result: unknown }> as A['kind']]: A['result'] }
-type WithReceipt<K extends keyof Results> = Results[K] & { receipt: wire.Receipt }
+type Kind = 'place' | 'cancel' | 'modify' | 'cancel_all' | 'dead_man' | 'withdraw' | 'reshape'
+type WithReceipt<K extends Kind> = Results[K] & { receipt: wire.Receipt }
+/** A trader's command whose signatures were verified. */
+export type Verified = {
+  command: Extract<CommandBody, { kind: Kind }>
+  body_and_signature: Uint8Array
+  answers: Answers
+}
 
-type WriteParts = {
-  intake: Intake
+type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape'
+
+/**
+ * Verifies commands, on any node; `take` is of the one that leads. A refusal that follows from the request alone is thrown
+ * synchronously; every other one rejects the promise.
+ */
+export class Writes implements Pick<Venue, Write> {
+  constructor(
+    private readonly intake: Intake,
+    private readonly take: (verified: Verified) => Promise<object>,
+  ) {}
+
+  place(account_id: string, request: Parsed<typeof wire.PlaceRequest>, origin?: string) {
+    return this.verify('place', intakePlace(this.intake, account_id, request, origin))
+  }
+
+  cancel(account_id: string, request: CancelFields, answers?: Answers) {
+    return this.verify('cancel', intakeCancel(this.intake, account_id, request), answers)
+  }
+
+  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string, answers?: Answers) {
+    return this.verify('modify', intakeModify(this.intake, account_id, request, origin), answers)
+  }
+
+  cancelAll(account_id: string, items: CancelAllFields[]) {
+    return this.verify('cancel_all', intakeCancelAll(this.intake, account_id, items))
+  }
+
+  deadMan(account_id: string, request: Parsed<typeof wire.DeadManRequest>) {
+    return this.verify('dead_man', intakeDeadMan(this.intake, account_id, request))
+  }
+
+  withdraw(account_id: string, request: Parsed<typeof wire.WithdrawalRequest>) {
+    return this.verify('withdraw', intakeWithdrawal(this.intake, account_id, request))
+  }
+
+  reshape(account_id: string, request: Parsed<typeof wire.ReshapeRequest>) {
+    return this.verify('reshape', intakeReshape(this.intake, account_id, request))
+  }
+
+  /** Refuses `signature_invalid` first. */
+  private async verify<K extends Kind>(
+    _kind: K,
+    { claims, command, body_and_signature }: Signed<Extract<CommandBody, { kind: K }>>,
+    answers: Answers = 'held',
+  ): Promise<WithReceipt<K>> {
+    if (!claimsHold(claims)) throw new Refusal('signature_invalid')
+    const verified = { command: command(), body_and_signature, answers } as unknown as Verified
+    return (await this.take(verified)) as WithReceipt<K>
+  }
+}
+
+type SequenceParts = {
   state: State
   sequencer: Sequencer
   availability: Availability
@@ -40,44 +98,9 @@ type WriteParts = {
   closing: Closing
 }
 
-type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape'
-
-/** A refusal that follows from the request alone is thrown synchronously; every other one rejects the promise. */
-class Writes implements Pick<Venue, Write> {
-  constructor(private readonly parts: WriteParts) {}
-
-  place(account_id: string, request: Parsed<typeof wire.PlaceRequest>, origin?: string) {
-    const signed = intakePlace(this.parts.intake, account_id, request, origin)
-    return this.submit('place', account_id, signed, ({ order_id }) => order_id)
-  }
-
-  cancel(account_id: string, request: CancelFields, answers?: Answers) {
-    const signed = intakeCancel(this.parts.intake, account_id, request)
-    return this.submit('cancel', account_id, signed, undefined, answers)
-  }
-
-  modify(account_id: string, request: Parsed<typeof wire.ModifyParams>, origin?: string, answers?: Answers) {
-    const signed = intakeModify(this.parts.intake, account_id, request, origin)
-    return this.submit('modify', account_id, signed, ({ replacement }) => replacement.order_id, answers)
-  }
-
-  cancelAll(account_id: string, items: CancelAllFields[]) {
-    return this.submit('cancel_all', account_id, intakeCancelAll(this.parts.intake, account_id, items))
-  }
-
-  deadMan(account_id: string, request: Parsed<typeof wire.DeadManRequest>) {
-    return this.submit('dead_man', account_id, intakeDeadMan(this.parts.intake, account_id, request))
-  }
-
-  withdraw(account_id: string, request: Parsed<typeof wire.WithdrawalRequest>) {
-    const signed = intakeWithdrawal(this.parts.intake, account_id, request)
-    return this.submit('withdraw', account_id, signed, ({ withdrawal_id }) => withdrawal_id)
-  }
-
-  reshape(account_id: string, request: Parsed<typeof wire.ReshapeRequest>) {
-    const signed = intakeReshape(this.parts.intake, account_id, request)
-    return this.submit('reshape', account_id, signed, ({ reshape_id }) => reshape_id)
-  }
+/** Sequences verified commands and answers them with their receipts. */
+class Sequencing {
+  constructor(private readonly parts: SequenceParts) {}
 
   async armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void> {
     this.require(account_id)
@@ -97,39 +120,34 @@ class Writes implements Pick<Venue, Write> {
     if (!this.parts.state.accounts.has(account_id)) throw new Refusal('token_invalid')
   }
 
-  /** Refuses `signature_invalid` first. `idOf` returns the id under which a resend finds the receipt. */
-  private async submit<K extends keyof Results, C extends CommandBody>(
-    kind: K,
-    account_id: string,
-    signed: Signed<C>,
-    idOf?: (command: C) => Uint8Array,
-    answers: Answers = 'held',
-  ): Promise<WithReceipt<K>> {
-    if (!claimsHold(signed.claims)) throw new Refusal('signature_invalid')
+  async take({ command, body_and_signature, answers }: Verified): Promise<object> {
     const { handing } = this.parts.availability
     if (handing !== undefined) {
       await handing
       // Not refused: the same bytes are for the node that leads by now.
       throw new Refusal('outcome_unknown')
     }
-    this.require(account_id)
-    const command = signed.command()
-    const created_id = idOf?.(command)
+    this.require(command.account_id)
+    const created_id = createdBy(command)
     const { sequencer, receipts, closing } = this.parts
     try {
-      const { answer, receipt, group } = await sequencer.submit(command, signed.body_and_signature)
-      if (answer.kind !== kind || !('result' in answer) || receipt === undefined || group === undefined) {
+      const { answer, receipt, group } = await sequencer.submit(command, body_and_signature)
+      if (
+        answer.kind !== command.kind ||
+        !('result' in answer) ||
+        receipt === undefined ||
+        group === undefined
+      )
         throw new Error('a command was answered as another kind')
-      }
       if (created_id !== undefined) receipts.set(created_id, group, receipt.index)
       if ('number' in answer && answer.number !== undefined) {
         const pending = { result: answer.result, receipt }
         closing.defer(answer.number, pending)
-        return (await closing.answerTo(answer.number, answers, pending)) as WithReceipt<K>
+        return await closing.answerTo(answer.number, answers, pending)
       }
-      return { ...answer.result, receipt } as unknown as WithReceipt<K>
+      return { ...answer.result, receipt }
     } catch (error) {
-      if (error instanceof Resent) return (await closing.answerTo(error.number, answers)) as WithReceipt<K>
+      if (error instanceof Resent) return await closing.answerTo(error.number, answers)
       this.keepLater(error, created_id)
       throw created_id === undefined ? error : this.withReceipt(error, created_id)
     }
@@ -161,24 +179,35 @@ class Writes implements Pick<Venue, Write> {
   }
 }
 
-/**
- * @param generation of the vault; part of the venue id that every signed body carries
- * @param behind the parts that a command reaches after intake and signatures
- */
-export function openWrites(
+/** The id under which a resend finds the receipt. */
+function createdBy(command: Verified['command']): Uint8Array | undefined {
+  switch (command.kind) {
+    case 'place':
+      return command.order_id
+    case 'modify':
+      return command.replacement.order_id
+    case 'withdraw':
+      return command.withdrawal_id
+    case 'reshape':
+      return command.reshape_id
+    default:
+      return undefined
+  }
+}
+
+/** @param generation of the vault; part of the venue id that every signed body carries */
+export function openIntake(
   config: EngineConfig,
   known: KnownNotes,
   { genesis_hash, program_id, config_account }: ChainPort,
   generation: number,
-  behind: Pick<WriteParts, 'sequencer' | 'availability' | 'grace' | 'closing'>,
-) {
+): Intake {
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
-  const intake: Intake = intakeOf(venue, config.instruments, known)
-  const writes = new Writes({
-    ...behind,
-    intake,
-    state: known.state,
-    receipts: new ReceiptCache(randomHashSeed()),
-  })
-  return { intake, writes }
+  return intakeOf(venue, config.instruments, known)
+}
+
+/** @param parts that a command reaches after intake and signatures */
+export function openWrites(intake: Intake, parts: Omit<SequenceParts, 'receipts'>) {
+  const sequencing = new Sequencing({ ...parts, receipts: new ReceiptCache(randomHashSeed()) })
+  return { intake, sequencing, writes: new Writes(intake, (verified) => sequencing.take(verified)) }
 }

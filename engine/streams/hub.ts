@@ -10,7 +10,14 @@ import type { AccountsPort } from '../ports'
 import type { Caller, EventSink, EventWithText, Session, Subscription } from '../venue'
 
 /** `cursor` is the last seq sent; `live` once the stream has caught up with the log. */
-type Stream = Caller & { sink: EventSink; cursor: EventSeq; live: boolean; open: boolean }
+type Stream = Caller & {
+  sink: EventSink
+  cursor: EventSeq
+  live: boolean
+  open: boolean
+  /** It catches up, or has not begun. */
+  resuming: boolean
+}
 
 type HubStream = Omit<Subscription, 'renew'> & {
   /** Closes the stream because its token expired or was revoked. */
@@ -26,6 +33,8 @@ export class Hub {
   constructor(
     private readonly history: History,
     private readonly slices: Slices,
+    /** Whether events may be pushed: a node without the right to answer may not know that a token was revoked. */
+    private readonly mayPush: () => boolean,
   ) {}
 
   /**
@@ -55,13 +64,21 @@ export class Hub {
     if (after !== undefined && (!Number.isSafeInteger(after) || after < 0 || after > seq_last)) {
       throw new Refusal('after_invalid')
     }
-    const stream: Stream = { account_id, access, sink, cursor: after ?? seq_last, live: false, open: true }
+    const stream: Stream = {
+      account_id,
+      access,
+      sink,
+      cursor: after ?? seq_last,
+      live: false,
+      open: true,
+      resuming: true,
+    }
     this.add(stream)
     setImmediate(() => this.start(stream, gap))
     return {
       seq_first,
       seq_last,
-      seqNow: () => this.seqLast(stream),
+      seqNow: () => (this.mayPush() ? this.seqLast(stream) : undefined),
       close: () => this.remove(stream),
       end: () => {
         this.deliverTurn()
@@ -70,6 +87,13 @@ export class Hub {
         sink.ended()
       },
     }
+  }
+
+  /** Streams that events were held back from go on. */
+  resume(): void {
+    if (!this.mayPush()) return
+    for (const streams of this.streams.values())
+      for (const stream of streams) if (!stream.live && !stream.resuming) void this.catchUp(stream)
   }
 
   /** Closes every stream with a notice: the venue stops. */
@@ -91,8 +115,12 @@ export class Hub {
     const { turn } = this
     if (turn.size === 0) return
     this.turn = new Map()
+    const may_push = this.mayPush()
     for (const [account_id, events] of turn) {
-      for (const stream of this.streams.get(account_id) ?? []) if (stream.live) deliver(stream, events)
+      for (const stream of this.streams.get(account_id) ?? []) {
+        if (stream.live && may_push) deliver(stream, events)
+        else stream.live = false
+      }
     }
   }
 
@@ -127,13 +155,17 @@ export class Hub {
 
   /** In slices, so that a long resume delays no other stream. The last one and the switch to live are one turn, without a gap. */
   private async catchUp(stream: Stream): Promise<void> {
+    stream.resuming = true
     this.reading(stream, () => {
       stream.live = stream.cursor >= this.history.seqLast(stream.account_id)
     })
-    while (stream.open && !stream.live) await this.slices.run(stream, () => this.resume(stream))
+    while (stream.open && !stream.live && this.mayPush())
+      await this.slices.run(stream, () => this.readOn(stream))
+    stream.resuming = false
   }
 
-  private resume(stream: Stream): void {
+  private readOn(stream: Stream): void {
+    if (!this.mayPush()) return
     this.reading(stream, () => {
       const page = this.history.events(stream.account_id, stream.cursor, LIMITS.slice_rows)
       deliver(

@@ -18,7 +18,7 @@ export default endpoint(
   ({ venue, account_id, session, body }) => {
     const requests = Array.isArray(body) ? body : [body]
     // The first is paid before the body is read; each further one adds a signature to verify.
-    if (requests.length > 1) venue.takeLimit(session, COST.cancel * (requests.length - 1))
+    if (requests.length > 1) venue.takeLimit(session, COST.cancel * (requests.length - 1), 'command')
     return venue.cancelAll(account_id, requests)
   },
 )

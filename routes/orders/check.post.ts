@@ -11,6 +11,7 @@ export default endpoint(
     tag: 'orders',
     bearer: true,
     cost: COST.read,
+    reads: true,
     body: CheckRequest,
     answer: { status: 200, body: exact({ ok: t.Literal(true) }) },
     refuses: CHECK_REFUSALS,

@@ -1,8 +1,8 @@
 /** Answers one request of an endpoint in the published order: token, limit, size, parse, handler. */
 import type { TArray, TObject, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import type { Session, Venue } from '../../engine/venue'
-import { Refusal } from '../../protocol/refusals'
+import type { NodeVenue, Session } from '../../engine/venue'
+import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
 import { parseBody, readBounded, readQuery } from './body'
@@ -34,6 +34,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const callOf = callsOf(services, parts)
   const reply = replyOf(contract, services, route)
   const refuse = refusalsOf(endpoint, services, route)
+  const limited = contract.body === undefined || contract.reads === true ? 'read' : 'command'
   const has_csv = 'csv' in contract.answer && contract.answer.csv !== undefined
   const handler = endpoint.handler as (call: unknown) => unknown
 
@@ -77,19 +78,65 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
     const csv = has_csv && /\btext\/csv\b/i.test(request.headers.get('accept') ?? '')
     const request_id = requestId(request)
     const exchange: Exchange = { request_id, session: undefined, limits: undefined, csv }
-    try {
+    const go = (): Response | Promise<Response> => {
       const session = identify(contract, services, request)
       exchange.session = session
-      if (session !== undefined && contract.cost !== undefined) {
-        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost))
-      }
+      if (session !== undefined && contract.cost !== undefined)
+        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost, limited))
       if (parts.body !== undefined) return withBody(request, params, exchange)
-      const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
-      return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
-    } catch (error) {
-      return refuse(error, exchange)
+      const late = session && services.venue.caughtUp(session.account_id, seqSeen(request))
+      const handle = () => {
+        const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
+        return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
+      }
+      return late === undefined ? handle() : late.then(handle)
+    }
+    return retried(services.venue, go, (error) => refuse(error, exchange))
+  }
+}
+
+/** Journal seq that the caller knows of, from an answer of another node. */
+const SEEN_HEADER = 'x-seen-seq'
+
+/** @throws Refusal `field_invalid` */
+export function seqSeen({ headers }: Request): number | undefined {
+  const text = headers.get(SEEN_HEADER)
+  if (text === null) return undefined
+  if (!/^[0-9]{1,15}$/.test(text)) throw new Refusal('field_invalid', { field: SEEN_HEADER })
+  return Number(text)
+}
+
+/** A node that follows may not know yet what these say is unknown. */
+const MAY_BE_NEWER: readonly RefusalCode[] = [
+  'token_invalid',
+  'after_invalid',
+  'order_unknown',
+  'withdrawal_unknown',
+  'reshape_unknown',
+]
+
+/** Runs again, once, where the refusal may follow from what the node has yet to read. */
+function retried(
+  venue: NodeVenue,
+  run: () => Response | Promise<Response>,
+  refused: (error: unknown) => Response,
+): Response | Promise<Response> {
+  try {
+    const answer = run()
+    return answer instanceof Promise ? answer.catch(refused) : answer
+  } catch (error) {
+    try {
+      const late = caughtUpAfter(venue, error)
+      return late === undefined ? refused(error) : late.then(run).catch(refused)
+    } catch (lost) {
+      return refused(lost)
     }
   }
+}
+
+/** @throws Refusal `lease_lost` */
+export function caughtUpAfter(venue: NodeVenue, error: unknown): Promise<void> | undefined {
+  return error instanceof Refusal && MAY_BE_NEWER.includes(error.code) ? venue.caughtUp() : undefined
 }
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
@@ -99,7 +146,7 @@ function identify(contract: Contract, services: Services, request: Request): Ses
 }
 
 /** The session of a usable token; anything else is an anonymous caller, as the answer is public. */
-function sessionIfAny(venue: Venue, request: Request): Session | undefined {
+function sessionIfAny(venue: NodeVenue, request: Request): Session | undefined {
   try {
     return authenticate(venue, bearerToken(request))
   } catch (error) {
@@ -111,7 +158,7 @@ function sessionIfAny(venue: Venue, request: Request): Session | undefined {
 /** The session of the token. Throws the codes of `authenticate`, and `read_only`. */
 export function authenticateFor(
   { access }: { readonly access?: 'read' },
-  venue: Venue,
+  venue: NodeVenue,
   token: string | undefined,
 ): Session {
   const session = authenticate(venue, token)
@@ -122,7 +169,7 @@ export function authenticateFor(
 const TOKEN = /^[A-Za-z0-9._~+/=-]{1,512}$/
 
 /** The session of the token. Throws `token_missing`, `token_invalid`, `token_expired` or `token_revoked`. */
-export function authenticate(venue: Venue, token: string | undefined): Session {
+export function authenticate(venue: NodeVenue, token: string | undefined): Session {
   if (token === undefined) throw new Refusal('token_missing')
   if (!TOKEN.test(token)) throw new Refusal('token_invalid')
   return venue.authenticate(token)
@@ -161,7 +208,7 @@ function partsOf({ params, query = NO_QUERY, body }: Contract): Parts {
 /** Lists every field: the call is built per request, and spreading is slower. */
 function callsOf(services: Services, parts: Parts) {
   const { venue, enclave, clock, log, meters, quotes, sockets, documents, started_ms } = services
-  const { checks_texts, info, leader } = services
+  const { checks_texts, info, leader, node } = services
   return (
     request: Request,
     { session, params }: Caller,
@@ -176,6 +223,7 @@ function callsOf(services: Services, parts: Parts) {
     sockets,
     documents,
     checks_texts,
+    node,
     started_ms,
     info,
     leader,

@@ -3,7 +3,7 @@
 import { Elysia } from 'elysia'
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
-import type { Venue } from '../../engine/venue'
+import type { NodeVenue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
@@ -27,8 +27,10 @@ export type AppOptions = {
   documents?: Documents
   /** Default false: validating the text of a list costs more than answering it. */
   checks_texts?: boolean
-  /** Asks the node that leads; absent on that node. */
-  leader?: Services['leader']
+  /** Asks the node that leads; undefined on that node. */
+  leader?: () => Services['leader'] | undefined
+  /** Begins the names of the sockets. */
+  node?: string
   sockets_max?: number
   sockets_per_account_max?: number
 }
@@ -44,7 +46,7 @@ export type App = Pick<Services, 'leader'> & {
 /** Prefix of the path of every stream. */
 const STREAM_PREFIX = '/ws/'
 
-export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOptions }): App {
+export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: AppOptions }): App {
   const { venue, enclave, options } = args
   const { clock, log } = options
   const meters = openMeters()
@@ -65,8 +67,8 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
   })
   const services: Services = {
     info,
-    leader:
-      options.leader ?? (async (nonce) => ({ info: info(), attestation: await enclave.attestation(nonce) })),
+    leader: async (nonce) =>
+      options.leader?.()?.(nonce) ?? { info: info(), attestation: await enclave.attestation(nonce) },
     venue,
     enclave,
     clock,
@@ -76,6 +78,7 @@ export function createApp(args: { venue: Venue; enclave: Enclave; options: AppOp
     quotes: openQuoteBuckets(clock),
     documents: options.documents,
     checks_texts: options.checks_texts ?? false,
+    node: options.node ?? '',
     started_ms: clock.monotonicMs(),
   }
   const servers = new WeakMap<Request, Upgrader>()

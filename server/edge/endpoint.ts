@@ -42,6 +42,8 @@ export type Contract = {
   readonly query?: TObject
   readonly body?: TSchema
   readonly answer: Answer
+  /** It has a body and changes nothing. */
+  readonly reads?: true
   /** Codes of the handler; those of token, limit, size and schemas follow from the contract. */
   readonly refuses?: readonly RefusalCode[]
   /** `cache-control` of a success; default `no-store`. */

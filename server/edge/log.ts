@@ -52,6 +52,7 @@ export const LOG_EVENTS = {
   disconnect_failed: 'The cancels of a closed socket could not be submitted.',
   unhandled_rejection: 'A fault of the software outside any answer; the process goes on.',
   ending: 'A drain began, by the named signal or the operator.',
+  fronting: 'Clients are served while another node leads.',
   draining: 'Sockets get their bye once the batches are done.',
   stopped: 'The drain is complete.',
   fatal: 'The process exits at once; memory may be ahead of the disk.',

@@ -2,14 +2,14 @@
 
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
-import type { Session, Venue } from '../../engine/venue'
+import type { NodeVenue, Session } from '../../engine/venue'
 import type { Info, Leader, SystemStatus } from '../../protocol/wire/trading'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
 
 export type Services = {
-  readonly venue: Venue
+  readonly venue: NodeVenue
   readonly enclave: Enclave
   readonly clock: ClockPort
   readonly log: Log
@@ -24,6 +24,8 @@ export type Services = {
   readonly documents: Documents | undefined
   /** Whether JSON texts from the engine are also validated against the contract before they are sent. */
   readonly checks_texts: boolean
+  /** Begins the names of this node's sockets; empty without a cluster. */
+  readonly node: string
   /** Monotonic milliseconds at which the app was created. */
   readonly started_ms: number
 }

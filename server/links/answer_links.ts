@@ -1,14 +1,22 @@
 /** Answers the links of other nodes: keys, proofs of both sides, then sealed questions. */
 
 import type { Enclave } from '../../enclave/contract'
-import type { ClockPort } from '../../engine/ports'
+import type { ClockPort, Fronts } from '../../engine/ports'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
 import { parseJson, textOf } from '../edge/body'
 import { openBucket } from '../edge/rate'
-import { LINK_LIFE_MS, LINK_OFFERS_MAX, LINK_RATE, LINKS_MAX } from '../limits'
+import {
+  LINK_APPLIED_LOOK_MS,
+  LINK_LIFE_MS,
+  LINK_OFFERS_MAX,
+  LINK_RATE,
+  LINK_RIGHT_MS,
+  LINK_RIGHT_WAIT,
+  LINKS_MAX,
+} from '../limits'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
 import { parseQuestion } from './questions'
 import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
@@ -30,10 +38,13 @@ export type LinkParts = {
   judge(evidence: ReturnType<typeof evidenceOf>): Promise<void>
 }
 
-export class LinkAnswers {
+/** `seq`: what the node had when it asked last. */
+type Known = { link: SealedLink; since_ms: number; node: string; seq: number; asked_ms: number }
+
+export class LinkAnswers implements Fronts {
   /** Keys that were offered and not used, the oldest first. */
   private readonly offers = new Map<string, LinkKey>()
-  private readonly links = new Map<string, { link: SealedLink; since_ms: number }>()
+  private readonly links = new Map<string, Known>()
   private readonly bucket: ReturnType<typeof openBucket>
   private judging = false
 
@@ -85,24 +96,55 @@ export class LinkAnswers {
   /** @throws Refusal `token_invalid` for a frame of no link that is open */
   async frame(frame: Uint8Array): Promise<Uint8Array> {
     const id = headerOf(frame)?.link
-    const known = id && this.links.get(toHex(id))
-    const is_open = known !== undefined && this.parts.clock.monotonicMs() - known.since_ms < LINK_LIFE_MS
-    const taken = is_open ? known.link.take('asks', frame) : undefined
+    const known = id && this.openLink(toHex(id))
+    const taken = known?.link.take('asks', frame)
     if (taken === undefined) throw new Refusal('token_invalid')
-    const answer = await this.answered(taken.content)
+    const answer = await this.answered(taken.content, known!)
     return known!.link.seal('answers', taken.number, utf8(JSON.stringify(answer)))
   }
 
-  private async answered(content: Uint8Array): Promise<object> {
+  private async answered(content: Uint8Array, known: Known): Promise<object> {
     try {
-      return await this.answer(parseQuestion(parseJson(textOf(content))))
+      const question = parseQuestion(parseJson(textOf(content)))
+      const { applied } = question
+      if (applied !== undefined) {
+        const asked_ms = this.parts.clock.monotonicMs()
+        Object.assign(known, { seq: applied.seq, asked_ms, node: applied.node })
+      }
+      return await this.answer(question)
     } catch (error) {
       return { code: error instanceof Refusal ? error.code : 'internal' }
     }
   }
 
+  /** Undefined for one that is not open, or no more. */
+  openLink(id: string): Known | undefined {
+    const known = this.links.get(id)
+    const is_open = known !== undefined && this.parts.clock.monotonicMs() - known.since_ms < LINK_LIFE_MS
+    return is_open ? known : undefined
+  }
+
+  /** As it named itself; empty before it has. */
+  nodeOf(link: SealedLink): string {
+    return this.links.get(toHex(link.id))?.node ?? ''
+  }
+
+  /** A node that has had no answer for longer than its right lasts answers nothing. */
+  async applied(seq: number): Promise<void> {
+    const { clock } = this.parts
+    const wait_ms = LINK_RIGHT_WAIT * LINK_RIGHT_MS
+    const until_ms = clock.monotonicMs() + wait_ms
+    const isBehind = () => {
+      const now_ms = clock.monotonicMs()
+      const isLive = ({ asked_ms }: Known) => now_ms < Math.min(asked_ms + wait_ms, until_ms)
+      return [...this.links.values()].some((one) => isLive(one) && one.seq < seq)
+    }
+    while (isBehind()) await Bun.sleep(LINK_APPLIED_LOOK_MS)
+  }
+
   private keep(link: SealedLink): void {
-    this.links.set(toHex(link.id), { link, since_ms: this.parts.clock.monotonicMs() })
+    const since_ms = this.parts.clock.monotonicMs()
+    this.links.set(toHex(link.id), { link, since_ms, node: '', seq: 0, asked_ms: Number.NEGATIVE_INFINITY })
     if (this.links.size > LINKS_MAX) this.links.delete(this.links.keys().next().value!)
   }
 }

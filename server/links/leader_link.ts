@@ -1,5 +1,7 @@
 /** Keeps a link from a node that follows to the leading one, and asks there what the right to answer rests on. */
 
+import type { LeaderPort } from '../../engine/ports'
+import type { Passed, PassedAnswer, Right } from '../../engine/venue'
 import { askBounded } from '../../protocol/ask_bounded'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
@@ -14,12 +16,14 @@ import {
   LINK_CALL_MS,
   LINK_OPEN_MS,
   LINK_QUESTIONS_MAX,
+  LINK_RENEW_MS,
   LINK_RETRY_MS,
   LINK_RIGHT_MS,
 } from '../limits'
 import type { LinkParts } from './answer_links'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
-import { parseLead, type Question } from './questions'
+import { PassStream } from './pass_stream'
+import { answerOfPassed, leadOf, type Question, textOfPassed } from './questions'
 import { agreementHash, linkKey, SealedLink } from './sealed_link'
 
 const parseLeader = parserOf(Leader)
@@ -35,27 +39,52 @@ function isLeader(answer: unknown): answer is Leader {
   }
 }
 
-/** What the leading node answered; `until_ms` is monotonic, counted from when it was asked. */
-export type Right = { epoch: number; seq: number; until_ms: number }
+type Open = { url: string; link: SealedLink; since_ms: number }
+type Watching = Parameters<LeaderPort['watch']>[0]
 
-type Open = { url: string; link: SealedLink }
-
-export class LeaderLink {
-  private right: Right | undefined
+export class LeaderLink implements LeaderPort {
+  private newest: readonly Right[] = []
+  private readonly watching: Watching[] = []
+  private stream: PassStream | undefined
+  private asking: { now: Promise<Right>; next: Promise<Right> | undefined } | undefined
   private open: Open | undefined
   private waiting = 0
+  /** Begins the names of this node's sockets. */
+  readonly node = `${toHex(crypto.getRandomValues(new Uint8Array(8)))}.`
   private stopped = false
 
   constructor(
     private readonly parts: LinkParts & { log: Log },
     /** Where it says that it is; it proves itself there. */
     private readonly leaderUrl: () => string | undefined,
+    private readonly applied: () => number,
   ) {}
 
   /** Undefined once the newest answer is older than LINK_RIGHT_MS. */
   current(): Right | undefined {
-    const { right } = this
+    const right = this.newest.at(-1)
     return right !== undefined && this.parts.clock.monotonicMs() < right.until_ms ? right : undefined
+  }
+
+  rights(): readonly Right[] {
+    return this.newest
+  }
+
+  watch(on: Watching): void {
+    this.watching.push(on)
+  }
+
+  /** Of a question that is sent after this call. */
+  ask(): Promise<Right> {
+    const { asking } = this
+    if (asking === undefined) return this.begin()
+    asking.next ??= asking.now.catch(() => undefined).then(() => this.begin())
+    return asking.next
+  }
+
+  async pass(passed: Passed): Promise<PassedAnswer> {
+    if (this.current() === undefined || this.stream === undefined) throw new Refusal('lease_lost')
+    return answerOfPassed(await this.stream.ask(textOfPassed(passed)))
   }
 
   async run(): Promise<void> {
@@ -63,7 +92,7 @@ export class LeaderLink {
     while (!this.stopped) {
       const error = await this.ask().then(
         () => undefined,
-        (reason: unknown) => reason,
+        (reason: Error) => reason.cause ?? reason,
       )
       const now = error === undefined ? '' : error instanceof Refusal ? error.code : String(error)
       if (now !== failure && now === '') this.parts.log.write('info', 'link_open')
@@ -75,13 +104,14 @@ export class LeaderLink {
 
   stop(): void {
     this.stopped = true
+    this.stream?.close()
   }
 
   /**
-   * The leading node's answer to a call that was verified here.
+   * The leading node's answer to a call of the operator that was verified here.
    * @throws Refusal `lease_lost` where nothing was sent, or of the leading node; `outcome_unknown` when no answer came
    */
-  async pass(question: Question): Promise<unknown> {
+  async call(question: Question): Promise<unknown> {
     if (this.current() === undefined || this.open === undefined) throw new Refusal('lease_lost')
     return this.answerTo(this.open, question, LINK_CALL_MS).catch((error) => {
       throw error instanceof Refusal ? error : new Refusal('outcome_unknown')
@@ -90,7 +120,7 @@ export class LeaderLink {
 
   /** Identity and attestation of the leading node. @throws Refusal `lease_lost`, or of the leading node */
   async attested(nonce = ''): Promise<Leader> {
-    const answer = await this.pass({ attest: nonce }).catch((error: Refusal) => {
+    const answer = await this.call({ attest: nonce }).catch((error: Refusal) => {
       // Nothing changes there, so that no answer says no more than no link.
       throw error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
     })
@@ -98,15 +128,49 @@ export class LeaderLink {
     return answer
   }
 
+  private begin(): Promise<Right> {
+    const now = this.askOnce().catch((error) => {
+      throw error instanceof Refusal ? error : Object.assign(new Refusal('lease_lost'), { cause: error })
+    })
+    const asking = { now, next: undefined }
+    this.asking = asking
+    const ended = () => {
+      if (this.asking === asking) this.asking = undefined
+    }
+    now.then(ended, ended)
+    return now
+  }
+
   /** @throws when the leading node gives no answer that can be used; the next call opens another link */
-  private async ask(): Promise<void> {
+  private async askOnce(): Promise<Right> {
     const url = this.leaderUrl()
     if (url === undefined) throw new Refusal('lease_lost')
-    const open = this.open?.url === url ? this.open : { url, link: await this.link(url) }
+    const { clock } = this.parts
+    const { open: known } = this
+    const is_young = known !== undefined && clock.monotonicMs() - known.since_ms < LINK_RENEW_MS
+    const is_open = known?.url === url && is_young && this.stream?.isOpen() !== false
+    const open = is_open ? known : { url, link: await this.link(url), since_ms: clock.monotonicMs() }
     this.open = open
-    const sent_ms = this.parts.clock.monotonicMs()
-    const lead = parseLead(await this.answerTo(open, {}, LINK_RIGHT_MS))
-    this.right = { ...lead, until_ms: sent_ms + LINK_RIGHT_MS }
+    const sent_ms = clock.monotonicMs()
+    const applied = { seq: this.applied(), node: this.node }
+    const lead = leadOf(await this.answerTo(open, { applied }, LINK_RIGHT_MS))
+    const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
+    const right = { ...lead, until_ms }
+    const now_ms = clock.monotonicMs()
+    this.newest = [...this.newest.filter((one) => now_ms < one.until_ms), right]
+    if (open !== known || this.stream?.isOpen() !== true) await this.streamTo(open)
+    for (const { answered } of this.watching) answered()
+    return right
+  }
+
+  /** A renewed link goes on on the same connection. */
+  private async streamTo({ url, link }: Open): Promise<void> {
+    if (this.stream === undefined || !this.stream.isOpen() || this.stream.url !== url) {
+      this.stream?.close()
+      this.stream = await PassStream.open(url)
+    }
+    this.stream.use(link)
+    for (const { opened } of this.watching) opened()
   }
 
   private async answerTo(open: Open, question: Question, time_ms: number): Promise<unknown> {

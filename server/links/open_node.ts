@@ -1,47 +1,42 @@
 /** Serves a node of a cluster to its operator and to the other nodes, from before it follows until it ends. */
 
 import type { Enclave } from '../../enclave/contract'
-import type { ChainPort, ClockPort } from '../../engine/ports'
-import type { FollowingNode, Venue } from '../../engine/venue'
+import type { ChainPort, ClockPort, Fronts } from '../../engine/ports'
+import type { FollowingNode, NodeVenue, Venue } from '../../engine/venue'
 import { fromHex } from '../../protocol/bytes'
-import { Refusal } from '../../protocol/refusals'
-import type { App } from '../edge/app'
+import type { App, AppOptions } from '../edge/app'
 import type { Log } from '../edge/log'
-import { openMeters } from '../edge/meters'
 import { openBucket } from '../edge/rate'
-import { QUOTE_RATES } from '../limits'
+import { LINK_STREAM_BYTES_MAX, QUOTE_RATES } from '../limits'
 import type { NodeCalls, operatorApp } from '../operator/operator'
 import { judgePeer, type SelfCheckTerms } from '../self_check'
 import type { Config } from '../settings/config'
 import { type Listener, listen, rotating, SELF_SIGNED } from '../tls/listen'
 import { LinkAnswers, type LinkParts } from './answer_links'
 import { LeaderLink } from './leader_link'
+import { PassedOn } from './passed_on'
 import { answerOf, questionOf, requestOf, responseOf } from './questions'
 
-type OperatorTerms = Pick<Parameters<typeof operatorApp>[0], 'venue' | 'app' | 'node' | 'pass'>
+type OperatorTerms = Pick<Parameters<typeof operatorApp>[0], 'venue' | 'app' | 'node' | 'pass' | 'stream'>
 export type OperatorOf = (terms: OperatorTerms, venue: Uint8Array) => Pick<App, 'fetch'>
+export type AppOf = (venue: NodeVenue, of_node: Pick<AppOptions, 'node' | 'leader'>) => App
 
 type NodeParts = {
   parts: { clock: ClockPort; config: Config; log: Log; self_check: SelfCheckTerms }
   enclave: Enclave
   operatorOf: OperatorOf
+  appOf: AppOf
   node: FollowingNode
   chain: ChainPort
 }
 export type OpenNode = {
-  /** From here on the venue answers. */
-  lead(venue: Venue, app: App): Listener
+  readonly fronts: Fronts
+  /** From here on the venue answers, on the same listeners. */
+  lead(venue: Venue): { app: App; operator: Listener; listener: Listener | undefined }
   stop(grace_ms: number): Promise<void>
 }
 
-/** Nothing of a node that follows needs the venue: what does is passed on to the leading one. */
-const NO_VENUE = new Proxy({} as Venue, {
-  get() {
-    throw new Refusal('lease_lost')
-  },
-})
-
-export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts): OpenNode {
+export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: NodeParts): OpenNode {
   const { clock, config, log, self_check: terms } = parts
   const venue_id = fromHex(node.venue, 32)!
   const judge: LinkParts['judge'] = async (evidence) => {
@@ -49,56 +44,81 @@ export function openNode({ parts, enclave, operatorOf, node, chain }: NodeParts)
     await judgePeer({ terms, announced, now_ms: chain.view().unix_ms }, evidence)
   }
   const shared = { enclave, clock, venue: venue_id, judge }
-  let leading: { venue: Venue; app: App } | undefined
+  const link = new LeaderLink({ ...shared, log }, node.leaderUrl, node.applied)
+  const front = node.front(link)
+  let serves: NodeVenue = front
+  const venue = switched(() => serves)
   const quotes = openBucket({ ...QUOTE_RATES.links, code: 'quote_busy' }, clock)
   const answers = new LinkAnswers(shared, async ({ call, attest }) => {
-    const { venue, app } = leading ?? { venue: NO_VENUE }
-    const lead = venue.lead()
+    const lead = { ...serves.lead(), nodes: passed_on.count() }
     if (attest === undefined)
       return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
     if (attest !== '') quotes.take(1)
-    return app!.leader(attest || undefined)
+    return app.leader(attest || undefined)
   })
-  const link = new LeaderLink({ ...shared, log }, node.leaderUrl)
+  const passed_on = new PassedOn(answers, () => serves)
   enclave.follow({ venue: venue_id, slot: () => chain.view().slot })
   if (config.engine.cluster?.url) void link.run()
-  const calls: NodeCalls = new Map<string, (body: Uint8Array) => object | Promise<object>>([
-    [
-      'GET /system/status',
-      () => (leading === undefined ? followingStatus(node, link) : leadingStatus(leading.venue)),
-    ],
-    ['POST /links/offer', () => answers.offer()],
-    ['POST /links/open', (body) => answers.open(body)],
-    ['POST /links/frame', (body) => answers.frame(body)],
-  ])
+  const calls = callsOf(answers, () =>
+    serves === front ? followingStatus(node, link) : leadingStatus(serves),
+  )
   const pass = async (request: Request, body: Uint8Array) =>
-    responseOf(await link.pass(questionOf(request, body)))
-  let serving = operatorOf({ venue: NO_VENUE, app: { meters: openMeters() }, node: calls, pass }, venue_id)
+    responseOf(await link.call(questionOf(request, body)))
+  const leader = () => (serves === front ? (nonce?: string) => link.attested(nonce) : undefined)
+  const app = appOf(venue, { node: link.node, leader })
+  const of_node = { venue, app, node: calls, stream: () => passed_on.socket() }
+  let serving = operatorOf({ ...of_node, pass }, venue_id)
   const operator = listen(
-    { fetch: (request) => serving.fetch(request) },
-    { ...config.operator_listen, tls: enclave.tls },
+    { fetch: (request, server) => serving.fetch(request, server) },
+    { ...config.operator_listen, tls: enclave.tls, frame_bytes_max: LINK_STREAM_BYTES_MAX },
   )
   // A public certificate is obtained by the node that leads, on the port of clients.
-  const stopRotating = rotating({ enclave, listeners: [operator], clock, log, source: SELF_SIGNED })
+  const listeners = [operator]
+  const stopRotating = rotating({ enclave, listeners, clock, log, source: SELF_SIGNED })
+  let listener: Listener | undefined
+  /** Clients are served once the chain has shown who wrote the journal, and the leading node has answered. */
+  const answered = () => {
+    if (listener !== undefined || !node.isShown()) return
+    listener = listen(app, { ...config.listen, tls: enclave.tls })
+    listeners.push(listener)
+    log.write('info', 'fronting', { port: listener.port })
+  }
+  link.watch({ opened: () => undefined, answered })
   const end = () => {
     link.stop()
     stopRotating()
   }
   return {
-    lead(venue, app) {
+    fronts: answers,
+    lead(led) {
       end()
-      leading = { venue, app }
-      serving = operatorOf({ venue, app, node: calls }, venue_id)
-      return operator
+      serves = led
+      serving = operatorOf(of_node, venue_id)
+      return { app, operator, listener }
     },
-    stop(grace_ms) {
+    async stop(grace_ms) {
       end()
-      return operator.stop(grace_ms)
+      await Promise.all(listeners.map((one) => one.stop(grace_ms)))
+      app.close()
     },
   }
 }
 
-const leadingStatus = (venue: Venue) => ({ ...venue.status(), ...venue.versions(), role: 'leading' })
+function callsOf(answers: LinkAnswers, status: () => object): NodeCalls {
+  return new Map<string, (body: Uint8Array) => object | Promise<object>>([
+    ['GET /system/status', status],
+    ['POST /links/offer', () => answers.offer()],
+    ['POST /links/open', (body) => answers.open(body)],
+    ['POST /links/frame', (body) => answers.frame(body)],
+  ])
+}
+
+const leadingStatus = (venue: NodeVenue) => ({ ...venue.status(), ...venue.versions(), role: 'leading' })
+
+/** Sockets and routes keep their venue while the node that followed leads. */
+function switched(now: () => NodeVenue): NodeVenue {
+  return new Proxy({} as NodeVenue, { get: (_, name) => now()[name as keyof NodeVenue] })
+}
 
 /** `right`: what the leading node answered within LINK_RIGHT_MS; null without a link to one that leads. */
 function followingStatus(node: FollowingNode, link: LeaderLink): object {

@@ -1,24 +1,43 @@
 /** What one node asks another on a link, in JSON. */
 
+import type { Lead, Passed, PassedAnswer } from '../../engine/venue'
+import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
-import { exact, type Static, t } from '../../protocol/wire/values'
+import { STATISTICS_PERIODS, SystemStatus } from '../../protocol/wire/public'
+import { Address, asText, exact, oneOf, type Static, t } from '../../protocol/wire/values'
 
 const Count = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))
 const Base64 = t.String()
 
+/** What a node that follows has applied, and the name with which its sockets begin. */
+const Applied = exact({ seq: Count, node: t.String({ pattern: '^[0-9a-f]{16}\\.$' }) })
 /**
  * A call of the operator, whose signature both nodes verify, or the nonce of a client, empty for none, that judges the
  * leading node; without either, who leads and how far.
  */
 const Question = exact({
+  applied: t.Optional(Applied),
   attest: t.Optional(t.String({ pattern: '^([0-9a-f]{64})?$' })),
   call: t.Optional(exact({ method: t.String(), target: t.String(), headers: HeaderList, body: Base64 })),
 })
 export const parseQuestion = parserOf(Question)
+type Parsed = ReturnType<typeof parseQuestion>
 export type Question = Static<typeof Question>
 
-export const parseLead = parserOf(exact({ epoch: Count, seq: Count }))
+const LeadText = exact({
+  epoch: Count,
+  seq: Count,
+  head: t.String({ pattern: '^[0-9a-f]{64}$' }),
+  right_ms: Count,
+  status: exact({
+    ...SystemStatus.properties,
+    chain: exact({ ...SystemStatus.properties.chain.properties, genesis_hash: asText(Address) }),
+  }),
+  unavailable: t.Union([t.String(), t.Null()]),
+  nodes: Count,
+})
+const parseLead = parserOf(LeadText)
 const parsePassed = parserOf(exact({ status: Count, headers: HeaderList, body: Base64 }))
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
@@ -30,12 +49,7 @@ export function questionOf(request: Request, body: Uint8Array): Question {
 }
 
 /** @throws TypeError for a target or headers that no request has */
-export function requestOf({
-  method,
-  target,
-  headers,
-  body,
-}: NonNullable<ReturnType<typeof parseQuestion>['call']>): Request {
+export function requestOf({ method, target, headers, body }: NonNullable<Parsed['call']>): Request {
   const bytes = Buffer.from(body, 'base64')
   const init = { method, headers: headersOf(headers), ...(method === 'GET' ? {} : { body: bytes }) }
   return new Request(new URL(target, 'https://node'), init)
@@ -54,3 +68,65 @@ export function responseOf(answer: unknown): Response {
 type HeaderList = Static<typeof HeaderList>
 const listOf = (headers: Headers): HeaderList => [...headers].map(([name, value]) => ({ name, value }))
 const headersOf = (list: HeaderList): Headers => new Headers(list.map(({ name, value }) => [name, value]))
+
+const access = oneOf(['trade', 'read'])
+const kindOf = <K extends Passed['kind']>(kind: K) => t.Literal(kind)
+const parsePassedOn = parserOf(
+  t.Union([
+    exact({
+      kind: kindOf('command'),
+      access,
+      command: Base64,
+      signed: Base64,
+      answers: oneOf(['held', 'at_once']),
+    }),
+    exact({ kind: kindOf('record'), access, command: Base64 }),
+    exact({ kind: kindOf('stays'), account_id: t.String(), origin: t.String() }),
+    exact({
+      kind: kindOf('statistics'),
+      symbol: t.String(),
+      after: Count,
+      limit: Count,
+      period: oneOf(STATISTICS_PERIODS),
+    }),
+    exact({ kind: kindOf('tree_root') }),
+    exact({ kind: kindOf('tree_leaves'), from: Count, limit: Count }),
+    exact({
+      kind: kindOf('tree_inclusion'),
+      leaf: t.Union([Count, t.String({ pattern: '^[0-9a-f]{64}$' })]),
+    }),
+  ]),
+)
+
+/** As it travels: bytes as text. */
+export function textOfPassed(passed: Passed): object {
+  if (passed.kind === 'command')
+    return { ...passed, command: base64(passed.command), signed: base64(passed.signed) }
+  return passed.kind === 'record' ? { ...passed, command: base64(passed.command) } : passed
+}
+
+export function passedOf(content: unknown): Passed {
+  const passed = parsePassedOn(content)
+  const bytes = (text: string) => new Uint8Array(Buffer.from(text, 'base64'))
+  if (passed.kind === 'command')
+    return { ...passed, command: bytes(passed.command), signed: bytes(passed.signed) }
+  return passed.kind === 'record' ? { ...passed, command: bytes(passed.command) } : passed
+}
+
+/** The answer, or its refusal with all that the client is shown. */
+type Outcome = PassedAnswer | { code: RefusalCode; facts: Refusal['facts'] }
+
+export const refusedOf = (error: unknown): Outcome =>
+  error instanceof Refusal ? { code: error.code, facts: error.facts } : { code: 'internal', facts: {} }
+
+/** @throws Refusal */
+export function answerOfPassed(outcome: object): PassedAnswer {
+  const one = outcome as Outcome
+  if (!('code' in one)) return one
+  throw REFUSAL_BY_CODE.has(one.code) ? new Refusal(one.code, one.facts) : new Refusal('internal')
+}
+
+export function leadOf(answer: unknown): Lead {
+  parseLead(answer)
+  return answer as Lead
+}

@@ -17,6 +17,8 @@ import { LINK_WINDOW } from '../limits'
 /** Of one link alone. */
 export type LinkKey = { public_key: Uint8Array; secret: KeyObject }
 export type Side = 'asks' | 'answers'
+/** Directions of a link: single questions and answers, and those of the stream. */
+type Direction = Side | 'passes' | 'passed'
 
 /** DER of an X25519 SubjectPublicKeyInfo (RFC 8410), before the key. */
 const SPKI_PREFIX = Uint8Array.from([0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x6e, 0x03, 0x21, 0x00])
@@ -39,8 +41,9 @@ export function agreementHash(venue: Uint8Array, asking: Uint8Array, answering: 
 export class SealedLink {
   /** Public: names the link to the side that answers. */
   readonly id: Uint8Array
-  private readonly keys: Record<Side, Uint8Array>
+  private readonly keys: Record<Direction, Uint8Array>
   private numbered = 0
+  private readonly streamed = { passes: 0, passed: 0 }
   /** The highest number taken, and those that were taken within LINK_WINDOW of it: requests overtake each other. */
   private highest = 0
   private readonly seen = new Set<number>()
@@ -53,7 +56,21 @@ export class SealedLink {
     const derive = (use: string, bytes: number) =>
       new Uint8Array(hkdfSync('sha256', shared, agreed, `tacit/link/v1/${use}`, bytes))
     this.id = derive('id', 16)
-    this.keys = { asks: derive('asks', 32), answers: derive('answers', 32) }
+    const [asks, answers] = [derive('asks', 32), derive('answers', 32)]
+    this.keys = { asks, answers, passes: derive('passes', 32), passed: derive('passed', 32) }
+  }
+
+  /** The next frame of the stream: no number is used twice, whatever connection carries it. */
+  sealNext(direction: 'passes' | 'passed', content: Uint8Array): Uint8Array {
+    return this.seal(direction, ++this.streamed[direction], content)
+  }
+
+  /** Undefined for bytes that are not the next frame of that direction: a link whose stream lost one is of no use. */
+  takeNext(direction: 'passes' | 'passed', frame: Uint8Array): Uint8Array | undefined {
+    const opened = this.open(direction, frame)
+    if (opened?.number !== this.streamed[direction] + 1) return undefined
+    this.streamed[direction] += 1
+    return opened.content
   }
 
   /** A number that no frame of this link had. */
@@ -61,7 +78,7 @@ export class SealedLink {
     return ++this.numbered
   }
 
-  seal(side: Side, number: number, content: Uint8Array): Uint8Array {
+  seal(side: Direction, number: number, content: Uint8Array): Uint8Array {
     const header = HEADER.encode({ link: this.id, number })
     const cipher = createCipheriv('aes-256-gcm', this.keys[side], nonceOf(number))
     cipher.setAAD(header)
@@ -69,7 +86,7 @@ export class SealedLink {
   }
 
   /** Undefined for bytes that are no frame of that side of this link. */
-  open(side: Side, frame: Uint8Array): { number: number; content: Uint8Array } | undefined {
+  open(side: Direction, frame: Uint8Array): { number: number; content: Uint8Array } | undefined {
     const tag_at = frame.length - TAG_BYTES
     const header = frame.slice(0, HEADER_BYTES)
     const read = headerOf(frame)

@@ -1,7 +1,7 @@
 /** Serves the operator, never on the public port: signed calls, metrics (by a scrape token too) and the reference. */
 
 import type { ClockPort } from '../../engine/ports'
-import type { Venue } from '../../engine/venue'
+import type { NodeVenue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
@@ -21,9 +21,10 @@ import {
 import { problemResponse, refusalOf } from '../edge/problem'
 import type { Documents } from '../edge/services'
 import { LINK_BYTES_MAX } from '../limits'
+import type { SocketData } from '../sockets/upgrade'
 
 type OperatorParts = {
-  venue: Venue
+  venue: NodeVenue
   log: Log
   clock: Pick<ClockPort, 'monotonicMs'>
   documents: Documents
@@ -37,6 +38,8 @@ type OperatorParts = {
   drain(): void
   /** Of a node of a cluster: by method and path what is answered without a signature. Bodies have up to LINK_BYTES_MAX. */
   node?: NodeCalls
+  /** Of a node of a cluster: the connection on which another one passes on what it is asked. */
+  stream?: () => SocketData
   /** Of a node that follows: the leading one answers what is not of this process alone. */
   pass?: (request: Request, body: Uint8Array) => Promise<Response>
 }
@@ -54,19 +57,20 @@ const parseAdmission = parserOf(AdmissionRequest)
 const parseExport = parserOf(ExportRequest)
 const parseCredential = parserOf(CredentialRequest)
 
+const STREAM_PATH = '/links/stream'
 /** Calls that each node answers for itself. */
 const OF_PROCESS = ['/drain', '/metrics']
 export type NodeCalls = ReadonlyMap<string, (body: Uint8Array) => Promise<object> | object>
 type Operation = (request: Request, body: Uint8Array) => Promise<Response> | Response
 
 export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
-  const { log, check, node, pass } = parts
+  const { log, check, node, pass, stream } = parts
   const operations = operationsOf(parts)
   const pages = pagesOf(parts.documents)
   // Separate from the public counters, which count clients only.
   const meters = openMeters()
   return {
-    async fetch(request) {
+    async fetch(request, server) {
       const request_id = requestId(request)
       // The runtime passes on hosts that no URL has.
       const url = URL.canParse(request.url) ? new URL(request.url) : undefined
@@ -77,6 +81,12 @@ export function operatorApp(parts: OperatorParts): Pick<App, 'fetch'> {
         if (unusable !== undefined) throw unusable
         const page = pages[pathname]
         if (page !== undefined && request.method === 'GET') return page()
+        if (stream !== undefined && pathname === STREAM_PATH) {
+          if (server?.upgrade(request, { data: stream(), headers: {} }) !== true)
+            throw new Refusal('upgrade_required')
+          // The runtime ignores the answer of an upgraded request.
+          return new Response(null)
+        }
         const call = node?.get(`${request.method} ${pathname}`)
         if (call !== undefined) {
           const answer = await call(await readBounded(request, LINK_BYTES_MAX))

@@ -77,7 +77,7 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   ),
   'order.cancel_all': op(CancelAllBody, COST.cancel, ({ venue, socket }, params) => {
     const bodies = Array.isArray(params) ? params : [params]
-    if (bodies.length > 1) venue.takeLimit(socket, COST.cancel * (bodies.length - 1))
+    if (bodies.length > 1) venue.takeLimit(socket, COST.cancel * (bodies.length - 1), 'command')
     return venue.cancelAll(socket.account_id, bodies)
   }),
   dead_man: op(DeadManRequest, COST.cancel, ({ venue, socket }, params) =>
@@ -119,7 +119,7 @@ export function openCommands(args: {
     try {
       const op = Object.hasOwn(ops, frame.op) ? ops[frame.op] : undefined
       if (op === undefined) throw new Refusal('frame_invalid', { field: 'op' })
-      if (op.cost > 0) services.venue.takeLimit(socket, op.cost)
+      if (op.cost > 0) services.venue.takeLimit(socket, op.cost, 'command')
       return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }
     } catch (error) {
       throw new FrameError(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)

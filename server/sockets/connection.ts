@@ -33,7 +33,7 @@ export type Start = {
 export class Connection implements OpSocket {
   readonly account_id: string
   readonly access: Session['access']
-  readonly origin = crypto.randomUUID()
+  readonly origin: string
   /** Receives the subscription's events, from before the upgrade. */
   readonly sink: EventSink = {
     events: (events) => {
@@ -65,6 +65,7 @@ export class Connection implements OpSocket {
   ) {
     this.account_id = session.account_id
     this.access = session.access
+    this.origin = services.node + crypto.randomUUID()
     this.current = session
     this.beat_ms = services.clock.monotonicMs()
     const send = (text: string) => {
@@ -153,9 +154,11 @@ export class Connection implements OpSocket {
       this.send({ type: 'warning', reason: 'token_expiring', expires_in_ms: Math.floor(left_ms) })
     }
     if (now_ms - this.beat_ms < HEARTBEAT_MS) return
+    const seq = this.subscription?.seqNow()
+    if (seq === undefined) return
     this.beat_ms = now_ms
     const { slot, unix_ms } = this.services.venue.time()
-    this.send({ type: 'heartbeat', seq: this.subscription?.seqNow() ?? 0, slot, unix_ms })
+    this.send({ type: 'heartbeat', seq, slot, unix_ms })
   }
 
   status({ ready, reasons, reopens_slot }: SystemStatus): void {

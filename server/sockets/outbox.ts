@@ -10,6 +10,7 @@ import { eventFrames, type ServerFrame } from './frames'
 export interface Transport {
   /** Bytes sent, -1 when queued, 0 when dropped. */
   send(text: string): number
+  sendBytes(bytes: Uint8Array): number
   getBufferedAmount(): number
   cork(send: () => void): void
   close(code: number, reason: string): void

@@ -5,7 +5,7 @@ import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import { exact, QueryInteger, t } from '../../protocol/wire/values'
-import { type Answering, authenticateFor, socketToken } from '../edge/answer'
+import { type Answering, authenticateFor, caughtUpAfter, seqSeen, socketToken } from '../edge/answer'
 import { readQuery } from '../edge/body'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
@@ -55,7 +55,13 @@ export function upgrading(
       if (server === undefined || request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
         throw new Refusal('upgrade_required')
       }
-      await connect(stream.contract, services, request, server, request_id)
+      const open = () => connect(stream.contract, services, request, server, request_id)
+      await open().catch(async (error) => {
+        const late = caughtUpAfter(services.venue, error)
+        if (late === undefined) throw error
+        await late
+        await open()
+      })
       // The runtime ignores the answer of an upgraded request.
       return new Response(null)
     } catch (error) {
@@ -76,6 +82,7 @@ async function connect(
   const session = authenticateFor(contract, venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session, COST.read))
   const after = resumePoint(readQuery(request.url))
+  await venue.caughtUp(session.account_id, seqSeen(request))
   const release = sockets.reserve(session)
   let subscription: Subscription | undefined
   try {

@@ -16,6 +16,8 @@ type ListenOptions = {
   port: number
   /** Absent: plain HTTP, for a listener that only this machine reaches. */
   tls?: TlsMaterial
+  /** Of sockets; the runtime closes one that sends more. */
+  frame_bytes_max?: number
 }
 export type Listener = {
   readonly port: number
@@ -133,7 +135,7 @@ function serve(
       : { tls: { cert: tls.cert_pem, key: tls.key_pem, minVersion: TLS_1_3 } as Bun.TLSOptions }),
     fetch: (request, server) => app.fetch(request, server),
     websocket: {
-      maxPayloadLength: FRAME_BYTES_MAX,
+      maxPayloadLength: options.frame_bytes_max ?? FRAME_BYTES_MAX,
       idleTimeout: IDLE_S,
       sendPings: true,
       perMessageDeflate: false,
@@ -142,6 +144,7 @@ function serve(
       open: (socket) =>
         socket.data.opened({
           send: (text) => socket.sendText(text),
+          sendBytes: (bytes) => socket.sendBinary(bytes),
           getBufferedAmount: () => socket.getBufferedAmount(),
           cork: (send) => void socket.cork(send),
           close: (code, reason) => socket.close(code, reason),

@@ -2,6 +2,8 @@
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
+import type { NodeVenue } from '../../engine/venue'
+import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
@@ -14,12 +16,15 @@ import { LINK_OFFERS_MAX, LINK_QUESTIONS_MAX, LINK_RIGHT_MS, LINK_WINDOW } from 
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { evidenceOf, prove } from '../../server/links/link_proof'
+import { PassedOn } from '../../server/links/passed_on'
 import { answerOf, questionOf, responseOf } from '../../server/links/questions'
 import { agreementHash, linkKey, SealedLink } from '../../server/links/sealed_link'
 import { judgePeer } from '../../server/self_check'
+import type { Upgrader } from '../../server/sockets/upgrade'
 import { type Listener, listen } from '../../server/tls/listen'
 import { announcementsOf } from '../../tools/program/announcements_of'
 import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
+import { only } from '../kit/server/harness'
 import { ATTESTATION } from '../routes/answers'
 import { HASH, KEY } from '../routes/bodies'
 
@@ -84,6 +89,25 @@ const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
   ...more,
 })
 
+const LEAD = {
+  epoch: 7,
+  seq: 41,
+  head: '00'.repeat(32),
+  right_ms: 5_000,
+  status: {
+    ready: true,
+    matching: 'running',
+    settlement: 'wired',
+    chain: { slot: 1, lag_ms: 2, genesis_hash: encodeBase58(VENUE) },
+    enclave: 'development',
+    draining: false,
+    reasons: [],
+  },
+  unavailable: null,
+  nodes: 1,
+}
+const leading = only<NodeVenue>('venue', { nodeBack: () => undefined, nodeLost: () => undefined })
+
 /** The leading node; `calls` counts what it was asked. */
 function serve(answers: LinkAnswers): string {
   const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
@@ -91,8 +115,13 @@ function serve(answers: LinkAnswers): string {
     '/links/open': async (body) => Response.json(await answers.open(body)),
     '/links/frame': async (body) => new Response(new Uint8Array(await answers.frame(body))),
   }
-  const fetch = async (request: Request) => {
+  const passed_on = new PassedOn(answers, () => leading)
+  const fetch = async (request: Request, server?: Upgrader) => {
     const { pathname } = new URL(request.url)
+    if (pathname === '/links/stream') {
+      server!.upgrade(request, { data: passed_on.socket(), headers: {} })
+      return new Response(null)
+    }
     return calls[pathname]!(await request.bytes()).catch(() => new Response('', { status: 401 }))
   }
   listener = listen({ fetch }, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
@@ -103,7 +132,11 @@ function serve(answers: LinkAnswers): string {
 async function asked(url: string, parts = partsOf()) {
   const lines = Promise.withResolvers<{ event: string; reason?: string }>()
   const log = openLog((line) => lines.resolve(JSON.parse(line)), Date.now)
-  const link = new LeaderLink({ ...parts, log }, () => url)
+  const link = new LeaderLink(
+    { ...parts, log },
+    () => url,
+    () => 3,
+  )
   const running = link.run()
   const line = await lines.promise
   link.stop()
@@ -111,10 +144,10 @@ async function asked(url: string, parts = partsOf()) {
 }
 
 test('a node that follows has the right to answer for 1 s from when it asked', async () => {
-  const url = serve(new LinkAnswers(partsOf(), () => ({ epoch: 7, seq: 41 })))
+  const url = serve(new LinkAnswers(partsOf(), () => LEAD))
   const { link, line, running } = await asked(url)
   expect(line.event).toBe('link_open')
-  expect(link.current()).toEqual({ epoch: 7, seq: 41, until_ms: LINK_RIGHT_MS })
+  expect(link.current()).toMatchObject({ ...LEAD, until_ms: LINK_RIGHT_MS })
   now_ms = LINK_RIGHT_MS - 1
   expect(link.current()).toBeDefined()
   now_ms = LINK_RIGHT_MS
@@ -135,7 +168,7 @@ test('a node that may acknowledge nothing gives no right', async () => {
 test('calls that are passed on are answered in any order, beyond a number at once they are refused, and without a right none is sent', async () => {
   const held = Promise.withResolvers<void>()
   const answers = new LinkAnswers(partsOf(), async ({ call }) => {
-    if (call === undefined) return { epoch: 7, seq: 41 }
+    if (call === undefined) return LEAD
     if (call.target === '/held') await held.promise
     return answerOf(new Response(call.target + Buffer.from(call.body, 'base64'), { status: 202 }))
   })
@@ -143,7 +176,7 @@ test('calls that are passed on are answered in any order, beyond a number at onc
   await running
   const pass = async (path: string) => {
     const request = new Request(`https://node${path}`, { method: 'POST' })
-    return responseOf(await link.pass(questionOf(request, utf8('!'))))
+    return responseOf(await link.call(questionOf(request, utf8('!'))))
   }
   const first = pass('/held')
   const second = await pass('/now?a=1')
@@ -170,15 +203,12 @@ test.each(LISTS)('a machine whose %s is not announced is rejected by each side',
     const entries = announced.filter((one) => one.list !== list)
     return judgePeer({ terms, announced: entries, now_ms: Date.now() }, evidence)
   }
-  const url = serve(new LinkAnswers(partsOf({ judge: revoked }), () => ({ epoch: 7, seq: 41 })))
+  const url = serve(new LinkAnswers(partsOf({ judge: revoked }), () => LEAD))
   const refused = await asked(url)
   expect(refused.line).toMatchObject({ event: 'link_lost', reason: 'Error: open answered 401' })
   await refused.running
   await listener!.stop(0)
-  const other = await asked(
-    serve(new LinkAnswers(partsOf(), () => ({ epoch: 7, seq: 41 }))),
-    partsOf({ judge: revoked }),
-  )
+  const other = await asked(serve(new LinkAnswers(partsOf(), () => LEAD)), partsOf({ judge: revoked }))
   expect(other.line.reason).toMatch(/^PeerRejected: /)
   expect(other.link.current()).toBeUndefined()
   await other.running
@@ -189,7 +219,7 @@ test('identity and attestation of the leading node come over the link, and nothi
   let given: object = leader
   const nonces: (string | undefined)[] = []
   const answers = new LinkAnswers(partsOf(), ({ attest }) => {
-    if (attest === undefined) return { epoch: 7, seq: 41 }
+    if (attest === undefined) return LEAD
     nonces.push(attest)
     return given
   })

@@ -45,9 +45,10 @@ for (const row of FITTING) {
           () => row.gives,
           async (_harness, send) => {
             const { headers } = await send()
-            expect(taken).toEqual([
-              [expect.objectContaining({ account_id: 'acct-1', access: 'trade' }), route.contract.cost],
-            ])
+            const { cost, reads } = route.contract
+            const of = row.json === undefined || reads === true ? 'read' : 'command'
+            const caller = expect.objectContaining({ account_id: 'acct-1', access: 'trade' })
+            expect(taken).toEqual([[caller, cost, of]])
             expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
             expect(headers.get('ratelimit')).toBe('"account";r=98;t=1')
           },

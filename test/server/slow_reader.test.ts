@@ -10,6 +10,7 @@ import { event } from '../routes/bodies'
 
 /** Takes frames until `room` bytes are waiting in it, like a kernel buffer that is not read. */
 class StuckTransport implements Transport {
+  sendBytes = () => 0
   sent: string[] = []
   buffered = 0
   drops = false

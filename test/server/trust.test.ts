@@ -73,7 +73,7 @@ test('/attestation/leader is /info and /attestation of the node that leads: its 
   harness = openHarness({
     venue: { identity: () => following },
     enclave: ENCLAVE,
-    options: { leader: leads },
+    options: { leader: () => leads },
   })
   expect((await asked('/info')).json.epoch).toBe(0)
   expect((await asked(`/attestation/leader?reportData=${NONCE}`)).json).toEqual(other)
@@ -85,7 +85,7 @@ test('/attestation/leader is /info and /attestation of the node that leads: its 
 test('a nonce for the leading node is taken from the limit of quotes', async () => {
   harness = openHarness({
     enclave: ENCLAVE,
-    options: { leader: async () => Promise.reject(new Refusal('lease_lost')) },
+    options: { leader: () => async () => Promise.reject(new Refusal('lease_lost')) },
   })
   const ask = (path: string) => harness.call('GET', `${path}?reportData=${NONCE}`, { token: null })
   for (let call = 0; call < 5; call += 1) {

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { REASON_WORDS } from '../../engine/operator'
+import { REASON_WORDS } from '../../engine/methods/operator'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { PROMETHEUS, Prometheus, RULES } from '../kit/server/prometheus'
 

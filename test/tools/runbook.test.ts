@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { REASON_WORDS } from '../../engine/operator'
+import { REASON_WORDS } from '../../engine/methods/operator'
 import { Metrics } from '../../engine/reads/metrics'
 import { reasonText, reasonWord } from '../../engine/sequencer/reasons'
 import { LOG_EVENTS } from '../../server/edge/log'

@@ -293,6 +293,11 @@ export const CELLS: readonly Cell[] = [
     types: CONTRACTS,
   },
   {
+    folder: 'engine/methods',
+    owns: 'the calls of the venue, on a node that leads and on one that follows',
+    values: ['protocol', 'engine'],
+  },
+  {
     folder: 'engine',
     owns: 'the door of the venue',
     values: ['protocol', 'engine'],

@@ -55,8 +55,10 @@ export class AccountSite {
       tokens: () => [],
       recordLogin: async (account_id, { credential_id, version }, token) => {
         this.world.unix_ms = this.clock.unixMs()
-        const outcome = this.world.run({ kind: 'token_issued', account_id, credential_id, version, ...token })
+        const issued = { kind: 'token_issued', account_id, credential_id, version, ...token } as const
+        const outcome = this.world.run(issued)
         if (!outcome.ok) throw new Refusal(outcome.code)
+        this.accounts.durable(issued)
         this.meanwhile()
       },
       recordEnd: async (account_id, token_id) => {
@@ -83,7 +85,7 @@ export class AccountSite {
   set(request: Request): void {
     const command = intakeCredential(VENUE, parseCredential(request))
     this.world.must(command)
-    this.accounts.endCredential(request.credential_id)
+    this.accounts.durable(command)
   }
   /** A new account and its login. */
   opened(name: string, terms: Partial<AccountLimits> = {}): TokenRequest {

@@ -4,14 +4,14 @@
  */
 import { openAccounts } from '../../../engine/accounts/open_accounts'
 import { assemble, type Engine } from '../../../engine/boot/assemble'
-import { openNode, untilLeading } from '../../../engine/boot/follow'
+import { Follower, openNode, untilLeading } from '../../../engine/boot/follow'
 import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
 import type { QuoteEpoch } from '../../../engine/chain/client/chain_client'
 import type { EngineConfig } from '../../../engine/config'
 import { LIMITS } from '../../../engine/limits'
 import { stateHash } from '../../../engine/machine/codec/encode_state'
-import { venueOf } from '../../../engine/venue_methods'
+import { venueOf } from '../../../engine/methods/venue_methods'
 import { toHex } from '../../../protocol/bytes'
 import { Refusal } from '../../../protocol/refusals'
 import { type EmbeddedPlace, embeddedParts } from '../../kit/venue/embedded_site'
@@ -127,7 +127,7 @@ async function open({ data_dir, cluster, ...place }: NodePlace): Promise<void> {
   const node = openNode(config, ports, vault)!
   loaded = await loadState(config, ports, vault, { thread: node.thread, segment_bytes: SEGMENT_BYTES })
   send({ op: 'stage', stage: 'follows' })
-  const led = await untilLeading(node, loaded, config, ports, vault, fatal)
+  const led = await untilLeading(new Follower(node, loaded, config, ports, vault), fatal)
   send({ op: 'stage', stage: 'term' })
   const first = { config: led.vault, mints: led.mints }
   const { credential_key } = ports.keys

@@ -367,6 +367,7 @@ class SimulatedSocket {
         this.send(text)
         return text.length
       },
+      sendBytes: (bytes) => bytes.length,
       getBufferedAmount: () => 0,
       cork: (send) => send(),
       close: () => this.cut(),

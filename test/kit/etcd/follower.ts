@@ -1,6 +1,6 @@
 /** A node that follows, from the parts that `openVenue` joins: it opens no epoch when it takes over, and can be stopped. */
 
-import { openNode, untilLeading } from '../../../engine/boot/follow'
+import { Follower as Following, openNode, untilLeading } from '../../../engine/boot/follow'
 import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import type { EngineConfig } from '../../../engine/config'
 import type { EmbeddedSite } from '../venue/embedded_site'
@@ -21,7 +21,8 @@ export async function follower(
   const vault = await ports.chain.readConfig()
   const member = openNode(config, ports, vault)!
   const loaded = await loadState(config, ports, vault, { thread: member.thread })
-  const leading = untilLeading(member, loaded, config, ports, vault, ports.fatal).then((one) => one.loaded)
+  const following = new Following(member, loaded, config, ports, vault)
+  const leading = untilLeading(following, ports.fatal).then((one) => one.loaded)
   leading.catch(() => undefined)
   const stop = async () => {
     member.stop()

@@ -79,6 +79,7 @@ export function openHarness(
     },
     takeLimit: () => LIMIT,
     readUnits: () => 0,
+    caughtUp: () => undefined,
     ...args.venue,
   }
   const log = openLog((line) => lines.push(line), clock.unixMs)

@@ -10,6 +10,7 @@ export function listeningApp(): App {
   const venue = only<Venue>('venue', {
     time: () => ({ slot: 1, unix_ms: 2, slot_ms: 400 }),
     authenticate: () => session(clock),
+    caughtUp: () => undefined,
     takeLimit: () => ({ capacity: 1, refill_per_s: 1, remaining: 1, retry_after_ms: 0 }),
     subscribe: async () => ({ seq_first: 1, seq_last: 0, seqNow: () => 0, renew() {}, close() {} }),
   })

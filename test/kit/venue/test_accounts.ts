@@ -34,7 +34,7 @@ export function testAccounts(book: AccountBook): TestAccounts {
       listeners.set(token_id, all.add(ended))
       return () => void all.delete(ended)
     },
-    endCredential: () => undefined,
+    durable: () => undefined,
     close: () => undefined,
     kill(token_id) {
       for (const ended of listeners.get(accountId(token_id)) ?? []) ended()

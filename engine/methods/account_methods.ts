@@ -1,12 +1,13 @@
 /** Executes the calls that change or show accounts: admission, credentials, rebind, the trader's view, the operator's list. */
-import { decodeBase58, encodeBase58 } from '../protocol/base58'
-import { Refusal } from '../protocol/refusals'
-import type * as wire from '../protocol/wire/trading'
-import type { Parsed } from '../protocol/wire/values'
-import type { Engine } from './boot/assemble'
-import { intakeAdmission, intakeCredential, intakeRebind } from './intake/accounts'
-import type { Account } from './machine/state/account'
-import type { AccountSummary } from './venue'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { Refusal } from '../../protocol/refusals'
+import type * as wire from '../../protocol/wire/trading'
+import type { Parsed } from '../../protocol/wire/values'
+import type { Engine } from '../boot/assemble'
+import { intakeAdmission, intakeCredential, intakeRebind } from '../intake/accounts'
+import type { Account } from '../machine/state/account'
+import type { State } from '../machine/state/state'
+import type { AccountSummary } from '../venue'
 
 /** @throws Refusal `operator_signature_invalid`, `record_invalid`, `record_stale`, `order_limit` or of Availability */
 export async function admit(
@@ -49,12 +50,17 @@ export async function rebind(
   return answer.result
 }
 
-/** Hashes of secrets stay inside. */
 export async function viewAccount(engine: Engine, account_id: string): Promise<wire.AccountView> {
-  const { sequencer, state } = engine
+  const view = viewOf(engine.state, account_id)
+  await engine.sequencer.durable(true)
+  return view
+}
+
+/** Hashes of secrets stay inside. @throws Refusal `token_invalid` */
+export function viewOf(state: State, account_id: string): wire.AccountView {
   const account = state.accounts.get(account_id)
   if (account === undefined) throw new Refusal('token_invalid')
-  const view: wire.AccountView = {
+  return {
     ...summaryOf(account),
     credential_version: account.credential_version,
     credentials: account.credentials.map(({ credential_id, kind, version, expiry_s, created_slot }) => {
@@ -63,8 +69,6 @@ export async function viewAccount(engine: Engine, account_id: string): Promise<w
     keys: account.keys.map(({ text }) => text),
     changes: [...account.changes],
   }
-  await sequencer.durable(true)
-  return view
 }
 
 /** The terms in force, by account id, once they are durable. */

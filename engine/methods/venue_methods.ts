@@ -1,12 +1,15 @@
 /** Implements the `Venue` interface over the assembled engine. */
-import { encodeBase58 } from '../protocol/base58'
-import { toHex } from '../protocol/bytes'
-import { Refusal } from '../protocol/refusals'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import type { Engine } from '../boot/assemble'
+import { close, drain } from '../boot/stop'
+import { checkOrder } from '../intake/requests'
+import { VERSIONS } from '../machine/state/version'
+import { noncesOf } from '../reads/own_reads'
+import { subscribe } from '../streams/hub'
+import type { Lead, Venue } from '../venue'
 import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
-import type { Engine } from './boot/assemble'
-import { close, drain } from './boot/stop'
-import { checkOrder } from './intake/requests'
-import { VERSIONS } from './machine/state/version'
 import {
   activate,
   changeInstrument,
@@ -16,12 +19,10 @@ import {
   postReference,
   readinessOf,
 } from './operator'
-import { noncesOf } from './reads/own_reads'
-import { subscribe } from './streams/hub'
-import type { Venue } from './venue'
+import { passedTo, untilEnded } from './passed'
 
 export function venueOf(engine: Engine): Venue {
-  const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
+  const { accounts, availability, sequencing, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
   let closing: Promise<void> | undefined
   return {
@@ -37,8 +38,8 @@ export function venueOf(engine: Engine): Venue {
       availability.requireRunning()
       checkOrder(engine.intake, engine.state, availability.unavailable(), request)
     },
-    armDisconnect: async (account_id, origin, armed) => writes.armDisconnect(account_id, origin, armed),
-    disconnected: async (account_id, origin) => writes.disconnected(account_id, origin),
+    armDisconnect: async (account_id, origin, armed) => sequencing.armDisconnect(account_id, origin, armed),
+    disconnected: async (account_id, origin) => sequencing.disconnected(account_id, origin),
 
     nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
@@ -64,11 +65,12 @@ export function venueOf(engine: Engine): Venue {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
-    lead: () => {
-      availability.requireRunning()
-      return { epoch: engine.state.epoch, seq: engine.sequencer.seq_durable }
-    },
+    lead: () => leadOf(engine, identity.genesis_hash),
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
+    caughtUp: () => undefined,
+    passed: async (passed, costOf) => passedTo(engine, passed, costOf),
+    nodeLost: (node) => engine.grace.nodeLost(node),
+    nodeBack: (node) => engine.grace.nodeBack(node),
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
@@ -90,11 +92,15 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
   const { accounts, node } = engine
   /** Another node may have taken over, and a revocation with it. */
   const requireRight = () => {
-    if (node?.mayAnswer() === false) throw new Refusal('lease_lost')
+    if (node?.rightMs() === 0) throw new Refusal('lease_lost')
   }
   return {
     admit: async (request) => admit(engine, request),
-    setCredential: async (account_id, request) => setCredential(engine, account_id, request),
+    setCredential: async (account_id, request) => {
+      const result = await setCredential(engine, account_id, request)
+      await untilEnded(engine)
+      return result
+    },
     rebind: async (account_id, request) => rebind(engine, account_id, request),
     account: async (account_id) => viewAccount(engine, account_id),
     listAccounts: async () => listAccounts(engine),
@@ -105,7 +111,7 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
     },
     async revoke(session) {
       await accounts.revoke(session)
-      await node?.alone()
+      await untilEnded(engine)
     },
     refresh(session, token) {
       requireRight()
@@ -113,6 +119,23 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
     },
     takeLimit: (caller, cost) => accounts.takeLimit(caller, cost),
     chargeRead: (caller, units) => accounts.chargeRead(caller, units),
+  }
+}
+
+function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {
+  const { availability, loaded, node, state } = engine
+  availability.requireRunning()
+  const right_ms = Math.floor(node?.rightMs() ?? 0)
+  if (right_ms === 0) throw new Refusal('lease_lost')
+  const { seq, head } = loaded.journal.head()
+  const unavailable = availability.unavailable() ?? null
+  return {
+    epoch: state.epoch,
+    seq,
+    head: toHex(head),
+    right_ms,
+    status: statusOf(engine, genesis_hash),
+    unavailable,
   }
 }
 

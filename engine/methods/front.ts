@@ -1,0 +1,445 @@
+/** Serves clients on a node that follows: reads by its own replica, everything else by the leading node (cluster.md "Front nodes"). */
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import type { JournalSeq } from '../../protocol/units'
+import type * as wire from '../../protocol/wire/trading'
+import { clockOf, type Views } from '../boot/assemble'
+import { venueOf } from '../boot/follow'
+import type { Loaded } from '../boot/load_state'
+import type { ClusterNode } from '../cluster/cluster_node'
+import type { CommandBody } from '../commands'
+import type { EngineConfig } from '../config'
+import { intakeCredential, intakeRebind } from '../intake/accounts'
+import type { KnownNotes } from '../intake/context'
+import { checkOrder } from '../intake/requests'
+import { LIMITS } from '../limits'
+import { encodeCommand } from '../machine/codec/command_codec'
+import { indexOf } from '../machine/state/past'
+import type { ChainPort, ClockPort, LeaderPort, VaultConfig, VaultMint } from '../ports'
+import { noncesOf } from '../reads/own_reads'
+import { MarketReads, SettlementReads } from '../reads/public_reads'
+import { TransparencyReads } from '../reads/transparency'
+import { openIntake, Writes } from '../sequencer/writes'
+import { subscribe } from '../streams/hub'
+import type { Caller, FollowingNode, LimitState, NodeVenue, Passed, PassedAnswer, Right } from '../venue'
+import { viewOf } from './account_methods'
+
+/** The node's copy of the venue. */
+export type Replica = {
+  loaded: Loaded
+  /** @throws Refusal `lease_lost` before the chain has shown who wrote the journal */
+  views(): Views
+  isShown(): boolean
+  /** Calls `opened` with them, also with those that exist. */
+  onViews(opened: (views: Views) => void): void
+  known: KnownNotes
+  applied(): JournalSeq
+  /** Whether the journal of this node has this end. */
+  isAt(right: Pick<Right, 'seq' | 'head'>): boolean
+  /** Resolves once `seq` is applied. @throws Refusal `lease_lost` after `ms` */
+  untilApplied(seq: JournalSeq, ms: number): Promise<void>
+  status(): wire.SystemStatus
+  lag(): { records: number; age_ms: number }
+  versions(): ReturnType<NodeVenue['versions']>
+}
+type FrontParts = {
+  replica: Replica
+  leader: LeaderPort
+  config: EngineConfig
+  chain: ChainPort
+  clock: ClockPort
+  first: { config: VaultConfig; mints: VaultMint[] }
+}
+
+/** The right to answer, and what each account was answered with. */
+class Rights {
+  /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
+  private readonly given = new Map<string, JournalSeq>()
+
+  constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
+
+  /** The newest answer of the leading node that this node has reached; undefined where it may answer nothing. */
+  current(): Right | undefined {
+    const { replica, leader, clock } = this.parts
+    const now_ms = clock.monotonicMs()
+    return leader
+      .rights()
+      .findLast((one) => now_ms < one.until_ms && one.seq <= replica.applied() && replica.isAt(one))
+  }
+
+  require(): Right {
+    const right = this.current()
+    if (right === undefined) throw new Refusal('lease_lost')
+    return right
+  }
+
+  caughtUp(account_id?: string, seq = 0): Promise<void> | undefined {
+    const given = account_id === undefined ? Number.POSITIVE_INFINITY : this.given.get(account_id)
+    const needed = Math.max(given ?? 0, seq)
+    const right = this.require()
+    // Below the newest reached answer nothing is missing.
+    if (needed <= Math.max(right.seq, this.parts.replica.applied())) this.forget(account_id, given)
+    else return this.wait(needed).then(() => this.forget(account_id, given))
+    return undefined
+  }
+
+  /** The account knows what was durable at `seq`. */
+  gave(account_id: string, seq: JournalSeq): void {
+    this.given.set(account_id, Math.max(seq, this.given.get(account_id) ?? 0))
+  }
+
+  /** Unless more was given meanwhile. */
+  private forget(account_id: string | undefined, given: JournalSeq | undefined): void {
+    if (account_id !== undefined && this.given.get(account_id) === given) this.given.delete(account_id)
+  }
+
+  private async wait(needed: JournalSeq): Promise<void> {
+    const { replica, leader } = this.parts
+    const { seq } = await leader.ask()
+    // Nothing of this venue has a seq ahead of the leading node's.
+    if (Number.isFinite(needed) && needed > seq) throw new Refusal('lease_lost')
+    await replica.untilApplied(Math.min(needed, seq), LIMITS.right_ms)
+    this.require()
+  }
+}
+
+/** What the process serves while this node follows. */
+export function followingNode(
+  node: ClusterNode,
+  replica: Replica,
+  config: EngineConfig,
+  { chain, clock }: Pick<FrontParts, 'chain' | 'clock'>,
+  [vault, mints]: readonly [VaultConfig, VaultMint[]],
+): FollowingNode {
+  const first = { config: vault, mints }
+  return {
+    venue: toHex(venueOf(chain, vault)),
+    leaderUrl: () => node.leader_url || undefined,
+    front: (leader) => frontVenue({ replica, leader, config, chain, clock, first }),
+    lag: () => replica.lag(),
+    applied: () => replica.applied(),
+    isShown: () => replica.isShown(),
+    versions: () => replica.versions(),
+    status: () => replica.status(),
+  }
+}
+
+const laneOf = ({ account_id, access }: Caller): string => `${access} ${account_id}`
+
+/** Passes on what the leading node decides or signs. */
+class Passing {
+  /** The newest limits of commands at the leading node, by account and access. */
+  private readonly limits = new Map<string, LimitState>()
+
+  constructor(
+    private readonly leader: LeaderPort,
+    private readonly rights: Rights,
+  ) {}
+
+  limitsOf(caller: Caller): LimitState | undefined {
+    return this.limits.get(laneOf(caller))
+  }
+
+  read = (passed: Passed): Promise<object> => this.leader.pass(passed).then(({ value }) => value)
+
+  /** Resolves with the seq that the answer depends on, too. */
+  async of(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+    const { account_id } = caller
+    try {
+      const answer = await this.leader.pass(passed)
+      this.rights.gave(account_id, answer.seq)
+      if (answer.limits !== null) this.limits.set(laneOf(caller), answer.limits)
+      return answer
+    } catch (error) {
+      // Its reason may be newer than the replica.
+      this.rights.gave(account_id, Number.POSITIVE_INFINITY)
+      throw error
+    }
+  }
+
+  record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
+    const caller: Caller = { account_id: command.account_id, access: 'trade' }
+    return this.of(caller, { kind: 'record', access: 'trade', command: bytesOf(command) })
+  }
+}
+
+const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...command, unix_ms: 0 })
+
+/** @throws Refusal `lease_lost` from every method that needs the right to answer */
+function frontVenue(parts: FrontParts): NodeVenue {
+  const { replica, leader, clock } = parts
+  const rights = new Rights(parts)
+  const passing = new Passing(leader, rights)
+  let views: Views | undefined
+  leader.watch({
+    opened() {
+      for (const [origin, account_id] of views?.armed ?? [])
+        void passing.read({ kind: 'stays', account_id, origin }).catch(() => undefined)
+    },
+    answered: () => views?.hub.resume(),
+  })
+  replica.onViews((opened) => {
+    views = opened
+    views.right.mayPush = () => rights.current() !== undefined
+    views.record.submit = async (command) => {
+      const { seq } = await passing.record(command)
+      await replica.untilApplied(seq, LIMITS.right_ms)
+    }
+  })
+  const commands = commandsOf(parts, passing, rights)
+  return {
+    ...commands,
+    ...readsOf(parts, passing, rights),
+    ...sessionsOf(parts, passing, rights),
+    get own() {
+      return replica.views().own
+    },
+    caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
+    status: () => {
+      const status = rights.current()?.status ?? replica.status()
+      return { ...status, chain: replica.status().chain }
+    },
+    metrics() {
+      const { records, age_ms } = replica.lag()
+      const left_ms = (rights.current()?.until_ms ?? 0) - clock.monotonicMs()
+      return [
+        gauge('tacit_node_lag_records', 'Records of the log that this node has yet to read.', records),
+        gauge('tacit_node_log_age_ms', 'Age of the newest reading of the log.', Math.min(age_ms, 86_400_000)),
+        gauge('tacit_node_right_ms', 'Time for which this node may answer.', Math.max(0, left_ms)),
+        gauge('tacit_journal_seq', 'Newest durable journal record.', replica.applied()),
+        gauge('tacit_streams', 'Open event streams.', replica.views().hub.size()),
+      ]
+    },
+    versions: () => replica.versions(),
+    ...NOT_HERE,
+    drain: async () => replica.views().hub.bye('upgrade', LIMITS.restart_retry_after_ms),
+    close: async () => undefined,
+  }
+}
+
+function gauge(name: string, help: string, value: number): ReturnType<NodeVenue['metrics']>[number] {
+  return { name, help, type: 'gauge', value }
+}
+
+const notHere = () => {
+  throw new Refusal('lease_lost')
+}
+/** The operator's calls and those of other nodes. */
+const NOT_HERE = {
+  admit: notHere,
+  listAccounts: notHere,
+  postReference: notHere,
+  exportBatch: notHere,
+  changeInstrument: notHere,
+  activate: notHere,
+  lead: notHere,
+  passed: notHere,
+  nodeLost: () => undefined,
+  nodeBack: () => undefined,
+} satisfies Partial<NodeVenue>
+
+/** Keeps the order of an account's commands where one of them waits for the replica. */
+class Turns {
+  /** Of accounts whose newest command waits. */
+  private readonly waiting = new Map<string, Promise<void>>()
+
+  constructor(
+    private readonly known: KnownNotes,
+    private readonly rights: Rights,
+  ) {}
+
+  /** @param commitments of opened notes: one that the replica does not know may be one that the leading node has */
+  async run<T>(
+    account_id: string,
+    commitments: readonly Uint8Array[],
+    command: () => Promise<T>,
+  ): Promise<T> {
+    const { known, rights, waiting } = this
+    const isUnknown = (one: Uint8Array) => indexOf(known.state, known.past, 'leaves', one) === undefined
+    const is_missing = commitments.some(isUnknown)
+    const before = waiting.get(account_id)
+    if (!is_missing && before === undefined) return command()
+    const turn = Promise.all([before, is_missing ? rights.caughtUp() : undefined]).then(() => undefined)
+    waiting.set(account_id, turn)
+    try {
+      await turn
+      return await command()
+    } finally {
+      if (waiting.get(account_id) === turn) waiting.delete(account_id)
+    }
+  }
+}
+
+type Commands =
+  | ('place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape' | 'check')
+  | ('armDisconnect' | 'disconnected' | 'setCredential' | 'rebind')
+
+function commandsOf(
+  { replica, config, chain, first }: FrontParts,
+  passing: Passing,
+  rights: Rights,
+): Pick<NodeVenue, Commands> {
+  const { known } = replica
+  const intake = openIntake(config, known, chain, first.config.generation)
+  const writes = new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
+    const caller: Caller = { account_id: command.account_id, access: 'trade' }
+    const passed = { kind: 'command', access: 'trade', command: bytesOf(command), signed, answers } as const
+    return (await passing.of(caller, passed)).value
+  })
+  const turns = new Turns(known, rights)
+  const opened = (commitment: Uint8Array, opening: unknown) => (opening ? [commitment] : [])
+  return {
+    place: async (account_id, request, origin) =>
+      turns.run(account_id, opened(request.collateral_commitment, request.opening), () =>
+        writes.place(account_id, request, origin),
+      ),
+    cancel: async (account_id, request, answers) =>
+      turns.run(account_id, [], () => writes.cancel(account_id, request, answers)),
+    modify: async (account_id, request, origin, answers) => {
+      const { collateral_commitment, opening } = request.replacement
+      return turns.run(account_id, opened(collateral_commitment, opening), () =>
+        writes.modify(account_id, request, origin, answers),
+      )
+    },
+    cancelAll: async (account_id, items) =>
+      turns.run(account_id, [], () => writes.cancelAll(account_id, items)),
+    deadMan: async (account_id, request) =>
+      turns.run(account_id, [], () => writes.deadMan(account_id, request)),
+    withdraw: async (account_id, request) =>
+      turns.run(account_id, opened(request.commitment, request.opening), () =>
+        writes.withdraw(account_id, request),
+      ),
+    reshape: async (account_id, request) =>
+      turns.run(account_id, request.openings === undefined ? [] : request.inputs, () =>
+        writes.reshape(account_id, request),
+      ),
+    check(_account_id, request) {
+      const { unavailable } = rights.require()
+      checkOrder(intake, known.state, unavailable ?? undefined, request)
+    },
+    async armDisconnect(account_id, origin, armed) {
+      const { armed: sockets } = replica.views()
+      sockets.set(origin, account_id)
+      await passing.record({ kind: 'arm_disconnect', account_id, origin, armed })
+      if (!armed) sockets.delete(origin)
+    },
+    async disconnected(account_id, origin) {
+      const views = replica.views()
+      views.armed.delete(origin)
+      for (;;) {
+        const failed = await views.record.submit({ kind: 'disconnected', account_id, origin }).then(
+          () => false,
+          () => true,
+        )
+        if (!failed) return
+        await Bun.sleep(LIMITS.right_ms)
+      }
+    },
+    async setCredential(account_id, request) {
+      const command = intakeCredential(intake.venue, request)
+      if (account_id !== undefined && command.account_id !== account_id) throw new Refusal('account_unknown')
+      return (await passing.record(command)).value as wire.CredentialResult
+    },
+    rebind: async (account_id, request) =>
+      (await passing.record(intakeRebind(intake.venue, account_id, request))).value as wire.RebindResult,
+  }
+}
+
+type Reads =
+  | ('nonces' | 'account' | 'settlementHealth' | 'settlementBatch' | 'settlementOfOrder' | 'subscribe')
+  | ('treeInclusion' | 'treeLeaves' | 'treeRoot' | 'statistics' | 'readUnits')
+  | ('instruments' | 'instrument' | 'transparency' | 'time' | 'identity')
+
+function readsOf(parts: FrontParts, passing: Passing, rights: Rights): Pick<NodeVenue, Reads> {
+  const { replica, config, chain, first } = parts
+  const clock = clockOf(parts)
+  const { venue } = openIntake(config, replica.known, chain, first.config.generation)
+  const made = new WeakMap<Views, ReturnType<typeof openReads>>()
+  const openReads = (views: Views) => {
+    const { facts, instruments, state } = views
+    return {
+      market: new MarketReads({ instruments, statistics: facts.statistics, venue, clock, signer: notHere }),
+      settlement: new SettlementReads(chain, facts.landed),
+      transparency: new TransparencyReads(
+        { settings: config, venue, chain, clock, facts, exits: () => state.settlement.exits.values() },
+        first,
+      ),
+    }
+  }
+  const reads = () => {
+    const views = replica.views()
+    const known = made.get(views) ?? openReads(views)
+    made.set(views, known)
+    return known
+  }
+  return {
+    nonces: (account_id, trading_key) => noncesOf(replica.views().state, account_id, trading_key),
+    account: async (account_id) => viewOf(replica.views().state, account_id),
+    settlementHealth: () => ({ ...reads().settlement.health(), status: rights.require().status.settlement }),
+    settlementBatch: async (batch) => reads().settlement.batch(batch),
+    settlementOfOrder: async (account_id, order_id) =>
+      replica.views().own.settlementOfOrder(account_id, order_id),
+    async subscribe(session, after, sink, gap) {
+      rights.require()
+      const { hub, accounts } = replica.views()
+      return subscribe(hub, accounts, session, after, sink, gap)
+    },
+    treeRoot: () => passing.read({ kind: 'tree_root' }) as Promise<wire.TreeRoot>,
+    treeLeaves: (from, limit) =>
+      passing.read({ kind: 'tree_leaves', from, limit }) as Promise<wire.TreeLeaves>,
+    treeInclusion: (leaf) =>
+      passing.read({
+        kind: 'tree_inclusion',
+        leaf: typeof leaf === 'number' ? leaf : toHex(leaf),
+      }) as Promise<wire.TreeInclusion>,
+    statistics: (symbol, page) =>
+      passing.read({ kind: 'statistics', symbol, ...page }) as Promise<wire.Statistics>,
+    readUnits: () => replica.loaded.history.units(),
+    instruments: () => replica.views().instruments.all(),
+    instrument: (symbol) => reads().market.instrument(symbol),
+    transparency: () => reads().transparency.read(),
+    time: () => {
+      const { slot, slot_ms } = chain.view()
+      return { slot, unix_ms: clock.unixMs(), slot_ms }
+    },
+    // Of no epoch: this boot may never open one.
+    identity: () => ({
+      venue: toHex(venue),
+      config_account: encodeBase58(chain.config_account),
+      program_id: encodeBase58(chain.program_id),
+      genesis_hash: encodeBase58(chain.genesis_hash),
+      generation: first.config.generation,
+      epoch: 0,
+      exit_delay_s: first.config.exit_delay_s,
+    }),
+  }
+}
+
+type Sessions = 'login' | 'authenticate' | 'revoke' | 'refresh' | 'takeLimit' | 'chargeRead'
+
+function sessionsOf({ replica }: FrontParts, passing: Passing, rights: Rights): Pick<NodeVenue, Sessions> {
+  const accounts = () => replica.views().accounts
+  /** A node takes its share of the limits for reads. */
+  const share = () => Math.max(1, rights.current()?.nodes ?? 1)
+  return {
+    async login(request) {
+      rights.require()
+      return accounts().login(request)
+    },
+    authenticate(token) {
+      rights.require()
+      return accounts().authenticate(token)
+    },
+    revoke: async (session) => accounts().revoke(session),
+    refresh(session, token) {
+      rights.require()
+      return accounts().refresh(session, token)
+    },
+    takeLimit(caller, cost, of = 'read') {
+      if (of === 'read') return accounts().takeLimit(caller, cost * share())
+      return passing.limitsOf(caller) ?? accounts().takeLimit(caller, 0)
+    },
+    chargeRead: (caller, units) => accounts().chargeRead(caller, units * share()),
+  }
+}

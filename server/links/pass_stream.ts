@@ -1,0 +1,109 @@
+/** Asks the leading node over one connection what this node passes on, in order. */
+
+import { toHex } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import { LINK_CALL_MS, LINK_OPEN_MS, LINK_PASSED_MAX, LINK_STREAM_BUFFER_BYTES } from '../limits'
+import type { SealedLink } from './sealed_link'
+import { Stream } from './stream'
+
+type Settle = { resolve: (answer: object) => void; reject: (error: Refusal) => void; until_ms: number }
+
+export class PassStream {
+  private readonly stream: Stream
+  private readonly links = new Map<string, SealedLink>()
+  private readonly waiting = new Map<number, Settle>()
+  private readonly timer: ReturnType<typeof setInterval>
+  private numbered = 0
+  private is_open = true
+
+  private constructor(
+    readonly url: string,
+    private readonly socket: WebSocket,
+  ) {
+    this.stream = new Stream(
+      'passes',
+      (id) => this.links.get(id),
+      (frame) => socket.send(new Uint8Array(frame)),
+    )
+    socket.onmessage = ({ data }) => {
+      try {
+        const { messages } = this.stream.take(new Uint8Array(data as ArrayBuffer))
+        for (const [number, answer] of messages) this.settle(number, ({ resolve }) => resolve(answer))
+      } catch {
+        this.close()
+      }
+    }
+    socket.onclose = () => this.close()
+    this.timer = setInterval(() => this.expire(), 1_000)
+    this.timer.unref()
+  }
+
+  /** TLS shows nothing here, as for the other calls of a link. @throws when there is no connection in time */
+  static async open(url: string): Promise<PassStream> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const options = { tls: { rejectUnauthorized: false } } as unknown as string
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/links/stream`, options)
+    socket.binaryType = 'arraybuffer'
+    socket.onopen = () => resolve()
+    socket.onclose = () => reject(new Error('no stream'))
+    socket.onerror = () => reject(new Error('no stream'))
+    const timer = setTimeout(() => reject(new Error('no stream')), LINK_OPEN_MS)
+    try {
+      await promise
+      return new PassStream(url, socket)
+    } catch (error) {
+      socket.close()
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  isOpen(): boolean {
+    return this.is_open
+  }
+
+  /** Frames of the link before are still answered. */
+  use(link: SealedLink): void {
+    this.links.set(toHex(link.id), link)
+    if (this.links.size > 2) this.links.delete(this.links.keys().next().value!)
+    this.stream.use(link)
+  }
+
+  /** @throws Refusal `matching_unavailable` with too many that wait, `outcome_unknown` without an answer */
+  ask(content: object): Promise<object> {
+    if (!this.is_open) return Promise.reject(new Refusal('lease_lost'))
+    const is_full =
+      this.waiting.size >= LINK_PASSED_MAX || this.socket.bufferedAmount > LINK_STREAM_BUFFER_BYTES
+    if (is_full) return Promise.reject(new Refusal('matching_unavailable', { subsystem: 'link' }))
+    const number = ++this.numbered
+    const { promise, ...settle } = Promise.withResolvers<object>()
+    this.waiting.set(number, { ...settle, until_ms: performance.now() + LINK_CALL_MS })
+    this.stream.push(number, content)
+    return promise
+  }
+
+  /** What waits has no answer: it may have been executed. */
+  close(): void {
+    if (!this.is_open) return
+    this.is_open = false
+    clearInterval(this.timer)
+    this.socket.close()
+    for (const number of [...this.waiting.keys()])
+      this.settle(number, ({ reject }) => reject(new Refusal('outcome_unknown')))
+  }
+
+  private expire(): void {
+    const now_ms = performance.now()
+    for (const [number, { until_ms }] of this.waiting) {
+      if (until_ms > now_ms) return
+      this.settle(number, ({ reject }) => reject(new Refusal('outcome_unknown')))
+    }
+  }
+
+  private settle(number: number, how: (settle: Settle) => void): void {
+    const settle = this.waiting.get(number)
+    this.waiting.delete(number)
+    if (settle !== undefined) how(settle)
+  }
+}

@@ -1,0 +1,245 @@
+/** Three server processes over one log: clients of the nodes that follow trade, read and stream as at the leading one. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Login, type Transport, VenueClient, VenueProblem } from '../../client/api/venue_client'
+import { openChainAccess } from '../../client/chain/chain_access'
+import { preparePlace } from '../../client/wallet/prepare'
+import type { PlaceResult } from '../../protocol/wire/trading'
+import { ETCD } from '../../sandbox/cluster/etcd_cluster'
+import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
+import { fundTrader } from '../faults/kit/fund_trader'
+import { LoadTrader } from '../faults/kit/load_trader'
+import { openAccount } from '../faults/kit/open_account'
+import { SOL } from '../faults/kit/open_trader'
+
+const LIMIT_MS = 300_000
+const dir = mkdtempSync(join(tmpdir(), 'tacit-fronts-'))
+let cluster: LocalCluster
+type Node = (typeof NODES)[number]
+
+/** TLS is judged elsewhere. */
+const tls = { rejectUnauthorized: false }
+function transportOf(node: number): Transport {
+  const base_url = cluster.urlOf(node)
+  return {
+    base_url,
+    fetch: (path, init) => fetch(base_url + path, { ...init, tls }),
+    webSocket: (path) => new WebSocket(base_url.replace('http', 'ws') + path, { tls } as unknown as string),
+  }
+}
+
+type Asked = { method?: string; token?: string; headers?: Record<string, string>; body?: object }
+async function ask(node: number, path: string, { token, headers, body, method }: Asked = {}) {
+  const all = { ...headers, ...(token && { authorization: `Bearer ${token}` }) }
+  const init = { headers: all, ...(method && { method }), ...(body && { body: JSON.stringify(body) }) }
+  const answer = await transportOf(node)
+    .fetch(path, init)
+    .catch(() => undefined)
+  return { status: answer?.status ?? 0, body: ((await answer?.json()) ?? {}) as Record<string, unknown> }
+}
+
+/** On a busy machine a right ends now and then; its node serves again. */
+const served = (node: number, path: string, asked?: Asked) =>
+  until(async () => {
+    const answer = await ask(node, path, asked)
+    return answer.status !== 503 && answer
+  })
+
+/** The same bytes again until they are accepted, as a client sends them. */
+async function rest(trader: LoadTrader): Promise<{ result: PlaceResult }> {
+  const note = trader.wallet.noteFor(SOL, 1_000_000_000n)!
+  const request = preparePlace(
+    trader.wallet,
+    trader.venue,
+    {
+      instrument: trader.instrument,
+      side: 'sell',
+      amount: 1_234_000_000n,
+      price_limit: 155_321_000n,
+      expiry_slot: trader.slot + 100_000,
+    },
+    note,
+  )
+  const place = async (): Promise<PlaceResult | undefined> => {
+    try {
+      return await trader.client.place(request)
+    } catch (error) {
+      if (!(error instanceof VenueProblem)) throw error
+      if (error.code === 'order_exists') return error.problem['result'] as PlaceResult
+      expect(['lease_lost', 'outcome_unknown', 'reopening']).toContain(error.code)
+      return undefined
+    }
+  }
+  return { result: await until(place) }
+}
+
+async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
+  for (;;) {
+    const found = await look()
+    if (found) return found
+    await Bun.sleep(20)
+  }
+}
+
+/** The leading node, and the ones that follow and serve. */
+async function nodes(): Promise<{ leads: Node; fronts: Node[] }> {
+  const leads = await until(() => NODES.find((one) => cluster.stateOf(one) === 'serves'))
+  const fronts = NODES.filter((one) => one !== leads && cluster.stateOf(one) === 'follows')
+  for (const one of fronts) await until(async () => (await ask(one, '/system/status')).body['ready'] === true)
+  return { leads, fronts }
+}
+
+async function traderAt(node: number, name: string): Promise<{ trader: LoadTrader; credentials: Login }> {
+  const { leads } = await nodes()
+  const facts = cluster.facts(leads)!
+  const { credentials } = await openAccount({ facts } as never, name)
+  const chain = await openChainAccess(facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))
+  const trader = new LoadTrader(name, 1, new VenueClient(transportOf(node), credentials), chain)
+  await until(() =>
+    trader.connect().then(
+      () => true,
+      () => false,
+    ),
+  )
+  await fundTrader(trader, facts.program_id, new Map([[SOL, 20_000_000_000n]]), 6)
+  return { trader, credentials }
+}
+
+async function tokenAt(node: number, { api_key, api_secret, passphrase }: Login): Promise<string> {
+  const body = { api_key, api_secret, passphrase }
+  const headers = { 'content-type': 'application/json' }
+  const answer = await served(node, '/auth/token', { method: 'POST', headers, body })
+  expect(answer.status).toBe(200)
+  return answer.body['access_token'] as string
+}
+
+describe.skipIf(ETCD === undefined)('three processes', () => {
+  beforeAll(async () => {
+    cluster = await LocalCluster.open(dir, 100, (error) => console.error(error))
+    for (const number of NODES) cluster.start(number)
+  }, LIMIT_MS)
+  afterAll(async () => {
+    await cluster?.stop()
+    rmSync(dir, { recursive: true, force: true })
+  }, LIMIT_MS)
+
+  test(
+    'what a client of one front did is there when it asks that front, and another by the seq of its receipt',
+    async () => {
+      const { leads, fronts } = await nodes()
+      expect(fronts).toHaveLength(2)
+      const [near, far] = fronts as [Node, Node]
+      const { trader, credentials } = await traderAt(near, 'reader')
+      const tokens = new Map<number, string>()
+      for (const node of NODES) tokens.set(node, await tokenAt(node, credentials))
+      for (let round = 0; round < 3; round++) {
+        const { result } = await rest(trader)
+        expect(result.receipt.epoch).toBeGreaterThan(0)
+        const path = `/orders/${result.order_id}`
+        // Each token works on each node, whichever gave it.
+        const asked = await served(near, path, { token: tokens.get(leads)! })
+        expect(asked).toMatchObject({ status: 200, body: { order_id: result.order_id } })
+        const headers = { 'x-seen-seq': String(result.receipt.seq) }
+        expect(await served(far, path, { token: tokens.get(near)!, headers })).toMatchObject({ status: 200 })
+        expect(await served(leads, path, { token: tokens.get(far)! })).toMatchObject({ status: 200 })
+      }
+      const list = await Promise.all(
+        NODES.map((node) => served(node, '/events', { token: tokens.get(node)! })),
+      )
+      expect(list[1]!.body).toEqual(list[0]!.body)
+      expect(list[2]!.body).toEqual(list[0]!.body)
+      const { items } = list[0]!.body as { items: { seq: number }[] }
+      expect(items.map(({ seq }) => seq)).toEqual(items.map((_, at) => at + 1))
+      await until(() => trader.trading.seq === items.length)
+      expect(trader.faults).toEqual([])
+      trader.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a token that is revoked at one node is refused by every node once that is answered, and its sockets are closed',
+    async () => {
+      const { leads, fronts } = await nodes()
+      const { credentials } = await openAccount({ facts: cluster.facts(leads)! } as never, 'revoker')
+      for (const at of [...fronts, leads]) {
+        const [revoked, kept] = [await tokenAt(leads, credentials), await tokenAt(at, credentials)]
+        const closed = NODES.map((node) => {
+          const socket = transportOf(node).webSocket(`/ws/orders?token=${revoked}`)
+          return new Promise<number>((resolve) => {
+            socket.onclose = ({ code }) => resolve(code)
+          })
+        })
+        for (const node of NODES) expect((await served(node, '/orders', { token: revoked })).status).toBe(200)
+        const began_ms = performance.now()
+        const answer = await ask(at, '/auth/token/revoke', { method: 'POST', token: revoked })
+        expect(answer).toEqual({ status: 200, body: { revoked: true } })
+        expect(performance.now() - began_ms).toBeLessThan(2_000)
+        const all = await Promise.all(NODES.map((node) => served(node, '/orders', { token: revoked })))
+        expect(all.map(({ body }) => body['code'])).toEqual(all.map(() => 'token_revoked'))
+        for (const node of NODES) expect((await served(node, '/orders', { token: kept })).status).toBe(200)
+        expect(await Promise.all(closed)).toEqual(closed.map(() => 4401))
+      }
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a front without word from the leading node answers nothing of an account a second later, and its sockets are silent',
+    async () => {
+      const { leads, fronts } = await nodes()
+      const { credentials } = await openAccount({ facts: cluster.facts(leads)! } as never, 'waiter')
+      const token = await tokenAt(fronts[0]!, credentials)
+      cluster.pause(leads)
+      await Bun.sleep(1_050)
+      const all = await Promise.all(fronts.map((node) => ask(node, '/orders', { token })))
+      // Another one may lead by now, and answers.
+      for (const [at, { status, body }] of all.entries())
+        if (cluster.stateOf(fronts[at]!) === 'follows')
+          expect([status, body['code']]).toEqual([503, 'lease_lost'])
+      await until(() => fronts.some((one) => cluster.stateOf(one) === 'serves'))
+      cluster.resume(leads)
+      await until(async () => (await ask(leads, '/orders', { token })).status === 200)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'sockets on fronts go on from the same seq when the leading node is killed, on the one that leads then, too',
+    async () => {
+      const { leads, fronts } = await nodes()
+      const traders = await Promise.all(fronts.map((node) => traderAt(node, `kept-${node}`)))
+      const placed: string[][] = traders.map(() => [])
+      const place = async (at: number) => {
+        const { trader } = traders[at]!
+        const { result } = await rest(trader)
+        placed[at]!.push(result.order_id)
+      }
+      await Promise.all(traders.map((_, at) => place(at)))
+      let closed = 0
+      for (const { trader } of traders)
+        for (const stream of trader.streams) stream['socket']!.addEventListener('close', () => void closed++)
+      await cluster.kill(leads)
+      for (const one of fronts)
+        await until(async () => (await ask(one, '/system/status')).body['ready'] === true)
+      await Promise.all(traders.map((_, at) => place(at)))
+      for (const [at, { trader }] of traders.entries()) {
+        const { items } = await trader.client.events()
+        await until(() => trader.trading.seq === items.length)
+        const seen = trader.trading.events.map(({ seq }) => seq)
+        expect(seen).toEqual(items.map(({ seq }) => seq))
+        for (const stream of trader.streams) expect(stream.faults).toEqual([])
+        const { items: orders } = await trader.client.orders({ status: 'open' })
+        expect(orders.map(({ order_id }) => order_id)).toEqual(expect.arrayContaining(placed[at]!))
+      }
+      expect(closed).toBe(0)
+      cluster.start(leads)
+      for (const { trader } of traders) trader.close()
+      await nodes()
+    },
+    LIMIT_MS,
+  )
+})
