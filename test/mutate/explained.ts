@@ -1,5 +1,6 @@
 /** Faults that no test can notice, each by its exact place and with the reason. A report counts them apart. */
 
+const EITHER_ORDER = 'equal bytes are equal in either order'
 const FIRST_FIELD = 'the field is the first of its layout, so its offset is 0'
 
 /** `file: old lines => new lines`, as a report prints them. */
@@ -11,7 +12,9 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'engine/journal/frame.ts: readRecords(bytes.subarray(at, end + TRAILER_BYTES), 0, records) => readRecords(bytes.subarray(at, end + TRAILER_BYTES), 1, records)':
     'seqs count from 1, so every record is one from either on',
   "client/verify/tdx/genuine_quote.ts: requireThat(equalBytes(quote.qe_vendor_id, INTEL_QE_VENDOR), 'the quoting enclave is not from Intel') => requireThat(equalBytes(INTEL_QE_VENDOR, quote.qe_vendor_id), 'the quoting enclave is not from Intel')":
-    'equal bytes are equal in either order',
+    EITHER_ORDER,
+  'protocol/rfc6962_tree.ts: climbed !== undefined && equalBytes(climbed.left, older.root) && equalBytes(climbed.whole, newer.root) => climbed !== undefined && equalBytes(climbed.left, older.root) && equalBytes(newer.root, climbed.whole)':
+    EITHER_ORDER,
   'engine/limits.ts: retry_doublings_max: 12, => retry_doublings_max: 13,':
     'the longest wait between attempts that fail is a choice: nine hours or eighteen',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
