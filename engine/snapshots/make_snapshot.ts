@@ -47,7 +47,7 @@ export function* durableRecords(
 }
 
 /** Chunks between two garbage collections: each has about 1 MiB and leaves several MiB of garbage. */
-const COLLECT_EVERY = 16
+const COLLECT_EVERY = 4
 
 /**
  * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays what a boot would replay, so each
