@@ -103,7 +103,8 @@ export class LiveVenue implements Transport {
     for (;;) {
       try {
         const response = await this.ask(path, init)
-        if (!signal || !(await this.isResigned(response))) return response
+        const is_resigned = this.has_others && (await this.isResigned(response))
+        if (!is_resigned || !signal) return response
         signal.throwIfAborted()
       } catch (error) {
         const is_read = (init?.method ?? 'GET') === 'GET'

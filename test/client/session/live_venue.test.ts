@@ -177,6 +177,21 @@ test.each(['lease_lost', 'draining'])(
   },
 )
 
+test.each(['lease_lost', 'draining', 'outcome_unknown'])(
+  'of several nodes, a command that one answers with %s is for the one that leads: it sends again what the first did not execute',
+  async (code) => {
+    const [first, second] = [processOf(7), processOf(8)]
+    const { live } = await liveOver([first, second], true)
+    first.code = code
+    const command = { method: 'POST', signal: AbortSignal.timeout(5_000) }
+    const is_open = code === 'outcome_unknown'
+    expect((await live.fetch('/orders', command)).status).toBe(is_open ? 503 : 200)
+    expect([first.calls, second.calls]).toEqual([['/orders'], is_open ? [] : ['/orders']])
+    expect((await live.fetch('/time')).status).toBe(200)
+    expect(live.info.epoch).toBe(8)
+  },
+)
+
 test('of several nodes, neither one of an earlier epoch nor the refusal of one whose epoch passed ends the session', async () => {
   const [first, earlier, second] = [processOf(7), processOf(6), processOf(8)]
   const passed = (epoch: number) =>
