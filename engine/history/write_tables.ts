@@ -47,13 +47,23 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
     reshape: new HiddenIds(key, 'reshape'),
   }
 
-  const writeOrder = (account: number, { seq, begins, event }: Latest) => {
-    const data = event.data as wire.Order
-    const id = order_ids.hide(data.order_id)
-    const open = names.mark('open', account, isOpen(data.status))
-    const status = names.mark('status', account, data.status)
-    const symbol = names.mark('symbol', account, data.symbol)
-    order.run(account, seq, id, event.seq, open, status, symbol, names.hour(event.unix_ms), begins)
+  /** Most orders of a batch have the marks of the one before. */
+  function* writeOrders(account: number, orders: Map<string, Latest>): Generator<void> {
+    const ids = order_ids.hideAll([...orders.keys()])
+    let last: Pick<wire.Order, 'status' | 'symbol'> | undefined
+    let [open, status, symbol, at] = [0, 0, 0, 0]
+    for (const { seq, begins, event } of orders.values()) {
+      const data = event.data as wire.Order
+      if (last?.status !== data.status || last.symbol !== data.symbol) {
+        open = names.mark('open', account, isOpen(data.status))
+        status = names.mark('status', account, data.status)
+        symbol = names.mark('symbol', account, data.symbol)
+        last = data
+      }
+      const hour = names.hour(event.unix_ms)
+      order.run(account, seq, ids[at++]!, event.seq, open, status, symbol, hour, begins)
+      yield
+    }
   }
   const writeFill = (account: number, { seq, begins, event }: Latest) => {
     const data = event.data as wire.Fill
@@ -72,7 +82,7 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
 
   return function* (account, events) {
     const { orders, fills, payments } = latestOf(events)
-    for (const one of orders.values()) yield writeOrder(account, one)
+    yield* writeOrders(account, orders)
     for (const one of fills.values()) yield writeFill(account, one)
     for (const one of payments.values()) yield writePayment(account, one)
   }
