@@ -3,7 +3,7 @@ import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
-import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
+import type { Check, CheckResult, Transcript, Verdict } from '../verify/transcript'
 import { HELP } from './check_help'
 import { element } from './element'
 import { expectedOf } from './expected'
@@ -137,7 +137,7 @@ function showTable(shown: Shown): HTMLElement {
   const table = element(
     'table',
     '',
-    element('caption', '', `${CHECKS.length} checks in ${STEPS.length} steps`),
+    element('caption', '', `${shown.transcript.checks.length} checks in ${STEPS.length} steps`),
   )
   table.append(element('thead', '', element('tr', '', ...heads)))
   for (const [index, title] of STEPS.entries()) {
@@ -154,7 +154,8 @@ function showTable(shown: Shown): HTMLElement {
 }
 
 function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
-  const expected = expectedOf(check.name, policy, bundle)
+  const of = check.leading ? { ...bundle, ...bundle.leader } : bundle
+  const expected = expectedOf(check.name, policy, of)
   const found = Object.entries(check.values).map(([name, value]) => `${name} ${value || '–'}`)
   if (check.reason !== '') found.push(check.reason)
   const found_cell = cell('Found', ...found.map(showLine))
@@ -167,7 +168,12 @@ function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
       element('p', 'remedy', `What to do: ${remedy}`),
     )
   }
-  const name = element('th', '', element('span', 'number', check.number), ` ${check.statement}`)
+  const name = element(
+    'th',
+    '',
+    element('span', 'number', check.number),
+    ` ${check.leading ? 'leading node: ' : ''}${check.statement}`,
+  )
   name.scope = 'row'
   const row = element(
     'tr',

@@ -7,7 +7,7 @@ import { Call } from '../../../client/cli/call'
 import { VENUE_VERBS } from '../../../client/cli/verify'
 import { connect } from '../../../client/connect'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
-import { CHECKS, type Transcript } from '../../../client/verify/transcript'
+import { CHECKS_OF_LEADER, type Transcript } from '../../../client/verify/transcript'
 import { decodeLocation } from '../../../protocol/bodies/location'
 import { fromAnyHex } from '../../../protocol/bytes'
 import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
@@ -90,7 +90,7 @@ test('the honest venue passes every check, without a skip', async () => {
   const bundle = join(folder, 'bundle.json')
   const { code, said } = await verifyVenue({}, '--bundle', bundle)
   expect(said.checks.filter(({ result }) => result !== 'pass')).toEqual([])
-  expect([code, said.verdict, said.checks.length]).toEqual([0, 'verified', CHECKS.length])
+  expect([code, said.verdict, said.checks.length]).toEqual([0, 'verified', CHECKS_OF_LEADER.length])
   // Contract, statements and files are in the bundle: the same policy is fulfilled without any of their servers.
   const policy = write('offline.json', venue.policy)
   const again = await verify('--offline', bundle, '--policy', policy)
