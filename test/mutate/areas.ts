@@ -23,7 +23,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     [`${E}/machine/laws.test.ts`, ...WHOLE_ENGINE, 'test/laws'],
   ),
   accounts: area(
-    ['engine/accounts', 'engine/intake', 'engine/account_methods.ts', 'engine/operator.ts'],
+    ['engine/accounts', 'engine/intake', 'engine/methods/account_methods.ts', 'engine/methods/operator.ts'],
     [`${E}/accounts`, `${E}/intake`],
     [`${E}/place.test.ts`, 'test/server/operator.test.ts', 'test/tools/account_verbs.test.ts'],
   ),
@@ -45,7 +45,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
   ),
   sequencer: area(
     ['engine/sequencer', 'engine/config.ts', 'engine/index.ts', 'engine/ports.ts', 'engine/venue.ts'].concat(
-      'engine/venue_methods.ts',
+      ...['venue_methods', 'front', 'passed'].map((name) => `engine/methods/${name}.ts`),
     ),
     [`${E}/config.test.ts`, `${E}/sequencer`, ...WHOLE_ENGINE],
     ['test/laws/simulation.test.ts', `${E}/boot/restart.test.ts`],
@@ -85,7 +85,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
       ['errors', 'attest/register_platform', 'settle/batches', 'settle/units'].map(
         (name) => `${P}/${name}.test.ts`,
       ),
-      ['der', 'chain_rules'].map((name) => `${C}/verify/${name}.test.ts`),
+      ['der', 'chain_rules', 'pinned_transport', 'policy_file'].map((name) => `${C}/verify/${name}.test.ts`),
       'test/native/load_poseidon.test.ts',
       'test/server/operator.test.ts',
     ),

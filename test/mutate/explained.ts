@@ -17,6 +17,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     EITHER_ORDER,
   'engine/limits.ts: retry_doublings_max: 12, => retry_doublings_max: 13,':
     'the longest wait between attempts that fail is a choice: nine hours or eighteen',
+  'protocol/wire/values.ts: return Object.assign(Type.String(options), { [DECODE]: { decode, usable: usable as (value: unknown) => boolean, keeps: false }, }) => return Object.assign({ [DECODE]: { decode, usable: usable as (value: unknown) => boolean, keeps: false }, }, Type.String(options))':
+    'the two objects share no key, so the order in which they are joined changes nothing',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
     'what an idle thread leaves is collected later, which costs memory alone',
   'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':

@@ -3,6 +3,8 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { address } from '@solana/kit'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { toHex } from '../../protocol/bytes'
 import { EMPTY_SUBTREES } from '../../protocol/notes/merkle_tree'
@@ -10,7 +12,7 @@ import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../protocol/vault/accounts'
 import { type InitializeFields, initializeInstruction } from '../../protocol/vault/admin'
 import { EXIT_DELAY_S, errorOf, GENESIS_HASH, initializationOf, landed } from '../kit/vault/open_vault'
-import { testKey, VaultChain } from '../kit/vault/vault_chain'
+import { testKey, VAULT_SO, VaultChain } from '../kit/vault/vault_chain'
 
 const admin = testKey('admin').key
 
@@ -68,6 +70,23 @@ test('a program data account of the deployer’s own making proves nothing', () 
   chain.setAccount(own, data, thief.key)
   const forged = initializeInstruction({ ...initializationOf(chain), deployer: thief.key, program_data: own })
   expect(errorOf(chain.send(forged, thief))).toBe('wrong_address')
+})
+
+test('under the loader that changes no program there is no authority to ask for', () => {
+  const open = () => {
+    const chain = new VaultChain()
+    const loader = address('BPFLoader2111111111111111111111111111111111')
+    chain.svm.addProgramWithLoader(addressOf(chain.program), VAULT_SO, loader)
+    return { chain, anyone: chain.fund(testKey('anyone')) }
+  }
+  const by = ({ chain, anyone }: ReturnType<typeof open>, program_data: Uint8Array) =>
+    chain.send(
+      initializeInstruction({ ...initializationOf(chain), deployer: anyone.key, program_data }),
+      anyone,
+    )
+  const [one, other] = [open(), open()]
+  landed(by(one, one.chain.program))
+  expect(errorOf(by(other, other.anyone.key))).toBe('wrong_address')
 })
 
 test('the program knows the empty subtrees of both trees', () => {

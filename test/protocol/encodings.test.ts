@@ -7,6 +7,7 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/field'
 import { sha256 } from '../../protocol/sha256'
+import { fractionIn } from '../../protocol/strict_json'
 import { canonicalJson } from '../../protocol/tdx/app_compose'
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
@@ -99,4 +100,10 @@ test('the native hash is the portable one', () => {
 test('canonical JSON sorts the keys at every level, inside lists too', () => {
   const value = { b: [{ d: 1, c: [{ z: 'é', a: [] }] }], a: null }
   expect(canonicalJson(value)).toBe('{"a":null,"b":[{"c":[{"a":[],"z":"é"}],"d":1}]}')
+})
+
+test('numbers that JSON would round are found by their key, and nothing else is taken for one', () => {
+  expect(fractionIn('{"a":120,"b":"1.5e3","c":[true,false],"d":{"e":"\\":1.5"}}')).toBeUndefined()
+  for (const number of ['1.5', '1e2', '1E2', '120e+1', '-0.0'])
+    expect([number, fractionIn(`{"a":12,"b":{"c":[7,${number}]}}`)]).toEqual([number, 'c'])
 })
