@@ -41,8 +41,8 @@ await runCommand(USAGE, async (args) => {
   try {
     for (const number of NODES) cluster.start(number)
     const upgrade = async () => {
-      await cluster.upgrade(next, (line) => console.log(line))
-      console.log('all nodes are replaced')
+      const done = cluster.upgrade(next, (line) => console.log(line)).then(() => 'all nodes are replaced')
+      console.log(await done.catch((error: Error) => `the upgrade ended: ${error.message}`))
     }
     createInterface({ input: process.stdin }).on('line', (line) => act(cluster, line, next, upgrade))
     if (upgrade_after_s > 0)
