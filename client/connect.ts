@@ -32,7 +32,7 @@ export async function connect(
     return await Promise.any(origins.map((url) => connectTo(url, policy, options)))
   } catch (error) {
     const { errors } = error as AggregateError
-    // A node that is refused says more than one that does not answer.
+    // A node that is rejected says more than one that does not answer.
     throw errors.find((one) => !(one instanceof EvidenceUnavailable)) ?? errors[0]
   }
 }

@@ -31,7 +31,7 @@ export const LIMITS = {
 
   // Accounts and logins
 
-  /** Accounts of the venue; a further admission is refused. */
+  /** Accounts of the venue; a further admission is rejected. */
   accounts_max: 100_000,
   /** Credentials of one account, and changes that GET /account lists. */
   account_credentials_max: 16,
@@ -173,7 +173,7 @@ export const LIMITS = {
   log_entry_bytes: 512 * 1024,
   /** Entries are padded to a multiple of it before they are sealed. */
   log_entry_step_bytes: 1_024,
-  /** Free space below which orders and reshapes are refused, so that cancels, withdrawals and a drain find some. */
+  /** Free space below which orders and reshapes are rejected, so that cancels, withdrawals and a drain find some. */
   disk_reserve_bytes: 256 * 1024 * 1024,
   /** A volume with fewer free inodes counts as full: segments, snapshots and stores are new files. */
   disk_inodes_min: 64,

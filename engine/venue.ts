@@ -91,7 +91,7 @@ export type Lead = {
   /** How long this holds from now on, at most. */
   right_ms: number
   status: wire.SystemStatus
-  /** Code with which new orders are refused now. */
+  /** Code with which new orders are rejected now. */
   unavailable: RefusalCode | null
   /** That follow it. */
   nodes: number

@@ -50,7 +50,7 @@ export function trading(seconds: number): () => boolean {
   return () => !stopped && performance.now() < over
 }
 
-/** Places an order; undefined when the venue refused it, or when no note covers it. */
+/** Places an order; undefined when the venue rejected it, or when no note covers it. */
 export async function place(session: tacit.Session, order: tacit.SessionOrder): Promise<string | undefined> {
   const outcome = await known(session, () => session.place(order, { merge: false }))
   return outcome?.status === 'accepted' ? outcome.id : undefined
@@ -65,7 +65,7 @@ export async function end(session: tacit.Session, order_id: string): Promise<voi
 export function ended(session: tacit.Session, order_id: string): Promise<boolean> {
   return session.until((wallet) => {
     const order = wallet.order(order_id)!
-    // A refused order never had a fill.
+    // A rejected order never had a fill.
     return (!order.open && order.filled === (order.filled_final ?? '0')) || undefined
   })
 }

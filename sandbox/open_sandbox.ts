@@ -152,7 +152,7 @@ async function demoLogin(
   return login
 }
 
-/** Admits the account that signed a credential's request, as the operator of this venue. @throws Error when the venue refuses */
+/** Admits the account that signed a credential's request, as the operator of this venue. @throws Error when the venue rejects */
 async function admit(running: Running, data_dir: string, request: CredentialRequest): Promise<void> {
   const target = {
     url: `https://localhost:${running.operator.port}`,

@@ -1,7 +1,7 @@
 /** Bounds the server's edge: bytes, sockets, queues, rates and waits. Bounds that clients know are in protocol/. */
 import { LIMITS } from '../engine/limits'
 
-/** Declared length above which a request is refused before anything else and its connection closed, not read to the end. */
+/** Declared length above which a request is rejected before anything else and its connection closed, not read to the end. */
 export const REQUEST_BYTES_MAX = 1024 * 1024
 /** A connection without traffic for this long is closed; sockets get pings. */
 export const IDLE_S = 60

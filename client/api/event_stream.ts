@@ -40,7 +40,7 @@ export class EventsMissing extends MustStop<{ seq_from: number; seq_to: number }
 /** Refusals of a login that no later attempt changes. */
 const LOGIN_REFUSED: ReadonlySet<string> = new Set(['credentials_invalid', 'credential_expired', 'read_only'])
 
-/** Whether repeating a call cannot help: the login is refused, or the venue or its account is not the one expected. */
+/** Whether repeating a call cannot help: the login is rejected, or the venue or its account is not the one expected. */
 export function endsTrading(error: unknown): boolean {
   return error instanceof MustStop || (error instanceof VenueProblem && LOGIN_REFUSED.has(error.code))
 }

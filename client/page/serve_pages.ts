@@ -130,7 +130,7 @@ function isOwn(request: Request, port: number): boolean {
 const pick = (headers: Headers, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.flatMap((name) => (headers.has(name) ? [[name, headers.get(name)!]] : [])))
 
-/** The page's socket opens only after the venue's did: the page sees a refused upgrade as one. */
+/** The page's socket opens only after the venue's did: the page sees a rejected upgrade as one. */
 async function bridge(upstream: WebSocket, upgrade: Upgrade): Promise<Response | undefined> {
   const early: string[] = []
   upstream.onmessage = ({ data }) => early.push(String(data))

@@ -106,7 +106,7 @@ export class LiveVenue implements Transport {
 
   /**
    * After a failed connection the venue is looked at before anything else is sent. Of several nodes, a read is repeated until
-   * one leads that answers, and so is a command that a node refused because it leads no more, for as long as the signal allows.
+   * one leads that answers, and so is a command that a node rejected because it leads no more, for as long as the signal allows.
    * @throws MustStop, or a failed connection
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
@@ -262,7 +262,7 @@ export class LiveVenue implements Transport {
     }
     this.sockets.clear()
   }
-  /** The node of before is refused where the chain shows a later epoch, also while the one that opened it does not serve yet. */
+  /** The node of before is rejected where the chain shows a later epoch, also while the one that opened it does not serve yet. */
   private isPassed(error: unknown): boolean {
     if (!(error instanceof VerificationFailed)) return false
     const { evidence, transcript } = error

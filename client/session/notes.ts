@@ -1,4 +1,4 @@
-/** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue refused. */
+/** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue rejected. */
 import type { Instrument } from '../../protocol/wire/trading'
 import type { VenueClient } from '../api/venue_client'
 import { dropRefused, dropRefusedPayment, type OrderTerms } from '../wallet/prepare'
@@ -6,7 +6,7 @@ import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { NoNote, type SessionOrder, type SessionWithdrawal } from './session_options'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
-/** The wallet forgets what the venue refused. */
+/** The wallet forgets what the venue rejected. */
 export function drop(wallet: Wallet, sent: WalletRequest): void {
   if (sent.kind === 'place' || sent.kind === 'modify') dropRefused(wallet, sent.id)
   if (sent.kind === 'withdraw' || sent.kind === 'reshape') dropRefusedPayment(wallet, sent.request)

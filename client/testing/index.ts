@@ -2,7 +2,7 @@
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
 import type { Transport } from '../api/venue_client'
 
-/** `before`: never arrives; `after`: arrives, its answer is lost; a code: refused on the way, as a front would. */
+/** `before`: never arrives; `after`: arrives, its answer is lost; a code: rejected on the way, as a front would. */
 export type Fault = 'before' | 'after' | RefusalCode
 const COMMANDS = /^\/(orders|withdrawals|notes\/reshape)/
 

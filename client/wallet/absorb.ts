@@ -58,7 +58,7 @@ function absorbFinal(wallet: Wallet, data: Order): void {
   wallet.release([order.collateral])
 }
 
-/** A replacement that waited was refused: it never lived, and its note is free unless the old order keeps it. */
+/** A replacement that waited was rejected: it never lived, and its note is free unless the old order keeps it. */
 function absorbRefused(wallet: Wallet, { replacement }: Pick<Order, 'replacement'>): void {
   const refused = wallet.order(replacement ?? '')
   if (refused === undefined) return

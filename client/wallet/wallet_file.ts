@@ -68,7 +68,7 @@ export type SaveOptions = {
 /**
  * Synced to disk before it returns; an interrupted save leaves the previous file. The file is written only if it is as this
  * process last read or wrote it, and no other process has it locked.
- * @throws NotWritten, also for a state that `loadWallet` would refuse; WalletChanged, InUse
+ * @throws NotWritten, also for a state that `loadWallet` would reject; WalletChanged, InUse
  */
 export function saveWallet(
   path: string,

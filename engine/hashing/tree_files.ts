@@ -45,7 +45,7 @@ type Spoiled = { reopened: () => void; damaged: () => void }
 class FileParts implements LevelParts {
   private readonly fd: number
   private readonly cached = new Map<number, Uint8Array>()
-  /** In ascending order; few, as a full disk refuses orders. */
+  /** In ascending order; few, as a full disk rejects orders. */
   private readonly unwritten = new Map<number, Uint8Array>()
 
   constructor(

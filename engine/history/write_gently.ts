@@ -19,7 +19,7 @@ export type GentleWrites = {
  * Rests only while no further batch is queued, because a history that falls behind ends in backpressure on the venue.
  *
  * @param written called after each batch with its watermark
- * @param stalled called after each attempt that the disk refused
+ * @param stalled called after each attempt that the disk rejected
  * @param failed called once; nothing is written afterwards
  */
 export function writeGently(

@@ -93,7 +93,7 @@ export class Availability {
     if (barred !== undefined) throw new Refusal(barred)
   }
 
-  /** Code with which new orders, withdrawals and reshapes are refused now; cancels continue (protocol.md "Order of checks"). */
+  /** Code with which new orders, withdrawals and reshapes are rejected now; cancels continue (protocol.md "Order of checks"). */
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'
     if (this.chain.health().settlement === 'unwired') return 'settlement_unavailable'

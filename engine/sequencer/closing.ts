@@ -88,7 +88,7 @@ export class Closing {
 
   /**
    * The answer to a deferred command, or to its resend: its effect if that follows soon, else that it is pending.
-   * @throws Refusal with which the effect was refused, or `outcome_unknown` when nothing may be acknowledged by then
+   * @throws Refusal with which the effect was rejected, or `outcome_unknown` when nothing may be acknowledged by then
    */
   async answerTo(number: number, answers: Answers, known = this.pending.get(number)): Promise<object> {
     if (known === undefined) throw new Refusal('order_exists')

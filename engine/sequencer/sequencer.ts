@@ -75,7 +75,7 @@ export class Sequencer {
   private queue: Entry[] = []
   private busy = false
   private epoch = 0
-  /** Why the group on disk is not released, once its clients were refused for it. */
+  /** Why the group on disk is not released, once its clients were rejected for it. */
   private held: RefusalCode | undefined
   private failure: Error | undefined
   private readonly waiters = new Waiters()
@@ -93,7 +93,7 @@ export class Sequencer {
 
   /**
    * Executes at once; resolves when the record is durable and released. A Refusal rejects once the state it depends on is.
-   * `body_and_signature` marks a client's command and becomes a leaf of its group's receipt; such a command is refused
+   * `body_and_signature` marks a client's command and becomes a leaf of its group's receipt; such a command is rejected
    * `matching_unavailable` while too many wait for the disk, and rejects with OutcomeUnknown if its release has to wait.
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
@@ -205,7 +205,7 @@ export class Sequencer {
     return this.queue.splice(0, count)
   }
 
-  /** Waits until the durable group may be released; its clients are refused when that takes long. */
+  /** Waits until the durable group may be released; its clients are rejected when that takes long. */
   private async hold(group: readonly Entry[]): Promise<void> {
     const { barred, clock } = this.ports
     const refused_ms = clock.monotonicMs() + LIMITS.outcome_unknown_after_ms

@@ -124,7 +124,7 @@ class Sequencing {
     const { handing } = this.parts.availability
     if (handing !== undefined) {
       await handing
-      // Not refused: the same bytes are for the node that leads by now.
+      // Not rejected: the same bytes are for the node that leads by now.
       throw new Refusal('outcome_unknown')
     }
     this.require(command.account_id)

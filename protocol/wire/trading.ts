@@ -357,7 +357,7 @@ export const ExitEvent = exact({
 export type ExitEvent = Static<typeof ExitEvent>
 /**
  * Data of `order.cancel_refused` and `order.replace_refused` for an order that has ended; else the order with these fields.
- * `replacement` is the order that was refused.
+ * `replacement` is the order that was rejected.
  */
 export const OrderRefused = exact({ order_id: OrderId, code: t.String(), replacement: t.Optional(OrderId) })
 /** Data of `batch.voided`: the batch holds no auction, and the account's orders in it rest. */

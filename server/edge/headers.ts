@@ -16,7 +16,7 @@ export function requestId(request: Request): string {
 /** Elysia searches the path from this index of the URL; after a shorter host it would find a wrong one (elysia#748). */
 const PATH_INDEX_MIN = 'https://'.length + 3
 
-/** Why the head alone refuses the request, if it does: `field_invalid` for its host, `body_too_large` for a huge body. */
+/** Why the head alone rejects the request, if it does: `field_invalid` for its host, `body_too_large` for a huge body. */
 export function refusalOfHead(request: Request): Refusal | undefined {
   if (!isHostUsable(request)) return new Refusal('field_invalid', { field: 'host' })
   return isHuge(request) ? new Refusal('body_too_large') : undefined

@@ -1,4 +1,4 @@
-/** The chain of the benches does not stall on a loaded machine, so no bench is refused with `reopening`. */
+/** The chain of the benches does not stall on a loaded machine, so no bench is rejected with `reopening`. */
 import { expect, test } from 'bun:test'
 import { inFolder } from '../../bench/kit/figures'
 import { accountOf, elementNamed } from '../../bench/venue/bench_config'

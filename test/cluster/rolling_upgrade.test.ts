@@ -1,4 +1,4 @@
-/** A cluster of processes is replaced by the next build under load: no cancel is refused, no order lost (cluster.md "Upgrade"). */
+/** A cluster of processes is replaced by the next build under load: no cancel is rejected, no order lost (cluster.md "Upgrade"). */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

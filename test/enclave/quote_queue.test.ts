@@ -1,4 +1,4 @@
-/** The quote queue: one at a time, a short bound, and the venue's own quotes never refused. */
+/** The quote queue: one at a time, a short bound, and the venue's own quotes never rejected. */
 import { afterEach, expect, test } from 'bun:test'
 import { QuoteQueue } from '../../enclave/attestation'
 import { type Machine, openMachine, openOn, VENUE } from './machine'

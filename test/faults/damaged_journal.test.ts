@@ -35,7 +35,7 @@ describe('a damaged journal', () => {
     await venue.remove()
   })
 
-  /** The start is refused, names the seq, and changes no byte of journal or snapshots. */
+  /** The start is rejected, names the seq, and changes no byte of journal or snapshots. */
   async function expectRefused(frame: PlacedFrame): Promise<void> {
     const before = fingerprint(venue.data_dir)
     const printed = venue.output.length

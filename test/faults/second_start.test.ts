@@ -1,4 +1,4 @@
-/** Starts and stops as operators cause them: the ordinary ones keep the book, the mistaken ones are refused in plain words. */
+/** Starts and stops as operators cause them: the ordinary ones keep the book, the mistaken ones are rejected in plain words. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Exit requests of a simulation: for notes that are free, back a live order or are unknown; spent ones are refused. */
+/** Exit requests of a simulation: for notes that are free, back a live order or are unknown; spent ones are rejected. */
 
 import type { Note } from '../../engine/machine/state/note'
 import { spentBatch } from '../../engine/machine/state/past'
@@ -46,7 +46,7 @@ export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
   return undefined
 }
 
-/** Asks for a note that a batch spends which has not landed: the batch wins, the request is refused. */
+/** Asks for a note that a batch spends which has not landed: the batch wins, the request is rejected. */
 export async function exitUnlanded(simulation: Simulation): Promise<Came> {
   await simulation.quiesce()
   const { venue, random } = simulation

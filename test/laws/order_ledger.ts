@@ -53,7 +53,7 @@ export class OrderLedger {
     }
   }
 
-  /** The replacement of a member is an order after the decision, unless it is refused then. */
+  /** The replacement of a member is an order after the decision, unless it is rejected then. */
   #modified(command: Modify, { answer }: Accepted): void {
     const number = answer.kind === 'modify' ? answer.number : undefined
     if (number === undefined) this.#add(command.account_id, command.replacement)

@@ -49,7 +49,7 @@ export class SimChain {
   readonly #settlements = new Set<string>()
   /** Accounts as they are until the next slot or fork. */
   readonly #accounts = new Map<string, Uint8Array | undefined>()
-  /** Settlements the program refused, by the name of the error. */
+  /** Settlements the program rejected, by the name of the error. */
   readonly refusals = new Map<string, number>()
   chain!: OpenedChain
   program!: Uint8Array
@@ -127,7 +127,7 @@ export class SimChain {
     return wire
   }
 
-  /** Queues a transaction for the next slot; a settlement or opening may be refused for coming late. */
+  /** Queues a transaction for the next slot; a settlement or opening may be rejected for coming late. */
   enqueue(wire: Uint8Array, may_be_late = false): void {
     const decoded = decodeTransaction(wire)
     if (may_be_late) this.#settlements.add(decoded.signature!)

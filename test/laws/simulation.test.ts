@@ -58,7 +58,7 @@ test(
   24 * 3_600_000,
 )
 
-/** A mix that is refused or finds nothing to do proves nothing. */
+/** A mix that is rejected or finds nothing to do proves nothing. */
 function expectLively({ counts, orders, laws, holdings, landings }: Simulation): void {
   for (const [, name] of OPERATIONS) {
     const due = expected(name, COUNT)

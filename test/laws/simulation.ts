@@ -40,7 +40,7 @@ export class Simulation {
   readonly refund_blindings = new Map<string, { owner: number; blinding: Uint8Array }>()
   /** Notes that batches spent lately, as they were. */
   readonly spent: KnownNote[] = []
-  /** What was done, what was refused and why, and what found nothing to do. */
+  /** What was done, what was rejected and why, and what found nothing to do. */
   readonly counts = new Map<string, number>()
   readonly landings = { landed: 0, refunded: 0, exits_served: 0 }
   readonly wallet: { seed: Uint8Array; key: Uint8Array }

@@ -1,4 +1,4 @@
-/** The strict signature rule: what libsodium refuses is refused here, by the platform and by each compiled library. */
+/** The strict signature rule: what libsodium rejects is rejected here, by the platform and by each compiled library. */
 import { describe, expect, test } from 'bun:test'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { loadNativeEd25519 } from '../../native/load_ed25519'

@@ -1,4 +1,4 @@
-/** A flood of quote requests is refused with 429 and a time to come back, while every order is answered as before. */
+/** A flood of quote requests is rejected with 429 and a time to come back, while every order is answered as before. */
 import { afterEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import { fromHex } from '../../protocol/bytes'
@@ -105,7 +105,7 @@ test('a quote flood is answered 429 while every order is accepted', async () => 
   }
   ending = true
   await Promise.all(flood)
-  // All but those who found a place are refused, the last ones once their answers arrive.
+  // All but those who found a place are rejected, the last ones once their answers arrive.
   while (held.length - refused.length > MADE + WAITING) await Bun.sleep(1)
   expect(held.length - refused.length).toBeLessThanOrEqual(MADE + WAITING)
   const median = (times: number[]) => times[times.length >> 1]!.toFixed(2)

@@ -74,7 +74,7 @@ test('a batch goes from the operator to the auditor, who needs no key of the ven
   })
   const alone = await audit(file, '--key', auditor_key)
   expect([alone.code, JSON.parse(alone.printed).attested]).toEqual([2, false])
-  // Evidence that the policy refuses attests nothing.
+  // Evidence that the policy rejects attests nothing.
   expect((await audit(file, '--key', auditor_key, '--offline', at('bundle.json'))).code).toBe(1)
   const forged = readFileSync(file)
   forged[forged.length - 1]! ^= 1

@@ -44,7 +44,7 @@ test.skipIf(!is_clone)(
 
     const { operator_key } = JSON.parse(await give('account operator-keygen --out operator.key'))
     const { operator_key: fee_key } = JSON.parse(await give('account operator-keygen --out fee.key'))
-    // Another Bun than the pinned one is refused, which wrong_inputs.test.ts holds.
+    // Another Bun than the pinned one is rejected, which wrong_inputs.test.ts holds.
     if (toHex(sha256(readFileSync(process.execPath))) === BUN_SHA256) {
       const inputs = await give('image-inputs --out inputs.tar')
       expect(inputs).toContain(toHex(sha256(readFileSync(at('inputs.tar')))))

@@ -231,7 +231,7 @@ function impureName(
     if (name === 'Math')
       return `The machine uses ${member === undefined ? 'Math as a value' : `Math.${member}`}, whose result is not exact on every machine`
     if (member === undefined && parent !== undefined && makesOrTests(node, parent)) return undefined
-    // A member that is refused under any object has one finding.
+    // A member that is rejected under any object has one finding.
     if (memberFault(member) !== undefined) return undefined
     return `The machine uses ${member === undefined ? `${name} as a value` : `${name}.${member}`}, which PURE_MEMBERS in tools/check/rules.ts does not list`
   }

@@ -1,7 +1,7 @@
 /**
  * `bun run read-machine URL --compose-hash HEX [--collateral FILE] [--policy FILE]`: what the admin
  * announces for a machine that opened no epoch yet. Printed only when the quote is genuine, current, over a fresh nonce and the
- * epoch authority, and of a machine that runs the manifest. Exit code: 0 proven, 1 refused, 64 usage.
+ * epoch authority, and of a machine that runs the manifest. Exit code: 0 proven, 1 rejected, 64 usage.
  */
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { BARE_POLICY, parsePolicy } from '../../client/verify/policy'

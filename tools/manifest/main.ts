@@ -1,4 +1,4 @@
-/** `bun run manifest`: writes the exact app-compose.json of the venue and prints its hash, or refuses with every reason. */
+/** `bun run manifest`: writes the exact app-compose.json of the venue and prints its hash, or rejects with every reason. */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

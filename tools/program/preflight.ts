@@ -23,7 +23,7 @@ import { COMPUTE_BUDGET_PROGRAM } from '../../protocol/vault/addresses'
 import { isElf, readCode } from './plan_deployment'
 
 /**
- * Has every provider run an empty v1 transaction without landing it. Resolves with the hosts that refuse it.
+ * Has every provider run an empty v1 transaction without landing it. Resolves with the hosts that reject it.
  * @throws Error when none takes it: where `open_attested_epoch` cannot land, a vault never takes deposits
  */
 export async function refusingV1(rpc: RpcPool, payer: Uint8Array): Promise<string[]> {

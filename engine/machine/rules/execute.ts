@@ -1,4 +1,4 @@
-/** Executes a command, the only way to change the state: decides it and, unless it is refused, applies it. */
+/** Executes a command, the only way to change the state: decides it and, unless it is rejected, applies it. */
 import type { Command, CommandKind, CommandOf } from '../../commands'
 import { type Answer, Effects, type Env, type Outcome, type RefusedOutcome } from '../state/outcome'
 import type { State } from '../state/state'
@@ -130,7 +130,7 @@ type RequestKind =
 type FactKind = Exclude<CommandKind, RequestKind>
 type ApplyFact<K extends FactKind> = (state: State, fx: Effects, command: CommandOf<K>) => Answer
 
-/** Facts from the chain, the clock and the operator are never refused. */
+/** Facts from the chain, the clock and the operator are never rejected. */
 const FACTS: { readonly [K in FactKind]: ApplyFact<K> } = {
   slot: applySlot,
   closed: (state, _, command) => applyClosed(state, command),

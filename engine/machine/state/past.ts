@@ -9,7 +9,7 @@ export type PastKind = keyof Covered
 export const PAST_KINDS: readonly PastKind[] = ['leaves', 'nullifiers', 'retired', 'finals']
 
 /**
- * Rows in the stores. The answers about a client's command only refuse it, and a refusal is no record; those about facts
+ * Rows in the stores. The answers about a client's command only reject it, and a refusal is no record; those about facts
  * of the chain are fields of the command. So a replay needs no store.
  */
 export type Past = {

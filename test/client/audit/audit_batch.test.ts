@@ -1,4 +1,4 @@
-/** The export of a batch: another key, a changed part, a stranger's signature and forged contents are refused. */
+/** The export of a batch: another key, a changed part, a stranger's signature and forged contents are rejected. */
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { auditBatch, recomputeBatch } from '../../../client/audit/audit_batch'
 import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../../protocol/age'

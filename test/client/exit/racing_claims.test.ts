@@ -94,7 +94,7 @@ test('of two at once one claims, redirects, cancels and collects; the other is r
   const claimed = await twice((name) => claim(name, note))
   const open = (await claimOf(note))!
   expect(open.state).toBe('open')
-  // One that looks only after the other landed goes on from it, and is refused nothing.
+  // One that looks only after the other landed goes on from it, and is rejected nothing.
   for (const [at, { code, out }] of claimed.entries()) {
     expect(out).toContain(code === 0 ? 'payable from' : 'already_claimed')
     if (code !== 0) expect(open.bond_payer).not.toEqual(payers[at])

@@ -91,7 +91,7 @@ test('a refusal that may be of a resend is one only where the state of the venue
     const sent = { kind, id: NEW, key_index: 0, after_seq: 0, order_id: OLD, request } as never
     const outcome = await settleRequest(client, sent, ONCE)
     expect([kind, refusal, outcome.status]).toEqual([kind, refusal, status])
-    // The first attempt of all is refused by its answer alone.
+    // The first attempt of all is rejected by its answer alone.
     const first = await settleRequest(client, sent, { ...ONCE, sent_before: false })
     expect([kind, refusal, first.status]).toEqual([kind, refusal, 'refused'])
   }

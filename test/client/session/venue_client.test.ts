@@ -209,7 +209,7 @@ test('after the venue is killed the stream comes back by itself, with every even
   const before = events.length
   await venue.kill()
   await venue.start()
-  // Its token died with the epoch: the call is refused for it, and goes out again under a new one.
+  // Its token died with the epoch: the call is rejected for it, and goes out again under a new one.
   await client.cancel(open!.order_id, prepareCancel(wallet, venue_id, open!.order_id, 0))
   await untilEvent(
     ({ kind, data }) => kind === 'order.cancelled' && 'order_id' in data && data.order_id === open!.order_id,

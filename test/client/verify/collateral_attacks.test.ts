@@ -331,7 +331,7 @@ test('collateral opened once is judged again at each use', async () => {
   await expect(verifyUnderCollateral(quote, soon, STRICT, later_ms)).rejects.toThrow(
     'a certificate has expired',
   )
-  // Lists that outlive the documents: only the documents' own period can refuse.
+  // Lists that outlive the documents: only the documents' own period can reject.
   const lasting = { this_update_ms: NOW_MS - DAY_MS, next_update_ms: NOW_MS + 60 * DAY_MS }
   const lists = {
     pck_crl: list(lasting),

@@ -82,7 +82,7 @@ async function probe(cert: string, key: string, env: Record<string, string>, wan
     seen = 0
     const { before, ...told } = JSON.parse(await new Response(child.stdout).text())
     expect([command[0], told]).toEqual([command[0], wanted])
-    // A refused connection carries no byte of HTTP: the address of a stream contains the token.
+    // A rejected connection carries no byte of HTTP: the address of a stream contains the token.
     expect(seen).toBe([before, ...Object.values(told)].filter((one) => one === 'answered').length)
   }
   await server.stop(true)

@@ -1,4 +1,4 @@
-/** A policy says what it means, or is refused. */
+/** A policy says what it means, or is rejected. */
 import { expect, test } from 'bun:test'
 import { quoteOfFile } from '../../../client/cli/judge_files'
 import { parseBundle } from '../../../client/verify/evidence_bundle'

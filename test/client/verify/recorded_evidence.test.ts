@@ -1,4 +1,4 @@
-/** Evidence in which one thing is false and everything else holds: exactly the check for it refuses. */
+/** Evidence in which one thing is false and everything else holds: exactly the check for it rejects. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { VerificationFailed } from '../../../client/verified_venue'

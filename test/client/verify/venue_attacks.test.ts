@@ -1,4 +1,4 @@
-/** A lying venue, or someone between it and the client, is refused by the check that is there for it. */
+/** A lying venue, or someone between it and the client, is rejected by the check that is there for it. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { VerificationFailed } from '../../../client/verified_venue'
 import type { VerificationPolicy } from '../../../client/verify/policy'

@@ -70,7 +70,7 @@ export async function openPebble(
     ],
     {},
   )
-  // Every fifth nonce is refused: the client must live with it. An account's valid authorization of a name is always reused,
+  // Every fifth nonce is rejected: the client must live with it. An account's valid authorization of a name is always reused,
   // without a challenge: with 0 the authority would still reuse one in a hundred.
   const chaos = { PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '20', PEBBLE_AUTHZREUSE: '100' }
   const pebble = spawn([programs.pebble, '-config', config, '-dnsserver', `127.0.0.1:${dns_port}`], chaos)

@@ -1,6 +1,6 @@
 /**
  * An operator with every key that an operator has, its tools and a separate account tries to read a trader's sealed orders
- * or to act for the trader. Each attempt is refused or is an event that the trader sees.
+ * or to act for the trader. Each attempt is rejected or is an event that the trader sees.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'

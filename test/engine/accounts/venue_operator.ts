@@ -94,7 +94,7 @@ export class AccountSite {
   }
 }
 
-/** The code a call is refused with. */
+/** The code a call is rejected with. */
 export async function codeOf(call: () => unknown): Promise<string> {
   try {
     await call()

@@ -1,5 +1,5 @@
 /**
- * A process that dies at any step of its boot, of its service or of its close, again and again: the next one never refuses
+ * A process that dies at any step of its boot, of its service or of its close, again and again: the next one never rejects
  * its own journal, and has everything that was acknowledged. Epochs of dead processes may land later, or never.
  */
 import { expect, test } from 'bun:test'

@@ -64,7 +64,7 @@ type Death = {
   opening?: (real: Opening, ...args: Parameters<Opening>) => ReturnType<Opening>
 }
 
-/** One boot of the venue in `dir`, which ends where it serves, is refused or fails: how, and from which reading of the chain. */
+/** One boot of the venue in `dir`, which ends where it serves, is rejected or fails: how, and from which reading of the chain. */
 async function boot(dir: string, { faults, opening }: Death): Promise<Booted> {
   const { config, ports } = await site.parts(dir, RESTORE)
   const { chain } = ports

@@ -1,4 +1,4 @@
-/** What a restart keeps: orders, events, nonces, batches under way; and what it refuses. */
+/** What a restart keeps: orders, events, nonces, batches under way; and what it rejects. */
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'

@@ -1,4 +1,4 @@
-/** What no cluster takes is refused before it is sent, and no settlement batch the packer makes is such a thing. */
+/** What no cluster takes is rejected before it is sent, and no settlement batch the packer makes is such a thing. */
 
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, isSolanaError } from '@solana/kit'

@@ -1,4 +1,4 @@
-/** Damage in written history refuses the start, names the seq and changes nothing. */
+/** Damage in written history rejects the start, names the seq and changes nothing. */
 import { expect, test } from 'bun:test'
 import { copyFileSync, renameSync, rmSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
@@ -43,7 +43,7 @@ function damageOf(dir: string): JournalDamaged {
   throw new Error('the journal was taken as sound')
 }
 
-/** Opening or reading through the real journal must refuse, and leave every file as it is. */
+/** Opening or reading through the real journal must reject, and leave every file as it is. */
 async function refuses(dir: string, seq: number): Promise<void> {
   const before = fingerprint(dir)
   const refusal = await failure(

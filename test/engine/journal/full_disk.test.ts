@@ -33,7 +33,7 @@ function opened() {
   return { simulated, serve, open, append, durable, has, replies }
 }
 
-/** New files refuse their writes with this code, until it is undefined. */
+/** New files reject their writes with this code, until it is undefined. */
 function refusing(code: () => string | undefined): void {
   const { create } = disk
   disk.create = async (path) => {

@@ -105,7 +105,7 @@ function put(dir: string, files: Files): void {
   for (const [name, bytes] of files) save(`${dir}/${name}`, bytes)
 }
 
-/** What does not hold of what was read; undefined when it was refused or is right. */
+/** What does not hold of what was read; undefined when it was rejected or is right. */
 function read(
   dir: string,
   written: readonly JournalRecord[],

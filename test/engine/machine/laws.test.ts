@@ -178,7 +178,7 @@ test('no account is on both sides of an auction, buys equal sells, and no final 
       const ended = new Set<string>()
       let auction = 0
       for (const { account_id, event } of world.events) {
-        // A change that waited for a decision may be refused after the order has ended.
+        // A change that waited for a decision may be rejected after the order has ended.
         if (!event.kind.startsWith('order.') || !('status' in event.data)) continue
         const order = event.data as wire.Order
         sides.set(order.order_id, { account_id, side: order.side })

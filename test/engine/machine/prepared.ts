@@ -39,7 +39,7 @@ export function cancelling(
   return { kind: 'cancel', unix_ms: 0, account_id, order_id, trading_key, cancel_nonce, signature: SIGNATURE }
 }
 
-/** Runs a command that must be refused and must leave no trace. */
+/** Runs a command that must be rejected and must leave no trace. */
 export function refused(world: World, command: CommandBody, env: Env = {}) {
   const before = stateHash(world.state)
   const outcome = world.run(command, env)

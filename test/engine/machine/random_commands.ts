@@ -71,7 +71,7 @@ export const steps = fc.array(
     op: fc.oneof(...weighted.map(([weight, op]) => ({ weight, arbitrary: fc.constant(op) }))),
     who: fc.nat(ACCOUNTS.length - 1),
     second_key: fc.boolean(),
-    // Mostly one side per account, else self-crossing would refuse most orders.
+    // Mostly one side per account, else self-crossing would reject most orders.
     flips: fc.integer({ min: 0, max: 9 }),
     type: fc.oneof(
       { weight: 6, arbitrary: fc.constant('limit' as const) },
@@ -86,7 +86,7 @@ export const steps = fc.array(
   { minLength: 40, maxLength: 160 },
 )
 
-/** Runs one step; what the venue refuses is part of the stream. */
+/** Runs one step; what the venue rejects is part of the stream. */
 export function play(world: World, step: Step, serial: number): void {
   const account_id = ACCOUNTS[step.who]!
   const owner = key(`${account_id}${step.second_key ? 2 : 1}`)

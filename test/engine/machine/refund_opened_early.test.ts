@@ -65,7 +65,7 @@ function refundedOnChain() {
   return { world, note, finalize: () => world.payout(1, 'finalized', outcome) }
 }
 
-/** Every use of the note, with and without its opening, is refused and changes nothing. */
+/** Every use of the note, with and without its opening, is rejected and changes nothing. */
 function expectRefused(world: World, note: NoteFact, code: RefusalCode): void {
   for (const [use, commandOf] of Object.entries(USES)) {
     for (const opening of [undefined, note]) {

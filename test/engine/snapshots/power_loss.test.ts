@@ -1,7 +1,7 @@
 /**
  * The whole disk of a venue but its read models under simulated power losses: journal, snapshots and stores, through the
  * real start, replay, snapshot rounds, merges, pruning and retirement. Nothing acknowledged is lost, a snapshot that the journal
- * names included, every row that left the state is found, and no start is refused.
+ * names included, every row that left the state is found, and no start is rejected.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'

@@ -16,7 +16,7 @@ const FORM: readonly RefusalCode[] = [
 ]
 const MALFORMED: readonly RefusalCode[] = ['json_malformed']
 
-/** One leaf replaced by something of another form; each must be refused as a fault of form. */
+/** One leaf replaced by something of another form; each must be rejected as a fault of form. */
 const REPLACEMENTS: ((value: unknown) => unknown)[] = [
   () => null,
   () => true,

@@ -62,7 +62,7 @@ function checkReplaced(index: EventIndex, command: Command): string[] {
   return replaced === made ? [] : [`modify is half there: old replaced ${replaced}, new accepted ${made}`]
 }
 
-/** A refused command left no trace. */
+/** A rejected command left no trace. */
 export function checkRefused(index: EventIndex, sent: readonly Command[]): string[] {
   return sent
     .filter(({ fate, kind }) => fate === 'refused' && kind !== 'cancel')
@@ -86,7 +86,7 @@ export function checkOpen(events: readonly AccountEvent[], open: readonly Order[
     : [`open orders ${JSON.stringify(listed)} where events say ${JSON.stringify(told)}`]
 }
 
-/** A modify that waits for a batch uses its nonces before the batch refuses it: the event is its only trace. */
+/** A modify that waits for a batch uses its nonces before the batch rejects it: the event is its only trace. */
 async function wasRefusedByItsBatch(trader: LoadTrader, { order_id }: Command): Promise<boolean> {
   const events = await readEvents(trader.client)
   return events.some(

@@ -20,7 +20,7 @@ export type Command = {
   /** The order a modify ends. */
   replaces?: string
   send(): Promise<{ seq: number }>
-  /** What the wallet forgets when it is refused. */
+  /** What the wallet forgets when it is rejected. */
   undo(): void
   fate: 'new' | 'accepted' | 'refused' | 'unknown'
   /** Sent again after its answer was lost. */
@@ -97,7 +97,7 @@ function modify(
   const request = prepareModify(trader.wallet, trader.venue, old.order_id, terms)
   const send = () => trader.client.modify(old.order_id, request)
   const { order_id } = request.replacement
-  // The note of a refused replacement still backs the order it was to replace.
+  // The note of a rejected replacement still backs the order it was to replace.
   const undo = () => {
     trader.wallet.order(order_id)!.open = false
   }

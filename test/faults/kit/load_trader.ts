@@ -11,7 +11,7 @@ import { StreamFollower } from './stream_follower'
 
 /** Given while the chain or the lease is late on a busy machine: the venue takes the next command again. */
 const PASSING = ['reopening', 'lease_lost']
-/** Asks again, with the same bytes, while the venue refuses because of a late chain or does not know the outcome yet. */
+/** Asks again, with the same bytes, while the venue rejects because of a late chain or does not know the outcome yet. */
 export async function onceServed<T>(ask: () => Promise<T>): Promise<T> {
   const end_ms = performance.now() + SERVED_MS_MAX
   for (;;) {

@@ -13,7 +13,7 @@ function isSettled({ trading, wallet }: LoadTrader): boolean {
   }
   const filled = new Map<string, number>()
   for (const { kind, data } of trading.events) {
-    // A refused cancel of an order that has ended names only the order.
+    // A rejected cancel of an order that has ended names only the order.
     if (!kind.startsWith('order.') || !('filled_amount' in data)) continue
     const { order_id, filled_amount } = data as { order_id: string; filled_amount: string }
     filled.set(order_id, Number(filled_amount))

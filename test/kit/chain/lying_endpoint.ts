@@ -27,7 +27,7 @@ export class LyingEndpoint {
   readonly told = new Map<string, number>()
   #lies: Record<string, Lie> = {}
   readonly #truths = new Map<string, unknown>()
-  /** Calls are refused, as by a node that went down. */
+  /** Calls are rejected, as by a node that went down. */
   silent = false
   /** Calls are not answered until it is false again. */
   hanging = false

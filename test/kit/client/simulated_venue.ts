@@ -19,7 +19,7 @@ import type { Context, SimulatedTime } from './simulated_time'
 /**
  * What a request meets. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
  * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the
- * edge refuses it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed
+ * edge rejects it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed
  * when the request leaves, when it has arrived, or when its answer has.
  */
 export const FAULTS = [
@@ -103,7 +103,7 @@ export class SimulatedVenue {
     this.app.close()
     this.up = true
   }
-  /** The engine behind logins that end with it, as real ones do, and limits that refuse what the weather says. */
+  /** The engine behind logins that end with it, as real ones do, and limits that reject what the weather says. */
   private edge(): Venue {
     const venue = this.open.venue.parsed
     const refuse = (): void => {

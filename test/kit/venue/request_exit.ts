@@ -18,7 +18,7 @@ import { clientsOf } from '../chain/chain_folder'
 import { fundedWallet } from '../chain/transfer'
 import { type Deposit, element, type Trader } from './trader'
 
-/** Resolves with nullifier and request account once the request landed. @throws Error with what the chain refused */
+/** Resolves with nullifier and request account once the request landed. @throws Error with what the chain rejected */
 export async function requestExit(
   { chain, hash }: { chain: OpenedChain; hash: Pick<HashPort, 'inclusion' | 'leaves' | 'root'> },
   trader: Pick<Trader, 'seed' | 'key'>,

@@ -1,4 +1,4 @@
-/** Values on the wire: the forms that are parsed or refused, with the field named (protocol.md "Values on the wire"). */
+/** Values on the wire: the forms that are parsed or rejected, with the field named (protocol.md "Values on the wire"). */
 import { describe, expect, test } from 'bun:test'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
