@@ -55,6 +55,7 @@ export const LOG_EVENTS = {
   fronting: 'Clients are served while another node leads.',
   draining: 'Sockets get their bye once the batches are done.',
   stopped: 'The drain is complete.',
-  fatal: 'The process exits at once; memory may be ahead of the disk.',
+  fatal:
+    'The process exits at once; memory may be ahead of the disk. `reason` says what is wrong with journal, stores or etcd.',
 } as const
 type LogEvent = keyof typeof LOG_EVENTS

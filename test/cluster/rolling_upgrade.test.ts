@@ -22,10 +22,10 @@ import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild } from '../kit/next_build'
 import type { TreeCopy } from '../mutate/copy_tree'
 
 const LIMIT_MS = 300_000
-const SLOT_MS = Number(process.env['TACIT_UPGRADE_SLOT_MS'] ?? 100)
+const SLOT_MS = Number(process.env['UPGRADE_SLOT_MS'] ?? 100)
 const KEYS = 3
 /** Behind the wait for reports of a call that activates. */
-const KILL_MS = Number(process.env['TACIT_UPGRADE_KILL_MS'] ?? Math.floor(Math.random() * 60))
+const KILL_MS = Number(process.env['UPGRADE_KILL_MS'] ?? Math.floor(Math.random() * 60))
 let dir: string
 let cluster: LocalCluster
 let next: TreeCopy

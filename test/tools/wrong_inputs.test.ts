@@ -110,6 +110,7 @@ const ACCOUNT: readonly Row[] = [
   ['account close', 64, /--account is missing/],
   ['account instrument --status paused', 64, /--symbol is missing/],
   ['account list', 64, /--url is missing/],
+  ['account activate --version x CALL', 64, /--version is not a whole number/],
   [
     'account list --operator-key none --url DOWN --venue VENUE',
     1,
@@ -141,6 +142,7 @@ const AT_A_VENUE: readonly Row[] = [
   ['account suspend --account 0 OPEN', 1, /the venue lists no account 0/],
   ['account instrument --symbol NO-SUCH --status paused OPEN', 1, /answered 404: .*instrument_unknown/],
   ['account instrument --symbol SOL-USDC --status asleep OPEN', 1, /answered 400: .*field_invalid/],
+  ['account activate --version 200 OPEN', 1, /answered 409: .*version_unsupported/],
   ['account export --symbol SOL-USDC --batch 999999 --out file OPEN', 1, /answered 404: .*auction_unknown/],
   ['reference post PRICE OPEN', 64, /--venue is given twice/],
   ['reference post --record rubbish OPEN', 1, /answered 400: .*json_malformed/],

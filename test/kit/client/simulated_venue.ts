@@ -333,7 +333,7 @@ const BROKEN = JSON.stringify({
 })
 
 /** Both ends of a socket; frames keep their order. */
-class SimulatedSocket {
+class SimulatedSocket extends EventTarget {
   onopen: (() => void) | undefined
   onmessage: ((event: { data: unknown }) => void) | undefined
   onclose: (() => void) | undefined
@@ -349,7 +349,9 @@ class SimulatedSocket {
     private readonly latency: () => number,
     private readonly fault: () => FrameFault | undefined,
   ) {
+    super()
     this.context = time.current!
+    this.addEventListener('close', () => this.onclose?.())
   }
   private later(run: () => void): void {
     const { now_ms } = this.time
@@ -397,7 +399,7 @@ class SimulatedSocket {
     this.over()
     const { data } = this
     this.data = undefined
-    this.later(() => this.onclose?.())
+    this.later(() => this.dispatchEvent(new Event('close')))
     this.time.at(0, () => data?.closed(1006))
   }
   /** The client's side. */
