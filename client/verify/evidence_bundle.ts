@@ -175,11 +175,11 @@ const NODE_FORM: Form = {
   },
 }
 const FORM: Form = {
+  ...NODE_FORM,
   format: (value) => value === BUNDLE_FORMAT,
   url: text,
   now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
   spki_sha256: nullable(text),
-  ...NODE_FORM,
 }
 const EVIDENCES_FORM: Form = { quote_json: text, cert_pem: text, sha256sum_txt: text }
 const CHAIN_FORM: Form = {
