@@ -9,7 +9,6 @@ import { type CheckName, policyLine, type Transcript } from './verify/transcript
 
 /** A venue that passed verification. Its transport rejects every connection whose TLS key is not the attested one. */
 export type VerifiedVenue = Transport & {
-  /** Of the node that leads, as is `attestation`: where the one that serves follows it, its own are in `evidence`. */
   info: Info
   attestation: Attestation
   transcript: Transcript

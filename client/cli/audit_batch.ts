@@ -4,7 +4,7 @@ import { newAgeKey, readAgeIdentity } from '../../protocol/age'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { type AttestedVenue, auditBatch, type BatchAudit } from '../audit/audit_batch'
-import { leadingOf, parseBundle } from '../verify/evidence_bundle'
+import { parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { Refused, transcriptText } from '../verify/transcript'
@@ -82,7 +82,7 @@ async function judgeBundle(call: Call): Promise<AttestedVenue | { text: string }
   if (transcript.verdict !== 'verified' && transcript.verdict !== 'partial')
     return { text: transcriptText(transcript) }
   const { venue } = identityOf(evidence)
-  return { venue, tee_pubkey: decodeBase58(leadingOf(evidence).attestation.tee_pubkey, 32)! }
+  return { venue, tee_pubkey: decodeBase58(evidence.attestation.tee_pubkey, 32)! }
 }
 
 function report({ exported, recomputed, signer }: BatchAudit, attested: AttestedVenue | undefined) {

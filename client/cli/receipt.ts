@@ -1,7 +1,7 @@
 /** `tacit receipt prove` and `receipt verify`: the venue's signed statement that it journaled a request, as evidence for others. */
 import { existsSync } from 'node:fs'
 import { toHex } from '../../protocol/bytes'
-import { leadingOf, parseBundle } from '../verify/evidence_bundle'
+import { parseBundle } from '../verify/evidence_bundle'
 import { parseJson } from '../verify/json_document'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
@@ -55,7 +55,7 @@ async function verify(call: Call): Promise<number> {
   }
   const shown = identityOf(evidence)
   const is_venue = toHex(shown.venue) === toHex(venue)
-  const is_same = is_venue && leadingOf(evidence).attestation.tee_pubkey === tee_pubkey
+  const is_same = is_venue && evidence.attestation.tee_pubkey === tee_pubkey
   // A venue makes another settlement key at each start.
   const other = is_venue
     ? `not shown: the evidence is of epoch ${shown.epoch}; name evidence of epoch ${epoch}`

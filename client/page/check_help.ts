@@ -41,10 +41,6 @@ export const HELP: Readonly<Record<CheckName, readonly [meaning: string, remedy:
     'The vault does not pay on this key: another instance has replaced the one that answers.',
     'Wait a minute and verify again; a venue that just started opens its epoch first.',
   ],
-  following: [
-    'The node does not follow the venue of this vault, or does not show the node that leads.',
-    'Ask another node of the venue, or wait a minute and verify again.',
-  ],
   vault_state: [
     'The vault is paused or frozen, or its administrator has announced a change.',
     'Read the announcement on the market page. If you do not agree, withdraw or exit before it takes effect.',

@@ -70,11 +70,6 @@ const EXPECTED: Record<CheckName, Expected> = {
           stated('signer', info.tee_pubkey),
           stated('epoch', String(info.epoch)),
         ],
-  following: (policy, { info }) => [
-    'epoch 0',
-    stated('venue', info.venue),
-    policy.chain?.program_id ?? NOT_NAMED,
-  ],
   vault_state: ({ chain }) =>
     chain === undefined
       ? [NOT_NAMED]

@@ -3,7 +3,7 @@ import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
-import type { Check, CheckResult, Transcript, Verdict } from '../verify/transcript'
+import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
 import { HELP } from './check_help'
 import { element } from './element'
 import { expectedOf } from './expected'
@@ -137,7 +137,7 @@ function showTable(shown: Shown): HTMLElement {
   const table = element(
     'table',
     '',
-    element('caption', '', `${shown.transcript.checks.length} checks in ${STEPS.length} steps`),
+    element('caption', '', `${CHECKS.length} checks in ${STEPS.length} steps`),
   )
   table.append(element('thead', '', element('tr', '', ...heads)))
   for (const [index, title] of STEPS.entries()) {
@@ -154,8 +154,7 @@ function showTable(shown: Shown): HTMLElement {
 }
 
 function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
-  const of = check.leading ? { ...bundle, ...bundle.leader } : bundle
-  const expected = expectedOf(check.name, policy, of)
+  const expected = expectedOf(check.name, policy, bundle)
   const found = Object.entries(check.values).map(([name, value]) => `${name} ${value || '–'}`)
   if (check.reason !== '') found.push(check.reason)
   const found_cell = cell('Found', ...found.map(showLine))
@@ -168,12 +167,7 @@ function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
       element('p', 'remedy', `What to do: ${remedy}`),
     )
   }
-  const name = element(
-    'th',
-    '',
-    element('span', 'number', check.number),
-    ` ${check.leading ? 'leading node: ' : ''}${check.statement}`,
-  )
+  const name = element('th', '', element('span', 'number', check.number), ` ${check.statement}`)
   name.scope = 'row'
   const row = element(
     'tr',

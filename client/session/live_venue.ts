@@ -2,12 +2,11 @@
 import { toHex } from '../../protocol/bytes'
 import type { RefusalCode } from '../../protocol/refusals'
 import { MustStop, TacitError } from '../../protocol/tacit_error'
-import type { Info, Leader, Problem, Receipt } from '../../protocol/wire/trading'
+import type { Info, Problem, Receipt } from '../../protocol/wire/trading'
 import type { Transport } from '../api/venue_client'
 import { HANDSHAKE_MS, NODE_LATE_MS, NODE_RETRY_MS } from '../limits'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
-import { type EvidenceBundle, leadingOf } from '../verify/evidence_bundle'
 import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import {
   certificateOf,
@@ -31,15 +30,7 @@ export function policyOf(source: PolicySource | undefined): VerificationPolicy |
   return typeof current === 'string' ? parsePolicy(current) : current
 }
 
-/** Without `evidence` the node that serves is the one that leads. */
-export type SessionVenue = Transport &
-  Pick<VerifiedVenue, 'info' | 'attestation'> & {
-    evidence?: EvidenceBundle
-  }
-
-/** What the node that serves states of itself: `info` of a venue is the leading one's. */
-const nodeOf = ({ evidence, info }: SessionVenue): Info => evidence?.info ?? info
-const isFollowing = (venue: SessionVenue): boolean => nodeOf(venue).epoch === 0
+export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation'>
 
 /** The address shows another venue than the one the session began with. */
 export class OtherVenue extends MustStop {
@@ -50,12 +41,12 @@ export class OtherVenue extends MustStop {
   }
 }
 
-/** Another node leads, or serves. What the node before was asked may have been done: the same bytes are sent to the new one. */
+/** Another node leads. What the node before was asked may have been done: the same bytes are sent to the new one. */
 class NodeLeft extends TacitError {
   override readonly name = 'NodeLeft'
   readonly code = 'node_left'
   constructor() {
-    super('another node of the venue answers now', {})
+    super('another node of the venue leads now', {})
   }
 }
 
@@ -68,8 +59,6 @@ export class LiveVenue implements Transport {
   /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
   private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
-  /** Open ones of the node that serves now. */
-  private readonly sockets = new Set<WebSocket>()
 
   private constructor(
     private current: SessionVenue,
@@ -139,13 +128,13 @@ export class LiveVenue implements Transport {
    * @throws NodeLeft once another does: the same request belongs there
    */
   private async unlessMoved(answer: Promise<Response>): Promise<Response> {
-    const { current } = this
+    const { epoch } = this.info
     let timer: ReturnType<typeof setInterval> | undefined
     const moved = new Promise<never>((_, reject) => {
       timer = setInterval(async () => {
         this.suspect = 'leader'
         await this.renew().catch(() => undefined)
-        if (this.isLeft(current)) reject(new NodeLeft())
+        if (this.info.epoch !== epoch) reject(new NodeLeft())
       }, NODE_LATE_MS)
     })
     try {
@@ -163,17 +152,8 @@ export class LiveVenue implements Transport {
     if (is_resigned || code === 'outcome_unknown') this.suspect = 'leader'
     return is_resigned
   }
-  /** Another epoch, or another node: a node that follows goes on through the next epoch. */
-  private isLeft(before: SessionVenue): boolean {
-    return (
-      before.info.epoch !== this.info.epoch || nodeOf(before).tee_pubkey !== nodeOf(this.current).tee_pubkey
-    )
-  }
   webSocket(path: string): WebSocket {
-    const socket = this.current.webSocket(path)
-    this.sockets.add(socket)
-    socket.addEventListener('close', () => this.sockets.delete(socket))
-    return socket
+    return this.current.webSocket(path)
   }
 
   /**
@@ -226,11 +206,8 @@ export class LiveVenue implements Transport {
   }
   private async isSame(): Promise<boolean> {
     try {
-      const signal = AbortSignal.timeout(this.suspect === 'leader' ? NODE_LATE_MS / 2 : HANDSHAKE_MS)
-      const ask = async (path: string) => (await this.current.fetch(path, { signal })).json()
-      const info = isFollowing(this.current)
-        ? ((await ask('/attestation/leader')) as Leader).info
-        : ((await ask('/info')) as Info)
+      const signal = AbortSignal.timeout(HANDSHAKE_MS)
+      const info = (await (await this.current.fetch('/info', { signal })).json()) as Info
       return info.epoch === this.info.epoch
     } catch {
       return false
@@ -245,31 +222,14 @@ export class LiveVenue implements Transport {
     if (next.info.venue !== this.info.venue) throw new OtherVenue()
     if (next.info.epoch < this.info.epoch)
       throw new EvidenceUnavailable(`only a node of the earlier epoch ${next.info.epoch} answers`)
-    const before = this.current
-    const is_other = nodeOf(next).tee_pubkey !== nodeOf(before).tee_pubkey
-    // The first node that answered serves, but no other one is better while this one does.
-    const may_stay = this.suspect !== 'connection' && next.info.epoch === before.info.epoch
-    if (is_other && may_stay && (await this.isSame())) return
     this.keep(next)
     this.current = next
-    if (is_other) this.closeSockets()
-  }
-  /** A node that stands still ends no socket, nor answers that one ends: its user learns it at once. */
-  private closeSockets(): void {
-    for (const socket of this.sockets) {
-      socket.close()
-      socket.dispatchEvent(new Event('close'))
-    }
-    this.sockets.clear()
   }
   /** The node of before is rejected where the chain shows a later epoch, also while the one that opened it does not serve yet. */
   private isPassed(error: unknown): boolean {
-    if (!(error instanceof VerificationFailed)) return false
-    const { evidence, transcript } = error
-    // A node that follows shows the one before until it knows the next.
-    const only_leading = transcript.checks.every(({ result, leading }) => leading || result !== 'fail')
-    const has_others = this.has_others || (evidence.leader != null && only_leading)
-    return has_others && leadingOf(evidence).info.epoch <= this.info.epoch
+    return (
+      this.has_others && error instanceof VerificationFailed && error.evidence.info.epoch <= this.info.epoch
+    )
   }
   private keep(venue: SessionVenue): void {
     const identity = identityOf(venue)
@@ -280,5 +240,4 @@ export class LiveVenue implements Transport {
 
 /** The chain or another witness did not answer: nothing is sent, and the venue is judged again before the next request. */
 const isUnjudged = (error: unknown): boolean =>
-  error instanceof VerificationFailed &&
-  Object.keys({ ...error.evidence.missing, ...error.evidence.leader?.missing }).length > 0
+  error instanceof VerificationFailed && Object.keys(error.evidence.missing).length > 0

@@ -11,7 +11,6 @@ import type { ConnectOptions } from '../../verified_venue'
 import {
   BUNDLE_FORMAT,
   type EvidenceBundle,
-  type LeaderEvidence,
   type LocationAnswer,
   type LocationStatement,
   readStatement,
@@ -21,7 +20,7 @@ import { type LocationAuthority, requireParsed, type VerificationPolicy } from '
 import { Refused, reasonOf } from '../transcript'
 import { collectChain, collectKms, collectKmsContract } from './collect_chain'
 import { collectCollateral, INTEL_PCS } from './collect_collateral'
-import { type AskingTransport, collectLeader, collectVenue } from './collect_venue'
+import { type AskingTransport, collectVenue, type VenueEvidence } from './collect_venue'
 
 /**
  * @param spki_sha256 of the connection's TLS key, hex; null where the platform hides it
@@ -35,13 +34,30 @@ export async function collectEvidence(
 ): Promise<EvidenceBundle> {
   requireParsed(policy)
   const timeout_ms = options.timeout_ms ?? EVIDENCE_CALL_MS
-  const nonce = newNonce()
+  const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
   const venue = await collectVenue(transport, nonce, timeout_ms)
-  const shared: EvidenceBundle['missing'] = {}
-  const [node, leader, chain] = await Promise.all([
-    collectWitnesses(venue, policy, options),
-    venue.info.epoch === 0 ? collectLeading(transport, policy, options) : null,
-    policy.chain === undefined ? null : orNull(shared, 'chain', collectChain(policy.chain, timeout_ms)),
+  const missing: EvidenceBundle['missing'] = {}
+  /** A missing part fails its own check; the others are still judged. */
+  const orNull = <T>(name: keyof typeof missing, collected: Promise<T>): Promise<T | null> =>
+    collected.catch((error: unknown) => {
+      missing[name] = reasonOf(error)
+      return null
+    })
+  const { app_id, compose_hash, instance_id } = venue.info
+  const { kms, location } = policy
+  const locate = async () => {
+    if (location === undefined) return null
+    const { quote } = venue.attestation
+    const found = await collectLocation(location.authorities, quote, instance_id, timeout_ms)
+    if (found.silent.length > 0) missing.location = 'it did not answer'
+    return found.answers
+  }
+  const [collateral, chain, kms_allowed, kms_contract, answers] = await Promise.all([
+    options.collateral ?? orNull('collateral', collateralFor(venue, policy, timeout_ms)),
+    policy.chain === undefined ? null : orNull('chain', collectChain(policy.chain, timeout_ms)),
+    kms === undefined ? null : orNull('kms', collectKms(kms, app_id, compose_hash, timeout_ms)),
+    kms?.owners === undefined ? null : orNull('kms_owner', collectKmsContract(kms, app_id, timeout_ms)),
+    orNull('location', locate()),
   ])
   return {
     format: BUNDLE_FORMAT,
@@ -50,72 +66,22 @@ export async function collectEvidence(
     nonce,
     spki_sha256,
     ...venue,
-    ...node,
-    missing: { ...node.missing, ...shared },
+    collateral,
+    app_compose: options.app_compose ?? null,
     chain,
-    leader,
+    kms_allowed,
+    kms_contract,
+    location: answers ?? [],
+    missing,
   }
-}
-
-const newNonce = (): string => toHex(crypto.getRandomValues(new Uint8Array(32)))
-
-/** With a nonce of its own: no answer of one node is one of the other. */
-async function collectLeading(
-  transport: AskingTransport,
-  policy: VerificationPolicy,
-  options: ConnectOptions,
-): Promise<LeaderEvidence> {
-  const nonce = newNonce()
-  const shown = await collectLeader(transport, nonce, options.timeout_ms ?? EVIDENCE_CALL_MS)
-  return { nonce, ...shown, ...(await collectWitnesses(shown, policy, options)) }
-}
-
-/** A missing part fails its own check; the others are still judged. */
-const orNull = <T>(
-  missing: EvidenceBundle['missing'],
-  name: keyof EvidenceBundle['missing'],
-  collected: Promise<T>,
-): Promise<T | null> =>
-  collected.catch((error: unknown) => {
-    missing[name] = reasonOf(error)
-    return null
-  })
-
-/** What others say about one node. */
-async function collectWitnesses(
-  { info, attestation }: Pick<EvidenceBundle, 'info' | 'attestation'>,
-  policy: VerificationPolicy,
-  options: ConnectOptions,
-): Promise<Omit<LeaderEvidence, 'nonce' | 'info' | 'attestation'>> {
-  const timeout_ms = options.timeout_ms ?? EVIDENCE_CALL_MS
-  const { app_id, compose_hash, instance_id } = info
-  const { quote } = attestation
-  const missing: EvidenceBundle['missing'] = {}
-  const { kms, location } = policy
-  const locate = async () => {
-    if (location === undefined) return null
-    const found = await collectLocation(location.authorities, quote, instance_id, timeout_ms)
-    if (found.silent.length > 0) missing.location = 'it did not answer'
-    return found.answers
-  }
-  const [collateral, kms_allowed, kms_contract, answers] = await Promise.all([
-    options.collateral ?? orNull(missing, 'collateral', collateralFor(quote, policy, timeout_ms)),
-    kms === undefined ? null : orNull(missing, 'kms', collectKms(kms, app_id, compose_hash, timeout_ms)),
-    kms?.owners === undefined
-      ? null
-      : orNull(missing, 'kms_owner', collectKmsContract(kms, app_id, timeout_ms)),
-    orNull(missing, 'location', locate()),
-  ])
-  const app_compose = options.app_compose ?? null
-  return { collateral, app_compose, kms_allowed, kms_contract, location: answers ?? [], missing }
 }
 
 async function collateralFor(
-  text: string,
+  venue: VenueEvidence,
   policy: VerificationPolicy,
   timeout_ms: number,
 ): Promise<Collateral> {
-  const quote = fromAnyHex(text)
+  const quote = fromAnyHex(venue.attestation.quote)
   if (quote === undefined) throw new Refused('the quote is not hex')
   return collectCollateral(policy.collateral_url ?? INTEL_PCS, quote, timeout_ms)
 }

@@ -2,7 +2,7 @@
 
 import { askBounded } from '../../../protocol/ask_bounded'
 import { TacitError } from '../../../protocol/tacit_error'
-import type { Attestation, Info, Leader } from '../../../protocol/wire/public'
+import type { Attestation, Info } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
 import {
   EVIDENCE_FILES_MAX,
@@ -69,16 +69,6 @@ export async function collectVenue(
     attestation: parse(attestation, ATTESTATION_FORM) as Attestation,
     evidences: { quote_json, cert_pem, sha256sum_txt, more: await getListed(get, sha256sum_txt) },
   }
-}
-
-/** What the leading node shows through one that follows it. @param nonce 64 hex digits. @throws EvidenceUnavailable */
-export async function collectLeader(
-  transport: AskingTransport,
-  nonce: string,
-  timeout_ms: number,
-): Promise<Pick<EvidenceBundle, 'info' | 'attestation'>> {
-  const answer = await getText(transport, `/attestation/leader?reportData=${nonce}`, timeout_ms)
-  return parse(answer, { info: INFO_FORM, attestation: ATTESTATION_FORM }) as Leader
 }
 
 /** The listed files beside `cert.pem`. One that cannot be had is absent and fails its check, as a malformed list does. */
