@@ -158,7 +158,12 @@ export class LeaderLink implements LeaderPort {
     const right = { ...lead, until_ms }
     const now_ms = clock.monotonicMs()
     this.newest = [...this.newest.filter((one) => now_ms < one.until_ms), right]
-    if (open !== known || this.stream?.isOpen() !== true) await this.streamTo(open)
+    if (open !== known || this.stream?.isOpen() !== true)
+      await this.streamTo(open).catch((error) => {
+        // The next question is of a new link, which no connection has carried.
+        this.open = undefined
+        throw error
+      })
     for (const { answered } of this.watching) answered()
     return right
   }

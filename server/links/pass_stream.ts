@@ -63,11 +63,11 @@ export class PassStream {
     return this.is_open
   }
 
-  /** Frames of the link before are still answered. */
+  /** Frames of the link before are still answered. @throws Error for a link that another connection carries */
   use(link: SealedLink): void {
+    this.stream.use(link)
     this.links.set(toHex(link.id), link)
     if (this.links.size > 2) this.links.delete(this.links.keys().next().value!)
-    this.stream.use(link)
   }
 
   /** @throws Refusal `matching_unavailable` with too many that wait, `outcome_unknown` without an answer */

@@ -46,10 +46,9 @@ export class PassedOn {
     private readonly venue: () => NodeVenue,
   ) {}
 
-  /** Of a new connection. @throws Refusal `socket_limit` */
+  /** Of a request for a connection, which counts once it is one. @throws Refusal `socket_limit` */
   socket(): SocketData {
     if (this.open >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
-    this.open += 1
     let transport: Transport | undefined
     let node: string | undefined
     let waiting = 0
@@ -62,7 +61,7 @@ export class PassedOn {
         if (is_slow || transport?.sendBytes(frame) === 0) end()
       },
     )
-    const shown = setTimeout(end, LINK_STREAM_SHOW_MS)
+    let shown: ReturnType<typeof setTimeout> | undefined
     const answer = async (content: object): Promise<object> => {
       try {
         return await this.venue().passed(passedOf(content), costOf)
@@ -72,10 +71,13 @@ export class PassedOn {
     }
     const take = (frame: Uint8Array) => {
       const { link, messages } = stream.take(frame)
+      const sender = this.answers.nodeOf(link)
+      // An answer is sealed for the newest link here: with two nodes on one connection it would be of the other.
+      if (sender === '' || (node ?? sender) !== sender) throw new Error('a connection is of one node')
       stream.use(link)
       if (node === undefined) {
         clearTimeout(shown)
-        node = this.answers.nodeOf(link)
+        node = sender
         this.came(node)
       }
       for (const [number, content] of messages) {
@@ -89,6 +91,8 @@ export class PassedOn {
     return {
       opened: (opened) => {
         transport = opened
+        this.open += 1
+        shown = setTimeout(end, LINK_STREAM_SHOW_MS)
       },
       message(message) {
         try {
@@ -115,13 +119,13 @@ export class PassedOn {
 
   private came(node: string): void {
     this.nodes.set(node, (this.nodes.get(node) ?? 0) + 1)
-    if (node !== '') this.venue().nodeBack(node)
+    this.venue().nodeBack(node)
   }
 
   private went(node: string): void {
     const left = this.nodes.get(node)! - 1
     if (left > 0) this.nodes.set(node, left)
     else this.nodes.delete(node)
-    if (left === 0 && node !== '') this.venue().nodeLost(node)
+    if (left === 0) this.venue().nodeLost(node)
   }
 }

@@ -43,7 +43,7 @@ export class SealedLink {
   readonly id: Uint8Array
   private readonly keys: Record<Direction, Uint8Array>
   private numbered = 0
-  private readonly streamed = { passes: 0, passed: 0 }
+  private carrier: object | undefined
   /** The highest number taken, and those that were taken within LINK_WINDOW of it: requests overtake each other. */
   private highest = 0
   private readonly seen = new Set<number>()
@@ -60,17 +60,10 @@ export class SealedLink {
     this.keys = { asks, answers, passes: derive('passes', 32), passed: derive('passed', 32) }
   }
 
-  /** The next frame of the stream: no number is used twice, whatever connection carries it. */
-  sealNext(direction: 'passes' | 'passed', content: Uint8Array): Uint8Array {
-    return this.seal(direction, ++this.streamed[direction], content)
-  }
-
-  /** Undefined for bytes that are not the next frame of that direction: a link whose stream lost one is of no use. */
-  takeNext(direction: 'passes' | 'passed', frame: Uint8Array): Uint8Array | undefined {
-    const opened = this.open(direction, frame)
-    if (opened?.number !== this.streamed[direction] + 1) return undefined
-    this.streamed[direction] += 1
-    return opened.content
+  /** One connection carries a stream of this link: on a second one frames and answers of the first could be repeated. @throws Error */
+  carriedBy(connection: object): void {
+    this.carrier ??= connection
+    if (this.carrier !== connection) throw new Error('another connection carries this link')
   }
 
   /** A number that no frame of this link had. */

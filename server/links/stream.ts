@@ -9,11 +9,13 @@ import { headerOf, type SealedLink } from './sealed_link'
 type Message = readonly [number: number, content: object]
 
 /**
- * One end of a connection. A frame that is not the next one of an open link ends it. The keys are those of the newest link of
- * the two nodes, so that a renewed proof interrupts nothing.
+ * One end of a connection. The keys are those of the newest link of the two nodes, so that a renewed proof interrupts nothing;
+ * frames are numbered by the connection, so that they keep their order over renewals.
  */
 export class Stream {
   private link: SealedLink | undefined
+  private sent = 0
+  private taken = 0
   private queue: string[] = []
   private due = false
 
@@ -24,8 +26,9 @@ export class Stream {
     private readonly send: (frame: Uint8Array) => void,
   ) {}
 
-  /** Frames are sealed for this link from now on. */
+  /** Frames are sealed for this link from now on. @throws Error for a link that another connection carries */
   use(link: SealedLink): void {
+    link.carriedBy(this)
     this.link = link
   }
 
@@ -37,13 +40,15 @@ export class Stream {
     setImmediate(() => this.flush())
   }
 
-  /** @throws for a frame that is not the next one of an open link */
+  /** @throws Error for a frame that is not the next one of this connection, or of no link that it may carry */
   take(frame: Uint8Array): { link: SealedLink; messages: Message[] } {
     const header = headerOf(frame)
     const link = header && this.linkOf(toHex(header.link))
-    const content = link?.takeNext(this.sends === 'passes' ? 'passed' : 'passes', frame)
-    if (link === undefined || content === undefined) throw new Error('not the next frame of a link')
-    return { link, messages: JSON.parse(textOf(content)) as Message[] }
+    const opened = link?.open(this.sends === 'passes' ? 'passed' : 'passes', frame)
+    if (link === undefined || opened?.number !== this.taken + 1) throw new Error('not the next frame')
+    link.carriedBy(this)
+    this.taken += 1
+    return { link, messages: JSON.parse(textOf(opened.content)) as Message[] }
   }
 
   private flush(): void {
@@ -53,7 +58,7 @@ export class Stream {
       let count = 0
       while (count < this.queue.length && bytes < LINK_STREAM_FILL_BYTES) bytes += this.queue[count++]!.length
       const texts = this.queue.splice(0, count)
-      this.send(this.link.sealNext(this.sends, utf8(`[${texts.join(',')}]`)))
+      this.send(this.link.seal(this.sends, ++this.sent, utf8(`[${texts.join(',')}]`)))
     }
   }
 }
