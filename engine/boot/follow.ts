@@ -86,11 +86,11 @@ export class Follower {
   private opened: (views: Views) => void = () => undefined
   /** Newest ends of groups in the state, with their hashes. */
   private readonly ends = new Map<JournalSeq, string>()
-  private waiting: { seq: JournalSeq; resolve: () => void }[] = []
+  private readonly waiting = new Set<{ seq: JournalSeq; resolve: () => void }>()
 
   /**
    * @param vault as read last
-   * @param openAccounts absent where nobody asks the node that follows
+   * @param openAccounts absent where the follower serves no clients
    */
   constructor(
     readonly node: ClusterNode,
@@ -135,11 +135,13 @@ export class Follower {
   async untilApplied(seq: JournalSeq, ms: number): Promise<void> {
     if (seq <= this.applied()) return
     const { promise, resolve } = Promise.withResolvers<boolean>()
-    this.waiting.push({ seq, resolve: () => resolve(true) })
+    const one = { seq, resolve: () => resolve(true) }
+    this.waiting.add(one)
     const timer = setTimeout(() => resolve(false), ms)
     this.node.hint()
     const is_applied = await promise
     clearTimeout(timer)
+    this.waiting.delete(one)
     if (!is_applied) throw new Refusal('lease_lost')
   }
 
@@ -188,10 +190,7 @@ export class Follower {
     this.replayed = end
     this.ended(end)
     this.current?.hub.resume()
-    const ready = this.waiting.filter(({ seq }) => seq <= end.seq)
-    if (ready.length === 0) return
-    this.waiting = this.waiting.filter(({ seq }) => seq > end.seq)
-    for (const { resolve } of ready) resolve()
+    for (const { seq, resolve } of this.waiting) if (seq <= end.seq) resolve()
   }
 
   /** From here on what is replayed is read. */

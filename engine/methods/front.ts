@@ -144,8 +144,10 @@ class Passing {
   read = (passed: Passed): Promise<object> => this.leader.pass(passed).then(({ value }) => value)
 
   /** Resolves with the seq that the answer depends on, too. */
-  async of(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+  async of(caller: Caller, passed: Passed, is_end = false): Promise<PassedAnswer> {
     const { account_id } = caller
+    // Without it a token may have ended at another node; the end of a socket needs none.
+    if (!is_end) this.rights.require()
     try {
       const answer = await this.leader.pass(passed)
       this.rights.gave(account_id, answer.seq)
@@ -160,7 +162,8 @@ class Passing {
 
   record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
     const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    return this.of(caller, { kind: 'record', access: 'trade', command: bytesOf(command) })
+    const record = { kind: 'record', access: 'trade', command: bytesOf(command) } as const
+    return this.of(caller, record, command.kind === 'disconnected')
   }
 }
 
@@ -438,7 +441,9 @@ function sessionsOf({ replica }: FrontParts, passing: Passing, rights: Rights): 
     },
     takeLimit(caller, cost, of = 'read') {
       if (of === 'read') return accounts().takeLimit(caller, cost * share())
-      return passing.limitsOf(caller) ?? accounts().takeLimit(caller, 0)
+      // The leading node takes it again; this one spends no more on what it verifies than that would allow.
+      const own = accounts().takeLimit(caller, cost)
+      return passing.limitsOf(caller) ?? own
     },
     chargeRead: (caller, units) => accounts().chargeRead(caller, units * share()),
   }
