@@ -7,24 +7,13 @@ import { Deposed, LogGap, ReplicatedLog } from '../../engine/cluster/replicated_
 import { LIMITS } from '../../engine/limits'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
-import { all, entryOf, SEALING, START, textsOf, written } from '../kit/etcd/log_entries'
+import { all, entryOf, logsOf, newSealing, START, textsOf, written } from '../kit/etcd/log_entries'
 
 const LIMIT_MS = 120_000
 const { log_kept_bytes } = LIMITS
 beforeAll(() => Object.assign(LIMITS, { log_kept_bytes: 0 }))
 afterAll(() => Object.assign(LIMITS, { log_kept_bytes }))
 let cluster: EtcdCluster
-let venues = 0
-
-/** A log of a venue that no other test has, as one node reaches it; `first` is the member that it asks first. */
-function logsOf(nodes = 1): ReplicatedLog[] {
-  const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
-  return Array.from({ length: nodes }, (_, first) => new ReplicatedLog(etcd(first), sealing))
-}
-function etcd(first = 0): Etcd {
-  const endpoints = [...cluster.endpoints.slice(first), ...cluster.endpoints.slice(0, first)]
-  return new Etcd({ endpoints, tls: cluster.tls })
-}
 
 describe.skipIf(ETCD === undefined)('on three members', () => {
   beforeAll(async () => {
@@ -35,7 +24,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a node that has the term and does not serve leaves it to another, one that serves keeps it',
     async () => {
-      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const sealing = newSealing()
       const started = () => {
         const { endpoints, tls } = cluster
         const clock = { ahead_ms: 0 }
@@ -76,7 +65,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'the leader removes what each live node has, and nothing that a node which was heard lately needs',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two', 'three', 'four')
       let now_ms = 0
@@ -124,7 +113,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'where more nodes reported than are read, nothing is removed of which one of the others may be in need',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two', 'three')
       // Of a node that ends soon after each start.
@@ -141,7 +130,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a full log keeps nothing for a node that is silent for seconds',
     async () => {
-      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
+      const sealing = newSealing()
       const full = new (class extends Etcd {
         override async compact(): Promise<number> {
           await super.compact()

@@ -13,23 +13,13 @@ import {
 } from '../../engine/cluster/replicated_log'
 import type { SignedFrame } from '../../engine/journal/contract'
 import { LIMITS } from '../../engine/limits'
+import { toHex } from '../../protocol/bytes'
 import { ETCD, EtcdCluster, etcdCertificates } from '../../sandbox/cluster/etcd_cluster'
 import { failure } from '../engine/journal/folder'
-import { all, entryOf, SEALING, START, textsOf, written } from '../kit/etcd/log_entries'
+import { all, entryOf, etcdOf, logsOf, newSealing, START, textsOf, written } from '../kit/etcd/log_entries'
 
 const LIMIT_MS = 120_000
 let cluster: EtcdCluster
-let venues = 0
-
-/** A log of a venue that no other test has, as one node reaches it; `first` is the member that it asks first. */
-function logsOf(nodes = 1): ReplicatedLog[] {
-  const sealing = { ...SEALING, venue: new Uint8Array(32).fill(++venues) }
-  return Array.from({ length: nodes }, (_, first) => new ReplicatedLog(etcd(first), sealing))
-}
-function etcd(first = 0): Etcd {
-  const endpoints = [...cluster.endpoints.slice(first), ...cluster.endpoints.slice(0, first)]
-  return new Etcd({ endpoints, tls: cluster.tls })
-}
 
 describe.skipIf(ETCD === undefined)('on three members', () => {
   beforeAll(async () => {
@@ -45,7 +35,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
         const foreign = new Etcd({ endpoints: cluster.endpoints, tls: { ...own, ca } })
         expect(await failure(foreign.txn([], [{ get: 'a' }]))).toBeInstanceOf(NoReply)
       }
-      expect((await etcd().txn([], [{ get: 'a' }])).succeeded).toBe(true)
+      expect((await etcdOf(cluster).txn([], [{ get: 'a' }])).succeeded).toBe(true)
     },
     LIMIT_MS,
   )
@@ -53,7 +43,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'entries come back as they were appended, large ones in parts',
     async () => {
-      const [log, other] = logsOf(2)
+      const [log, other] = logsOf(cluster, 2)
       const term = await log!.takeTerm(1, START)
       const large = entryOf(START, 'x'.repeat(2_000_000), 'behind it')
       const small = entryOf(large.to, 'a', 'b')
@@ -69,7 +59,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a stale head and an old term are rejected, and change nothing',
     async () => {
-      const [log, other] = logsOf(2)
+      const [log, other] = logsOf(cluster, 2)
       const term = await log!.takeTerm(1, START)
       const first = entryOf(START, 'first')
       await log!.append(term, first)
@@ -87,7 +77,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'parts that a deposed leader left are no part of the entry at their place',
     async () => {
-      const [log, other] = logsOf(2)
+      const sealing = newSealing()
+      const [log, other] = logsOf(cluster, 2, sealing)
       const term = await log!.takeTerm(1, START)
       // The leader is deposed between two parts.
       const cut = new (class extends Etcd {
@@ -98,7 +89,6 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
           return done
         }
       })({ endpoints: cluster.endpoints, tls: cluster.tls })
-      const sealing = { ...SEALING, venue: new Uint8Array(32).fill(venues) }
       const left = new ReplicatedLog(cut, sealing).append(term, entryOf(START, 'x'.repeat(2_000_000)))
       expect(await failure(left)).toBeInstanceOf(Deposed)
       expect(await all(other!)).toEqual([])
@@ -114,7 +104,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'of two nodes that take a term at once one has it',
     async () => {
-      const logs = logsOf(3)
+      const logs = logsOf(cluster, 3)
       const taken = await Promise.all(logs.map((log, node) => log.takeTerm(node, START).catch((e) => e)))
       const terms = taken.filter((one) => !(one instanceof Error))
       expect(terms.length).toBeGreaterThan(0)
@@ -134,7 +124,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'of two nodes that saw the same term silent, the second takes none',
     async () => {
-      const [log, first, second] = logsOf(3)
+      const [log, first, second] = logsOf(cluster, 3)
       await log!.takeTerm(1, START)
       const { term } = await first!.poll(START)
       // The owner of etcd names no file of a node.
@@ -156,7 +146,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'an append goes on over kill -9 of the leading member',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       let point = START
       const acknowledged: string[] = []
@@ -181,7 +171,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'after a reply that is lost in a paused member the entry is there once',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       const first = entryOf(START, 'first')
       cluster.pause(0)
@@ -200,7 +190,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a term is given to one node, which alone appends from then on; of two hand-overs and a takeover at once one has it',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       const [entry] = await written(log!, term, 'one')
       const given = await Promise.allSettled([
@@ -224,7 +214,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'removal needs the term, and a reader behind it finds a gap',
     async () => {
-      const [log] = logsOf()
+      const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two', 'three')
       expect(await log!.removeBefore(term, 3)).toBeGreaterThan(0)
@@ -237,7 +227,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a log that is older than a journal, or another one, gets no leader and no reader',
     async () => {
-      const [log, other] = logsOf(2)
+      const sealing = newSealing()
+      const [log, other] = logsOf(cluster, 2, sealing)
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two')
       const [{ to: kept }, { to: ahead }] = entries as [SignedFrame, SignedFrame]
@@ -248,17 +239,17 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
         expect(await failure(other!.read(own))).toBeInstanceOf(LogRolledBack)
       }
       // A backup of etcd from before the second entry, as far as this venue's keys go.
-      const before = `tacit/${Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')}/`
-      const { found } = await etcd().txn([], [{ range: before, to: `${before}~`, most: 9 }])
+      const before = `tacit/${toHex(sealing.venue)}/`
+      const { found } = await etcdOf(cluster).txn([], [{ range: before, to: `${before}~`, most: 9 }])
       const old = found[0]!.find(({ key }) => key.endsWith('/head'))!
       const value = Uint8Array.from(old.value)
       value.set([1, 0, 0, 0, 0, 0, 0, 0])
       value.set(kept.head, 8)
-      await etcd().txn([], [{ put: old.key, value }])
+      await etcdOf(cluster).txn([], [{ put: old.key, value }])
       expect(await failure(log!.append(term, entryOf(ahead, 'three')))).toBeInstanceOf(LogRolledBack)
       expect(await failure(other!.takeTerm(2, ahead))).toBeInstanceOf(LogRolledBack)
       // And from a contradicting node: it does not read entries of another history.
-      await etcd().txn([], [{ put: old.key, value: old.value }])
+      await etcdOf(cluster).txn([], [{ put: old.key, value: old.value }])
       const forked = entryOf(START, 'forked').to
       expect(await failure(other!.read(forked))).toBeInstanceOf(LogRolledBack)
     },
@@ -268,7 +259,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a log begins behind a journal that is ahead of it, deposes its leader, and keeps what it has behind one that is not',
     async () => {
-      const [log, other] = logsOf(2)
+      const [log, other] = logsOf(cluster, 2)
       const term = await log!.takeTerm(1, START)
       const entries = [entryOf(START, 'one')]
       entries.push(entryOf(entries[0]!.to, 'two'), entryOf(entries[0]!.to, 'otherwise'))
@@ -299,7 +290,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a repair at a wrong seq while a leader lives changes nothing',
     async () => {
-      const [log, other] = logsOf(2)
+      const [log, other] = logsOf(cluster, 2)
       const term = await log!.takeTerm(1, START)
       const [one] = await written(log!, term, 'one')
       let leads = true
@@ -322,19 +313,20 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a changed, moved or foreign entry is noticed',
     async () => {
-      const [log] = logsOf()
+      const sealing = newSealing()
+      const [log] = logsOf(cluster, 1, sealing)
       const term = await log!.takeTerm(1, START)
       const entries = await written(log!, term, 'one', 'two')
-      const prefix = `tacit/${Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')}/log/`
-      const { found } = await etcd().txn([], [{ range: prefix, to: `${prefix}~`, most: 9 }])
+      const prefix = `tacit/${toHex(sealing.venue)}/log/`
+      const { found } = await etcdOf(cluster).txn([], [{ range: prefix, to: `${prefix}~`, most: 9 }])
       const [one, two] = found[0]!
       const flipped = Uint8Array.from(two!.value)
       flipped[flipped.length - 40]! ^= 1
       for (const value of [flipped, one!.value, two!.value.slice(0, 60)]) {
-        await etcd().txn([], [{ put: two!.key, value }])
+        await etcdOf(cluster).txn([], [{ put: two!.key, value }])
         expect(await failure(log!.read(entries[0]!.to))).toBeInstanceOf(LogRolledBack)
       }
-      await etcd().txn([], [{ put: two!.key, value: two!.value }])
+      await etcdOf(cluster).txn([], [{ put: two!.key, value: two!.value }])
       expect(textsOf(await all(log!))).toEqual(['one', 'two'])
     },
     LIMIT_MS,
@@ -343,7 +335,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'no member has a record in clear on its disk',
     async () => {
-      const [log] = logsOf()
+      const sealing = newSealing()
+      const [log] = logsOf(cluster, 1, sealing)
       const term = await log!.takeTerm(1, START)
       const marked = 'a marked order that is searched for'
       await log!.append(term, entryOf(START, marked))
@@ -352,7 +345,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
           .filter((entry) => entry.isFile())
           .map((entry) => readFileSync(join(entry.parentPath, entry.name))),
       )
-      const venue = Buffer.from(new Uint8Array(32).fill(venues)).toString('hex')
+      const venue = toHex(sealing.venue)
       expect(files.some((bytes) => bytes.includes(venue))).toBe(true)
       for (const text of [marked, 'marked order'])
         expect(files.some((bytes) => bytes.includes(text))).toBe(false)

@@ -1,10 +1,12 @@
-/** Makes signed entries for the replicated log, of records whose bodies are texts. */
+/** Opens replicated logs on a test's members, and makes signed entries for them, of records whose bodies are texts. */
 
-import type { ReplicatedLog, Term } from '../../../engine/cluster/replicated_log'
+import { Etcd } from '../../../engine/cluster/etcd'
+import { ReplicatedLog, type Term } from '../../../engine/cluster/replicated_log'
 import type { GroupAuthor, JournalRecord, NewRecord, SignedFrame } from '../../../engine/journal/contract'
 import { encodeGroup, readRecords, signGroup } from '../../../engine/journal/frame'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import type { ChainPoint } from '../../../protocol/units'
+import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 
 export const SEALING = { key: new Uint8Array(32).fill(7), venue: new Uint8Array(32).fill(9) }
 export const START: ChainPoint = { seq: 0, head: new Uint8Array(32) }
@@ -57,4 +59,19 @@ export async function all(log: ReplicatedLog, from: ChainPoint = START): Promise
     if (more.length === 0) return found
     found.push(...more)
   }
+}
+
+type Members = Pick<EtcdCluster, 'endpoints' | 'tls'>
+let venues = 0
+
+/** Of a venue that no other log of the test file has. */
+export const newSealing = () => ({ ...SEALING, venue: new Uint8Array(32).fill(++venues) })
+
+/** A new log, as each of `nodes` nodes reaches it: each asks another member first. */
+export function logsOf(members: Members, nodes = 1, sealing = newSealing()): ReplicatedLog[] {
+  return Array.from({ length: nodes }, (_, first) => new ReplicatedLog(etcdOf(members, first), sealing))
+}
+
+export function etcdOf({ endpoints, tls }: Members, first = 0): Etcd {
+  return new Etcd({ endpoints: [...endpoints.slice(first), ...endpoints.slice(0, first)], tls })
 }
