@@ -55,7 +55,7 @@ const DEMO_RETRY_MS = 500
 /** The codes of a venue that the chain has not shown lately to hold the epoch, or to be anchored: nothing was applied. */
 const UNAVAILABLE: ReadonlySet<unknown> = new Set(['lease_lost', 'unanchored'])
 
-/** Attempts anew what the venue cannot serve for a moment, as when the machine stood still longer than its lease. */
+/** Retries what the venue cannot serve for a moment, for example after the machine was paused for longer than the lease. */
 export async function available<T>(attempt: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + DEMO_EVENT_MAX_MS
   for (;;) {

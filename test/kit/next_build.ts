@@ -9,7 +9,7 @@ export const NEXT_VERSION = FIRST_VERSION + 1
 export const NEXT_TIMER_SLOTS = 100
 
 const MACHINE = 'engine/machine'
-/** By file: what stands there once, and what replaces it. */
+/** By file: a text that occurs once, and its replacement. */
 const CHANGES: readonly (readonly [file: string, text: string, replacement: string])[] = [
   [`${MACHINE}/state/version.ts`, '[FIRST_VERSION]', '[FIRST_VERSION, FIRST_VERSION + 1]'],
   [`${MACHINE}/state/state.ts`, '  version: number\n', '  version: number\n  timers_armed: number\n'],

@@ -31,7 +31,7 @@ const SMALL_ORDER_KEYS = [
   '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85',
 ]
 
-// Nobody can sign under most of these keys, so verification alone would not show that the rule itself rejects them.
+// Most of these keys have no known secret, so a failed verification would not show that the strict rule rejects them.
 test('the strict rule by itself: bounds met exactly and missed by one', () => {
   const order = ed25519.Point.Fn.ORDER
   const [r, s] = [signature.subarray(0, 32), signature.subarray(32)]

@@ -16,7 +16,7 @@ const FORM: readonly RefusalCode[] = [
 ]
 const MALFORMED: readonly RefusalCode[] = ['json_malformed']
 
-/** One leaf replaced by something of another form; each must be rejected as a fault of form. */
+/** Each replaces one leaf by a value of another form, which the venue must reject as malformed. */
 const REPLACEMENTS: ((value: unknown) => unknown)[] = [
   () => null,
   () => true,

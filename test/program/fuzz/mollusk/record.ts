@@ -8,7 +8,7 @@ import { RENT_SYSVAR } from '../world'
 const PROGRAM = 1
 const TRANSACTION = 2
 
-/** What no transaction can write, whatever it asks for: a rule around the instructions, too. */
+/** Accounts that the runtime makes read-only in every transaction: one of its rules around the instructions. */
 const RESERVED = [SYSTEM_PROGRAM, UPGRADEABLE_LOADER, SECP256R1_PRECOMPILE, INSTRUCTIONS_SYSVAR, RENT_SYSVAR]
 
 export class Recorder implements Witness {
