@@ -60,7 +60,7 @@ export class SealedLink {
     this.keys = { asks, answers, passes: derive('passes', 32), passed: derive('passed', 32) }
   }
 
-  /** One connection carries a stream of this link: on a second one frames and answers of the first could be repeated. @throws Error */
+  /** One connection carries the stream of a link: on a second one its frames and answers could be repeated. @throws Error */
   carriedBy(connection: object): void {
     this.carrier ??= connection
     if (this.carrier !== connection) throw new Error('another connection carries this link')
