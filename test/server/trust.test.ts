@@ -20,18 +20,19 @@ const ENCLAVE = {
   attestation: async () => ATTESTATION,
 } as const
 
+const IDENTITY = {
+  venue: HASH,
+  config_account: KEY,
+  program_id: KEY,
+  genesis_hash: KEY,
+  generation: 0,
+  epoch: 3,
+  exit_delay_s: 604_800,
+}
+
 test('/info joins what the enclave and the engine know', async () => {
-  const identity = {
-    venue: HASH,
-    config_account: KEY,
-    program_id: KEY,
-    genesis_hash: KEY,
-    generation: 0,
-    epoch: 3,
-    exit_delay_s: 604_800,
-  }
   harness = openHarness({
-    venue: { identity: () => identity },
+    venue: { identity: () => IDENTITY },
     enclave: ENCLAVE,
   })
   const { status, json } = await harness.call('GET', '/info', { token: null })
@@ -42,21 +43,12 @@ test('/info joins what the enclave and the engine know', async () => {
     compose_hash: HASH,
     tee_pubkey: KEY,
     tacit_version: '1.2.3',
-    ...identity,
+    ...IDENTITY,
   })
 })
 
 test('/attestation/leader is /info and /attestation of the node that leads: its own, or what a node that follows asked it', async () => {
-  const identity = {
-    venue: HASH,
-    config_account: KEY,
-    program_id: KEY,
-    genesis_hash: KEY,
-    generation: 0,
-    epoch: 3,
-    exit_delay_s: 604_800,
-  }
-  harness = openHarness({ venue: { identity: () => identity }, enclave: ENCLAVE })
+  harness = openHarness({ venue: { identity: () => IDENTITY }, enclave: ENCLAVE })
   const asked = (path: string) => harness.call('GET', path, { token: null })
   const [leader, info] = [await asked(`/attestation/leader?reportData=${NONCE}`), (await asked('/info')).json]
   expect(leader.json).toEqual({ info, attestation: ATTESTATION })
@@ -69,7 +61,7 @@ test('/attestation/leader is /info and /attestation of the node that leads: its 
     if (nonces.length > 2) throw new Refusal('lease_lost')
     return other
   }
-  const following = { ...identity, epoch: 0 }
+  const following = { ...IDENTITY, epoch: 0 }
   harness = openHarness({
     venue: { identity: () => following },
     enclave: ENCLAVE,
