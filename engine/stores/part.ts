@@ -97,17 +97,23 @@ export class Part {
     const wanted = leading(hash, 0)
     let [low, high] = [0, blocksOf(section) - 1]
     let [low_value, high_value] = [0, 2 ** 48]
+    let found: number | undefined
     while (low <= high) {
       const share = (wanted - low_value) / Math.max(1, high_value - low_value)
       const guess = Math.min(high, low + Math.max(0, Math.floor(share * (high - low + 1))))
       const block = blockOf(this, first_block + guess)
       const rows = Math.min(rowsPerBlock(ENTRY_BYTES), section.rows - guess * rowsPerBlock(ENTRY_BYTES))
       const last = (rows - 1) * ENTRY_BYTES
+      const past_last = compareAt(hash, block, last)
       if (compareAt(hash, block, 0) < 0) [high, high_value] = [guess - 1, leading(block, 0)]
-      else if (compareAt(hash, block, last) > 0) [low, low_value] = [guess + 1, leading(block, last)]
-      else return findInBlock(block, rows, kind, hash)
+      else if (past_last < 0) return findInBlock(block, rows, kind, hash)
+      else {
+        // The entries of one hash may go on in the next block, where the newer rows are.
+        if (past_last === 0) found = findInBlock(block, rows, kind, hash)
+        ;[low, low_value] = [guess + 1, leading(block, last)]
+      }
     }
-    return undefined
+    return found
   }
 
   /** All rows of a kind, past the cache; each is valid until the next is requested. */

@@ -20,6 +20,7 @@ import { LIMITS } from '../../../engine/limits'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
 import { execute } from '../../../engine/machine/rules/execute'
+import { ROW_BYTES } from '../../../engine/machine/state/final_orders'
 import {
   coverable,
   PAST_KINDS,
@@ -148,6 +149,26 @@ test('hashes of thousands of rows are found by their value, and the garbage of t
   for (const [number, leaf] of leaves.entries()) expect(stores.indexOf('leaves', leaf)).toBe(number)
   for (let none = 0; none < 1_000; none++)
     expect(stores.indexOf('leaves', seeded(`none ${none}`))).toBeUndefined()
+})
+
+test('the newest of equal keys is found, also where they lie on both sides of a border of blocks', () => {
+  const { state } = traders()
+  const stores = Stores.empty(at())
+  const ids = Array.from({ length: 3_000 }, (_, one) => seeded(`id ${one}`).slice(0, 16))
+  // Four parts of the same ids become one.
+  for (let part = 1; part <= 4; part++) {
+    for (const one of ids) {
+      const row = new Uint8Array(ROW_BYTES)
+      row.set(one)
+      // Neither its body nor its retention ends.
+      new Float64Array(row.buffer, 80, 3).fill(Number.MAX_SAFE_INTEGER)
+      state.finals.rows.append(row)
+    }
+    stores.extend(state, { ...coverable(state), finals: state.finals.rows.size })
+    for (const [place, one] of ids.entries())
+      expect(stores.indexOf('finals', one)).toBe((part - 1) * ids.length + place)
+  }
+  expect(stores['parts']).toHaveLength(1)
 })
 
 test('entries whose hashes begin alike are in the order of their bytes', () => {
