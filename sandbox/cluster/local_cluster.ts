@@ -39,9 +39,7 @@ export type NodeStatus = {
 }
 
 export class LocalCluster {
-  private readonly nodes = new Map<number, Node>(
-    NODES.map((n) => [n, { child: undefined, paused: false, project: PROJECT }]),
-  )
+  private readonly nodes: Map<number, Node>
   private stopped = false
 
   private constructor(
@@ -51,10 +49,18 @@ export class LocalCluster {
     private readonly journal_key: Uint8Array,
     private readonly slot_ms: number,
     private readonly urls: readonly string[],
-  ) {}
+  ) {
+    const numbers = Array.from({ length: urls.length / 2 }, (_, at) => at + 1)
+    this.nodes = new Map(numbers.map((n) => [n, { child: undefined, paused: false, project: PROJECT }]))
+  }
 
-  /** Starts etcd and the chain; nodes are started by `start`. The folder is made. */
-  static async open(dir: string, slot_ms: number, failed: (error: Error) => void): Promise<LocalCluster> {
+  /** Starts etcd and the chain; nodes, numbered from 1, are started by `start`. The folder is made. */
+  static async open(
+    dir: string,
+    slot_ms: number,
+    failed: (error: Error) => void,
+    count: number = NODES.length,
+  ): Promise<LocalCluster> {
     const seed = join(dir, 'seed')
     mkdirSync(seed, { recursive: true, mode: 0o700 })
     sandboxSecrets(seed)
@@ -76,13 +82,13 @@ export class LocalCluster {
       await chain.close()
       throw error
     })
-    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms, await freeUrls(2 * NODES.length))
+    return new LocalCluster(dir, etcd, chain, journal_key, slot_ms, await freeUrls(2 * count))
   }
 
   /** Where the node serves while it leads. */
   urlOf = (node: number): string => this.urls[node - 1]!
   /** Where it answers its operator and the other nodes. */
-  operatorUrlOf = (node: number): string => this.urls[NODES.length + node - 1]!
+  operatorUrlOf = (node: number): string => this.urls[this.nodes.size + node - 1]!
   dirOf = (node: number): string => join(this.dir, `node-${node}`)
 
   /** Starts a node, again whenever it ends, as a container is. Its keys are those of every node. */
@@ -214,6 +220,8 @@ export class LocalCluster {
     }
   }
 
+  pidOf = (number: number): number => this.nodes.get(number)!.child!.pid
+
   /** What the node serves at; undefined while it does not lead. */
   facts(number: number): SandboxFacts | undefined {
     const path = join(this.dirOf(number), 'laptop.json')
@@ -253,7 +261,7 @@ export class LocalCluster {
 
   async stop(): Promise<void> {
     this.stopped = true
-    await Promise.all(NODES.map((number) => this.kill(number)))
+    await Promise.all([...this.nodes.keys()].map((number) => this.kill(number)))
     await this.chain.close()
     await this.etcd.stop()
   }

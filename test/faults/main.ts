@@ -60,7 +60,7 @@ await runCommand(USAGE, async (args) => {
     }
     console.log(tableOf(campaign))
     console.log(
-      `ok: seed ${seed}, ${rounds} rounds, ${campaign.acknowledged} acknowledged, 0 lost or doubled`,
+      `ok: seed ${seed}, ${rounds} rounds, ${campaign.acknowledged} acknowledged, 0 lost or doubled; fronts answered ${campaign.fronted} reads`,
     )
   } finally {
     await end()

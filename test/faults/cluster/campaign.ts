@@ -12,12 +12,15 @@ type Fault = {
   name: string
   /** Another node takes over, so the time to the next acknowledged order is measured. */
   takes_over?: true
+  /** It goes on until what was acknowledged under it is older than the right of a front. */
+  stale?: true
   /** Volumes of the nodes, disks of the members. */
   needs?: 'volumes' | 'disks'
   strike: (world: World, leader: Node) => Promise<Heal>
 }
 
 const ROUNDS_OF_A_CLUSTER = 25
+const STALE_MS = 1_500
 const STEPS_MS = [-3_600_000, -5_000, 700, 60_000, 86_400_000]
 const NONE: Heal = async () => undefined
 
@@ -162,7 +165,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   { name: 'leading node cut off', takes_over: true, strike: async (_, leader) => cutOff(leader) },
-  { name: 'following node cut off', strike: async (world) => cutOff(other(world)) },
+  { name: 'following node cut off', stale: true, strike: async (world) => cutOff(other(world)) },
   { name: 'leading node stopped', takes_over: true, strike: stopped },
   {
     name: 'leading node killed while it hands over',
@@ -245,6 +248,7 @@ export class Campaign {
   private readonly faults: readonly Fault[]
   private world: World | undefined
   private before = 0
+  private fronted_before = 0
   private rounds = 0
 
   /**
@@ -262,6 +266,11 @@ export class Campaign {
     this.random = seededRandom(seed)
     const has = { volumes: mountable, disks: disks.length > 0 }
     this.faults = FAULTS.filter(({ needs }) => needs === undefined || has[needs])
+  }
+
+  /** Reads of what was acknowledged that fronts answered. */
+  get fronted(): number {
+    return this.fronted_before + (this.world?.clients ?? []).reduce((sum, { fronted }) => sum + fronted, 0)
   }
 
   get acknowledged(): number {
@@ -285,6 +294,7 @@ export class Campaign {
 
   async close(): Promise<void> {
     this.before = this.acknowledged
+    this.fronted_before = this.fronted
     const { world } = this
     this.world = undefined
     await world?.close()
@@ -295,7 +305,7 @@ export class Campaign {
     this.world = await World.open(this.etcd, this.random, this.mountable, this.disks)
   }
 
-  private async strike({ name, takes_over, strike }: Fault, world: World): Promise<void> {
+  private async strike({ name, takes_over, stale, strike }: Fault, world: World): Promise<void> {
     const [alice, bob] = world.clients as [(typeof world.clients)[0], (typeof world.clients)[0]]
     await world.fund(8)
     await Promise.all(world.clients.map((client) => client.act()))
@@ -318,7 +328,11 @@ export class Campaign {
       await Promise.race([Promise.all([alice.act(), bob.act()]), striking.then(() => Bun.sleep(500))])
     }
     const heal = await striking
+    if (stale === true) await Bun.sleep(STALE_MS)
+    const readFronts = () => Promise.all(world.clients.map((client) => client.readFronts()))
+    await readFronts()
     await heal()
+    await readFronts()
     await flying
     await Promise.all(world.clients.map((client) => client.act()))
     if (this.random.integer(3) === 0) await Promise.all([alice.cross(), bob.cross()])

@@ -5,11 +5,14 @@ import type { JsonVenue } from '../../kit/venue/json_venue'
 import { type Deposit, Trader } from '../../kit/venue/trader'
 import type { Random } from '../kit/random'
 import { type Node, NodeGone, Refused } from './node'
+import type { World } from './world'
 
 const ANSWER_MS = 1_500
 const OUTCOME_MS = 90_000
 const STREAM_MS = 10_000
 const PAGE = 500
+/** A right to answer, with what clocks of several processes may differ by. */
+const RIGHT_MS = 1_250
 /** Of a node that does not serve now; the command was not applied. */
 const PASSING: readonly string[] = [
   'reopening',
@@ -30,6 +33,8 @@ type Side = keyof typeof PRICES
 type Placed = { order_id: string; note: Deposit }
 type Command = {
   order_id: string
+  /** Nodes that follow take it, too. */
+  anywhere: true
   /** Whether an answer said that it was done. */
   acknowledged: boolean
   send: (node: Node) => Promise<unknown>
@@ -47,6 +52,10 @@ export class Client {
   /** The same of the streams. */
   private readonly pushed: { seq: number; text: string }[] = []
   private newest: Promise<void> = Promise.resolve()
+  /** Events that answers have shown, and when. */
+  private readonly known: { seq: number; at_ms: number }[] = []
+  /** Reads that fronts answered. */
+  fronted = 0
   /** What a stream should not have pushed. */
   private fault: string | undefined
 
@@ -55,7 +64,7 @@ export class Client {
     private readonly side: Side,
     private readonly site: EmbeddedSite,
     private readonly random: Random,
-    private readonly leading: () => Node | undefined,
+    private readonly nodes: Pick<World, 'leading' | 'serving' | 'followers'>,
     venue: string,
   ) {
     const ledger = {
@@ -124,6 +133,7 @@ export class Client {
     const { account } = this
     const command: Command = {
       order_id,
+      anywhere: true,
       acknowledged: false,
       send: (node) => node.call('place', account, request),
     }
@@ -139,6 +149,7 @@ export class Client {
     const { account } = this
     const command: Command = {
       order_id,
+      anywhere: true,
       acknowledged: false,
       send: (node) => node.call('cancel', account, order_id, request),
     }
@@ -153,18 +164,19 @@ export class Client {
    * @param done codes that a repetition meets when the first one was applied
    */
   private async outcome(
-    command: { send: (node: Node) => Promise<unknown>; acknowledged?: boolean },
+    command: { send: (node: Node) => Promise<unknown>; acknowledged?: boolean; anywhere?: true },
     done: readonly string[] = [],
   ): Promise<unknown> {
     const end_ms = performance.now() + OUTCOME_MS
     for (let repeated = false; performance.now() < end_ms; await Bun.sleep(5)) {
-      const node = this.leading()
+      const node = command.anywhere ? this.nodes.serving() : this.nodes.leading
       if (node === undefined) continue
       const answer = command.send(node)
       // A late answer counts.
       answer.then(
-        () => {
+        (result) => {
           command.acknowledged = true
+          this.knows((result as { seq?: number }).seq)
         },
         () => undefined,
       )
@@ -182,10 +194,38 @@ export class Client {
         repeated = true
       }
     }
-    const reasons = await Promise.race([this.leading()?.call('status'), Bun.sleep(1_000)]).catch(
+    const reasons = await Promise.race([this.nodes.leading?.call('status'), Bun.sleep(1_000)]).catch(
       () => undefined,
     )
     throw new Error(`no outcome within ${OUTCOME_MS} ms: ${reasons ?? 'no node leads'}`)
+  }
+
+  /** An answer has shown this event of the account. */
+  private knows(seq: number | undefined): void {
+    if (seq !== undefined) this.known.push({ seq, at_ms: performance.now() })
+  }
+
+  /**
+   * Reads at each node that follows what was acknowledged anywhere longer ago than a right lasts: it is there, or nothing is answered.
+   * @throws Error for a front that answers without it
+   */
+  async readFronts(): Promise<void> {
+    const before_ms = performance.now() - RIGHT_MS
+    const seq = Math.max(0, ...this.known.filter(({ at_ms }) => at_ms < before_ms).map((one) => one.seq))
+    if (seq === 0) return
+    const reads = this.nodes.followers().map(async (node) => {
+      const text = await Promise.race([node.call('read', this.account, seq), tooLate()]).catch((error) => {
+        if (error instanceof NodeGone) return undefined
+        if (error instanceof Refused && PASSING.includes(error.code)) return undefined
+        throw new Error(`a stale front answers ${this.account}: ${String(error)} for seq ${seq}`)
+      })
+      if (text === undefined) return
+      this.fronted += 1
+      const known = this.pushed[seq - 1]?.text
+      if (known !== undefined && known !== text)
+        throw new Error(`a front has another seq ${seq} of ${this.account}`)
+    })
+    await Promise.all(reads)
   }
 
   /** The leader's stream behind what was pushed. */

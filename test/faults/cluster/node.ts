@@ -1,6 +1,8 @@
 /** A node of the campaign as its parent has it: the process, its links to etcd, its folder and its answers. */
 import { mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Passed } from '../../../engine/venue'
+import type { RefusalCode } from '../../../protocol/refusals'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import { CutLink } from '../../kit/etcd/cut_link'
 import type { EmbeddedSite } from '../../kit/venue/embedded_site'
@@ -24,6 +26,8 @@ export type NodeEnd = { name: string; message: string }
 export type NodeWatch = {
   stage: (node: Node, stage: Stage) => void
   events: (account: string, events: { seq: number; text: string }[]) => void
+  /** Carries what a node that follows asks to the one that leads. */
+  ask: (passed: Passed | undefined) => Promise<{ value: unknown } | { code: RefusalCode }>
   /** It ended by itself. */
   ended: (node: Node, end: NodeEnd) => void
 }
@@ -72,12 +76,18 @@ export class Node {
       ipc: (message: FromNode) => {
         if (message.op === 'quote')
           void quote(message.bound).then((quoted) => post({ op: 'quoted', id: message.id, quoted }))
+        else if (message.op === 'ask')
+          void this.watch
+            .ask(message.passed)
+            .then((answer) => post({ op: 'asked', id: message.id, ...answer }))
         else if (message.op === 'ready') post({ op: 'open', place: { ...place, data_dir: dir, cluster } })
         else if (message.op === 'fatal') end ??= message
         else this.receive(message, child)
       },
     })
-    const post = (message: ToNode) => child.send(message)
+    const post = (message: ToNode) => {
+      if (this.child === child) child.send(message)
+    }
     this.child = child
     this.move('starts')
     void child.exited.then(() => {
@@ -126,7 +136,7 @@ export class Node {
   }
 
   private receive(
-    message: Exclude<FromNode, { op: 'quote' | 'ready' | 'fatal' }>,
+    message: Exclude<FromNode, { op: 'quote' | 'ask' | 'ready' | 'fatal' }>,
     child: Bun.Subprocess,
   ): void {
     if (this.child !== child) return

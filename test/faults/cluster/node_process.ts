@@ -3,7 +3,7 @@
  * Followers answer, too: with the hash of their state.
  */
 import { openAccounts } from '../../../engine/accounts/open_accounts'
-import { assemble, type Engine } from '../../../engine/boot/assemble'
+import { assemble, type Engine, type OpenAccounts } from '../../../engine/boot/assemble'
 import { Follower, openNode, untilLeading } from '../../../engine/boot/follow'
 import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import { start } from '../../../engine/boot/start'
@@ -11,9 +11,20 @@ import type { QuoteEpoch } from '../../../engine/chain/client/chain_client'
 import type { EngineConfig } from '../../../engine/config'
 import { LIMITS } from '../../../engine/limits'
 import { stateHash } from '../../../engine/machine/codec/encode_state'
+import { followingNode } from '../../../engine/methods/front'
 import { venueOf } from '../../../engine/methods/venue_methods'
+import type { LeaderPort } from '../../../engine/ports'
+import type {
+  FollowingNode,
+  Lead,
+  NodeVenue,
+  Passed,
+  PassedAnswer,
+  Right,
+  Venue,
+} from '../../../engine/venue'
 import { toHex } from '../../../protocol/bytes'
-import { Refusal } from '../../../protocol/refusals'
+import { Refusal, type RefusalCode } from '../../../protocol/refusals'
 import { type EmbeddedPlace, embeddedParts } from '../../kit/venue/embedded_site'
 import { type JsonVenue, jsonVenue } from '../../kit/venue/json_venue'
 import { accountId } from '../../kit/venue/test_login'
@@ -31,9 +42,13 @@ type Quoted = Awaited<ReturnType<QuoteEpoch>>
 export type ToNode =
   | { op: 'open'; place: NodePlace }
   | { op: 'quoted'; id: number; quoted: Quoted }
+  /** Of the leading node; undefined where none answers. */
+  | { op: 'asked'; id: number; value?: unknown; code?: RefusalCode }
   | { op: 'call'; id: number; method: keyof NodeCalls; args: unknown[] }
 export type FromNode =
   | { op: 'quote'; id: number; bound: Parameters<QuoteEpoch>[0] }
+  /** What a link carries to the leading node. */
+  | { op: 'ask'; id: number; passed: Passed | undefined }
   | { op: 'answer'; id: number; value: unknown }
   | { op: 'refused'; id: number; code: string; applied: Refusal['applied'] }
   | { op: 'failed'; id: number; message: string }
@@ -48,10 +63,62 @@ let step_ms = 0
 let loaded: Loaded | undefined
 let engine: Engine | undefined
 let venue: JsonVenue | undefined
+let following: FollowingNode | undefined
+let fronted: NodeVenue | undefined
+let front: JsonVenue | undefined
+const ASK_MS = 250
 
 function fatal(error: Error): void {
   send({ op: 'fatal', name: error.name, message: error.message })
   setImmediate(() => process.exit(1))
+}
+
+/** Rights are of LIMITS.right_ms, as on a link; the parent carries what is asked. */
+const asked: ((answer: Extract<ToNode, { op: 'asked' }>) => void)[] = []
+class ParentLink implements LeaderPort {
+  private newest: Right[] = []
+  private answered: () => void = () => undefined
+
+  rights(): readonly Right[] {
+    return this.newest
+  }
+
+  async ask(): Promise<Right> {
+    const sent_ms = performance.now()
+    const lead = (await this.answer(undefined)) as Lead
+    const right = { ...lead, until_ms: sent_ms + Math.min(LIMITS.right_ms, lead.right_ms) }
+    this.newest = [...this.newest.slice(-5), right]
+    this.answered()
+    return right
+  }
+
+  watch(on: { answered: () => void }): void {
+    this.answered = on.answered
+  }
+
+  async pass(passed: Passed): Promise<PassedAnswer> {
+    return (await this.answer(passed)) as PassedAnswer
+  }
+
+  async run(): Promise<void> {
+    for (; venue === undefined; await Bun.sleep(ASK_MS)) await this.ask().catch(() => undefined)
+  }
+
+  private async answer(passed: Passed | undefined): Promise<unknown> {
+    const { value, code } = await new Promise<Extract<ToNode, { op: 'asked' }>>((resolve) => {
+      send({ op: 'ask', id: asked.push(resolve) - 1, passed })
+    })
+    if (code !== undefined) throw new Refusal(code)
+    return value
+  }
+}
+
+/** What a client meets at this node. @throws Refusal */
+function serving(): JsonVenue {
+  if (venue !== undefined) return venue
+  if (following?.isShown() !== true) throw new Refusal('lease_lost')
+  front ??= jsonVenue(fronted as Venue)
+  return front
 }
 
 /** @throws Refusal while this node does not lead */
@@ -63,8 +130,17 @@ function leading(): JsonVenue {
 const calls = {
   venue: async () => leading().identity().venue,
   provision: (account: string) => leading().provision({ account_id: account, version: 1 }),
-  place: (...args: Parameters<JsonVenue['place']>) => leading().place(...args),
-  cancel: (...args: Parameters<JsonVenue['cancel']>) => leading().cancel(...args),
+  place: (...args: Parameters<JsonVenue['place']>) => serving().place(...args),
+  cancel: (...args: Parameters<JsonVenue['cancel']>) => serving().cancel(...args),
+  lead: () => leading().lead(),
+  passed: (passed: Passed) => leading().passed(passed, () => 0),
+  /** As the edge reads: the text of an event of the account, by what this node has. */
+  read: async (account: string, seq: number) => {
+    const one = serving()
+    await one.caughtUp(accountId(account))
+    const { items } = JSON.parse(one.own.events(account, { after: seq - 1, limit: 1 })) as { items: object[] }
+    return JSON.stringify(items[0])
+  },
   events: (...args: Parameters<JsonVenue['events']>) => leading().events(...args),
   usable: async (leaf: number) => {
     const { leaf_count } = leading().treeRoot()
@@ -127,13 +203,21 @@ async function open({ data_dir, cluster, ...place }: NodePlace): Promise<void> {
   const node = openNode(config, ports, vault)!
   loaded = await loadState(config, ports, vault, { thread: node.thread, segment_bytes: SEGMENT_BYTES })
   send({ op: 'stage', stage: 'follows' })
-  const led = await untilLeading(new Follower(node, loaded, config, ports, vault), fatal)
+  const { credential_key } = ports.keys
+  const { token_ttl_s } = config
+  const openBook: OpenAccounts = (book) => openAccounts({ credential_key, clock, token_ttl_s, book })
+  const follower = new Follower(node, loaded, config, ports, vault, openBook)
+  const link = new ParentLink()
+  following = followingNode(node, follower, config, { chain: ports.chain, clock }, [
+    vault,
+    await ports.chain.readMints(),
+  ])
+  fronted = following.front(link)
+  void link.run()
+  const led = await untilLeading(follower, fatal)
   send({ op: 'stage', stage: 'term' })
   const first = { config: led.vault, mints: led.mints }
-  const { credential_key } = ports.keys
-  engine = assemble(config, { ...ports, fatal, node }, loaded, first, (book) =>
-    openAccounts({ credential_key, clock, token_ttl_s: config.token_ttl_s, book }),
-  )
+  engine = assemble(config, { ...ports, fatal, node }, loaded, first, openBook, led.views)
   await start(engine, led.vault)
   venue = jsonVenue(venueOf(engine))
   send({ op: 'stage', stage: 'leads' })
@@ -144,6 +228,7 @@ process.on('unhandledRejection', (error) => fatal(error as Error))
 process.on('disconnect', () => process.exit(1))
 process.on('message', (message: ToNode) => {
   if (message.op === 'call') void answer(message)
+  else if (message.op === 'asked') asked[message.id]!(message)
   else if (message.op === 'quoted') quotes[message.id]!(message.quoted)
   else open(message.place).catch(fatal)
 })

@@ -25,6 +25,11 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     text: '      const result = await this.decided(mine, then, this.lookups())\n      if (!result.succeeded) checkLanded(decodeFound(result), term, last ? to : undefined)',
     replacement: '      void this.decided(mine, then, this.lookups())',
   },
+  'stale-front-answers': {
+    file: 'engine/methods/front.ts',
+    text: '.findLast((one) => now_ms < one.until_ms && one.seq <= replica.applied() && replica.isAt(one))',
+    replacement: '.at(-1 + 0 * now_ms * replica.applied())',
+  },
   'head-read-after-lost-reply': {
     file: LOG,
     text: `        if (!(error instanceof NoReply)) throw error

@@ -5,8 +5,10 @@ import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@so
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { Etcd } from '../../../engine/cluster/etcd'
 import { ReplicatedLog } from '../../../engine/cluster/replicated_log'
+import type { Passed } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { equalBytes, fromHex } from '../../../protocol/bytes'
+import type { RefusalCode } from '../../../protocol/refusals'
 import type { ChainPoint } from '../../../protocol/units'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { instructionName } from '../../../protocol/vault/instruction'
@@ -17,7 +19,7 @@ import { EmbeddedSite, eventsOf } from '../../kit/venue/embedded_site'
 import type { Random } from '../kit/random'
 import type { Heal } from './campaign'
 import { Client } from './clients'
-import { Node, type NodeEnd } from './node'
+import { Node, type NodeEnd, Refused } from './node'
 
 const SLOT_MS = 50
 const VOLUME = '1g'
@@ -77,6 +79,7 @@ export class World {
       stage: (node: Node) => world.moved(node),
       events: (account: string, events: { seq: number; text: string }[]) =>
         world.clients.find((client) => client.account === account)?.push(events),
+      ask: (passed: Passed | undefined) => world.askLeader(passed),
       ended: (node: Node, end: NodeEnd) => world.ended(node, end),
     }
     for (const number of [1, 2, 3]) {
@@ -95,7 +98,7 @@ export class World {
       ['carol', 'buy'],
     ] as const) {
       await world.leading.call('provision', account)
-      const client = new Client(account, side, site, random, () => world.leading, venue)
+      const client = new Client(account, side, site, random, world, venue)
       world.clients.push(client)
       await world.leading.call('follow', account, 0)
     }
@@ -120,6 +123,27 @@ export class World {
       if (leading !== undefined && leading !== before) return leading
       await Bun.sleep(5)
     }
+  }
+
+  /** As a link does: late now and then, and without an answer where none leads. */
+  private async askLeader(passed: Passed | undefined): Promise<{ value: unknown } | { code: RefusalCode }> {
+    const { leader } = this
+    if (leader === undefined) return { code: 'lease_lost' }
+    try {
+      const value = await (passed === undefined ? leader.call('lead') : leader.call('passed', passed))
+      if (this.random.integer(20) === 0) await Bun.sleep(this.random.integer(1_500))
+      return { value }
+    } catch (error) {
+      if (error instanceof Refused) return { code: error.code as RefusalCode }
+      return { code: passed === undefined ? 'lease_lost' : 'outcome_unknown' }
+    }
+  }
+
+  /** Where a trader sends its next command. */
+  serving(): Node | undefined {
+    const { leading } = this
+    const fronts = this.followers().filter(({ stage }) => stage === 'follows')
+    return fronts.length > 0 && this.random.integer(3) === 0 ? this.random.pick(fronts) : leading
   }
 
   followers(): Node[] {
