@@ -99,12 +99,22 @@ export type Lead = {
 /** As a node that follows has it; `until_ms` is monotonic, counted from when it asked. */
 export type Right = Lead & { until_ms: number }
 
-/** What a node that follows asks of the leading one for its callers, whose tokens it verified. */
+/**
+ * What a node that follows asks of the leading one for its callers. `seq`: what it had applied when it verified the token, so that
+ * nothing is done for one that has ended since, however late it comes.
+ */
 export type Passed =
   /** A trader's command, verified; `signed` is its body and signature, of which the receipt speaks. */
-  | { kind: 'command'; access: Caller['access']; command: Uint8Array; signed: Uint8Array; answers: Answers }
+  | {
+      kind: 'command'
+      seq: JournalSeq
+      access: Caller['access']
+      command: Uint8Array
+      signed: Uint8Array
+      answers: Answers
+    }
   /** A record that no receipt covers: of logins, credentials, keys and sockets. */
-  | { kind: 'record'; access: Caller['access']; command: Uint8Array }
+  | { kind: 'record'; seq: JournalSeq; access: Caller['access']; command: Uint8Array }
   /** A socket that was armed is open still. */
   | { kind: 'stays'; account_id: string; origin: string }
   /** A read that the leading node signs or proves. */

@@ -39,7 +39,7 @@ import { Anchoring } from '../sequencer/anchoring'
 import { Availability, type StopReason } from '../sequencer/availability'
 import { Closing } from '../sequencer/closing'
 import { DisconnectGrace } from '../sequencer/disconnect_grace'
-import { applyDurable } from '../sequencer/durable_effects'
+import { applyDurable, EndedTokens } from '../sequencer/durable_effects'
 import { HashPump } from '../sequencer/hash_pump'
 import { Landings, Outbox } from '../sequencer/outbox'
 import { Retention } from '../sequencer/retention'
@@ -211,7 +211,7 @@ type Recorder = {
 /** The views that durable records update. */
 export function openViews(
   config: EngineConfig,
-  { history, facts, state }: Loaded,
+  { history, facts, journal, state }: Loaded,
   ports: Pick<EnginePorts, 'chain' | 'clock'>,
   openAccounts: OpenAccounts,
 ) {
@@ -234,6 +234,7 @@ export function openViews(
     right,
     /** Accounts by the armed sockets of this process. */
     armed: new Map<string, string>(),
+    ended: new EndedTokens(journal.head().seq),
     accounts,
     history,
     facts,

@@ -135,6 +135,7 @@ class Passing {
   constructor(
     private readonly leader: LeaderPort,
     private readonly rights: Rights,
+    private readonly applied: () => JournalSeq,
   ) {}
 
   limitsOf(caller: Caller): LimitState | undefined {
@@ -160,9 +161,10 @@ class Passing {
     }
   }
 
+  /** Called in the turn in which the caller's token was verified. */
   record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
     const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    const record = { kind: 'record', access: 'trade', command: bytesOf(command) } as const
+    const record = { kind: 'record', seq: this.applied(), access: 'trade', command: bytesOf(command) } as const
     return this.of(caller, record, command.kind === 'disconnected')
   }
 }
@@ -173,7 +175,7 @@ const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...command
 function frontVenue(parts: FrontParts): NodeVenue {
   const { replica, leader, clock } = parts
   const rights = new Rights(parts)
-  const passing = new Passing(leader, rights)
+  const passing = new Passing(leader, rights, () => replica.applied())
   let views: Views | undefined
   leader.watch({
     opened() {
@@ -285,36 +287,47 @@ function commandsOf(
 ): Pick<NodeVenue, Commands> {
   const { known } = replica
   const intake = openIntake(config, known, chain, first.config.generation)
-  const writes = new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
-    const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    const passed = { kind: 'command', access: 'trade', command: bytesOf(command), signed, answers } as const
-    return (await passing.of(caller, passed)).value
-  })
+  const writesAt = (seq: JournalSeq) =>
+    new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
+      const caller: Caller = { account_id: command.account_id, access: 'trade' }
+      const bytes = bytesOf(command)
+      const passed = { kind: 'command', seq, access: 'trade', command: bytes, signed, answers } as const
+      return (await passing.of(caller, passed)).value
+    })
   const turns = new Turns(known, rights)
+  /** In the turn in which the caller's token was verified. */
+  const inTurn = <T>(
+    account_id: string,
+    commitments: readonly Uint8Array[],
+    command: (writes: Writes) => Promise<T>,
+  ): Promise<T> => {
+    const writes = writesAt(replica.applied())
+    return turns.run(account_id, commitments, () => command(writes))
+  }
   const opened = (commitment: Uint8Array, opening: unknown) => (opening ? [commitment] : [])
   return {
     place: async (account_id, request, origin) =>
-      turns.run(account_id, opened(request.collateral_commitment, request.opening), () =>
+      inTurn(account_id, opened(request.collateral_commitment, request.opening), (writes) =>
         writes.place(account_id, request, origin),
       ),
     cancel: async (account_id, request, answers) =>
-      turns.run(account_id, [], () => writes.cancel(account_id, request, answers)),
+      inTurn(account_id, [], (writes) => writes.cancel(account_id, request, answers)),
     modify: async (account_id, request, origin, answers) => {
       const { collateral_commitment, opening } = request.replacement
-      return turns.run(account_id, opened(collateral_commitment, opening), () =>
+      return inTurn(account_id, opened(collateral_commitment, opening), (writes) =>
         writes.modify(account_id, request, origin, answers),
       )
     },
     cancelAll: async (account_id, items) =>
-      turns.run(account_id, [], () => writes.cancelAll(account_id, items)),
+      inTurn(account_id, [], (writes) => writes.cancelAll(account_id, items)),
     deadMan: async (account_id, request) =>
-      turns.run(account_id, [], () => writes.deadMan(account_id, request)),
+      inTurn(account_id, [], (writes) => writes.deadMan(account_id, request)),
     withdraw: async (account_id, request) =>
-      turns.run(account_id, opened(request.commitment, request.opening), () =>
+      inTurn(account_id, opened(request.commitment, request.opening), (writes) =>
         writes.withdraw(account_id, request),
       ),
     reshape: async (account_id, request) =>
-      turns.run(account_id, request.openings === undefined ? [] : request.inputs, () =>
+      inTurn(account_id, request.openings === undefined ? [] : request.inputs, (writes) =>
         writes.reshape(account_id, request),
       ),
     check(_account_id, request) {

@@ -1,6 +1,7 @@
 /** Answers on the leading node what the others pass on for their callers. */
 import { fromHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
+import type { JournalSeq } from '../../protocol/units'
 import type { Engine } from '../boot/assemble'
 import type { Command, CommandBody, CommandKind } from '../commands'
 import { decodeCommand } from '../machine/codec/command_codec'
@@ -25,6 +26,9 @@ const RECORDS: readonly CommandKind[] = [
   'disconnected',
 ]
 
+/** Of these the token's life is the matter itself, or none is needed. */
+const OF_TOKENS: readonly CommandKind[] = ['token_issued', 'token_ended', 'disconnected']
+
 /** Resolves once no node answers by a token that has ended: each has the record, or no right to answer any more. */
 export async function untilEnded({ fronts, node, sequencer }: Engine): Promise<void> {
   await Promise.all([node?.alone(), fronts?.applied(sequencer.seq_durable)])
@@ -36,24 +40,27 @@ export async function passedTo(
   passed: Passed,
   costOf: (command: CommandBody) => number,
 ): Promise<PassedAnswer> {
-  const { accounts, market, sequencer, tree } = engine
+  const { accounts, ended, market, sequencer, tree } = engine
   let limits: LimitState | null = null
-  const take = (access: Caller['access'], command: CommandBody) => {
+  const take = (access: Caller['access'], seq: JournalSeq, command: CommandBody) => {
+    if (!('account_id' in command)) return
+    const { account_id } = command
+    if (!OF_TOKENS.includes(command.kind) && !ended.areNoneSince(seq, account_id))
+      throw new Refusal('lease_lost')
     const cost = costOf(command)
-    if (cost > 0 && 'account_id' in command)
-      limits = accounts.takeLimit({ account_id: command.account_id, access }, cost)
+    if (cost > 0) limits = accounts.takeLimit({ account_id, access }, cost)
   }
   const answer = async (): Promise<object> => {
     switch (passed.kind) {
       case 'command': {
         const { answers, signed: body_and_signature } = passed
         const command = commandOf(passed.command, COMMANDS) as Verified['command']
-        take(passed.access, command)
+        take(passed.access, passed.seq, command)
         return engine.sequencing.take({ command, body_and_signature, answers })
       }
       case 'record': {
         const command = commandOf(passed.command, RECORDS)
-        take(passed.access, command)
+        take(passed.access, passed.seq, command)
         return record(engine, command)
       }
       case 'stays':

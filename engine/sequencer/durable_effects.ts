@@ -24,7 +24,26 @@ export type ReadParts = Models & {
   instruments: InstrumentReads
   finalized: FinalizedView
   accounts: Pick<AccountsPort, 'durable'>
+  ended: EndedTokens
 }
+/** By account, the newest record that ended tokens: what was verified before it may be of one of them. */
+export class EndedTokens {
+  private readonly seqs = new Map<string, JournalSeq>()
+
+  /** @param from end of the journal, about whose records nothing is known here */
+  constructor(private readonly from: JournalSeq) {}
+
+  durable(seq: JournalSeq, command: Command): void {
+    if (command.kind === 'token_ended' || command.kind === 'credential')
+      this.seqs.set(command.account_id, seq)
+  }
+
+  /** Whether a token of the account that lived at `seq` lives still. */
+  areNoneSince(seq: JournalSeq, account_id: string): boolean {
+    return seq >= (this.seqs.get(account_id) ?? this.from)
+  }
+}
+
 type DurableParts = ReadParts & {
   availability: Availability
   outbox: Outbox
@@ -44,6 +63,7 @@ export function showDurable(parts: Models | ReadParts, { seq, command, events: a
   if (!('hub' in parts)) return
   for (const { account_id, event, text } of events) parts.hub.publish(account_id, event, text)
   parts.accounts.durable(command)
+  parts.ended.durable(seq, command)
   const { finalized } = parts
   switch (command.kind) {
     case 'batch_stage':

@@ -75,12 +75,13 @@ const parsePassedOn = parserOf(
   t.Union([
     exact({
       kind: kindOf('command'),
+      seq: Count,
       access,
       command: Base64,
       signed: Base64,
       answers: oneOf(['held', 'at_once']),
     }),
-    exact({ kind: kindOf('record'), access, command: Base64 }),
+    exact({ kind: kindOf('record'), seq: Count, access, command: Base64 }),
     exact({ kind: kindOf('stays'), account_id: t.String(), origin: t.String() }),
     exact({
       kind: kindOf('statistics'),

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
-import type { NodeVenue } from '../../engine/venue'
+import type { NodeVenue, Passed } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
@@ -12,7 +12,13 @@ import { LINK_SIDES } from '../../protocol/tdx/report_data'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
 import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
-import { LINK_OFFERS_MAX, LINK_QUESTIONS_MAX, LINK_RIGHT_MS, LINK_WINDOW } from '../../server/limits'
+import {
+  LINK_OFFERS_MAX,
+  LINK_QUESTIONS_MAX,
+  LINK_RIGHT_MS,
+  LINK_RIGHT_WAIT,
+  LINK_WINDOW,
+} from '../../server/limits'
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { evidenceOf, prove } from '../../server/links/link_proof'
@@ -129,7 +135,7 @@ function serve(answers: LinkAnswers): string {
 }
 
 /** One question of a node that follows; the event that it logs. */
-async function asked(url: string, parts = partsOf()) {
+async function asked(url: string, parts = partsOf(), goes_on = false) {
   const lines = Promise.withResolvers<{ event: string; reason?: string }>()
   const log = openLog((line) => lines.resolve(JSON.parse(line)), Date.now)
   const link = new LeaderLink(
@@ -139,7 +145,7 @@ async function asked(url: string, parts = partsOf()) {
   )
   const running = link.run()
   const line = await lines.promise
-  link.stop()
+  if (!goes_on) link.stop()
   return { link, line, running }
 }
 
@@ -152,6 +158,61 @@ test('a node that follows has the right to answer for 1 s from when it asked', a
   expect(link.current()).toBeDefined()
   now_ms = LINK_RIGHT_MS
   expect(link.current()).toBeUndefined()
+  await running
+})
+
+test('a right ends no later than that of the leading node that gave it', async () => {
+  const { link, running } = await asked(serve(new LinkAnswers(partsOf(), () => ({ ...LEAD, right_ms: 300 }))))
+  now_ms = 299
+  expect(link.current()).toBeDefined()
+  now_ms = 300
+  expect(link.current()).toBeUndefined()
+  await running
+})
+
+test('a revocation waits for a node that lacks it until that one shows it, or its right is over', async () => {
+  const answers = new LinkAnswers(partsOf(), () => LEAD)
+  const { running } = await asked(serve(answers))
+  await running
+  // It has shown 3 records.
+  await answers.applied(3)
+  let ended = false
+  const waits = answers.applied(4).then(() => {
+    ended = true
+  })
+  now_ms = LINK_RIGHT_WAIT * LINK_RIGHT_MS - 1
+  await Bun.sleep(50)
+  expect(ended).toBe(false)
+  now_ms += 1
+  await waits
+  // Later it has no right.
+  await answers.applied(5)
+})
+
+test('what is passed on is answered over the stream, and a connection that ends takes its link with it', async () => {
+  const taken: Passed[] = []
+  Object.assign(leading, {
+    passed: async (passed: Passed) => {
+      taken.push(passed)
+      if (passed.kind === 'tree_root') throw new Refusal('rate_limited', { retry_after_ms: 7 })
+      return { value: { of: passed.kind }, seq: 41, limits: null }
+    },
+  })
+  const { link, running } = await asked(serve(new LinkAnswers(partsOf(), () => LEAD)), partsOf(), true)
+  const places = [1, 2, 3].map((nonce) => ({
+    kind: 'record' as const,
+    seq: nonce,
+    access: 'trade' as const,
+    command: Uint8Array.of(nonce),
+  }))
+  const answers = await Promise.all(places.map((one) => link.pass(one)))
+  expect(answers).toEqual(places.map(() => ({ value: { of: 'record' }, seq: 41, limits: null })))
+  expect(taken).toEqual(places)
+  const refused = await link.pass({ kind: 'tree_root' }).catch((error) => error)
+  expect([refused.code, refused.facts]).toEqual(['rate_limited', { retry_after_ms: 7 }])
+  await listener!.stop(0)
+  expect(await link.pass(places[0]!).catch((error) => error.code)).toMatch(/^(outcome_unknown|lease_lost)$/)
+  link.stop()
   await running
 })
 

@@ -1,0 +1,94 @@
+/** What another node passes on is done by this one as if it had come here, but for nobody whose token may have ended since. */
+import { afterEach, expect, test } from 'bun:test'
+import { intakePlace } from '../../engine/intake/requests'
+import { encodeCommand } from '../../engine/machine/codec/command_codec'
+import type { Passed } from '../../engine/venue'
+import { parserOf } from '../../protocol/wire/parse'
+import { PlaceRequest, type PlaceResult } from '../../protocol/wire/trading'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
+import { refusalOf } from '../kit/venue/refusal_of'
+import { accountId } from '../kit/venue/test_login'
+import { Trader } from '../kit/venue/trader'
+
+let site = new TestSite()
+afterEach(async () => {
+  await site.remove()
+  site = new TestSite()
+})
+
+const parse = parserOf(PlaceRequest)
+
+/** A place as a node that follows verifies and passes it on, by what it had at `seq`. */
+function passedOf({ engine }: TestVenue, request: PlaceRequest, seq: number): Passed {
+  const { command, body_and_signature: signed } = intakePlace(
+    engine.intake,
+    accountId('alice'),
+    parse(request),
+    'front.1',
+  )
+  const bytes = encodeCommand({ ...command(), unix_ms: 0 })
+  return { kind: 'command', seq, access: 'trade', command: bytes, signed, answers: 'held' }
+}
+
+test('a command that was passed on is answered with its receipt, and its resend with the same', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  const { engine } = open
+  const passed = passedOf(open, request, engine.sequencer.seq_durable)
+  const costs: string[] = []
+  const { value, seq } = await open.venue.parsed.passed(passed, ({ kind }) => {
+    costs.push(kind)
+    return 1
+  })
+  const { receipt, ...placed } = value as PlaceResult
+  expect(placed).toMatchObject({ order_id: request.order_id, status: 'accepted' })
+  expect(receipt.epoch).toBe(engine.state.epoch)
+  expect(seq).toBeGreaterThanOrEqual(receipt.seq)
+  expect(costs).toEqual(['place'])
+  const again = await refusalOf(open.venue.parsed.passed(passed, () => 0))
+  expect(again.code).toBe('order_exists')
+  expect(again.facts.result).toMatchObject({ order_id: request.order_id, receipt })
+})
+
+test('a command that was verified before a token of its account ended is refused, however late it comes', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const [one, two] = [trader.deposit('quote', 200_000_000n), trader.deposit('quote', 200_000_000n)]
+  await open.chain.finalizeLeaves()
+  const { engine } = open
+  const before = engine.sequencer.seq_durable
+  const late = passedOf(open, trader.place(one), before)
+  await engine.sequencer.submit({
+    kind: 'token_ended',
+    account_id: accountId('alice'),
+    token_id: 'ab'.repeat(32),
+  })
+  expect(await refusalOf(open.venue.parsed.passed(late, () => 0))).toMatchObject({
+    code: 'lease_lost',
+    applied: 'no',
+  })
+  expect(engine.state.orders.size).toBe(0)
+  const timely = passedOf(open, trader.place(two), engine.sequencer.seq_durable)
+  await open.venue.parsed.passed(timely, () => 0)
+  expect(engine.state.orders.size).toBe(1)
+})
+
+test('only the commands of clients are passed on', async () => {
+  const open = await site.open()
+  const command = encodeCommand({ kind: 'resumed', unix_ms: 0 })
+  for (const kind of ['command', 'record'] as const) {
+    const passed = {
+      kind,
+      seq: 1e9,
+      access: 'trade',
+      command,
+      signed: new Uint8Array(0),
+      answers: 'held',
+    } as const
+    expect(await refusalOf(open.venue.parsed.passed(passed, () => 0))).toMatchObject({
+      code: 'frame_invalid',
+    })
+  }
+})
