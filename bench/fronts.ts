@@ -1,8 +1,8 @@
 /**
- * Processor time of an order on the node that leads and on those that serve its clients: `bun bench/fronts.ts [--notes N] [--rounds N]
- * [--sockets N]`. Four processes over three members of etcd and one embedded chain, all on this machine; N notes back one order each, placed on
- * sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. What a process takes while nobody trades is
- * subtracted. Last, sockets of one front get every event of these orders.
+ * Processor time of an order on the node that leads and on those that serve its clients: `bun bench/fronts.ts [--notes N]
+ * [--rounds N] [--sockets N]`. Four processes over three members of etcd and one embedded chain; N notes back one order each,
+ * placed on sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. What a process takes
+ * while nobody trades is subtracted. Last, sockets of one front get every event of these orders.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -280,7 +280,7 @@ await inFolder('fronts', async (dir) => {
       const { us, per_second } = await trial.measure(serving)
       const leader_us = us.get(trial.leads)!
       const all_us = serving.reduce((sum, one) => sum + us.get(one)!, 0)
-      const idle_us = median(trial.fronts.slice(count).map((one) => us.get(one)!)) || 0
+      const idle = trial.fronts.slice(count).map((one) => us.get(one)!)
       add(
         `clients at ${count} front(s): leading node`,
         leader_us,
@@ -293,15 +293,17 @@ await inFolder('fronts', async (dir) => {
         'us an order',
         `${Math.round(per_second)} orders/s answered`,
       )
-      add(`the same: replay alone, on a node without clients`, idle_us, 'us an order')
+      if (idle.length > 0)
+        add('the same: replay alone, on a node without clients', median(idle), 'us an order')
       if (count === 1) front_us = all_us
       if (count === 1) add('fronts that one leading core feeds', front_us / leader_us, '')
     }
     const one = trial.fronts[0]!
+    const quiet_us = (await trial.measure([one])).us.get(one)!
     const listening = await trial.lanes([one], 'orders', sockets)
     const { us } = await trial.measure([one])
     const events = listening[0]!.events / (notes * (rounds + 2))
-    const event_us = (us.get(one)! - front_us) / (sockets * events)
+    const event_us = (us.get(one)! - quiet_us) / (sockets * events)
     add(
       'an event to a socket of a front',
       event_us,

@@ -11,7 +11,7 @@ import { recoverWallet } from '../client/wallet/recover'
 import { toHex } from '../protocol/bytes'
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, numbers } from './kit/figures'
-import type { MadeVault } from './recovery/vault_node'
+import type { MadeVault } from './venue/vault_node'
 
 const { leaves, tail, fills, unfilled } = numbers({ leaves: 1_000_000, tail: 100, fills: 20, unfilled: 100 })
 /** Of the wallet's deposit: the fills only divide it. */
@@ -19,7 +19,7 @@ const BALANCE = 1_000_000n
 
 hashFast()
 const seed = crypto.getRandomValues(new Uint8Array(32))
-const node = startChild('recovery/vault_node.ts')
+const node = startChild('venue/vault_node.ts')
 
 await runBench('recover', [node], async (dir) => {
   const made = { leaves, fills, unfilled, seed: [...seed] }

@@ -164,7 +164,12 @@ class Passing {
   /** Called in the turn in which the caller's token was verified. */
   record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
     const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    const record = { kind: 'record', seq: this.applied(), access: 'trade', command: bytesOf(command) } as const
+    const record = {
+      kind: 'record',
+      seq: this.applied(),
+      access: 'trade',
+      command: bytesOf(command),
+    } as const
     return this.of(caller, record, command.kind === 'disconnected')
   }
 }
@@ -192,9 +197,9 @@ function frontVenue(parts: FrontParts): NodeVenue {
       await replica.untilApplied(seq, LIMITS.right_ms)
     }
   })
-  const commands = commandsOf(parts, passing, rights)
   return {
-    ...commands,
+    ...commandsOf(parts, passing, rights),
+    ...recordsOf(parts, passing),
     ...readsOf(parts, passing, rights),
     ...sessionsOf(parts, passing, rights),
     get own() {
@@ -276,9 +281,8 @@ class Turns {
   }
 }
 
-type Commands =
-  | ('place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape' | 'check')
-  | ('armDisconnect' | 'disconnected' | 'setCredential' | 'rebind')
+type Records = 'armDisconnect' | 'disconnected' | 'setCredential' | 'rebind'
+type Commands = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape' | 'check'
 
 function commandsOf(
   { replica, config, chain, first }: FrontParts,
@@ -334,6 +338,16 @@ function commandsOf(
       const { unavailable } = rights.require()
       checkOrder(intake, known.state, unavailable ?? undefined, request)
     },
+  }
+}
+
+/** Of sockets, credentials and keys, which no receipt covers. */
+function recordsOf(
+  { replica, config, chain, first }: FrontParts,
+  passing: Passing,
+): Pick<NodeVenue, Records> {
+  const { venue } = openIntake(config, replica.known, chain, first.config.generation)
+  return {
     async armDisconnect(account_id, origin, armed) {
       const { armed: sockets } = replica.views()
       sockets.set(origin, account_id)
@@ -353,12 +367,12 @@ function commandsOf(
       }
     },
     async setCredential(account_id, request) {
-      const command = intakeCredential(intake.venue, request)
+      const command = intakeCredential(venue, request)
       if (account_id !== undefined && command.account_id !== account_id) throw new Refusal('account_unknown')
       return (await passing.record(command)).value as wire.CredentialResult
     },
     rebind: async (account_id, request) =>
-      (await passing.record(intakeRebind(intake.venue, account_id, request))).value as wire.RebindResult,
+      (await passing.record(intakeRebind(venue, account_id, request))).value as wire.RebindResult,
   }
 }
 

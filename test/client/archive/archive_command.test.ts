@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileS
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startChild } from '../../../bench/kit/child_process'
-import type { MadeVault } from '../../../bench/recovery/vault_node'
+import type { MadeVault } from '../../../bench/venue/vault_node'
 import { Archive } from '../../../client/archive/archive'
 import { blockName } from '../../../client/archive/block'
 import { ARCHIVE_WRITE_EVERY } from '../../../client/limits'
@@ -18,7 +18,7 @@ const BATCHES = LEAVES / 56
 
 const folder = mkdtempSync(join(tmpdir(), 'tacit-archive-command-'))
 const out = join(folder, 'archive')
-const node = startChild('recovery/vault_node.ts')
+const node = startChild('venue/vault_node.ts')
 let where: string[]
 let program_id: string
 

@@ -206,7 +206,7 @@ export class Client {
   }
 
   /**
-   * Reads at each node that follows what was acknowledged anywhere longer ago than a right lasts: it is there, or nothing is answered.
+   * Reads at each node that follows what was acknowledged longer ago than a right lasts: it is there, or nothing is answered.
    * @throws Error for a front that answers without it
    */
   async readFronts(): Promise<void> {
