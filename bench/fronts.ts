@@ -5,7 +5,7 @@
  * while nobody trades is subtracted. Last, sockets of one front get every event of these orders.
  */
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { type Login, VenueClient } from '../client/api/venue_client'
 import { airdrop, deposit, mintTo, openChainAccess } from '../client/chain/index'
 import { prepareCancelAll, preparePlace, Wallet } from '../client/index'
@@ -43,13 +43,10 @@ async function until<T>(look: () => Promise<T | undefined | false> | T | undefin
   }
 }
 
-/** Processor milliseconds of all threads of a process. */
+/** Processor milliseconds of a process, in ticks of 10 ms: of the fields behind its name the 12th and 13th. */
 function cpuMs(pid: number): number {
-  const threads = readdirSync(`/proc/${pid}/task`)
-  const taken = threads.map((one) =>
-    Number(readFileSync(`/proc/${pid}/task/${one}/schedstat`, 'utf8').split(' ')[0]),
-  )
-  return taken.reduce((sum, ns) => sum + ns, 0) / 1e6
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return 10 * (Number(fields[11]) + Number(fields[12]))
 }
 
 /** One socket with the replies that its frames wait for. */
