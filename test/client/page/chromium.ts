@@ -9,6 +9,8 @@ const FLAGS = [
   '--headless',
   '--no-sandbox',
   '--disable-gpu',
+  // Containers give 64 MiB to /dev/shm, where a page that finds no place ends.
+  '--disable-dev-shm-usage',
   '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
@@ -57,9 +59,11 @@ export async function openChromium(): Promise<Chromium> {
       const socket = new WebSocket(webSocketDebuggerUrl)
       sockets.push(socket)
       const page = await drive(socket)
-      const loaded = page.next('Page.loadEventFired')
       await page.send('Page.navigate', { url })
-      await loaded
+      // A load event may still be that of the empty page before it.
+      const is_loaded = `document.readyState === 'complete' && location.href !== 'about:blank'`
+      while (url !== 'about:blank' && !(await page.evaluate(is_loaded).catch(() => false)))
+        await Bun.sleep(POLL_MS)
       return page
     },
     async close() {
@@ -79,14 +83,22 @@ type Frame = {
   error?: { message: string }
 }
 
-async function drive(socket: WebSocket): Promise<Page & { next(event: string): Promise<void> }> {
-  const waiting = new Map<number | string, (frame: Frame) => void>()
+async function drive(socket: WebSocket): Promise<Page> {
+  const waiting = new Map<number, (frame: Frame) => void>()
   const faults: string[] = []
+  let lost: string | undefined
+  /** Answers all that waits: nothing is answered after the end of a page or of Chromium. */
+  const fail = (message: string) => {
+    lost = message
+    for (const answer of waiting.values()) answer({ error: { message } })
+    waiting.clear()
+  }
+  socket.onclose = () => fail('the connection to Chromium ended')
   socket.onmessage = ({ data }) => {
     const frame = JSON.parse(String(data)) as Frame
-    const key = frame.id ?? frame.method!
-    waiting.get(key)?.(frame)
-    waiting.delete(key)
+    if (frame.method === 'Inspector.targetCrashed') fail('the page crashed')
+    waiting.get(frame.id!)?.(frame)
+    waiting.delete(frame.id!)
     if (frame.method === 'Runtime.exceptionThrown') faults.push(JSON.stringify(frame.params))
     const entry = frame.params?.['entry'] as { level?: string; text?: string } | undefined
     if (frame.method === 'Log.entryAdded' && entry?.level === 'error') faults.push(entry.text ?? '')
@@ -96,20 +108,19 @@ async function drive(socket: WebSocket): Promise<Page & { next(event: string): P
     socket.onerror = reject
   })
   let sent = 0
-  const answerTo = (key: number | string) => new Promise<Frame>((resolve) => waiting.set(key, resolve))
   const send: Page['send'] = async (method, params = {}) => {
+    if (lost !== undefined) throw new Error(`${method}: ${lost}`)
     const id = ++sent
-    const answer = answerTo(id)
+    const answer = new Promise<Frame>((resolve) => waiting.set(id, resolve))
     socket.send(JSON.stringify({ id, method, params }))
     const { result, error } = await answer
     if (result === undefined) throw new Error(`${method}: ${error?.message}`)
     return result
   }
-  for (const domain of ['Page', 'Runtime', 'Log']) await send(`${domain}.enable`)
+  for (const domain of ['Page', 'Runtime', 'Log', 'Inspector']) await send(`${domain}.enable`)
   return {
     send,
     faults,
-    next: async (event) => void (await answerTo(event)),
     async evaluate<T>(expression: string) {
       const options = { expression, awaitPromise: true, returnByValue: true, userGesture: true }
       const { result, exceptionDetails } = (await send('Runtime.evaluate', options)) as {
