@@ -82,7 +82,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     ['protocol'],
     ['test/protocol'],
     [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`].concat(
-      ['errors', 'attest/register_platform', 'settle/batches', 'settle/units'].map(
+      ['errors', 'attest/register_platform', 'settle/batches', 'settle/units', 'queue/pay'].map(
         (name) => `${P}/${name}.test.ts`,
       ),
       ['der', 'chain_rules', 'pinned_transport', 'policy_file'].map((name) => `${C}/verify/${name}.test.ts`),

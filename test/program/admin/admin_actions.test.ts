@@ -125,6 +125,9 @@ test('an announced restore can be cancelled', () => {
   const applied = authorizeRestoreInstruction({ ...admin, action: 'announce' })
   applied.data[1] = 1
   expect(errorOf(vault.chain.send(applied))).toBe('invalid_data')
+  const longer = authorizeRestoreInstruction({ ...admin, action: 'announce' })
+  longer.data = Uint8Array.of(...longer.data, 0)
+  expect(errorOf(vault.chain.send(longer))).toBe('invalid_data')
   expect(errorOf(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'cancel' })))).toBe(
     'nothing_pending',
   )

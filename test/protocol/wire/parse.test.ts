@@ -203,6 +203,13 @@ describe('several faults', () => {
     ])
   })
 
+  test('an unknown key of a query is named, and only one with the form of a name', () => {
+    const query = parserOf(values.exact({ limit: QueryInteger('Rows.') }), 'query')
+    expect(faultOf(query, { limit: '1', chosen: '1' })).toEqual(['field_unknown', 'chosen'])
+    expect(faultOf(query, { limit: '1', '<b>': '1' })).toEqual(['field_unknown', 'query'])
+    expect(faultOf(query, { '<b>': '1', chosen: '1' })).toEqual(['field_unknown', 'chosen'])
+  })
+
   test('nested fields are named with their path', () => {
     const replacement = { ...PLACE, opening: { mint: 'x', amount: '1', blinding: HASH } }
     expect(faultOf(parserOf(ModifyRequest), { ...MODIFY, replacement })).toEqual([
