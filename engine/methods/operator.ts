@@ -150,7 +150,7 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
     tacit_providers_agreeing: { help: 'Those of them under no alarm.', value: providers_agreeing },
     tacit_fee_payer_lamports: {
       help: "The fee payer's balance, as a quorum showed it last; NaN before.",
-      value: Number(fee_payer_lamports ?? Number.NaN),
+      value: Number(fee_payer_lamports),
     },
     tacit_payouts_queued: {
       help: 'Payouts in the queue of the vault, not finally closed.',

@@ -58,12 +58,17 @@ describe('a price', () => {
   })
 
   test('is refused when it is old, ahead of time, posted twice, or older than the known one', async () => {
-    await site.openOracle()
+    const open = await site.openOracle()
     const at = (publish_unix_ms: number) => site.price(100_000_000n, { publish_unix_ms })
     expect(await codeOf(at(site.now_ms - MAX_AGE_MS - 1))).toBe('reference_stale')
     expect(await codeOf(at(site.now_ms + 5_001))).toBe('reference_stale')
     const first = at(site.now_ms - MAX_AGE_MS)
-    await post(first)
+    const posting = post(first)
+    expect(await codeOf(first)).toBe('reference_stale')
+    // Of a price that is applied and not durable yet nothing is said.
+    const { seq_durable, seq_executed } = open.engine.sequencer
+    expect(seq_durable).toBe(seq_executed)
+    await posting
     expect(await codeOf(first)).toBe('reference_stale')
     await post(at(site.now_ms))
     expect(await codeOf(at(site.now_ms - 1))).toBe('reference_stale')

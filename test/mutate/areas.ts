@@ -25,7 +25,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
   accounts: area(
     ['engine/accounts', 'engine/intake', 'engine/methods/account_methods.ts', 'engine/methods/operator.ts'],
     [`${E}/accounts`, `${E}/intake`],
-    [`${E}/place.test.ts`, 'test/server/operator.test.ts', 'test/tools/account_verbs.test.ts'],
+    [`${E}/place.test.ts`, `${E}/reference.test.ts`, `${E}/audit`].concat(
+      ['server/operator', 'tools/account_verbs'].map((name) => `test/${name}.test.ts`),
+    ),
   ),
   reads: area(
     ['engine/reads', 'engine/history', 'engine/streams', 'engine/hashing'],

@@ -171,6 +171,30 @@ describe('the account command', () => {
     expect(await open.venue.order('maker', resting.order_id)).toMatchObject({ reason: 'instrument_closed' })
   }, 120_000)
 
+  test('does not open an instrument that the settings no longer name', async () => {
+    const [symbol, change] = ['SOL-USDC', (status: string) => open.venue.changeInstrument({ symbol, status })]
+    const instruments = open.config.instruments.filter((one) => one.symbol !== symbol)
+    await open.close()
+    open = await site.open({ instruments })
+    const refusal = await refusalOf(change('active'))
+    expect([refusal.code, refusal.facts]).toEqual(['field_invalid', { field: 'status' }])
+    expect(await change('paused')).toMatchObject({ symbol, status: 'paused' })
+    await open.close()
+    open = await site.open()
+    expect(await change('active')).toMatchObject({ symbol, status: 'active' })
+  })
+
+  test('activates no version that the build lacks, and writes no record for the one in force', async () => {
+    const { version } = open.engine.state
+    const before = open.engine.sequencer.seq_executed
+    expect(await open.venue.parsed.activate({ version })).toEqual({ version })
+    for (const other of [version - 1, version + 1])
+      expect((await refusalOf(open.venue.parsed.activate({ version: other }))).code).toBe(
+        'version_unsupported',
+      )
+    expect(open.engine.sequencer.seq_executed).toBe(before)
+  })
+
   test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
     const { printed } = await account('operator-keygen', '--out', 'twice.key')
     const seed = fromHex(readFileSync(join(folder, 'twice.key'), 'utf8').trim(), 32)!

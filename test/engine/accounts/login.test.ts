@@ -4,6 +4,7 @@ import { newCredential, revokeCredential } from '../../../client/wallet/account'
 import { Passphrases } from '../../../engine/accounts/login'
 import { LIMITS } from '../../../engine/limits'
 import { Refusal } from '../../../protocol/refusals'
+import type { TokenRequest } from '../../../protocol/wire/trading'
 import { accountId, accountSeed, testCredential } from '../../kit/venue/test_login'
 import { AccountSite, codeOf, NOW_MS } from './venue_operator'
 
@@ -141,6 +142,41 @@ describe('a login', () => {
     expect(await taking).toBe('internal')
     expect((await full.accounts.login(logins[0]!)).account_id).toBe(accountId('full 0'))
     full.accounts.close()
+  })
+
+  test('of a credential whose last check is no longer kept counts as never checked', async () => {
+    const { credentials_checked_max } = LIMITS
+    Object.assign(LIMITS, { credentials_checked_max: 1 })
+    const forgetful = new AccountSite()
+    const [old, last, fresh] = ['old', 'last', 'fresh'].map((name) => forgetful.opened(name)) as [
+      TokenRequest,
+      TokenRequest,
+      TokenRequest,
+    ]
+    for (const login of [old, last]) await forgetful.accounts.login(login)
+    const done: string[] = []
+    const named = (login: TokenRequest, name: string) =>
+      forgetful.accounts.login(login).then(() => done.push(name))
+    await Promise.all([named(last, 'last'), named(old, 'old'), named(fresh, 'fresh')])
+    expect(done).toEqual(['last', 'old', 'fresh'])
+    forgetful.accounts.close()
+    Object.assign(LIMITS, { credentials_checked_max })
+  })
+
+  test('is checked to its end in a process that does nothing else', async () => {
+    const { login, request } = testCredential('alone', VENUE)
+    const source = new URL('../../../engine/accounts/login.ts', import.meta.url).href
+    const script = `
+      const { passphrase_digest, salt } = ${JSON.stringify(request)}
+      const bytes = (hex) => Uint8Array.fromHex(hex)
+      const credential = { credential_id: 'a', passphrase_digest: bytes(passphrase_digest), salt: bytes(salt) }
+      import('${source}').then(async ({ Passphrases }) => {
+        const passphrases = new Passphrases()
+        for (const _ of [1, 2]) console.log(await passphrases.check('${login.passphrase}', credential))
+      })`
+    const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' })
+    expect(await new Response(child.stdout).text()).toBe('true\ntrue\n')
+    expect(await child.exited).toBe(0)
   })
 
   test('whose check fails in the worker is internal, and the next one has a worker again', async () => {

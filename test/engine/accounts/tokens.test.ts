@@ -90,6 +90,7 @@ describe('a token', () => {
     tokens.revoke(second)
     expect(heard).toEqual(['expired', 'revoked'])
     tokens.onEnded(first, () => heard.push('late'))
+    tokens.onEnded(first, () => heard.push('stopped'))()
     await Promise.resolve()
     expect(heard).toEqual(['expired', 'revoked', 'late'])
   })

@@ -26,9 +26,10 @@ await runCommand(USAGE, async (args) => {
     for (let minute = 1; soak.minutes < minutes; minute++) {
       await soak.steady(60)
       for (; shown < soak.faults.length; shown++) console.log(`FAILED: ${soak.faults[shown]}`)
-      const { resident_mb, p50_ms, p99_ms, commands } = soak.samples.at(-1)!
+      const { resident_mb, p50_ms, at_once_p99_ms, deferrable_p99_ms, commands } = soak.samples.at(-1)!
       console.log(
-        `${soak.minutes.toFixed(1)} min: ${commands} commands, p50 ${p50_ms.toFixed(1)} ms, p99 ${p99_ms.toFixed(1)} ms, ` +
+        `${soak.minutes.toFixed(1)} min: ${commands} commands, places and merges p50 ${p50_ms.toFixed(1)} ms, ` +
+          `p99 ${at_once_p99_ms.toFixed(1)} ms, cancels and modifies p99 ${deferrable_p99_ms.toFixed(1)} ms, ` +
           `${resident_mb.toFixed(0)} MiB resident, ${soak.exits} exits, ${soak.kills} kills, ${soak.faults.length} faults`,
       )
       if (minute % kill_every === 0 && soak.minutes < minutes) await soak.kill(minute)
@@ -45,8 +46,9 @@ await runCommand(USAGE, async (args) => {
       linear_x: true,
       curves: [
         curve('resident MiB', (one) => one.resident_mb),
-        curve('p50 ms', (one) => one.p50_ms),
-        curve('p99 ms', (one) => one.p99_ms),
+        curve('p50 ms of places and merges', (one) => one.p50_ms),
+        curve('p99 ms of them', (one) => one.at_once_p99_ms),
+        curve('p99 ms of cancels and modifies', (one) => one.deferrable_p99_ms),
       ],
     })
     writeFileSync(options.optional('chart') ?? 'soak.svg', chart)
