@@ -94,8 +94,8 @@ export class WrongSecrets {
  * has one of these cannot keep the trader from cancelling, or from revoking it. Spent tokens stay spent when limits change.
  */
 export class AccountLimits {
-  /** Bounded by the accounts of the venue. */
-  private readonly buckets = new Map<string, TokenBucket>()
+  /** By access and account; bounded by the accounts of the venue. */
+  private readonly buckets = { read: new Map<string, TokenBucket>(), trade: new Map<string, TokenBucket>() }
 
   constructor(
     private readonly book: Pick<AccountBook, 'limits'>,
@@ -125,14 +125,14 @@ export class AccountLimits {
     const limits = this.book.limits(account_id)
     if (limits === undefined) throw new Refusal('token_invalid')
     const { rate_capacity, rate_refill_per_s } = limits
-    const name = `${access} ${account_id}`
-    const known = this.buckets.get(name)
+    const buckets = this.buckets[access]
+    const known = buckets.get(account_id)
     if (known !== undefined && known.capacity === rate_capacity && known.refill_per_s === rate_refill_per_s)
       return known
     const bucket =
       known?.resized(rate_capacity, rate_refill_per_s, now_ms) ??
       new TokenBucket(rate_capacity, rate_refill_per_s, now_ms)
-    this.buckets.set(name, bucket)
+    buckets.set(account_id, bucket)
     return bucket
   }
 }

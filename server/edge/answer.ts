@@ -280,6 +280,8 @@ function replyOf(contract: Contract, services: Services, route: string) {
   // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
   const unlimited = new Headers(template)
   const limited = new Headers(template)
+  /** The limits that `limited` has. */
+  let shown: HeaderMap = {}
   const toCsv = answer.csv === undefined ? undefined : csvOf(answer.body, answer.csv)
   return (value: unknown, { request_id, limits, csv }: Exchange) => {
     if (csv && toCsv !== undefined) {
@@ -288,7 +290,8 @@ function replyOf(contract: Contract, services: Services, route: string) {
     }
     const headers = limits === undefined ? unlimited : limited
     headers.set('x-request-id', request_id)
-    for (const name in limits) headers.set(name, limits[name]!)
+    for (const name in limits) if (limits[name] !== shown[name]) headers.set(name, limits[name]!)
+    shown = limits ?? shown
     if (pendingOf !== undefined && isPending(value))
       return new Response(pendingOf(value), { status: 202, headers })
     return new Response(textOf(value), { status: answer.status, headers })

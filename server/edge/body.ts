@@ -59,7 +59,8 @@ export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf('?')
   if (start === -1) return {}
   const text = url.slice(start + 1)
-  const query: Record<string, string> = Object.create(null)
+  // Not Object.create(null), whose result is slower to fill and to read.
+  const query = { __proto__: null } as unknown as Record<string, string>
   if (ENCODED.test(text)) {
     for (const [name, value] of new URLSearchParams(text)) put(query, name, value)
     return query
