@@ -29,8 +29,8 @@ export type Loaded = {
   state: State
   /** Holds the rows that have left the state. */
   stores: Stores
-  /** From which the replay began. */
-  snapshot: (Snapshot & JournaledSnapshot) | undefined
+  /** From which the replay began, without its bytes. */
+  snapshot: (ChainPoint & JournaledSnapshot) | undefined
   /** Of the chain on the files. */
   verdict: Awaited<ReturnType<typeof judgeJournal>>
 }
@@ -72,15 +72,15 @@ export async function loadJudged(
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const stores_at = { dir: join(config.data_dir, 'stores'), key }
   Stores.judgeAside(stores_at)
-  const snapshot = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
+  const start = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
+  const { snapshot } = start ?? {}
   const stores =
     snapshot === undefined
       ? Stores.empty(stores_at)
       : Stores.open(stores_at, snapshot.seq, snapshot.catalogue_hash)
   const orders = LIMITS.orders_live_max
   const seed = randomHashSeed()
-  const state =
-    snapshot === undefined ? createState(seed, orders) : decodeState(snapshot.blocks(), seed, orders)
+  const state = start === undefined ? createState(seed, orders) : decodeState(start.blocks(), seed, orders)
   // Read models that the host put back, or lost, in a venue whose journal reaches back no further than its snapshots.
   if (snapshot !== undefined && facts.watermark() < snapshot.seq) facts.lose(state.unix_ms)
   // A chain that contradicts the journal here has other heads.
@@ -112,6 +112,9 @@ async function openReadModels(
   }
 }
 
+/** What a thread can be sent of a snapshot, and its bytes. */
+type Start = { snapshot: NonNullable<Loaded['snapshot']> } & Pick<Snapshot, 'blocks'>
+
 /**
  * The snapshot to start from: one that the read models cover and whose stores are whole. Without one they are rebuilt from
  * the start of the journal; if that start is pruned, the newest such snapshot is used.
@@ -122,7 +125,7 @@ export async function startOf(
   snapshots: SnapshotStore,
   stores_at: StoresAt,
   reads_seq: number,
-): Promise<Loaded['snapshot']> {
+): Promise<Start | undefined> {
   const journaled = new Map<number, JournaledSnapshot>()
   const hashOf = async (point: ChainPoint) => {
     const one = await journaledSnapshot(journal, point)
@@ -132,10 +135,12 @@ export async function startOf(
   }
   const newest = async (seq_max?: number) => {
     const { snapshot } = await snapshots.newestValid(hashOf, seq_max)
-    return snapshot && { ...snapshot, catalogue_hash: journaled.get(snapshot.seq)!.catalogue_hash }
+    if (snapshot === undefined) return undefined
+    const { blocks, ...one } = snapshot
+    return { blocks, snapshot: { ...one, catalogue_hash: journaled.get(one.seq)!.catalogue_hash } }
   }
   const covered = await newest(reads_seq)
-  const reaches = covered !== undefined && covered.seq + 1 >= journal.firstSeq()
+  const reaches = covered !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
   if (reaches || journal.firstSeq() === 1) return covered
   const found = await newest()
   if (found !== undefined) return found

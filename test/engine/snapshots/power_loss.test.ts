@@ -144,12 +144,13 @@ class Lives {
     ensure(seq >= this.acknowledged, `${seq} of ${this.acknowledged} acknowledged records`)
     const snapshots = openSnapshotStore({ dir: join(root, 'snapshots'), key: KEY })
     Stores.judgeAside(AT())
-    const newest = await startOf(journal, snapshots, AT(), seq)
+    const start = await startOf(journal, snapshots, AT(), seq)
+    const newest = start?.snapshot
     ensure((newest?.seq ?? 0) >= this.taken, `the start is not of the snapshot at ${this.taken}`)
     const stores =
       newest === undefined ? Stores.empty(AT()) : Stores.open(AT(), newest.seq, newest.catalogue_hash)
     const state =
-      newest === undefined ? createState(FIXED_HASH_SEED) : decodeState(newest.blocks(), FIXED_HASH_SEED)
+      start === undefined ? createState(FIXED_HASH_SEED) : decodeState(start.blocks(), FIXED_HASH_SEED)
     const replayer = new Replayer(state, stores)
     for await (const { records } of journal.readBatches((newest?.seq ?? 0) + 1, newest?.head))
       for (const record of records) replayer.apply(record)

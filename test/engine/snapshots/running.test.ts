@@ -88,6 +88,22 @@ test('a second snapshot is made of the first and the records since', async () =>
   ).toBe(true)
 })
 
+test('a venue that started from a snapshot makes the next, and so leaves one at its stop', async () => {
+  const first = await site.open()
+  await traded(first, 3)
+  await first.venue.drain()
+  await first.close()
+  const second = await site.open()
+  expect(second.engine.loaded.snapshot).toBeDefined()
+  await second.venue.drain()
+  expect(second.engine.snapshotting.failures).toBe(0)
+  const { seq } = second.engine.loaded.journal.head()
+  await second.close()
+  const third = await site.open()
+  // The records of the snapshot and of the released lease.
+  expect(third.engine.loaded.snapshot?.seq).toBe(seq - 2)
+})
+
 test('commands are answered while a snapshot is made', async () => {
   const open = await site.open()
   const trader = await traded(open, 2)
