@@ -46,8 +46,10 @@ export interface History {
   seqFirst(account_id: string): EventSeq
   /** Last event of the account, retained or not; 0 before its first event. */
   seqLast(account_id: string): EventSeq
-  /** Newest state of the order and of its fills. */
-  order(order_id: string): Owned | undefined
+  /** Newest state of the account's newest order of this id, and of its fills. Ids are used again, also by other accounts. */
+  order(account_id: string, order_id: string): string | undefined
+  /** Whether any account has an order of this id. */
+  isOrder(order_id: string): boolean
   /**
    * Ordered by the seq of the order's first event, which is stable while paging; `after` and `next_after` are such
    * seqs. A filtered page may have fewer than `limit` items and still not be the last: follow `next_after`.

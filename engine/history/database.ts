@@ -11,13 +11,14 @@ import { Sealer, sealPoint, Unsealer, unsealPoint } from './seal'
 const FILE_NAME = 'history.sqlite'
 /** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
-const VERSION = 4
+const VERSION = 5
 const CHECK_ROW = 'meta/check'
 
 /**
  * An account's events are stored in sealed blocks; orders, fills and payments are rows that point at their newest
  * event. `seq` is the seq of a row's first event, `event` of its
- * newest; `name`, `account`, `id`, `open`, `status`, `symbol`, `final` and `hour` are hidden (`seal.ts`). Rows are clustered by account and seq, so that a
+ * newest; `name`, `account`, `id`, `open`, `status`, `symbol`, `slot`, `final` and `hour` are hidden (`seal.ts`). An order is identified by
+ * account and `seq`, a fill by its order's id, its index and its slot: an id may be used again once its order is closed. Rows are clustered by account and seq, so that a
  * write touches few pages; only the ids are scattered.
  */
 const TABLES = `
@@ -33,16 +34,17 @@ CREATE TABLE blocks (
 );
 CREATE UNIQUE INDEX blocks_by_account ON blocks (account, seq_last, seq_first);
 CREATE TABLE orders (
-  account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL UNIQUE, event INTEGER NOT NULL,
+  account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, event INTEGER NOT NULL,
   open INTEGER NOT NULL, status INTEGER NOT NULL, symbol INTEGER NOT NULL, hour INTEGER NOT NULL,
   PRIMARY KEY (account, seq)
 ) WITHOUT ROWID;
+CREATE INDEX orders_by_id ON orders (id, account, seq);
 CREATE INDEX orders_open ON orders (account, open, seq);
 CREATE TABLE fills (
   account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, fill_index INTEGER NOT NULL,
-  event INTEGER NOT NULL, hour INTEGER NOT NULL, PRIMARY KEY (account, seq)
+  slot INTEGER NOT NULL, event INTEGER NOT NULL, hour INTEGER NOT NULL, PRIMARY KEY (account, seq)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX fills_by_order ON fills (id, fill_index);
+CREATE UNIQUE INDEX fills_by_order ON fills (id, account, fill_index, slot);
 CREATE TABLE payments (
   id BLOB PRIMARY KEY, account INTEGER NOT NULL, event INTEGER NOT NULL, final INTEGER NOT NULL, hour INTEGER NOT NULL
 ) WITHOUT ROWID;

@@ -14,9 +14,14 @@ export function dataText(event_text: string): string {
   return event_text.slice(at + '"data":'.length, -1)
 }
 
-/** Whether the order has no fills, without parsing it. */
-export function isUnfilled(order_text: string): boolean {
-  return order_text.includes('"filled_amount":"0"')
+/** Whether the order of an event has no fills, without parsing it. */
+export function isUnfilled(event_text: string): boolean {
+  return event_text.includes('"filled_amount":"0"')
+}
+
+/** The slot of a fill: the only field of this name. */
+export function slotOf(fill_text: string): number {
+  return Number(/"slot":(\d+)/.exec(fill_text)![1])
 }
 
 /** The order with its fills replaced by these. */

@@ -117,7 +117,9 @@ class WorkerHistory implements History {
     }
     return seq
   }
-  order = (order_id: string): Owned | undefined => this.read((reads) => reads.order(order_id))
+  order = (account_id: string, order_id: string): string | undefined =>
+    this.read((reads) => reads.order(account_id, order_id))
+  isOrder = (order_id: string): boolean => this.read((reads) => reads.isOrder(order_id))
   orders = (account_id: string, filter: OrderFilter): wire.Page<string> =>
     this.read((reads) => reads.orders(account_id, filter))
   fills = (account_id: string, after: number, limit: number): wire.Page<string> =>

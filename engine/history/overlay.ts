@@ -4,27 +4,70 @@ import type * as wire from '../../protocol/wire/trading'
 import type { EventText, NewEvent, Owned } from './contract'
 import { dataText } from './event_text'
 
-/** `created` is the seq of the resource's first event if it is held here, `seen` the first seq held. */
-type Held = Owned & { created: number | undefined; seen: number }
+/** `text` is the newest event; `created` the seq of the first one if it is held here, `seen` the first seq held. */
+type Held = { text: string; created: number | undefined; seen: number }
 type HeldOrder = Held & { order: wire.Order }
 type HeldFill = Held & { fill: wire.Fill }
 
 /**
- * An account's events have no gaps, so the first seq and the texts suffice. Event objects would survive garbage
+ * Identifies a fill among those of an account's orders of one id: an order has at most one in a slot, and an id is used again only
+ * slots later.
+ */
+const fillName = ({ fill_index, slot }: wire.Fill): string => `${fill_index}/${slot}`
+
+/** Of the first `sorted` texts. Orders are in the order of their first events held, `newest` by id, fills by id and name. */
+type Index = {
+  sorted: number
+  readonly orders: HeldOrder[]
+  readonly newest: Map<string, HeldOrder>
+  readonly fills: Map<string, Map<string, HeldFill>>
+}
+
+/**
+ * One account's events of a batch. They have no gaps, so the first seq and the texts suffice: event objects would survive garbage
  * collections until they are written, and the collector would trace and promote each of their fields.
  */
-type HeldEvents = { readonly seq_first: number; readonly texts: readonly string[] }
-/** Of the first `sorted` texts the orders, fills and payments are indexed. */
-type Account = { readonly seq_first: number; readonly texts: string[]; sorted: number }
+class AccountEvents {
+  readonly texts: string[] = []
+  private index: Index | undefined
 
-/** The events of one batch, parsed and indexed only when a resource is read. */
+  constructor(readonly seq_first: number) {}
+
+  /** Parses and indexes the texts added since the last read. */
+  sort(): Omit<Index, 'sorted'> {
+    this.index ??= { sorted: 0, orders: [], newest: new Map(), fills: new Map() }
+    const { index, texts } = this
+    for (; index.sorted < texts.length; index.sorted++) sortOne(index, texts[index.sorted]!)
+    return index
+  }
+}
+
+function sortOne({ orders, newest, fills }: Index, text: string): void {
+  const { kind, seq, data } = JSON.parse(text) as wire.AccountEvent
+  if ('fill_index' in data) {
+    const of_id = fills.get(data.order_id) ?? new Map<string, HeldFill>()
+    fills.set(data.order_id, of_id)
+    const known = of_id.get(fillName(data))
+    const created = kind === 'fill.matched' ? seq : undefined
+    if (known !== undefined) Object.assign(known, { fill: data, text })
+    else of_id.set(fillName(data), { fill: data, text, created, seen: seq })
+  } else if ('trading_key' in data && 'order_id' in data) {
+    const known = newest.get(data.order_id)
+    const created = kind === 'order.accepted' ? seq : undefined
+    if (known !== undefined && created === undefined) Object.assign(known, { order: data, text })
+    else {
+      const held = { order: data, text, created, seen: seq }
+      newest.set(data.order_id, held)
+      orders.push(held)
+    }
+  }
+}
+
+/** The events of one batch. An account's are parsed when one of its orders or fills is read. */
 export class Layer {
-  private readonly by_account = new Map<string, Account>()
+  private readonly by_account = new Map<string, AccountEvents>()
   private count = 0
-  private readonly orders = new Map<string, HeldOrder>()
-  private readonly orders_of = new Map<string, HeldOrder[]>()
-  private readonly fills = new Map<string, Map<number, HeldFill>>()
-  private readonly fills_of = new Map<string, HeldFill[]>()
+  private readonly order_ids = new Set<string>()
   private readonly payments = new Map<string, Owned>()
 
   get size(): number {
@@ -32,77 +75,26 @@ export class Layer {
   }
 
   add({ account_id, event, text }: NewEvent): void {
-    const held = this.by_account.get(account_id)
-    if (held === undefined)
-      this.by_account.set(account_id, { seq_first: event.seq, texts: [text], sorted: 0 })
-    else held.texts.push(text)
+    const { kind, seq, data } = event
+    let held = this.by_account.get(account_id)
+    if (held === undefined) {
+      held = new AccountEvents(seq)
+      this.by_account.set(account_id, held)
+    }
+    held.texts.push(text)
     this.count += 1
+    if (kind === 'order.accepted') this.order_ids.add((data as wire.Order).order_id)
+    else if ('withdrawal_id' in data) this.payments.set(`withdrawal/${data.withdrawal_id}`, { account_id, text })
+    else if ('reshape_id' in data) this.payments.set(`reshape/${data.reshape_id}`, { account_id, text })
   }
 
   /** Accounts with their events in seq order. */
-  byAccount = (): Iterable<[account_id: string, events: HeldEvents]> => this.by_account
+  byAccount = (): Iterable<[account_id: string, events: AccountEvents]> => this.by_account
 
-  events = (account_id: string): HeldEvents | undefined => this.by_account.get(account_id)
-  order = (order_id: string): HeldOrder | undefined => this.sort().orders.get(order_id)
-  ordersOf = (account_id: string): readonly HeldOrder[] => this.sort().orders_of.get(account_id) ?? []
-  fillsOfOrder = (order_id: string): Iterable<HeldFill> => this.sort().fills.get(order_id)?.values() ?? []
-  fillsOf = (account_id: string): readonly HeldFill[] => this.sort().fills_of.get(account_id) ?? []
+  of = (account_id: string): AccountEvents | undefined => this.by_account.get(account_id)
+  isOrder = (order_id: string): boolean => this.order_ids.has(order_id)
   payment = (kind: 'withdrawal' | 'reshape', id: string): Owned | undefined =>
-    this.sort().payments.get(`${kind}/${id}`)
-
-  /** The order of accounts does not matter, because a resource belongs to one account. */
-  private sort(): this {
-    for (const [account_id, held] of this.by_account) {
-      for (; held.sorted < held.texts.length; held.sorted++) {
-        this.sortOne(account_id, held.texts[held.sorted]!)
-      }
-    }
-    return this
-  }
-
-  private sortOne(account_id: string, text: string): void {
-    const event = JSON.parse(text) as wire.AccountEvent
-    const { data } = event
-    const owned = { account_id, text: dataText(text) }
-    if ('fill_index' in data) this.sortFill(event, data, owned)
-    else if ('trading_key' in data && 'order_id' in data) this.sortOrder(event, data, owned)
-    else if ('withdrawal_id' in data) this.payments.set(`withdrawal/${data.withdrawal_id}`, owned)
-    else if ('reshape_id' in data) this.payments.set(`reshape/${data.reshape_id}`, owned)
-  }
-
-  private sortOrder({ kind, seq }: wire.AccountEvent, order: wire.Order, owned: Owned): void {
-    const known = this.orders.get(order.order_id)
-    if (known !== undefined) {
-      known.order = order
-      known.text = owned.text
-      return
-    }
-    const created = kind === 'order.accepted' ? seq : undefined
-    const held = { ...owned, order, created, seen: seq }
-    this.orders.set(order.order_id, held)
-    addTo(this.orders_of, owned.account_id, held)
-  }
-
-  private sortFill({ kind, seq }: wire.AccountEvent, fill: wire.Fill, owned: Owned): void {
-    const of_order = this.fills.get(fill.order_id) ?? new Map<number, HeldFill>()
-    this.fills.set(fill.order_id, of_order)
-    const known = of_order.get(fill.fill_index)
-    if (known !== undefined) {
-      known.fill = fill
-      known.text = owned.text
-      return
-    }
-    const created = kind === 'fill.matched' ? seq : undefined
-    const held = { ...owned, fill, created, seen: seq }
-    of_order.set(fill.fill_index, held)
-    addTo(this.fills_of, owned.account_id, held)
-  }
-}
-
-function addTo<T>(lists: Map<string, T[]>, name: string, item: T): void {
-  const list = lists.get(name)
-  if (list === undefined) lists.set(name, [item])
-  else list.push(item)
+    this.payments.get(`${kind}/${id}`)
 }
 
 /** All layers, read as one. */
@@ -127,7 +119,7 @@ export class Overlay {
   /** First event held; an account's held events have no gaps. */
   seqFirst(account_id: string): number | undefined {
     for (const layer of this.layers) {
-      const held = layer.events(account_id)
+      const held = layer.of(account_id)
       if (held !== undefined) return held.seq_first
     }
     return undefined
@@ -135,7 +127,7 @@ export class Overlay {
 
   seqLast(account_id: string): number | undefined {
     for (const layer of this.newestFirst()) {
-      const held = layer.events(account_id)
+      const held = layer.of(account_id)
       if (held !== undefined) return held.seq_first + held.texts.length - 1
     }
     return undefined
@@ -145,7 +137,7 @@ export class Overlay {
   events(account_id: string, after: number, limit: number): EventText[] {
     const found: EventText[] = []
     for (const layer of this.layers) {
-      const held = layer.events(account_id)
+      const held = layer.of(account_id)
       if (held === undefined) continue
       const { seq_first, texts } = held
       for (let at = Math.max(0, after + 1 - seq_first); at < texts.length && found.length < limit; at++) {
@@ -155,33 +147,60 @@ export class Overlay {
     return found
   }
 
-  order(order_id: string): HeldOrder | undefined {
-    return this.newest((layer) => layer.order(order_id))
+  /** The newest event of the account's newest order of this id. */
+  order(account_id: string, order_id: string): HeldOrder | undefined {
+    return this.newest((layer) => layer.of(account_id)?.sort().newest.get(order_id))
   }
 
-  ordersOf(account_id: string): Iterable<HeldOrder> {
-    return this.merged(
-      (layer) => layer.ordersOf(account_id),
-      ({ order }) => order.order_id,
-    )
+  isOrder(order_id: string): boolean {
+    return this.layers.some((layer) => layer.isOrder(order_id))
   }
 
-  fillsOfOrder(order_id: string): Iterable<HeldFill> {
-    return this.merged(
-      (layer) => layer.fillsOfOrder(order_id),
-      ({ fill }) => fill.fill_index,
-    )
+  /** The newest version of each order, with `created` and `seen` of its first event held. */
+  ordersOf(account_id: string): readonly HeldOrder[] {
+    const found: HeldOrder[] = []
+    const newest = new Map<string, HeldOrder>()
+    for (const layer of this.layers) {
+      for (const held of layer.of(account_id)?.sort().orders ?? []) {
+        const { order, text, created } = held
+        const known = newest.get(order.order_id)
+        if (known !== undefined && created === undefined) Object.assign(known, { order, text })
+        else {
+          const copy = { ...held }
+          newest.set(order.order_id, copy)
+          found.push(copy)
+        }
+      }
+    }
+    return found
   }
 
+  /** Versions of fills of the account's orders of this id, older ones first. */
+  *fillsOfOrder(account_id: string, order_id: string): Generator<HeldFill> {
+    for (const layer of this.layers) {
+      const held = layer.of(account_id)?.sort().fills.get(order_id)
+      if (held !== undefined) yield* held.values()
+    }
+  }
+
+  /** The newest version of each fill, with `created` and `seen` of its first event held. */
   fillsOf(account_id: string): Iterable<HeldFill> {
-    return this.merged(
-      (layer) => layer.fillsOf(account_id),
-      ({ fill }) => `${fill.order_id}/${fill.fill_index}`,
-    )
+    const found = new Map<string, HeldFill>()
+    for (const layer of this.layers) {
+      for (const [order_id, fills] of layer.of(account_id)?.sort().fills ?? []) {
+        for (const [fill_name, held] of fills) {
+          const name = `${order_id}/${fill_name}`
+          const { created, seen } = found.get(name) ?? held
+          found.set(name, { ...held, created, seen })
+        }
+      }
+    }
+    return found.values()
   }
 
   payment(kind: 'withdrawal' | 'reshape', id: string): Owned | undefined {
-    return this.newest((layer) => layer.payment(kind, id))
+    const found = this.newest((layer) => layer.payment(kind, id))
+    return found && { ...found, text: dataText(found.text) }
   }
 
   private newest<T>(read: (layer: Layer) => T | undefined): T | undefined {
@@ -194,20 +213,5 @@ export class Overlay {
 
   private *newestFirst(): Generator<Layer> {
     for (let at = this.layers.length - 1; at >= 0; at--) yield this.layers[at]!
-  }
-
-  /** The newest version of each resource, with `created` and `seen` of its first event held. */
-  private merged<T extends { created: number | undefined; seen: number }>(
-    read: (layer: Layer) => Iterable<T>,
-    nameOf: (held: T) => string | number,
-  ): Iterable<T> {
-    const found = new Map<string | number, T>()
-    for (const layer of this.layers) {
-      for (const held of read(layer)) {
-        const { created, seen } = found.get(nameOf(held)) ?? held
-        found.set(nameOf(held), { ...held, created: created ?? held.created, seen })
-      }
-    }
-    return found.values()
   }
 }

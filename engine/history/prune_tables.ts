@@ -62,19 +62,28 @@ function oldEvents(db: Database, account: number, cutoff: number) {
   return found
 }
 
-/** Deletes a closed order with its fills once its last event and those of its fills are old. */
+/**
+ * Deletes a closed order once its last event and those of its fills are old, with its fills: those before the account's next
+ * order of the same id.
+ */
 function pruneOrders(db: Database, closed: number, account: number, cutoff: number) {
-  const old = db.query<{ id: Uint8Array }, [number, number, number, number, number]>(
-    `SELECT id FROM orders WHERE account = ? AND seq <= ? AND open = ? AND hour < ?
-     AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.hour >= ?) LIMIT ${ROWS_PER_STEP}`,
+  const old = db.query<{ id: Uint8Array; seq: number; next: number }, [number, number, number, number, number]>(
+    `SELECT id, seq, (
+       SELECT ifnull(min(later.seq), ${Number.MAX_SAFE_INTEGER}) FROM orders AS later
+       WHERE later.id = orders.id AND later.account = orders.account AND later.seq > orders.seq
+     ) AS next FROM orders WHERE account = ? AND seq <= ? AND open = ? AND hour < ?
+     AND NOT EXISTS (
+       SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.account = orders.account
+       AND fills.seq < next AND fills.hour >= ?
+     ) LIMIT ${ROWS_PER_STEP}`,
   )
-  const fills = db.query('DELETE FROM fills WHERE id = ?')
-  const order = db.query('DELETE FROM orders WHERE id = ?')
+  const fills = db.query('DELETE FROM fills WHERE id = ? AND account = ? AND seq < ?')
+  const order = db.query('DELETE FROM orders WHERE account = ? AND seq = ?')
   return db.transaction((through: number) => {
     const rows = old.all(account, through, closed, cutoff, cutoff)
-    for (const { id } of rows) {
-      fills.run(id)
-      order.run(id)
+    for (const { id, seq, next } of rows) {
+      fills.run(id, account, next)
+      order.run(account, seq)
     }
     return rows.length > 0
   })

@@ -98,7 +98,7 @@ function derive(key: Uint8Array, salt: Uint8Array, purpose: string): Uint8Array 
 
 const NAME_BYTES = 16
 const ID_BYTES = 16
-/** A mark fits a JavaScript number; accounts are few and their statuses and symbols fewer: a collision is negligible. */
+/** A mark fits a JavaScript number; accounts are few, and so are their statuses and symbols, and the slots of one id's fills: a collision is negligible. */
 const MARK_BYTES = 6
 const HOUR_BYTES = 4
 const MS_PER_HOUR = 3_600_000
@@ -122,8 +122,12 @@ export class Names {
     return this.mac('number', account_id).readUIntBE(0, MARK_BYTES)
   }
 
-  /** The mark of a status, symbol or flag; it differs between accounts, which `number` names. */
-  mark(kind: 'status' | 'symbol' | 'open' | 'final', account: number, value: string | boolean): number {
+  /** The mark of a status, symbol, slot or flag; it differs between accounts, which `number` names. */
+  mark(
+    kind: 'status' | 'symbol' | 'open' | 'final' | 'slot',
+    account: number,
+    value: string | number | boolean,
+  ): number {
     const text = `${kind}\u0000${account}\u0000${value}`
     let mark = this.marks.get(text)
     if (mark === undefined) {

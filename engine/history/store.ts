@@ -1,6 +1,7 @@
 /** Reads the history's database on the engine's thread. Every method throws on damaged data. */
 
 import type { Database } from 'bun:sqlite'
+import type * as wire from '../../protocol/wire/trading'
 import { LIMITS, READ_UNITS } from '../limits'
 import { BlockReader, type Owner } from './blocks'
 import type { EventText, OrderFilter, Owned } from './contract'
@@ -8,8 +9,8 @@ import { saltReader } from './database'
 import { dataText } from './event_text'
 import { accountRow, HiddenIds, type IdKind, Names, Unsealer } from './seal'
 
-type OrderRow = { seq: number; order_id: string; text: string }
-type FillRow = { seq: number; order_id: string; fill_index: number; text: string }
+type OrderRow = { seq: number; event: string }
+type FillRow = { seq: number; fill_index: number; text: string }
 type Pointer = { account: number; event: number }
 type HiddenOrder = { seq: number; id: Uint8Array; event: number }
 type HiddenFill = HiddenOrder & { fill_index: number }
@@ -69,18 +70,32 @@ export class Store {
     return found
   }
 
-  order(order_id: string): Owned | undefined {
+  /** The newest event of the account's newest order of this id. */
+  order(account_id: string, order_id: string): string | undefined {
+    const account = this.numberOf(account_id)
+    if (account === undefined) return undefined
     const row = this.db
-      .query<Pointer, [Uint8Array]>('SELECT account, event FROM orders WHERE id = ?')
-      .get(this.ids.order.hide(order_id))
-    return row === null ? undefined : this.owned(row, 'order', order_id)
+      .query<{ event: number }, [Uint8Array, number]>(
+        'SELECT event FROM orders WHERE id = ? AND account = ? ORDER BY seq DESC LIMIT 1',
+      )
+      .get(this.ids.order.hide(order_id), account)
+    return row === null ? undefined : this.event({ account_id, account }, row.event, 'order', order_id)
   }
 
-  /** seq of the order's first event. */
-  orderSeq(order_id: string): number | undefined {
+  isOrder(order_id: string): boolean {
+    const row = this.db.query('SELECT 1 FROM orders WHERE id = ? LIMIT 1').get(this.ids.order.hide(order_id))
+    return row !== null
+  }
+
+  /** seq of the first event of the account's order that had the id at seq `at`. */
+  orderSeq(account_id: string, order_id: string, at: number): number | undefined {
+    const account = this.numberOf(account_id)
+    if (account === undefined) return undefined
     return this.db
-      .query<{ seq: number }, [Uint8Array]>('SELECT seq FROM orders WHERE id = ?')
-      .get(this.ids.order.hide(order_id))?.seq
+      .query<{ seq: number }, [Uint8Array, number, number]>(
+        'SELECT seq FROM orders WHERE id = ? AND account = ? AND seq <= ? ORDER BY seq DESC LIMIT 1',
+      )
+      .get(this.ids.order.hide(order_id), account, at)?.seq
   }
 
   /**
@@ -132,26 +147,30 @@ export class Store {
     for (const { seq, id, event } of rows) {
       const order_id = this.ids.order.reveal(id)
       this.units += READ_UNITS.order
-      yield { seq, order_id, text: this.resource(owner, event, 'order', order_id) }
+      yield { seq, event: this.event(owner, event, 'order', order_id) }
     }
   }
 
-  /** Fills of an order of this account: an earlier order of another one may have had the id. */
+  /** Fills of the account's orders of this id. */
   fillsOf(account_id: string, order_id: string): FillRow[] {
     const account = this.numberOf(account_id)
     if (account === undefined) return []
     return this.db
       .query<HiddenFill, [Uint8Array, number]>(
-        'SELECT seq, id, fill_index, event FROM fills WHERE id = ? AND account = ? ORDER BY fill_index',
+        'SELECT seq, id, fill_index, event FROM fills WHERE id = ? AND account = ?',
       )
       .all(this.ids.order.hide(order_id), account)
       .map((row) => this.openFill({ account_id, account }, row))
   }
 
-  fillSeq(order_id: string, fill_index: number): number | undefined {
+  fillSeq(account_id: string, { order_id, fill_index, slot }: wire.Fill): number | undefined {
+    const account = this.numberOf(account_id)
+    if (account === undefined) return undefined
     return this.db
-      .query<{ seq: number }, [Uint8Array, number]>('SELECT seq FROM fills WHERE id = ? AND fill_index = ?')
-      .get(this.ids.order.hide(order_id), fill_index)?.seq
+      .query<{ seq: number }, [Uint8Array, number, number, number]>(
+        'SELECT seq FROM fills WHERE id = ? AND account = ? AND fill_index = ? AND slot = ?',
+      )
+      .get(this.ids.order.hide(order_id), account, fill_index, this.names.mark('slot', account, slot))?.seq
   }
 
   /** Fills of the account ascending by creation, with the seq of their first event. */
@@ -171,7 +190,7 @@ export class Store {
     const order_id = this.ids.order.reveal(id)
     const text = this.resource(owner, event, 'fill', order_id)
     if (!text.includes(`"fill_index":${fill_index},`)) throw new Error('a row points at another fill')
-    return { seq, order_id, fill_index, text }
+    return { seq, fill_index, text }
   }
 
   payment(kind: 'withdrawal' | 'reshape', payment_id: string): Owned | undefined {
@@ -190,14 +209,18 @@ export class Store {
     return { account_id, text: this.resource({ account_id, account }, event, subject, id) }
   }
 
-  /** The data of the event a row points at. Verifies the resource, because row pointers are not authenticated. */
   private resource(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
+    return dataText(this.event(owner, event, subject, id))
+  }
+
+  /** The event a row points at. Verifies the resource, because row pointers are not authenticated. */
+  private event(owner: Owner, event: number, subject: IdKind | 'fill', id: string): string {
     const text = this.blocks.at(owner, event)
     const field = `${subject === 'fill' ? 'order' : subject}_id`
     if (!text.includes(`"kind":"${subject}.`) || !text.includes(`"${field}":"${id}"`)) {
       throw new Error('a row points at the event of another')
     }
-    return dataText(text)
+    return text
   }
 
   private numberOf(account_id: string): number | undefined {

@@ -23,19 +23,18 @@ type Latest = { seq: number; begins: boolean; event: wire.AccountEvent }
 type RowWriter = (account: number, events: readonly wire.AccountEvent[]) => Generator<void>
 
 /**
- * Points each row at its newest event, one row per step; a row keeps the seq of its first event. An id that a later order uses
- * again is that order's: `?9` and `?7` are set for its first event.
+ * Points each row at its newest event, one row per step; a row keeps the seq of its first event. Events of an order whose first
+ * one is not in the batch (`?9`) belong to the account's newest order of that id.
  */
 function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   const order = db.query(
-    `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-     ON CONFLICT (id) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8,
-       account = ?1, seq = iif(?9, ?2, seq), symbol = ?7`,
+    `INSERT INTO orders VALUES (
+       ?1, iif(?9, ?2, ifnull((SELECT max(seq) FROM orders WHERE id = ?3 AND account = ?1), ?2)), ?3, ?4, ?5, ?6, ?7, ?8
+     ) ON CONFLICT (account, seq) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8`,
   )
   const fill = db.query(
-    `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-     ON CONFLICT (id, fill_index) DO UPDATE SET event = ?5, hour = ?6,
-       account = ?1, seq = iif(?7, ?2, seq)`,
+    `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+     ON CONFLICT (id, account, fill_index, slot) DO UPDATE SET event = ?6, hour = ?7`,
   )
   const payment = db.query(
     `INSERT INTO payments VALUES (?1, ?2, ?3, ?4, ?5)
@@ -48,11 +47,11 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   }
 
   /** Most orders of a batch have the marks of the one before. */
-  function* writeOrders(account: number, orders: Map<string, Latest>): Generator<void> {
-    const ids = order_ids.hideAll([...orders.keys()])
+  function* writeOrders(account: number, orders: readonly Latest[]): Generator<void> {
+    const ids = order_ids.hideAll(orders.map(({ event }) => (event.data as wire.Order).order_id))
     let last: Pick<wire.Order, 'status' | 'symbol'> | undefined
     let [open, status, symbol, at] = [0, 0, 0, 0]
-    for (const { seq, begins, event } of orders.values()) {
+    for (const { seq, begins, event } of orders) {
       const data = event.data as wire.Order
       if (last?.status !== data.status || last.symbol !== data.symbol) {
         open = names.mark('open', account, isOpen(data.status))
@@ -65,10 +64,11 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
       yield
     }
   }
-  const writeFill = (account: number, { seq, begins, event }: Latest) => {
+  const writeFill = (account: number, { seq, event }: Latest) => {
     const data = event.data as wire.Fill
     const id = order_ids.hide(data.order_id)
-    fill.run(account, seq, id, data.fill_index, event.seq, names.hour(event.unix_ms), begins)
+    const slot = names.mark('slot', account, data.slot)
+    fill.run(account, seq, id, data.fill_index, slot, event.seq, names.hour(event.unix_ms))
   }
   const writePayment = (account: number, { event }: Latest) => {
     const data = event.data as wire.Withdrawal | wire.Reshape
@@ -83,31 +83,34 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
   return function* (account, events) {
     const { orders, fills, payments } = latestOf(events)
     yield* writeOrders(account, orders)
-    for (const one of fills.values()) yield writeFill(account, one)
-    for (const one of payments.values()) yield writePayment(account, one)
+    for (const one of fills) yield writeFill(account, one)
+    for (const one of payments) yield writePayment(account, one)
   }
 }
 
 /** Each row is written once per batch, however many events of the batch belong to it. */
 function latestOf(events: readonly wire.AccountEvent[]) {
-  const orders = new Map<string, Latest>()
-  const fills = new Map<string, Latest>()
-  const payments = new Map<string, Latest>()
+  const rows = { orders: [] as Latest[], fills: [] as Latest[], payments: [] as Latest[] }
+  const newest = new Map<string, Latest>()
+  const keep = (kind: keyof typeof rows, name: string, event: wire.AccountEvent) => {
+    const known = newest.get(name)
+    const begins = event.kind === 'order.accepted'
+    if (known !== undefined && !begins) {
+      known.event = event
+      return
+    }
+    const latest = { seq: event.seq, begins, event }
+    newest.set(name, latest)
+    rows[kind].push(latest)
+  }
   for (const event of events) {
     const { data } = event
-    if ('fill_index' in data) keep(fills, `${data.order_id}/${data.fill_index}`, event)
-    else if ('trading_key' in data && 'order_id' in data) keep(orders, data.order_id, event)
-    else if ('withdrawal_id' in data) keep(payments, `withdrawal/${data.withdrawal_id}`, event)
-    else if ('reshape_id' in data) keep(payments, `reshape/${data.reshape_id}`, event)
+    if ('fill_index' in data) keep('fills', `${data.order_id}/${data.fill_index}/${data.slot}`, event)
+    else if ('trading_key' in data && 'order_id' in data) keep('orders', data.order_id, event)
+    else if ('withdrawal_id' in data) keep('payments', `withdrawal/${data.withdrawal_id}`, event)
+    else if ('reshape_id' in data) keep('payments', `reshape/${data.reshape_id}`, event)
   }
-  return { orders, fills, payments }
-}
-
-function keep(rows: Map<string, Latest>, name: string, event: wire.AccountEvent): void {
-  const known = rows.get(name)
-  const begins = event.kind === 'order.accepted' || event.kind === 'fill.matched'
-  if (known === undefined || begins) rows.set(name, { seq: event.seq, begins, event })
-  else known.event = event
+  return rows
 }
 
 export type EventWriter = {

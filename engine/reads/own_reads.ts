@@ -53,9 +53,13 @@ export class OwnReads implements OwnTexts {
   }
 
   order(account_id: string, order_id: string): Json<wire.Order> {
-    const name = `order/${order_id}`
-    const found = this.cache.get(name) ?? this.readOrder(name, order_id)
-    return owned(account_id, found, 'order_unknown')
+    const name = `order/${order_id}/${account_id}`
+    const cached = this.cache.get(name)
+    if (cached !== undefined) return cached.text
+    const text = this.history.order(account_id, order_id)
+    if (text === undefined) throw new Refusal(this.history.isOrder(order_id) ? 'not_owner' : 'order_unknown')
+    this.cache.set(name, { account_id, text })
+    return text
   }
 
   /** Throws `instrument_unknown` and `after_invalid`. */
@@ -114,28 +118,22 @@ export class OwnReads implements OwnTexts {
       const changes = history.events(account_id, seq, limit)
       const events = changes.items.map(({ text }) => JSON.parse(text) as wire.AccountEvent)
       seq = events.at(-1)?.seq ?? seq
-      for (const { data } of events) if ('order_id' in data) this.readAgain(orders, data.order_id)
+      for (const { data } of events) if ('order_id' in data) this.readAgain(account_id, orders, data.order_id)
       return changes.next_after === null
     }
     while (!(await slices.run(caller, readChanges)));
     return { seq, orders: `[${[...orders.values()].join(',')}]` }
   }
 
-  private readAgain(orders: Map<string, string>, order_id: string): void {
-    const { text } = this.history.order(order_id)!
-    if (isOpen((JSON.parse(text) as wire.Order).status)) orders.set(order_id, text)
+  private readAgain(account_id: string, orders: Map<string, string>, order_id: string): void {
+    const text = this.history.order(account_id, order_id)
+    if (text !== undefined && isOpen((JSON.parse(text) as wire.Order).status)) orders.set(order_id, text)
     else orders.delete(order_id)
   }
 
   /** Drops all cached texts. */
   forget(): void {
     this.cache.clear()
-  }
-
-  private readOrder(name: string, order_id: string): Owned | undefined {
-    const found = this.history.order(order_id)
-    if (found !== undefined) this.cache.set(name, found)
-    return found
   }
 
   private page(list: string, account_id: string, after: number, read: () => wire.Page<string>): string {

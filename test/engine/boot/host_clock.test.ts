@@ -120,5 +120,5 @@ test('retention is of the chain: what is older by its clock goes at the next sta
   site.unixMs = () => Date.now() + DAYS_MS
   open = await site.open()
   const { history } = open.engine.loaded
-  while (history.order(order_id) !== undefined) await Bun.sleep(5)
+  while (history.isOrder(order_id)) await Bun.sleep(5)
 })

@@ -56,9 +56,9 @@ function parsed(history: History) {
       const { items, next_after } = history.events(account_id, after, limit)
       return page<wire.AccountEvent>({ items: items.map(({ text }) => text), next_after })
     },
-    order(order_id: string) {
-      const found = owned(history.order(order_id))
-      return found && { account_id: found.account_id, order: found.data as wire.Order }
+    order(order_id: string, account_id = 'alice') {
+      const found = history.order(account_id, order_id)
+      return found === undefined ? undefined : (JSON.parse(found) as wire.Order)
     },
     orders: (account_id: string, filter: OrderFilter) => page<wire.Order>(history.orders(account_id, filter)),
     fills: (account_id: string, after: number, limit: number) =>
@@ -135,6 +135,8 @@ export function fill(n: number, fill_index: number, stage: wire.FillStage): wire
 /** Numbers events per account as the engine does and records them, one journal record each. */
 export class Recorder {
   journal_seq: number
+  /** Of the events that follow. */
+  slot = 6
   readonly #seq_last = new Map<string, number>()
   constructor(
     private readonly history: ParsedHistory,
@@ -152,7 +154,7 @@ export class Recorder {
     const seq = (this.#seq_last.get(account_id) ?? 0) + 1
     this.#seq_last.set(account_id, seq)
     const numbered = 'order_id' in data ? { ...data, seq } : data
-    return { seq, kind, slot: 6, unix_ms, data: numbered as wire.AccountEvent['data'] }
+    return { seq, kind, slot: this.slot, unix_ms, data: numbered as wire.AccountEvent['data'] }
   }
 
   record(

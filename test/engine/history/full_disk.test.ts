@@ -47,7 +47,7 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
     expect(history.events('alice', 0, 500).items.map(({ seq }) => seq)).toEqual(
       events.map(({ event }) => event.seq),
     )
-    expect(history.order(id(300))?.order.status).toBe('accepted')
+    expect(history.order(id(300))?.status).toBe('accepted')
     await history.close()
   })
 })
@@ -66,7 +66,7 @@ test.skipIf(!isMountable())('a full volume stalls the history until there is spa
     expect(history.isBroken()).toBe(false)
     expect(await history.prune(0).catch((error) => error)).toBeInstanceOf(HistoryStalled)
     // Reads contain what is not written.
-    expect(reads.order(id(2_000))?.order.status).toBe('accepted')
+    expect(reads.order(id(2_000))?.status).toBe('accepted')
     expect(reads.events('alice', 0, 500).items).toHaveLength(500)
     const { watermark } = history
     expect(watermark()).toBeLessThan(2_000)
@@ -97,7 +97,7 @@ test.skipIf(!isMountable())(
       free()
       const second = await open(join(dir, 'history'))
       expect(second.watermark()).toBe(stored)
-      expect(second.order(id(1))?.order.status).toBe('accepted')
+      expect(second.order(id(1))?.status).toBe('accepted')
       await second.close()
     })
   },
@@ -121,7 +121,7 @@ test('a history beyond its bound breaks alone, and is intact at the next opening
     await first.close()
     const second = await open(dir)
     expect(second.watermark()).toBe(1)
-    expect(second.order(id(1))?.order.status).toBe('accepted')
+    expect(second.order(id(1))?.status).toBe('accepted')
     await second.close()
   })
 })

@@ -81,7 +81,7 @@ const COLUMNS: readonly (readonly [table: string, column: string])[] = [
   ['accounts', 'account'],
   ['blocks', 'account'],
   ...['account', 'open', 'status', 'symbol'].map((column) => ['orders', column] as const),
-  ['fills', 'account'],
+  ...['account', 'slot'].map((column) => ['fills', column] as const),
   ...['blocks', 'orders', 'fills'].map((table) => [table, 'hour'] as const),
 ]
 

@@ -1,8 +1,10 @@
 /** Reads through the overlay equal reads of the written database after every write. */
-import { expect, test } from 'bun:test'
+import { expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
+import { withTexts } from '../../../engine/history/event_text'
+import { Overlay } from '../../../engine/history/overlay'
 import type * as wire from '../../../protocol/wire/trading'
-import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
+import { fill, id, order, type ParsedHistory, Recorder, START_MS, withFolder, withHistory } from './account_events'
 
 const ACCOUNTS = ['alice', 'bob'] as const
 const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
@@ -110,4 +112,35 @@ test('a page that the written fills just fill says that one more waits behind it
       expect(history.fills('alice', 5, 2)).toMatchObject({ items: [{ order_id: id(3) }], next_after: null })
     })
   })
+})
+
+test('a read parses what its account has waiting, once, and nothing of another one', () => {
+  const overlay = new Overlay()
+  const event = (account: number, n: number) =>
+    ({ seq: n, kind: 'order.accepted', unix_ms: START_MS, data: order(account * 1_000 + n, 'accepted') }) as wire.AccountEvent
+  for (let batch = 0; batch < 3; batch++) {
+    for (let account = 0; account < 10; account++) {
+      const events = Array.from({ length: 5 }, (_, at) => event(account, batch * 5 + at + 1))
+      for (const one of withTexts(events.map((event) => ({ account_id: `${account}`, event }))))
+        overlay.filling.add(one)
+    }
+    overlay.begin()
+  }
+  const parsed = spyOn(JSON, 'parse')
+  try {
+    const counts = [
+      () => expect(overlay.order('3', id(3_015))?.order.order_id).toBe(id(3_015)),
+      () => expect(overlay.ordersOf('3')).toHaveLength(15),
+      () => expect([...overlay.fillsOf('3')]).toHaveLength(0),
+      () => expect(overlay.order('3', id(4_001))).toBeUndefined(),
+      () => expect(overlay.isOrder(id(4_001))).toBe(true),
+      () => expect(overlay.payment('withdrawal', id(1))).toBeUndefined(),
+    ].map((read) => {
+      read()
+      return parsed.mock.calls.length
+    })
+    expect(counts).toEqual([5, 15, 15, 15, 15, 15])
+  } finally {
+    parsed.mockRestore()
+  }
 })

@@ -1,6 +1,9 @@
 /** Pages of events, orders, fills and payments by account and seq. */
 import { expect, test } from 'bun:test'
+import { LIMITS } from '../../../engine/limits'
+import { coverable } from '../../../engine/machine/state/past'
 import type * as wire from '../../../protocol/wire/trading'
+import { key, LOT, seeded, World } from '../../kit/venue/machine_world'
 import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
 
 /** Runs the same expectations on what is not written yet, on what is written, and after a restart. */
@@ -43,7 +46,7 @@ test("an account's events read as a gapless log that can be followed from any se
   )
 })
 
-test('an order shows its newest state and stays with its account', async () => {
+test('an order shows its newest state to its account', async () => {
   await inEveryState(
     (history) => {
       const recorder = new Recorder(history)
@@ -51,10 +54,10 @@ test('an order shows its newest state and stays with its account', async () => {
       recorder.record('alice', 'order.cancelled', order(1, 'cancelled', { reason: 'by_owner' }))
     },
     (history) => {
-      const found = history.order(id(1))
-      expect(found?.account_id).toBe('alice')
-      expect(found?.order).toEqual(order(1, 'cancelled', { reason: 'by_owner', seq: 2 }))
+      expect(history.order(id(1))).toEqual(order(1, 'cancelled', { reason: 'by_owner', seq: 2 }))
+      expect(history.order(id(1), 'bob')).toBeUndefined()
       expect(history.order(id(2))).toBeUndefined()
+      expect([1, 2].map((n) => history.history.isOrder(id(n)))).toEqual([true, false])
     },
   )
 })
@@ -72,7 +75,7 @@ test('a fill that advances after its order is final shows in the order and in th
     (history) => {
       const stages = history
         .order(id(1))
-        ?.order.fills.map(({ fill_index, stage, seq }) => [fill_index, stage, seq])
+        ?.fills.map(({ fill_index, stage, seq }) => [fill_index, stage, seq])
       expect(stages).toEqual([
         [0, 'finalized', 5],
         [1, 'matched', 4],
@@ -100,7 +103,7 @@ test('fills known only from an order event are shown until an event of their own
         order(1, 'partially_filled', { filled_amount: '10', fills }),
       )
     },
-    (history) => expect(history.order(id(1))?.order.fills.map(({ stage }) => stage)).toEqual(['confirmed']),
+    (history) => expect(history.order(id(1))?.fills.map(({ stage }) => stage)).toEqual(['confirmed']),
   )
 })
 
@@ -183,37 +186,81 @@ test('withdrawals and reshapes read by id with their newest stage', async () => 
   )
 })
 
-test('an id that another account uses again is that of its order or payment, and breaks no read', async () => {
+test('an id that another account uses again names the order of each, and the newer payment', async () => {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
       const recorder = new Recorder(history)
       for (let n = 1; n <= 3; n++) recorder.record('alice', 'order.accepted', order(n, 'accepted'))
       recorder.record('alice', 'fill.matched', fill(2, 0, 'matched'))
       recorder.record('alice', 'fill.matched', fill(2, 1, 'matched'))
-      recorder.record('alice', 'order.filled', order(2, 'filled'))
+      recorder.record('alice', 'order.filled', order(2, 'filled', { filled_amount: '20' }))
       recorder.record('alice', 'withdrawal.accepted', withdrawal('finalized'))
       await history.flush()
       recorder.record('bob', 'withdrawal.accepted', withdrawal('accepted'))
       await history.flush()
       expect(history.withdrawal(id(1))).toEqual({ account_id: 'bob', withdrawal: withdrawal('accepted') })
       const stages: (() => void)[] = [
-        () => recorder.record('bob', 'order.accepted', order(2, 'accepted')),
+        () => recorder.record('bob', 'order.accepted', order(2, 'accepted', { arrival_slot: 6 })),
         () => recorder.record('bob', 'fill.matched', fill(2, 0, 'matched')),
         () => recorder.record('bob', 'order.cancelled', order(2, 'cancelled', { filled_amount: '10' })),
-        () => recorder.record('bob', 'order.accepted', order(2, 'accepted')),
+        () => {
+          recorder.slot = 7
+          recorder.record('bob', 'order.accepted', order(2, 'accepted', { arrival_slot: 7 }))
+        },
       ]
       for (const [fills, stage] of stages.entries()) {
         stage()
         await history.flush()
-        expect(history.order(id(2))?.account_id).toBe('bob')
-        expect(history.order(id(2))?.order.fills).toHaveLength([0, 0, 1, 0][fills]!)
+        expect(history.order(id(2), 'bob')?.fills).toHaveLength([0, 0, 1, 0][fills]!)
+        expect(history.order(id(2), 'alice')?.fills).toHaveLength(2)
         const idsOf = (account: string) =>
           history.orders(account, { after: 0, limit: 10 }).items.map(({ order_id }) => order_id)
-        expect(idsOf('bob')).toEqual([id(2)])
-        expect(idsOf('alice')).toEqual([id(1), id(3)])
-        expect(history.fills('alice', 0, 10).items.map(({ fill_index }) => fill_index)).toContain(1)
+        expect(idsOf('bob')).toEqual(fills < 3 ? [id(2)] : [id(2), id(2)])
+        expect(idsOf('alice')).toEqual([id(1), id(2), id(3)])
+        expect(history.fills('alice', 0, 10).items.map(({ fill_index }) => fill_index)).toEqual([0, 1])
       }
       expect(history.events('alice', 0, 10).items).toHaveLength(7)
     })
   })
+})
+
+test.each(['alice', 'bob'])('of the id that %s uses again, each order has its own fills, while those before settle', async (again) => {
+  await withFolder((dir) =>
+    withHistory(`${dir}/history`, async (history) => {
+      const world = new World()
+      for (const name of ['alice', 'bob', 'carol']) world.account(name, { orders_live_max: 1_000 })
+      let [fed, seq] = [0, 0]
+      const feed = () => {
+        history.record(++seq, world.events.slice(fed))
+        fed = world.events.length
+      }
+      const order_id = seeded('used twice').slice(0, 16)
+      world.place('alice', key('a'), { order_id })
+      world.place('carol', key('c'), { side: 'sell' })
+      world.close()
+      feed()
+      // Its fill has no commitment yet when the order leaves the memory.
+      world.unix_ms += LIMITS.final_orders_kept_ms + 1
+      world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
+      const covered = coverable(world.state)
+      const hashes = { state_hash: seeded('state'), catalogue_hash: seeded('catalogue') }
+      world.must({ kind: 'snapshot_taken', seq: world.journal.length, ...hashes, covered })
+      world.place(again, key(again), { order_id, amount: 4n * LOT })
+      world.hashAll()
+      feed()
+      world.place('carol', key('c'), { side: 'sell' })
+      world.close()
+      world.hashAll()
+      world.stage(1, 'confirmed')
+      feed()
+      for (const written of [false, true]) {
+        if (written) await history.flush()
+        const stages = (order?: wire.Order) => order?.fills.map(({ batch, stage }) => [batch, stage])
+        const { items } = history.orders('alice', { after: 0, limit: 9 })
+        expect(stages(items[0])).toEqual([[1, 'confirmed']])
+        expect(stages(history.order(order_id.toHex(), again))).toEqual([[2, 'matched']])
+        expect(items).toHaveLength(again === 'alice' ? 2 : 1)
+      }
+    }),
+  )
 })

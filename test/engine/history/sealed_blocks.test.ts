@@ -108,7 +108,7 @@ test('an order whose row points at the event of another order is not shown', asy
   await afterChange(
     (db) => db.run('UPDATE orders SET event = 2 WHERE id = ?', [hidden(1)]),
     (history) => {
-      expect(history.order(id(2))?.order.order_id).toBe(id(2))
+      expect(history.order(id(2))?.order_id).toBe(id(2))
       expect(() => history.order(id(1))).toThrow(HistoryBroken)
     },
   )
@@ -147,7 +147,7 @@ test('an order that outlives its events stays readable, its neighbours do not co
       await history.prune(day(31))
       expect(history.events('alice', 0, 500)).toEqual({ items: [], next_after: null })
       expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([200, 199])
-      expect(history.order(id(50))?.order.status).toBe('accepted')
+      expect(history.order(id(50))?.status).toBe('accepted')
       expect(history.order(id(51))).toBeUndefined()
       expect(history.orders('alice', { status: 'open', after: 0, limit: 9 }).items.length).toBe(1)
     })
