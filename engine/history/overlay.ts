@@ -84,7 +84,8 @@ export class Layer {
     held.texts.push(text)
     this.count += 1
     if (kind === 'order.accepted') this.order_ids.add((data as wire.Order).order_id)
-    else if ('withdrawal_id' in data) this.payments.set(`withdrawal/${data.withdrawal_id}`, { account_id, text })
+    else if ('withdrawal_id' in data)
+      this.payments.set(`withdrawal/${data.withdrawal_id}`, { account_id, text })
     else if ('reshape_id' in data) this.payments.set(`reshape/${data.reshape_id}`, { account_id, text })
   }
 

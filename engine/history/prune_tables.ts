@@ -67,7 +67,10 @@ function oldEvents(db: Database, account: number, cutoff: number) {
  * order of the same id.
  */
 function pruneOrders(db: Database, closed: number, account: number, cutoff: number) {
-  const old = db.query<{ id: Uint8Array; seq: number; next: number }, [number, number, number, number, number]>(
+  const old = db.query<
+    { id: Uint8Array; seq: number; next: number },
+    [number, number, number, number, number]
+  >(
     `SELECT id, seq, (
        SELECT ifnull(min(later.seq), ${Number.MAX_SAFE_INTEGER}) FROM orders AS later
        WHERE later.id = orders.id AND later.account = orders.account AND later.seq > orders.seq

@@ -149,7 +149,11 @@ class Reusing {
     }
   }
 
-  private change(known: Known, status: 'cancelled' | 'filled' | 'partially_filled', more: Partial<wire.Order>) {
+  private change(
+    known: Known,
+    status: 'cancelled' | 'filled' | 'partially_filled',
+    more: Partial<wire.Order>,
+  ) {
     const data = { ...known.order, status, ...more, fills: newest(known) }
     known.order = this.recorder.record(known.account, `order.${status}`, data).data as wire.Order
   }

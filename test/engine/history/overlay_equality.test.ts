@@ -1,10 +1,23 @@
 /** Reads through the overlay equal reads of the written database after every write. */
 import { expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
+import { openReadable } from '../../../engine/history/database'
 import { withTexts } from '../../../engine/history/event_text'
+import { MergedReads } from '../../../engine/history/merged_reads'
 import { Overlay } from '../../../engine/history/overlay'
+import { Store } from '../../../engine/history/store'
 import type * as wire from '../../../protocol/wire/trading'
-import { fill, id, order, type ParsedHistory, Recorder, START_MS, withFolder, withHistory } from './account_events'
+import {
+  fill,
+  id,
+  KEY,
+  order,
+  type ParsedHistory,
+  Recorder,
+  START_MS,
+  withFolder,
+  withHistory,
+} from './account_events'
 
 const ACCOUNTS = ['alice', 'bob'] as const
 const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
@@ -117,7 +130,12 @@ test('a page that the written fills just fill says that one more waits behind it
 test('a read parses what its account has waiting, once, and nothing of another one', () => {
   const overlay = new Overlay()
   const event = (account: number, n: number) =>
-    ({ seq: n, kind: 'order.accepted', unix_ms: START_MS, data: order(account * 1_000 + n, 'accepted') }) as wire.AccountEvent
+    ({
+      seq: n,
+      kind: 'order.accepted',
+      unix_ms: START_MS,
+      data: order(account * 1_000 + n, 'accepted'),
+    }) as wire.AccountEvent
   for (let batch = 0; batch < 3; batch++) {
     for (let account = 0; account < 10; account++) {
       const events = Array.from({ length: 5 }, (_, at) => event(account, batch * 5 + at + 1))
@@ -143,4 +161,33 @@ test('a read parses what its account has waiting, once, and nothing of another o
   } finally {
     parsed.mockRestore()
   }
+})
+
+test('what is written and still held is read once', async () => {
+  await withFolder((dir) =>
+    withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      const overlay = new Overlay()
+      const both = (kind: wire.EventKind, data: wire.AccountEvent['data']) => {
+        const event = recorder.record('alice', kind, data)
+        for (const one of withTexts([{ account_id: 'alice', event }])) overlay.filling.add(one)
+      }
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'fill.matched', fill(1, 0, 'matched'))
+      await history.flush()
+      both('fill.submitted', fill(1, 0, 'submitted'))
+      both('order.filled', order(1, 'filled', { filled_amount: '10' }))
+      recorder.slot = 9
+      both('order.accepted', order(1, 'accepted', { arrival_slot: 9 }))
+      both('order.cancelled', order(1, 'cancelled', { arrival_slot: 9 }))
+      await history.flush()
+      const store = new Store(openReadable(dir), KEY)
+      const reads = new MergedReads(store, overlay)
+      const page = { after: 0, limit: 9 }
+      expect(reads.orders('alice', page)).toEqual(history.history.orders('alice', page))
+      expect(reads.orders('alice', page).items).toHaveLength(2)
+      expect(reads.fills('alice', 0, 9)).toEqual(history.history.fills('alice', 0, 9))
+      store.close()
+    }),
+  )
 })

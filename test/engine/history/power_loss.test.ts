@@ -139,7 +139,9 @@ function readable(dir: string) {
   const store = new Store(db, KEY)
   const accounts = ACCOUNTS.map((account_id) => {
     const events = store.events(account_id, 0, Number.MAX_SAFE_INTEGER, 10_000).map(({ seq }) => seq)
-    const orders = [...store.orders(account_id, { after: 0 }).rows].map(({ event }) => JSON.parse(event).data.order_id)
+    const orders = [...store.orders(account_id, { after: 0 }).rows].map(
+      ({ event }) => JSON.parse(event).data.order_id,
+    )
     const fills = store.fills(account_id, 0, 10_000).map(({ text }) => JSON.parse(text).order_id)
     expect(events).toEqual(Array.from({ length: events.length }, (_, at) => events[0]! + at))
     for (const order_id of fills) expect(orders).toContain(order_id)

@@ -58,23 +58,26 @@ test('of two orders with one id, each goes with its own fills', async () => {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
       const recorder = new Recorder(history)
-      const traded = (slot: number, status: 'filled' | 'partially_filled', at: number) => {
+      const traded = (slot: number, status: 'filled' | 'partially_filled', at: number, account = 'alice') => {
         recorder.slot = slot
         const more = { arrival_slot: slot, filled_amount: '10' }
-        recorder.record('alice', 'order.accepted', order(1, 'accepted', { arrival_slot: slot }), day(at))
-        recorder.record('alice', 'fill.matched', { ...fill(1, 0, 'matched'), slot }, day(at))
-        recorder.record('alice', `order.${status}`, order(1, status, more), day(at))
+        recorder.record(account, 'order.accepted', order(1, 'accepted', { arrival_slot: slot }), day(at))
+        recorder.record(account, 'fill.matched', { ...fill(1, 0, 'matched'), slot }, day(at))
+        recorder.record(account, `order.${status}`, order(1, status, more), day(at))
       }
       const kept = () => history.fills('alice', 0, 9).items.map(({ slot }) => slot)
       traded(10, 'filled', 0)
+      traded(10, 'filled', 0, 'carol')
+      for (const n of [2, 1]) recorder.record('bob', 'order.accepted', order(n, 'accepted'), day(1))
       traded(20, 'filled', 10)
-      traded(30, 'partially_filled', 10)
+      traded(30, 'partially_filled', 40)
       // Of the first order, when the id is that of the third one.
       recorder.record('alice', 'fill.finalized', { ...fill(1, 0, 'finalized'), slot: 10 }, day(15))
       await history.prune(day(31))
       expect(kept()).toEqual([10, 20, 30])
       await history.prune(day(46))
       expect(kept()).toEqual([30])
+      expect(history.fills('carol', 0, 9).items).toEqual([])
       expect(history.orders('alice', { after: 0, limit: 9 }).items).toHaveLength(1)
       expect(history.order(id(1))).toMatchObject({ status: 'partially_filled', fills: [{ slot: 30 }] })
     })

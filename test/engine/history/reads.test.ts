@@ -73,9 +73,7 @@ test('a fill that advances after its order is final shows in the order and in th
       recorder.record('alice', 'fill.finalized', fill(1, 0, 'finalized'))
     },
     (history) => {
-      const stages = history
-        .order(id(1))
-        ?.fills.map(({ fill_index, stage, seq }) => [fill_index, stage, seq])
+      const stages = history.order(id(1))?.fills.map(({ fill_index, stage, seq }) => [fill_index, stage, seq])
       expect(stages).toEqual([
         [0, 'finalized', 5],
         [1, 'matched', 4],
@@ -224,43 +222,46 @@ test('an id that another account uses again names the order of each, and the new
   })
 })
 
-test.each(['alice', 'bob'])('of the id that %s uses again, each order has its own fills, while those before settle', async (again) => {
-  await withFolder((dir) =>
-    withHistory(`${dir}/history`, async (history) => {
-      const world = new World()
-      for (const name of ['alice', 'bob', 'carol']) world.account(name, { orders_live_max: 1_000 })
-      let [fed, seq] = [0, 0]
-      const feed = () => {
-        history.record(++seq, world.events.slice(fed))
-        fed = world.events.length
-      }
-      const order_id = seeded('used twice').slice(0, 16)
-      world.place('alice', key('a'), { order_id })
-      world.place('carol', key('c'), { side: 'sell' })
-      world.close()
-      feed()
-      // Its fill has no commitment yet when the order leaves the memory.
-      world.unix_ms += LIMITS.final_orders_kept_ms + 1
-      world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
-      const covered = coverable(world.state)
-      const hashes = { state_hash: seeded('state'), catalogue_hash: seeded('catalogue') }
-      world.must({ kind: 'snapshot_taken', seq: world.journal.length, ...hashes, covered })
-      world.place(again, key(again), { order_id, amount: 4n * LOT })
-      world.hashAll()
-      feed()
-      world.place('carol', key('c'), { side: 'sell' })
-      world.close()
-      world.hashAll()
-      world.stage(1, 'confirmed')
-      feed()
-      for (const written of [false, true]) {
-        if (written) await history.flush()
-        const stages = (order?: wire.Order) => order?.fills.map(({ batch, stage }) => [batch, stage])
-        const { items } = history.orders('alice', { after: 0, limit: 9 })
-        expect(stages(items[0])).toEqual([[1, 'confirmed']])
-        expect(stages(history.order(order_id.toHex(), again))).toEqual([[2, 'matched']])
-        expect(items).toHaveLength(again === 'alice' ? 2 : 1)
-      }
-    }),
-  )
-})
+test.each(['alice', 'bob'])(
+  'of the id that %s uses again, each order has its own fills, while those before settle',
+  async (again) => {
+    await withFolder((dir) =>
+      withHistory(`${dir}/history`, async (history) => {
+        const world = new World()
+        for (const name of ['alice', 'bob', 'carol']) world.account(name, { orders_live_max: 1_000 })
+        let [fed, seq] = [0, 0]
+        const feed = () => {
+          history.record(++seq, world.events.slice(fed))
+          fed = world.events.length
+        }
+        const order_id = seeded('used twice').slice(0, 16)
+        world.place('alice', key('a'), { order_id })
+        world.place('carol', key('c'), { side: 'sell' })
+        world.close()
+        feed()
+        // Its fill has no commitment yet when the order leaves the memory.
+        world.unix_ms += LIMITS.final_orders_kept_ms + 1
+        world.must({ kind: 'slot', reopens_slot: 0, slot: world.state.slot + 1 })
+        const covered = coverable(world.state)
+        const hashes = { state_hash: seeded('state'), catalogue_hash: seeded('catalogue') }
+        world.must({ kind: 'snapshot_taken', seq: world.journal.length, ...hashes, covered })
+        world.place(again, key(again), { order_id, amount: 4n * LOT })
+        world.hashAll()
+        feed()
+        world.place('carol', key('c'), { side: 'sell' })
+        world.close()
+        world.hashAll()
+        world.stage(1, 'confirmed')
+        feed()
+        for (const written of [false, true]) {
+          if (written) await history.flush()
+          const stages = (order?: wire.Order) => order?.fills.map(({ batch, stage }) => [batch, stage])
+          const { items } = history.orders('alice', { after: 0, limit: 9 })
+          expect(stages(items[0])).toEqual([[1, 'confirmed']])
+          expect(stages(history.order(order_id.toHex(), again))).toEqual([[2, 'matched']])
+          expect(items).toHaveLength(again === 'alice' ? 2 : 1)
+        }
+      }),
+    )
+  },
+)
