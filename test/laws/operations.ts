@@ -12,6 +12,7 @@ import {
 } from './commands'
 import { exitAnyNote, exitLiveOrder, exitSpentNote, exitUnlanded } from './exits'
 import { deposit, reshape, withdraw } from './payments'
+import { reachedBy } from './reached'
 import type { Simulation } from './simulation'
 import { die, fork, forkDeposit, forkSettlement, jump, restart } from './upsets'
 
@@ -62,7 +63,9 @@ export function expected(name: string, operations: number): number {
 export async function operate(simulation: Simulation): Promise<void> {
   const drawn = simulation.random.next() * TOTAL
   const [, name, run] = OPERATIONS[ENDS.findIndex((end) => drawn < end)]!
+  const points = reachedBy(`operation ${name}`, simulation.venue.state)
   const came = await run(simulation)
+  if (came === undefined) simulation.reach(points)
   simulation.count(came === undefined ? name : `${name}: ${came}`)
   simulation.lawOfNew()
 }

@@ -2,7 +2,7 @@
  * Random life of a whole venue on the real program: deposits, orders of every kind, withdrawals, reshapes, exits, forks,
  * deaths and restarts. After every slot, fork and operation the vault holds what it owes, what is owed to everybody adds
  * up to that, each new settlement batch balances by itself, and each order is what auctions left of it.
- * TACIT_SIM_OPS sets the number of operations, TACIT_SIM_SEED replays one simulation.
+ * TACIT_SIM_OPS sets the number of operations, TACIT_SIM_SEED replays one simulation; a long one must reach every point.
  */
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../native/load_poseidon'
@@ -12,6 +12,7 @@ import { installPoseidon } from '../../protocol/notes/poseidon'
 import { expected, OPERATIONS, operate } from './operations'
 import { fund } from './payments'
 import { Random } from './random'
+import { pointsOf } from './reached'
 import { FAIR } from './relay'
 import { JTO } from './sim_settings'
 import { Simulation } from './simulation'
@@ -21,6 +22,8 @@ const SEED = Number(process.env['TACIT_SIM_SEED'] ?? crypto.getRandomValues(new 
 const REPORT_EVERY = 10_000
 /** Of what the weights promise, this share must have been done, or the simulation lives in a dead venue. */
 const DONE_LEAST = 0.4
+/** So many operations reach every point. */
+const REACHING = 100_000
 /** Fewer than this many expected say nothing. */
 const EXPECTED_LEAST = 25
 
@@ -45,6 +48,7 @@ test(
         JSON.stringify(Object.fromEntries([...simulation.counts].sort()), null, 1),
       )
       expectLively(simulation)
+      expectReached(simulation)
       const { venue, chain, landings } = simulation
       expect(landings.landed).toBe(chain.vault().config.last_batch)
       const rebuilt = venue.rebuildTrees()
@@ -74,6 +78,17 @@ function expectLively({ counts, orders, laws, holdings, landings }: Simulation):
     expect(holdings.paid).toBeGreaterThan(COUNT * 0.01)
     expect(holdings.refunded).toBeGreaterThan(COUNT * 0.005)
   }
+}
+
+function expectReached({ reached }: Simulation): void {
+  const points = pointsOf(OPERATIONS.map(([, name]) => name))
+  const missing = points.filter((point) => !reached.has(point))
+  const least = points.filter((point) => reached.has(point)).sort((a, b) => reached.get(a)! - reached.get(b)!)
+  console.log(
+    `reached ${points.length - missing.length} of ${points.length} points, the least often:`,
+    least.slice(0, 5).map((point) => `${point} ${reached.get(point)}`),
+  )
+  if (COUNT >= REACHING) expect(missing).toEqual([])
 }
 
 function report({ venue, chain, holdings, landings, orders, laws }: Simulation): string {

@@ -13,6 +13,7 @@ import { fundWallet } from './fund_wallet'
 import { Holdings } from './holdings'
 import { OrderLedger } from './order_ledger'
 import type { Random } from './random'
+import { nameOfCommand, reachedBy } from './reached'
 import { Died, FAIR, Relay, type Weather } from './relay'
 import { FINALIZED_DEPTH, MACHINE, SimChain } from './sim_chain'
 import { simSettings } from './sim_settings'
@@ -42,6 +43,8 @@ export class Simulation {
   readonly spent: KnownNote[] = []
   /** What was done, what was rejected and why, and what found nothing to do. */
   readonly counts = new Map<string, number>()
+  /** How often each point was reached. */
+  readonly reached = new Map<string, number>()
   readonly landings = { landed: 0, refunded: 0, exits_served: 0 }
   readonly wallet: { seed: Uint8Array; key: Uint8Array }
   /** Of even and odd epochs: each boot has another key than the epoch before. */
@@ -68,6 +71,10 @@ export class Simulation {
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
   }
 
+  reach(points: readonly string[]): void {
+    for (const point of points) this.reached.set(point, (this.reached.get(point) ?? 0) + 1)
+  }
+
   async open(): Promise<void> {
     const { chain } = this
     await chain.open(this.#settlement_seeds)
@@ -75,6 +82,7 @@ export class Simulation {
     chain.advance()
     this.venue = new SimVenue()
     this.venue.onAccepted = (command, outcome) => {
+      this.reach(reachedBy(`command ${nameOfCommand(command)}`, this.venue.state))
       this.orders.seen(command, outcome)
       this.laws.check(this.venue.state)
     }
@@ -142,9 +150,12 @@ export class Simulation {
 
   fork(depth: number): void {
     const lost = this.chain.fork(depth)
-    for (const event of lost) this.holdings.lost(event)
+    for (const event of lost) {
+      this.holdings.lost(event)
+      this.count(`lost in forks: ${event.kind}`)
+      this.reach(reachedBy(`fork without ${event.kind}`, this.venue.state))
+    }
     this.relay.undone(lost)
-    for (const { kind } of lost) this.count(`lost in forks: ${kind}`)
     this.law()
   }
 
@@ -152,6 +163,7 @@ export class Simulation {
   async die(at: string): Promise<void> {
     const { random, chain, venue } = this
     this.count(`died: ${at}`)
+    this.reach(reachedBy(`death ${at}`, venue.state))
     const { last_wire } = this.relay
     const deepest = Math.min(6, chain.tip - chain.finalized)
     if (deepest >= 1 && random.chance(0.25)) {

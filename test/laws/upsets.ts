@@ -56,7 +56,9 @@ export async function die(simulation: Simulation): Promise<Came> {
   const death = random.pick(DEATHS)!
   const before = counts.get(`died: ${death}`)
   for (let slot = 0; slot < DEATH_SLOTS; slot++) {
-    await simulation.tick({ ...FAIR, dropped: random.chance(0.2), death })
+    // A batch that is undecided at a death is decided after the boot.
+    const decides = random.chance(0.4) ? undefined : FAIR.decides
+    await simulation.tick({ ...FAIR, dropped: random.chance(0.2), decides, death })
     if (counts.get(`died: ${death}`) !== before) return undefined
   }
   return 'survived'

@@ -73,7 +73,8 @@ export const AREAS: Readonly<Record<string, Area>> = {
       .concat('test/server'),
     ['process', 'slow_reader', 'quote_flood', 'rotation', 'judged_machine', 'self_check', 'missing_sandbox']
       .map((name) => `test/server/${name}.test.ts`)
-      .concat('test/routes', 'test/faults/hostile_input.test.ts', 'test/faults/no_leak.test.ts'),
+      .concat('test/routes', 'test/faults/hostile_input.test.ts', 'test/faults/no_leak.test.ts')
+      .concat(['links', 'carried_streams', 'front_rights'].map((name) => `test/cluster/${name}.test.ts`)),
   ),
   routes: area(
     ['routes'],
