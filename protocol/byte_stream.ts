@@ -253,20 +253,23 @@ function isPrintable(code: number): boolean {
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 /** Longer texts are decoded without the cache. */
-const CACHED_BYTES_MAX = 48
+const CACHED_BYTES_MAX = 64
+/** Bytes that are hashed, spread over the text. */
+const HASHED_BYTES = 16
 /** Slots of the cache. A text replaces one with the same hash, so memory is bounded. */
 const CACHED_TEXTS = 1024
 const cached_bytes: (Uint8Array | undefined)[] = new Array(CACHED_TEXTS).fill(undefined)
 const cached_texts: string[] = new Array(CACHED_TEXTS).fill('')
 
 /**
- * Decodes UTF-8 and returns the same string for the same short bytes: journals repeat account names and symbols in every
+ * Decodes UTF-8 and returns the same string for the same short bytes: journals repeat account ids and symbols in every
  * record.
  */
 function textOf(bytes: Uint8Array, from: number, to: number): string {
   if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to))
   let hash = to - from
-  for (let at = from; at < to; at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
+  const step = Math.ceil(hash / HASHED_BYTES)
+  for (let at = from; at < to; at += step) hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
   const place = (hash ^ (hash >>> 15)) & (CACHED_TEXTS - 1)
   const cached = cached_bytes[place]
   if (cached !== undefined && equalsRange(cached, bytes, from, to)) return cached_texts[place]!

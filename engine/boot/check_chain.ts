@@ -13,7 +13,7 @@ import {
   type SignedGroup,
   type StoredGroup,
 } from '../journal/contract'
-import { decodeCommand } from '../machine/codec/command_codec'
+import { decodeCommand, kindOf } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
@@ -125,8 +125,9 @@ export async function journaledSnapshot(
   try {
     for await (const { records } of journal.readBatches(point.seq + 1, point.head)) {
       for (const { type, body } of records) {
-        const command = type === COMMAND_RECORD ? decodeCommand(body) : undefined
-        if (command?.kind === 'snapshot_taken' && command.seq === point.seq) return command
+        if (type !== COMMAND_RECORD || kindOf(body) !== 'snapshot_taken') continue
+        const command = decodeCommand(body)
+        if (command.kind === 'snapshot_taken' && command.seq === point.seq) return command
       }
     }
     return undefined

@@ -3,7 +3,12 @@
 import type * as wire from '../../protocol/wire/trading'
 import type { NewEvent } from './contract'
 
-export function withTexts(events: readonly { account_id: string; event: wire.AccountEvent }[]): NewEvent[] {
+const NONE: readonly NewEvent[] = []
+
+export function withTexts(
+  events: readonly { account_id: string; event: wire.AccountEvent }[],
+): readonly NewEvent[] {
+  if (events.length === 0) return NONE
   return events.map(({ account_id, event }) => ({ account_id, event, text: JSON.stringify(event) }))
 }
 

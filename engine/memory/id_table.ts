@@ -70,10 +70,23 @@ export class IdTable {
 
   /** @throws Error when the id of `number` is in the table already */
   add(number: number): void {
+    this.enter(number, false)
+  }
+
+  /** Adds `number`, in the place of an earlier one of the same id. */
+  put(number: number): void {
+    this.enter(number, true)
+  }
+
+  private enter(number: number, replaces: boolean): void {
     const bytes = this.ids.bytesOf(number)
     const at = this.ids.placeOf(number)
     const part = this.seek(bytes, at)
-    if (part.table[this.bucket] !== 0) throw new Error('an id is in the table already')
+    if (part.table[this.bucket] !== 0) {
+      if (!replaces) throw new Error('an id is in the table already')
+      part.table[this.bucket] = (number % MODULUS) + 1
+      return
+    }
     if ((part.count + 1) * 2 > part.table.length) {
       this.grow(part)
       this.seek(bytes, at)

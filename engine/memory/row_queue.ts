@@ -73,7 +73,7 @@ export class RowQueue {
       this.table.clear()
       this.table.reserve(this.next - end)
       this.oldest = end
-      for (let kept = end; kept < this.next; kept++) this.name(kept)
+      for (let kept = end; kept < this.next; kept++) this.table.put(kept)
     }
     const unused = Math.floor((this.oldest - this.base) / BLOCK_ROWS)
     this.blocks.splice(0, unused)
@@ -110,15 +110,8 @@ export class RowQueue {
 
   private enter(): number {
     const number = this.next++
-    this.name(number)
+    this.table.put(number)
     return number
-  }
-
-  /** Makes a row the one of its key. */
-  private name(number: number): void {
-    const before = this.indexOf(this.chunkOf(number).bytes, this.placeOf(number))
-    if (before !== undefined) this.table.remove(before)
-    this.table.add(number)
   }
 
   /** Allocates the next row. */

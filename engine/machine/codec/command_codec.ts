@@ -257,6 +257,8 @@ export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 const command: Codec<commands.Command> = union('kind', LAYOUTS)
 /** The byte of the kind, `unix_ms`, the fields. */
 export const { encode: encodeCommand, decode: decodeCommand } = command
+/** Undefined for bytes that are no command. */
+export const kindOf = (encoded: Uint8Array): commands.CommandKind | undefined => KINDS[encoded[0]!]
 
 /**
  * For a replay, which verifies nothing again: signatures of orders and their cancels are not read, but empty. Written, they

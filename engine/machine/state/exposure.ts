@@ -77,7 +77,7 @@ export class PriceLevels {
       this.levels[2 * at + 1]! += 1
       return
     }
-    if (2 * this.count === this.levels.length) this.resize(Math.max(LEVELS_MIN, 2 * this.count))
+    if (2 * this.count === this.levels.length) this.resize(Math.max(LEVELS_MIN, 2 * this.count), this.levels)
     this.levels.copyWithin(2 * at + 2, 2 * at, 2 * this.count)
     this.levels[2 * at] = tick
     this.levels[2 * at + 1] = 1
@@ -93,7 +93,7 @@ export class PriceLevels {
     this.levels.copyWithin(2 * at, 2 * at + 2, 2 * this.count)
     this.count -= 1
     if (this.levels.length > 2 * LEVELS_MIN && 8 * this.count <= this.levels.length)
-      this.resize(this.levels.length / 4)
+      this.resize(this.levels.length / 4, this.levels.subarray(0, 2 * this.count))
   }
 
   /** Whether exactly one order is at level `at`, and its tick is `tick`. */
@@ -117,9 +117,9 @@ export class PriceLevels {
     return from
   }
 
-  private resize(levels: number): void {
+  private resize(levels: number, kept: Uint32Array): void {
     const resized = new Uint32Array(2 * levels)
-    resized.set(this.levels.subarray(0, 2 * this.count))
+    if (this.count > 0) resized.set(kept)
     this.levels = resized
   }
 }
