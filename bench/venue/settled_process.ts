@@ -184,7 +184,9 @@ class Settling {
     const point = { seq, head: new Uint8Array(32) }
     const state_hash = await store.writeSnapshot(point, () => encodeBlocks(this.state), this.kept)
     this.run({ kind: 'snapshot_taken', seq, state_hash, catalogue_hash, covered })
-    this.stores.prune(this.kept === undefined ? [seq] : [seq, this.kept])
+    const kept = this.kept === undefined ? [seq] : [seq, this.kept]
+    await store.prune(kept)
+    this.stores.prune(kept)
     this.kept = seq
     this.trees.save()
     const meta: Meta = { seq, state_hash: state_hash.toHex(), catalogue_hash: catalogue_hash.toHex() }

@@ -91,7 +91,7 @@ export function assemble(
   const { chain, hash, keys, node } = ports
   const clock = clockOf(ports)
   const given = { config, clock, chain, hash, keys, loaded, state, node, fronts: ports.fronts }
-  const files = openFiles(config, keys, loaded)
+  const files = openFiles(config, keys, loaded, () => snapshotting.kept)
   const availability = new Availability(
     chain,
     config.lease_ms,
@@ -185,14 +185,20 @@ export function clockOf({ chain, clock }: Pick<EnginePorts, 'chain' | 'clock'>):
 }
 
 /** What watches and reads the files while the venue runs. */
-function openFiles({ data_dir }: EngineConfig, { journal_key }: KeysPort, { history, facts, state }: Loaded) {
+function openFiles(
+  { data_dir }: EngineConfig,
+  { journal_key }: KeysPort,
+  { history, facts, state }: Loaded,
+  snapshotsKept: () => readonly number[],
+) {
   const disk_gauge = new DiskGauge(data_dir)
-  const scrub = new Scrub({
+  const folders = {
     journal_dir: join(data_dir, 'journal'),
     snapshots_dir: join(data_dir, 'snapshots'),
     stores_dir: join(data_dir, 'stores'),
     key: journal_key,
-  })
+  }
+  const scrub = new Scrub(folders, snapshotsKept)
   const health = {
     isFull: () => disk_gauge.isFull() || rowsWaiting(state) > LIMITS.rows_waiting_max,
     isHistoryBroken: history.isBroken,

@@ -85,9 +85,17 @@ export async function loadJudged(
   if (snapshot !== undefined && facts.watermark() < snapshot.seq) facts.lose(state.unix_ms)
   // A chain that contradicts the journal here has other heads.
   const passing = verdict.fault === undefined ? [positionOf(vault)] : []
-  if (is_replayed) await replay({ journal, history, facts, state, stores }, snapshot, passing)
   // Where the chain contradicts the journal, a newer one may still be brought, and needs its files.
-  if (verdict.fault === undefined) stores.prune(snapshots.seqs())
+  const prune = () => verdict.fault === undefined && stores.prune(snapshots.seqs())
+  // Parts of a rebuild that was killed hold space that this one may need.
+  prune()
+  try {
+    if (is_replayed) await replay({ journal, history, facts, state, stores }, snapshot, passing)
+  } catch (error) {
+    stores.discard()
+    throw error
+  }
+  prune()
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
   return { ...judged, history, facts, state, stores, snapshot }

@@ -27,13 +27,16 @@ export interface SnapshotStore {
    * Encrypts, writes, syncs and publishes by rename; resolves with the state's hash. Encryption is asynchronous, in pieces,
    * so the blocks must not change until then.
    * @param blocks of any length; iterated twice, because their total length precedes them in the file
-   * @param kept seq of the snapshot that stays beside it, in case it is damaged; every other one is deleted
+   * @param newest seq of the newest snapshot that counts: later ones were never journaled, and are deleted. The others stay until
+   * the journal names this one (`prune`)
    */
   writeSnapshot(
     point: ChainPoint,
     blocks: () => Iterable<Uint8Array>,
-    kept: number | undefined,
+    newest: number | undefined,
   ): Promise<Uint8Array>
+  /** Deletes every snapshot but those of `seqs`. */
+  prune(seqs: readonly number[]): Promise<void>
   /** The newest snapshot with seq <= `seq_max` that has its journaled hash. `rejected` names the newer files. */
   newestValid(
     hashOf: JournaledHash,
@@ -75,7 +78,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       .sort()
       .reverse()
   return {
-    async writeSnapshot({ seq, head }, blocks, kept) {
+    async writeSnapshot({ seq, head }, blocks, newest = 0) {
       let bytes = 0
       for (const block of blocks()) bytes += block.length
       const header = { seq, bytes, head, salt: new Uint8Array(randomBytes(32)) }
@@ -94,8 +97,12 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       }
       await disk.rename(unfinished, join(dir, snapshotName(seq)))
       syncFolder(dir)
-      for (const name of names()) if (![seq, kept].includes(seqOf(name))) await disk.rm(join(dir, name))
+      for (const name of names())
+        if (seqOf(name) > newest && seqOf(name) !== seq) await disk.rm(join(dir, name))
       return state_hash
+    },
+    async prune(seqs) {
+      for (const name of names()) if (!seqs.includes(seqOf(name))) await disk.rm(join(dir, name))
     },
     async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []

@@ -75,20 +75,20 @@ export async function makeSnapshot(
     snapshot === undefined || newest === undefined
       ? Stores.empty(stores_at)
       : Stores.open(stores_at, newest.seq, newest.catalogue_hash)
-  const replayer = new Replayer(state, stores)
   const where = { dir: journal_dir, key: journal_key }
   const passed = snapshot === undefined ? [point] : [snapshot, point]
   const from_seq = (snapshot?.seq ?? 0) + 1
-  for (const records of collecting(durableRecords(where, from_seq, passed, point.seq))) {
-    for (const record of records) replayer.apply(record)
-  }
-  replayer.end(point.seq)
-  const covered = coverable(state)
   try {
+    const replayer = new Replayer(state, stores)
+    for (const records of collecting(durableRecords(where, from_seq, passed, point.seq))) {
+      for (const record of records) replayer.apply(record)
+    }
+    replayer.end(point.seq)
+    const covered = coverable(state)
     stores.extend(state, covered)
     const catalogue_hash = stores.write(point.seq)
     stores.scrub()
-    const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), snapshot?.seq)
+    const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), newest?.seq)
     stores.close()
     return { state_hash, catalogue_hash, covered }
   } catch (error) {

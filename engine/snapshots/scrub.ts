@@ -2,8 +2,10 @@
 
 import { LIMITS } from '../limits'
 
-/** What is verified; `key` is the journal's. */
-export type Scrubbed = { journal_dir: string; snapshots_dir: string; stores_dir: string; key: Uint8Array }
+/** Where the files are; `key` is the journal's. */
+type Folders = { journal_dir: string; snapshots_dir: string; stores_dir: string; key: Uint8Array }
+/** What is verified. `kept` are the snapshots that must be there, with their catalogues. */
+export type Scrubbed = Folders & { kept: readonly number[] }
 
 export class Scrub {
   /** Files that are not as they were written. */
@@ -12,22 +14,30 @@ export class Scrub {
   private timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(
-    private readonly what: Scrubbed,
+    private readonly folders: Folders,
+    /** Seqs of the snapshots that must be there now. */
+    private readonly kept: () => readonly number[],
     private readonly every_ms: number = LIMITS.scrub_every_ms,
   ) {}
 
   begin(): void {
     this.worker = new Worker(new URL('./scrub_worker.ts', import.meta.url))
-    this.worker.onmessage = ({ data }: MessageEvent<string[]>) => {
-      this.damaged = data
-      this.wait()
-    }
-    this.wait()
+    this.look()
   }
 
   /** One file after another: a slow disk delays the next one. */
-  private wait(): void {
-    this.timer = setTimeout(() => this.worker?.postMessage(this.what), this.every_ms)
+  private look(): void {
+    this.timer = setTimeout(() => {
+      const { worker } = this
+      const kept = this.kept()
+      if (worker === undefined) return
+      worker.onmessage = ({ data }: MessageEvent<string[]>) => {
+        // Files of a snapshot that was replaced meanwhile may be missing.
+        if (`${this.kept()}` === `${kept}`) this.damaged = data
+        this.look()
+      }
+      worker.postMessage({ ...this.folders, kept } satisfies Scrubbed)
+    }, this.every_ms)
   }
 
   stop(): void {

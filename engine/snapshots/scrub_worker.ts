@@ -16,7 +16,7 @@ setPriority(constants.priority.PRIORITY_LOW)
 /** A file and its check, which throws when the file is damaged. */
 type Check = { name: string; verify(): void }
 
-function checks({ journal_dir, snapshots_dir, stores_dir, key }: Scrubbed): Check[] {
+function checks({ journal_dir, snapshots_dir, stores_dir, key, kept }: Scrubbed): Check[] {
   const numbers = disk
     .list(journal_dir)
     .map(segmentNumber)
@@ -28,7 +28,8 @@ function checks({ journal_dir, snapshots_dir, stores_dir, key }: Scrubbed): Chec
     name: segmentName(number),
     verify: () => checkSegment({ dir: journal_dir, key }, number),
   }))
-  const seqs = snapshots.seqs()
+  // A file that was removed is in no listing.
+  const seqs = [...new Set([...kept, ...snapshots.seqs()])]
   const files = seqs.map((seq) => ({ name: snapshotName(seq), verify: () => snapshots.verify(seq) }))
   return [...segments, ...files, ...Stores.checks({ dir: stores_dir, key }, seqs)].sort((a, b) =>
     a.name < b.name ? -1 : 1,

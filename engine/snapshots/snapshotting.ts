@@ -5,6 +5,7 @@ import type { JournalSeq } from '../../protocol/units'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
+import type { SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS, MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
 import { rowsWaiting } from '../machine/state/past'
 import type { State } from '../machine/state/state'
@@ -35,6 +36,7 @@ type Parts = {
   journal: Journal
   history: History
   facts: PublicFacts
+  snapshots: Pick<SnapshotStore, 'prune'>
   stores: Stores
   clock: ClockPort
   maker: SnapshotMaker
@@ -61,9 +63,16 @@ export class Snapshotting {
     private readonly parts: Parts,
     /** The newest snapshot that counts; at first the one that the boot used. */
     public newest: JournaledSnapshot | undefined,
+    /** Seq of the one before it, which a start takes if the newest is damaged. */
+    private previous: JournalSeq | undefined,
     private readonly pace: SnapshotPace = SNAPSHOT_PACE,
   ) {
     this.newest_ms = parts.clock.monotonicMs()
+  }
+
+  /** Seqs of the snapshots that stay until the next round. */
+  get kept(): JournalSeq[] {
+    return [this.newest?.seq, this.previous].filter((seq) => seq !== undefined)
   }
 
   begin(): void {
@@ -117,7 +126,7 @@ export class Snapshotting {
   }
 
   private async makeOne(): Promise<void> {
-    const { journal, history, facts, stores, maker, clock, sequencer } = this.parts
+    const { journal, history, facts, snapshots, stores, maker, clock, sequencer } = this.parts
     const { seq, head } = journal.head()
     if (seq !== sequencer.seq_durable || seq === this.newest?.seq) return
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
@@ -131,7 +140,9 @@ export class Snapshotting {
     stores.follow(seq, hashes.catalogue_hash)
     await sequencer.submit({ kind: 'snapshot_taken', seq, ...hashes, covered })
     this.newest = { seq, ...hashes }
-    stores.prune(newest === undefined ? [seq] : [seq, newest.seq])
+    this.previous = newest?.seq
+    await snapshots.prune(this.kept)
+    stores.prune(this.kept)
     this.newest_ms = clock.monotonicMs()
     // The next start judges the tail from the final position, which is no older than the one confirmed a round ago.
     const before = Math.min(retire_before, this.covered_seq + 1)
@@ -146,6 +157,7 @@ type Loaded = {
   journal: Journal
   history: History
   facts: PublicFacts
+  snapshots: SnapshotStore
   stores: Stores
   state: State
   snapshot: JournaledSnapshot | undefined
@@ -155,7 +167,7 @@ type Loaded = {
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
-  { journal, history, facts, stores, state, snapshot }: Loaded,
+  { journal, history, facts, snapshots, stores, state, snapshot }: Loaded,
   more: Pick<Parts, 'anchoring' | 'fatal'> & { sequencer: Sequencer },
 ): Snapshotting {
   const maker = openSnapshotMaker({
@@ -165,6 +177,8 @@ export function openSnapshotting(
     journal_key: keys.journal_key,
     retention_ms: retention_days * MS_PER_DAY,
   })
-  const parts = { journal, history, facts, stores, clock, maker, rowsWaiting: () => rowsWaiting(state) }
-  return new Snapshotting({ ...parts, ...more }, snapshot)
+  const files = { journal, history, facts, snapshots, stores }
+  const parts = { ...files, clock, maker, rowsWaiting: () => rowsWaiting(state) }
+  const previous = snapshots.seqs().find((seq) => seq < (snapshot?.seq ?? 0))
+  return new Snapshotting({ ...parts, ...more }, snapshot, previous)
 }

@@ -18,6 +18,7 @@ function openSnapshotStore(where: Parameters<typeof openStore>[0]) {
   const store = openStore(where)
   return {
     seqs: store.seqs,
+    prune: store.prune,
     async writeSnapshot(...args: Parameters<typeof store.writeSnapshot>) {
       journaled.set(toHex(args[0].head), await store.writeSnapshot(...args))
     },
@@ -91,12 +92,19 @@ test('a file that changes between the check and the reading is noticed', async (
   })
 })
 
-test('two snapshots are kept, newest by seq', async () => {
+test('what counts stays beside a new snapshot until it is pruned, and what was never journaled goes at once', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
-    for (const seq of [9, 10, 11])
-      await store.writeSnapshot({ seq, head: head(seq) }, whole(state(100)), seq - 1)
-    expect(names(dir)).toEqual(['0000000000000010.snapshot', '0000000000000011.snapshot'])
+    const write = (seq: number, newest?: number) =>
+      store.writeSnapshot({ seq, head: head(seq) }, whole(state(100)), newest)
+    await write(8)
+    await write(9, 8)
+    for (const seq of [10, 11, 12]) {
+      await write(seq, 9)
+      expect(store.seqs()).toEqual([seq, 9, 8])
+    }
+    await store.prune([12, 9])
+    expect(names(dir)).toEqual(['0000000000000009.snapshot', '0000000000000012.snapshot'])
   })
 })
 

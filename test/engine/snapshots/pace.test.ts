@@ -25,9 +25,10 @@ const MADE: MadeSnapshot = {
 function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
+  const pruned: (readonly number[])[] = []
   const fatal: Error[] = []
   const covered: number[] = []
-  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000, rows: 0 }
+  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000, rows: 0, submitting: Promise.resolve() }
   const head = new Uint8Array(32)
   const parts = {
     journal: {
@@ -37,6 +38,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
     } as unknown as Journal,
     history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
     facts: { mark: async () => undefined } as unknown as PublicFacts,
+    snapshots: { prune: async (seqs: readonly number[]) => void pruned.push(seqs) },
     stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
@@ -51,20 +53,23 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       get seq_durable() {
         return now.seq
       },
-      submit: async () => ({}) as Awaited<ReturnType<Sequencer['submit']>>,
+      submit: async () => {
+        await now.submitting
+        return {} as Awaited<ReturnType<Sequencer['submit']>>
+      },
     },
     anchoring: { coveredSeq: () => now.covered, dirty: (seq: number) => void covered.push(seq) },
     fatal: (error: Error) => void fatal.push(error),
     rowsWaiting: () => now.rows,
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
-  const snapshotting = new Snapshotting(parts, undefined, pace)
+  const snapshotting = new Snapshotting(parts, undefined, undefined, pace)
   /** One look at the clock, and everything that follows from it. */
   const look = async () => {
     snapshotting.begin()
     await new Promise((resolve) => setImmediate(resolve))
   }
-  return { now, made, retired, covered, fatal, snapshotting, look }
+  return { now, made, retired, pruned, covered, fatal, snapshotting, look }
 }
 
 test('a snapshot is due after so many records, or after some time with fewer', async () => {
@@ -134,6 +139,25 @@ test('a failure is counted and tried again, and the journal keeps everything mea
   await look()
   expect(retired).toEqual([50])
   await snapshotting.close()
+})
+
+test('the two newest snapshots are kept, and the one before them until the next is journaled', async () => {
+  const { now, pruned, look, snapshotting } = site()
+  for (const seq of [100, 200]) {
+    now.seq = seq
+    await look()
+  }
+  let journaled = () => {}
+  now.submitting = new Promise((resolve) => {
+    journaled = resolve
+  })
+  now.seq = 300
+  await look()
+  expect(pruned).toEqual([[100], [200, 100]])
+  expect(snapshotting.kept).toEqual([200, 100])
+  journaled()
+  await snapshotting.stop()
+  expect(pruned).toEqual([[100], [200, 100], [300, 200]])
 })
 
 test('segments go up to the position that the chain showed a round ago, and a position far behind is moved', async () => {

@@ -432,6 +432,57 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   }
 })
 
+test('a rebuild of the stores that finds no space, or is killed, leaves no part to the next one', async () => {
+  const open = await site.open()
+  const trader = await traded(open, 3)
+  for (let round = 0; round < 3; round++) {
+    await open.engine.snapshotting.now()
+    trader.deposit('quote', 200_000_000n)
+    await open.chain.finalizeLeaves()
+    await open.engine.sequencer.durable()
+  }
+  await open.engine.anchoring.now()
+  const { data_dir } = open.config
+  const { seq, head } = open.engine.loaded.journal.head()
+  const source = {
+    journal_dir: join(data_dir, 'journal'),
+    snapshots_dir: join(data_dir, 'snapshots'),
+    stores_dir: join(data_dir, 'stores'),
+    journal_key: site.keys.journal_key,
+    retention_ms: 86_400_000,
+  }
+  const config = await open.chain.readConfig()
+  const point = { seq, head, unix_ms: 0, newest: undefined }
+  await open.close()
+  const { createSync, write } = disk
+  /** The disk is full from the third part on. */
+  const withoutSpace = async (body: () => Promise<unknown>) => {
+    let parts = 0
+    disk.createSync = (path, flags) => {
+      parts += Number(path.endsWith('.part'))
+      return createSync(path, flags)
+    }
+    disk.write = (...given) => {
+      if (parts >= 3) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
+      return write(...given)
+    }
+    try {
+      await expectFailed(body())
+      expect(parts).toBe(3)
+    } finally {
+      Object.assign(disk, { createSync, write })
+    }
+  }
+  const before = readdirSync(source.stores_dir)
+  await withoutSpace(() => makeSnapshot(source, point))
+  expect(readdirSync(source.stores_dir)).toEqual(before)
+  rmSync(source.snapshots_dir, { recursive: true })
+  // Of a start that was killed.
+  writeFileSync(join(source.stores_dir, `${'f'.repeat(16)}.part`), new Uint8Array(1))
+  await withoutSpace(() => loadState(open.config, { keys: site.keys, chain: open.chain }, config))
+  expect(readdirSync(source.stores_dir)).toEqual([])
+}, 120_000)
+
 test('damage in an old segment stops no snapshot, and the segment stays', async () => {
   const open = await site.open({ retention_days: 1e-9 })
   const trader = await traded(open, 2)

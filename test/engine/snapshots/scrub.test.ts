@@ -20,8 +20,15 @@ const until = async (holds: () => boolean) => {
 }
 
 /** A journal of several segments and two snapshots, all verified at once and again and again. */
-async function scrubbed(body: (scrub: Scrub, dirs: { journal: string; snapshots: string }) => Promise<void>) {
+async function scrubbed(
+  body: (
+    scrub: Scrub,
+    dirs: { journal: string; snapshots: string },
+    keep: (seqs: readonly number[]) => void,
+  ) => Promise<void>,
+) {
   await withFolder(async (dir) => {
+    let kept: readonly number[] = []
     const dirs = { journal: join(dir, 'journal'), snapshots: join(dir, 'snapshots') }
     const groups = Array.from({ length: 40 }, (_, i) => records(i, 3, 300))
     await write(dirs.journal, groups, 8_192)
@@ -34,11 +41,14 @@ async function scrubbed(body: (scrub: Scrub, dirs: { journal: string; snapshots:
     }
     const scrub = new Scrub(
       { journal_dir: dirs.journal, snapshots_dir: dirs.snapshots, stores_dir: dirs.snapshots, key: KEY },
+      () => kept,
       0,
     )
     try {
       scrub.begin()
-      await body(scrub, dirs)
+      await body(scrub, dirs, (seqs) => {
+        kept = seqs
+      })
     } finally {
       scrub.stop()
     }
@@ -96,6 +106,28 @@ test('a changed byte of any old segment or snapshot is named, until the file is 
   })
 })
 
+test('a snapshot or a catalogue that the journal needs and that is gone is named, until another takes its place', async () => {
+  await scrubbed(async (scrub, { snapshots }, keep) => {
+    keep([60, 3])
+    const names = [60, 3].flatMap((seq) =>
+      ['catalogue', 'snapshot'].map((kind) => `${String(seq).padStart(16, '0')}.${kind}`),
+    )
+    const away = (name: string) => join(snapshots, '..', name)
+    for (const name of names) {
+      renameSync(join(snapshots, name), away(name))
+      await until(() => scrub.damaged.length > 0)
+      expect(scrub.damaged).toEqual([name])
+      renameSync(away(name), join(snapshots, name))
+      await until(() => scrub.damaged.length === 0)
+    }
+    for (const name of names) rmSync(join(snapshots, name))
+    await until(() => scrub.damaged.length === names.length)
+    expect(scrub.damaged.toSorted()).toEqual(names.toSorted())
+    keep([])
+    await until(() => scrub.damaged.length === 0)
+  })
+})
+
 test('a changed byte of a catalogue, and of a part that only the older snapshot needs, is named', async () => {
   const site = new TestSite()
   try {
@@ -125,6 +157,7 @@ test('a changed byte of a catalogue, and of a part that only the older snapshot 
         stores_dir: stores_dir!,
         key: site.keys.journal_key,
       },
+      () => [],
       0,
     )
     try {
