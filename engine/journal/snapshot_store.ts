@@ -77,6 +77,9 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       .filter((name) => SNAPSHOT_NAME.test(name))
       .sort()
       .reverse()
+  const remove = async (isUnneeded: (seq: number) => boolean) => {
+    for (const name of names()) if (isUnneeded(seqOf(name))) await disk.rm(join(dir, name))
+  }
   return {
     async writeSnapshot({ seq, head }, blocks, newest = 0) {
       let bytes = 0
@@ -97,13 +100,10 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       }
       await disk.rename(unfinished, join(dir, snapshotName(seq)))
       syncFolder(dir)
-      for (const name of names())
-        if (seqOf(name) > newest && seqOf(name) !== seq) await disk.rm(join(dir, name))
+      await remove((one) => one > newest && one !== seq)
       return state_hash
     },
-    async prune(seqs) {
-      for (const name of names()) if (!seqs.includes(seqOf(name))) await disk.rm(join(dir, name))
-    },
+    prune: (seqs) => remove((one) => !seqs.includes(one)),
     async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
       const find = async (name: string) => {

@@ -57,6 +57,14 @@ async function traded(open: TestVenue, orders: number): Promise<Trader> {
   return trader
 }
 
+const sourceOf = ({ config: { data_dir } }: TestVenue) => ({
+  journal_dir: join(data_dir, 'journal'),
+  snapshots_dir: join(data_dir, 'snapshots'),
+  stores_dir: join(data_dir, 'stores'),
+  journal_key: site.keys.journal_key,
+  retention_ms: 86_400_000,
+})
+
 test('the snapshot of a running venue is its state, byte for byte', async () => {
   const open = await site.open()
   await traded(open, 5)
@@ -392,14 +400,8 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   await open.chain.finalizeLeaves()
   await open.engine.sequencer.durable()
   const { data_dir } = open.config
-  const [stores_dir, snapshots_dir] = [join(data_dir, 'stores'), join(data_dir, 'snapshots')]
-  const source = {
-    journal_dir: join(data_dir, 'journal'),
-    snapshots_dir,
-    stores_dir,
-    journal_key: site.keys.journal_key,
-    retention_ms: 86_400_000,
-  }
+  const source = sourceOf(open)
+  const { stores_dir, snapshots_dir } = source
   const { newest: before } = open.engine.snapshotting
   const point = { ...open.engine.loaded.journal.head(), unix_ms: 0, newest: before }
   const files = () => [readdirSync(stores_dir), readdirSync(snapshots_dir)]
@@ -442,15 +444,8 @@ test('a rebuild of the stores that finds no space, or is killed, leaves no part 
     await open.engine.sequencer.durable()
   }
   await open.engine.anchoring.now()
-  const { data_dir } = open.config
   const { seq, head } = open.engine.loaded.journal.head()
-  const source = {
-    journal_dir: join(data_dir, 'journal'),
-    snapshots_dir: join(data_dir, 'snapshots'),
-    stores_dir: join(data_dir, 'stores'),
-    journal_key: site.keys.journal_key,
-    retention_ms: 86_400_000,
-  }
+  const source = sourceOf(open)
   const config = await open.chain.readConfig()
   const point = { seq, head, unix_ms: 0, newest: undefined }
   await open.close()
