@@ -71,12 +71,7 @@ const TAG_BYTES = 16
 export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }): SnapshotStore {
   if (key.length !== 32) throw new RangeError('the snapshot key has 32 bytes')
   makeFolder(dir)
-  const names = () =>
-    disk
-      .list(dir)
-      .filter((name) => SNAPSHOT_NAME.test(name))
-      .sort()
-      .reverse()
+  const names = () => namesIn(dir)
   const remove = async (isUnneeded: (seq: number) => boolean) => {
     for (const name of names()) if (isUnneeded(seqOf(name))) await disk.rm(join(dir, name))
   }
@@ -141,6 +136,13 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
   }
 }
 
+/** Newest first. */
+const namesIn = (dir: string): string[] =>
+  disk
+    .list(dir)
+    .filter((name) => SNAPSHOT_NAME.test(name))
+    .sort()
+    .reverse()
 export const snapshotName = (seq: number): string => `${String(seq).padStart(16, '0')}.snapshot`
 const seqOf = (name: string): number => Number(SNAPSHOT_NAME.exec(name)![1])
 
