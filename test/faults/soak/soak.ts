@@ -17,6 +17,7 @@ import { type Random, seededRandom } from '../kit/random'
 import { residentBytes } from '../kit/resident_bytes'
 import { windDown } from '../kit/wind_down'
 
+const PACE = new URL('./snapshot_pace.ts', import.meta.url).pathname
 const FEE_LAMPORTS = 5_000_000_000n
 const POLL_MS = 100
 const SLOT_MS = 400
@@ -60,7 +61,7 @@ export class Soak {
 
   static async open(seed: number, per_second: number): Promise<Soak> {
     return new Soak(
-      await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [] }),
+      await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [PACE] }),
       seededRandom(seed),
       per_second,
     )
