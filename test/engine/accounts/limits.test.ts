@@ -76,6 +76,8 @@ describe('the limit of an account', () => {
     site.admit('dave', { version: 3, rate_capacity: 12_012, rate_refill_per_s: 1 })
     expect(take('dave', 12_000).remaining).toBe(0)
     expect(refusal(() => take('dave', 0.001)).code).toBe('rate_limited')
+    clock.advance(86_400_000)
+    expect(take('dave', 1).remaining).toBe(12_011)
   })
 
   test('of an unknown account does not exist', () => {
