@@ -118,7 +118,7 @@ type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
  * chain the slot from which orders are accepted again.
  */
 type Slot = { kind: 'slot'; slot: SlotNumber; reopens_slot: SlotNumber }
-/** The close of a batch, last of its group: with the head there, `seq`, that of this record, is the commit. */
+/** Closes a batch; the last record of its group. The commit is its `seq` and the head after it. */
 type Closed = {
   kind: 'closed'
   seq: JournalSeq

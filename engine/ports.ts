@@ -55,7 +55,7 @@ export interface ChainPort {
    * one of them makes the venue not ready.
    */
   health(): { settlement: 'wired' | 'degraded' | 'unwired'; reasons: string[]; overdue: boolean }
-  /** Named providers, those of them under no alarm, and the fee payer's balance (lamports, undefined before its first reading). */
+  /** Configured providers, how many of them have no alarm, and the fee payer's balance (lamports, undefined before its first reading). */
   figures(): { providers: number; providers_agreeing: number; fee_payer_lamports: bigint | undefined }
   /**
    * Signs the opening of the epoch with a quote over the settlement key, hands the bytes of each signing to `record` before

@@ -77,7 +77,7 @@ class PeerRejected extends Error {
 }
 
 /**
- * Judges another node as its vault would judge the opening of an epoch: what may not lead has no link.
+ * Judges another node as its vault would judge the opening of an epoch: a node that may not lead gets no link.
  * @param announced what the vault announces, judged at `now_ms` of the chain's clock
  * @throws PeerRejected, or what `collect` and `announced` throw
  */

@@ -59,7 +59,7 @@ class Follower implements EventStream {
   private wait_ms = STREAM_RETRY_FIRST_MS
   /** End of the gap that the present socket named: the position moves once an event follows it. */
   private gap_to = 0
-  /** Frames are handled one after the other, also while a handler waits. */
+  /** Frames are handled one at a time: the next one waits for the handler. */
   private handled: Promise<void> = Promise.resolve()
 
   constructor(
@@ -129,7 +129,7 @@ class Follower implements EventStream {
       clearTimeout(silent)
       if (this.socket !== socket) return
       this.socket = undefined
-      // The reason of a rejected upgrade is not visible; a dead token is the one that no retry repairs.
+      // The reason of a rejected upgrade is not visible; an ended token is the only one that a retry cannot repair.
       if (opened_ms === undefined) this.client.forget(token)
       // A socket that closes at once is no progress: the wait before the next one grows.
       else if (performance.now() - opened_ms > STREAM_RETRY_MAX_MS) this.wait_ms = STREAM_RETRY_FIRST_MS

@@ -29,7 +29,7 @@ export type DepositTerms = {
 }
 
 /**
- * Everything that a deposit needs, looked at before anything is signed.
+ * Reads what a deposit needs before anything is signed.
  * @returns base units that the payer holds, and the transaction's fee
  * @throws TransactionFailed naming what is missing, NotAVault
  */

@@ -233,7 +233,7 @@ export class ClusterNode {
         await this.log.beat(term, shows_life ? count : undefined, this.url)
         this.right_until_ms = sent_ms + LIMITS.right_ms
       } catch (error) {
-        // Who gave the term away ends by itself.
+        // A node that has handed its term over ends by itself.
         if (this.is_stopped) return
         if (!(error instanceof NoReply)) return deposed(error as Error)
       }

@@ -29,7 +29,7 @@ export class DisconnectGrace {
     this.timer.unref()
   }
 
-  /** A socket on another node is open still. */
+  /** A socket on another node is still open. */
   stays(account_id: string, origin: string): void {
     const left = this.take(account_id).filter((one) => one !== origin)
     if (left.length > 0) this.orphans.set(account_id, left)

@@ -174,7 +174,7 @@ export function printInstruction(instruction: VaultInstruction): void {
   console.log(JSON.stringify({ instruction: name, means, program, fields, accounts: named }, null, 2))
 }
 
-/** What must hold before the instruction is signed. @throws Refused, Error, ChainUnavailable */
+/** Checks what must hold before the instruction is signed. @throws Refused, Error, ChainUnavailable */
 export async function checkFirst(
   rpc: RpcPool,
   instruction: VaultInstruction,

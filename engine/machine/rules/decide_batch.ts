@@ -22,7 +22,7 @@ import { cancelOrders, endOrder } from './order_life'
 import { applyWaitingModify } from './place'
 import { expireOrders } from './slot'
 
-/** The reference that a batch may use now; undefined if its instrument closes none, and its orders rest. */
+/** The reference that a batch may use now; undefined: the instrument holds no auction, and its orders rest. */
 function usableReference(state: State, instrument: InstrumentState): Ticks | undefined {
   const { reference_policy, symbol } = instrument.terms
   if (reference_policy === 'last') return instrument.reference_ticks

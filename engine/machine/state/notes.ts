@@ -120,7 +120,7 @@ export class Notes {
     this.size++
   }
 
-  /** Removes a note from the known ones; it stays alive while it is held. */
+  /** Removes a note from the table; its row is kept while something holds it. */
   forget(note: Note): void {
     const at = note.at(row.FLAGS_AT)
     this.table.remove(note.handle)
