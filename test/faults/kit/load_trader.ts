@@ -10,7 +10,7 @@ import type { Random } from './random'
 import { StreamFollower } from './stream_follower'
 
 /** Given while the chain or the lease is late on a busy machine: the venue takes the next command again. */
-const PASSING = ['reopening', 'lease_lost']
+export const PASSING = ['reopening', 'lease_lost']
 /** Asks again, with the same bytes, while the venue rejects because of a late chain or does not know the outcome yet. */
 export async function onceServed<T>(ask: () => Promise<T>): Promise<T> {
   const end_ms = performance.now() + SERVED_MS_MAX
@@ -110,8 +110,8 @@ export class LoadTrader {
       Object.assign(command, { fate: 'accepted', seq: (problem['result'] as { seq: number }).seq })
       return
     }
-    // `outcome_unknown`: stored, and not released.
-    if (applied === 'unknown') return
+    // `outcome_unknown`: stored, and not released. What is resent is resent again.
+    if (applied === 'unknown' || (command.resent && PASSING.includes(code))) return
     command.fate = 'refused'
     const passes = PASSING.includes(code) || (code === 'draining' && this.draining)
     const expected = ORDINARY.includes(code) || passes || (command.resent && code === 'nonce_stale')
