@@ -17,6 +17,7 @@ export { VaultAbsent } from './chain/client/read_vault'
 export { openChain } from './chain/open_chain'
 export { checkConfig } from './config'
 export { openHashing } from './hashing/open_hashing'
+export { portableCode } from './intake/context'
 export type * from './ports'
 export type * from './venue'
 

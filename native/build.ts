@@ -105,16 +105,26 @@ export function buildLibrary(name: string): Uint8Array {
   }
 }
 
-/** The line of `sha256sum.txt` for a library. */
-export const hashLine = (name: string, library: Uint8Array): string =>
-  `${createHash('sha256').update(library).digest('hex')}  ${name}\n`
+/** The source of `library_hashes.ts`. */
+export function hashesSource(libraryOf: (name: string) => Uint8Array): string {
+  const lines = LIBRARIES.map((name) => {
+    const hash = createHash('sha256').update(libraryOf(name)).digest('hex')
+    return `  '${name}': '${hash}',\n`
+  })
+  return [
+    '/** Lists the SHA-256 of each library that may be loaded; `bun native/build.ts` writes this file. */\n\n',
+    'export const LIBRARY_HASHES: Readonly<Record<string, string>> = {\n',
+    ...lines,
+    '}\n',
+  ].join('')
+}
 
 if (import.meta.main) {
-  const lines = LIBRARIES.map((name) => {
+  const source = hashesSource((name) => {
     const library = buildLibrary(name)
     writeFileSync(join(HERE, name), library)
-    return hashLine(name, library)
+    return library
   })
-  writeFileSync(join(HERE, 'sha256sum.txt'), lines.join(''))
-  process.stdout.write(lines.join(''))
+  writeFileSync(join(HERE, 'library_hashes.ts'), source)
+  process.stdout.write(source)
 }

@@ -1,9 +1,9 @@
 /** Loads `ed25519_*.so`, Ed25519 verification compiled for x86-64 Linux, and checks it against published signatures. */
-import { dlopen } from 'bun:ffi'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { passesStrictRule } from '../protocol/ed25519_rule'
 import { ED25519_VECTORS } from './ed25519_vectors'
+import { openLibrary } from './open_library'
 
 /** Whether `signature` (64 bytes) of `message` by `public_key` (32 bytes) passes the strict rule; false for other widths. */
 type Verify = (signature: Uint8Array, message: Uint8Array, public_key: Uint8Array) => boolean
@@ -24,28 +24,35 @@ function processorFlags(): string {
 }
 
 /**
- * Undefined where no library is built for this machine, or the one that is is absent or gives another verdict than the
- * published one. The result keeps decompressed keys in memory that one thread uses: each thread loads for itself.
+ * Undefined where no library is built for this machine, or the one that is is absent, not as it was built, or gives another
+ * verdict than the published one. The result keeps decompressed keys in memory that one thread uses: each thread loads for itself.
  * @param processor extensions of the processor, as /proc/cpuinfo lists them; default: this machine's
+ * @param hashes for tests: of libraries that were not built here
  */
-export function loadNativeEd25519(folder = FOLDER, processor?: string): Verify | undefined {
+export function loadNativeEd25519(
+  folder = FOLDER,
+  processor?: string,
+  hashes?: Readonly<Record<string, string>>,
+): Verify | undefined {
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
   try {
     const has = new Set((processor ?? processorFlags()).split(' '))
     const library = LIBRARIES.find(([, needs]) => needs.split(' ').every((flag) => has.has(flag)))
-    const verify = library && openLibrary(`${folder}/${library[0]}`)
+    const verify = library && openEd25519(`${folder}/${library[0]}`, hashes)
     return verify && givesPublishedVerdicts(verify) ? verify : undefined
   } catch {
     return undefined
   }
 }
 
-function openLibrary(path: string): Verify {
-  const { symbols } = dlopen(path, {
-    ed25519_memory_bytes: { args: [], returns: 'u32' },
-    ed25519_open: { args: ['ptr'], returns: 'void' },
-    ed25519_verify: { args: ['ptr', 'ptr', 'ptr', 'ptr', 'usize'], returns: 'u32' },
-  })
+const FUNCTIONS = {
+  ed25519_memory_bytes: { args: [], returns: 'u32' },
+  ed25519_open: { args: ['ptr'], returns: 'void' },
+  ed25519_verify: { args: ['ptr', 'ptr', 'ptr', 'ptr', 'usize'], returns: 'u32' },
+} as const
+
+function openEd25519(path: string, hashes?: Readonly<Record<string, string>>): Verify {
+  const symbols = openLibrary(path, FUNCTIONS, hashes)
   const memory = new Uint8Array(symbols.ed25519_memory_bytes())
   symbols.ed25519_open(memory)
   return (signature, message, public_key) =>

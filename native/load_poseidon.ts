@@ -1,16 +1,16 @@
 /** Loads `poseidon.so`, Poseidon compiled for x86-64 Linux, with the interface of the pure implementation. */
-import { dlopen } from 'bun:ffi'
 import { fileURLToPath } from 'node:url'
 import { ELEMENT_BYTES, type PoseidonHasher } from '../protocol/notes/poseidon'
+import { openLibrary } from './open_library'
 
 /** Beside this file, and beside the bundles of a built server. */
 const LIBRARY = fileURLToPath(new URL('./poseidon.so', import.meta.url))
 
-/** Undefined where the library is absent or was built for another machine. */
+/** Undefined where the library is absent, not as it was built, or for another machine. */
 export function loadNativePoseidon(path = LIBRARY): PoseidonHasher | undefined {
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
   try {
-    const { symbols } = dlopen(path, {
+    const symbols = openLibrary(path, {
       poseidon_hash: { args: ['usize', 'usize', 'ptr', 'ptr'], returns: 'u32' },
     })
     return (arity, elements) => {

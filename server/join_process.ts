@@ -12,6 +12,7 @@ import {
   openHashing,
   openOperatorCheck,
   openVenue,
+  portableCode,
   type Venue,
 } from '../engine/index'
 import { encodeBase58 } from '../protocol/base58'
@@ -70,6 +71,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   })
   const { compose_hash } = enclave.identity
   const fee_payer = encodeBase58(signingKey(await enclave.deriveKey(KEY_PATHS.fees)).public_key)
+  for (const reason of portableCode()) log.write('warn', 'code_portable', { reason })
   log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
   const { self_check_reasons, collateral } = await judgeOwn(parts, enclave)
   const documents = await openDocuments(version)

@@ -1,6 +1,7 @@
 /** Defines the venue data that intake reads, its result (a command with the signatures to verify), and the opening of notes. */
 
 import { loadNativeEd25519 } from '../../native/load_ed25519'
+import { loadNativePoseidon } from '../../native/load_poseidon'
 import { concatBytes, equalBytes } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
@@ -80,7 +81,16 @@ function isOwn({ state: { notes } }: KnownNotes, wanted: Uint8Array, owner: Uint
   return note !== undefined && equalBytes(note.owner, owner)
 }
 
-const verify = loadNativeEd25519() ?? verifySignature
+const compiled = loadNativeEd25519()
+const verify = compiled ?? verifySignature
+
+/** What this process computes without its compiled library, which is absent, damaged or for another machine. */
+export function portableCode(): string[] {
+  return [
+    ...(compiled === undefined ? ['signatures (Ed25519)'] : []),
+    ...(loadNativePoseidon() === undefined ? ['hashes of notes (Poseidon)'] : []),
+  ]
+}
 
 /**
  * Whether every claim verifies (protocol.md "Signature rule"). On the caller's thread, where a signature costs less

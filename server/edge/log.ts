@@ -29,6 +29,8 @@ export function openLog(sink: (line: string) => void, unixMs: () => number): Log
 /** Lists every event that a log line can have, with its meaning; docs/operations.md repeats the list. */
 export const LOG_EVENTS = {
   enclave_open: 'The guest agent gave the keys; has the fee payer, which needs SOL.',
+  code_portable:
+    'A compiled library is absent, damaged or for another machine: slower code takes its place; `reason` names what it computes.',
   vault_absent:
     'The vault does not exist yet or has announced no epoch authority: only the proof of that key is served.',
   machine_unjudged: 'No collateral to judge the own machine by yet; tried again every 5 s.',

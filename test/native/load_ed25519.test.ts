@@ -225,20 +225,42 @@ describe.skipIf(native === undefined)('the library', () => {
 
   test('absent, damaged or with wrong verdicts, it is not used', () => {
     // A file that was loaded stays mapped: each library has a folder.
-    const loaded = (library: Uint8Array | string, name: string) => {
+    const loaded = (library: Uint8Array | string, name: string, hashes?: Record<string, string>) => {
       const other = join(folder, name)
       mkdirSync(other)
       writeFileSync(join(other, 'ed25519_avx2.so'), library)
-      return loadNativeEd25519(other, AVX2_ONLY)
+      return loadNativeEd25519(other, AVX2_ONLY, hashes)
     }
     const library = readFileSync(join(FOLDER, 'ed25519_avx2.so'))
+    expect(loaded(library, 'whole')).toBeDefined()
+    expect(loaded('not a library', 'damaged')).toBeUndefined()
+    expect(loadNativeEd25519(join(folder, 'absent'), AVX2_ONLY)).toBeUndefined()
+    // Loaded, these end the process, or the call does not.
+    for (const bytes of [0, 4_096, library.length >> 1, library.length - 4_096, library.length - 1])
+      expect(loaded(library.subarray(0, bytes), `cut ${bytes}`)).toBeUndefined()
+    for (let at = 0; at < library.length; at += 997) {
+      const changed = new Uint8Array(library)
+      changed[at]! ^= 0xff
+      expect(loaded(changed, `changed ${at}`)).toBeUndefined()
+    }
     // The first constant of SHA-512: with another one, no signature verifies.
     const at = library.indexOf(hex('22ae28d7982f8a42'))
     expect(at).toBeGreaterThan(0)
-    expect(loaded(library, 'whole')).toBeDefined()
     library[at]! ^= 1
-    expect(loaded(library, 'wrong')).toBeUndefined()
-    expect(loaded('not a library', 'damaged')).toBeUndefined()
-    expect(loadNativeEd25519(join(folder, 'absent'), AVX2_ONLY)).toBeUndefined()
+    const hash = createHash('sha256').update(library).digest('hex')
+    expect(loaded(library, 'wrong', { 'ed25519_avx2.so': hash })).toBeUndefined()
   })
+})
+
+test('what is computed without a library is named', () => {
+  const named = (without: string) => {
+    const code = `
+      Bun.plugin({ name: 'without', setup: (build) => build.onLoad({ filter: /${without}\\.ts$/ }, () => ({
+        contents: 'export const loadNativeEd25519 = () => undefined, loadNativePoseidon = () => undefined', loader: 'ts' })) })
+      console.log((await import('${join(FOLDER, '../engine/index.ts')}')).portableCode().join('; '))`
+    return Bun.spawnSync([process.execPath, '-e', code]).stdout.toString().trim()
+  }
+  expect(named('load_ed25519')).toStartWith('signatures (Ed25519)')
+  expect(named('load_poseidon')).toEndWith('hashes of notes (Poseidon)')
+  if (BUILT_FOR_THIS) expect(named('nothing')).toBe('')
 })

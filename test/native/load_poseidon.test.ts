@@ -1,6 +1,6 @@
 /** The compiled Poseidon hashes like the reference, and is trusted only if it does. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -71,6 +71,10 @@ describe('the library', () => {
     try {
       expect(loadNativePoseidon(join(folder, 'poseidon.so'))).toBeUndefined()
       writeFileSync(join(folder, 'poseidon.so'), 'not a library')
+      expect(loadNativePoseidon(join(folder, 'poseidon.so'))).toBeUndefined()
+      // Loaded, it ends the process.
+      const library = readFileSync(join(import.meta.dir, '../../native/poseidon.so'))
+      writeFileSync(join(folder, 'poseidon.so'), library.subarray(0, library.length >> 1))
       expect(loadNativePoseidon(join(folder, 'poseidon.so'))).toBeUndefined()
     } finally {
       rmSync(folder, { recursive: true })
