@@ -24,8 +24,8 @@ function processorFlags(): string {
 }
 
 /**
- * Undefined where no library is built for this machine, or the one that is is absent, not as it was built, or gives another
- * verdict than the published one. The result keeps decompressed keys in memory that one thread uses: each thread loads for itself.
+ * Undefined where no library is built for this machine, or where it is absent, not as it was built, or gives another verdict
+ * than the published one. The result keeps decompressed keys in memory that one thread uses: each thread loads for itself.
  * @param processor extensions of the processor, as /proc/cpuinfo lists them; default: this machine's
  * @param hashes for tests: of libraries that were not built here
  */
