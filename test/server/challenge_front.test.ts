@@ -102,25 +102,41 @@ async function medianMs(port: number, count: number): Promise<number> {
   return latencies.sort((a, b) => a - b)[count >> 1]!
 }
 
+/** The key that a new connection is shown. */
+function keyOf(port: number, ALPNProtocols: string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const options = { port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols }
+    const socket = tlsConnect(options, () => {
+      resolve(spkiOf(socket.getPeerCertificate().raw))
+      socket.destroy()
+    })
+    socket.on('error', reject)
+  })
+}
+
 test('the authority gets the certificate of the challenge, everyone else the venue', async () => {
   const listener = openListener()
   const answer = tlsMaterial()
   const remove = await listener.answerChallenge(answer)
-  const keyOf = (ALPNProtocols: string[]) =>
-    new Promise<string>((resolve, reject) => {
-      const options = { port: listener.port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols }
-      const socket = tlsConnect(options, () => {
-        resolve(spkiOf(socket.getPeerCertificate().raw))
-        socket.destroy()
-      })
-      socket.on('error', reject)
-    })
-  expect(await keyOf(['acme-tls/1'])).toBe(spkiOf(answer.cert_pem))
-  expect(await keyOf(['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
+  expect(await keyOf(listener.port, ['acme-tls/1'])).toBe(spkiOf(answer.cert_pem))
+  expect(await keyOf(listener.port, ['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
   expect((await ask(listener.port)).status).toBe('200')
   await remove()
   expect((await ask(listener.port)).status).toBe('200')
-  expect(await keyOf(['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
+  expect(await keyOf(listener.port, ['http/1.1'])).not.toBe(spkiOf(answer.cert_pem))
+})
+
+test('a certificate that is renewed during a challenge is served from its end on, and by the next one', async () => {
+  const listener = openListener()
+  const remove = await listener.answerChallenge(tlsMaterial())
+  const renewed = tlsMaterial()
+  listener.rotate(renewed)
+  expect(await keyOf(listener.port, ['http/1.1'])).not.toBe(spkiOf(renewed.cert_pem))
+  await remove()
+  expect(await keyOf(listener.port, ['http/1.1'])).toBe(spkiOf(renewed.cert_pem))
+  const remove_next = await listener.answerChallenge(tlsMaterial())
+  expect(await keyOf(listener.port, ['http/1.1'])).toBe(spkiOf(renewed.cert_pem))
+  await remove_next()
 })
 
 test('a real hello sent byte by byte is answered', async () => {
