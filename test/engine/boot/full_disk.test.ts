@@ -1,6 +1,6 @@
 /** A data volume that is full, slow or read-only: what is said, what goes on, and that nothing acknowledged is lost. */
 import { afterEach, expect, test } from 'bun:test'
-import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
@@ -325,5 +325,12 @@ test('a damaged old file is in status and metrics before a start needs it, and t
   expect(venue.metrics().find(({ name }) => name === 'tacit_files_damaged')!.value).toBe(1)
   bytes[600]! ^= 1
   writeFileSync(path, bytes)
+  await until(() => venue.status().reasons.length === 0)
+  // Of what is gone, no listing shows the name: the newest snapshot is one that a start would take.
+  await open.engine.snapshotting.now()
+  const [snapshot] = readdirSync(join(site.dir, 'snapshots')).sort().reverse()
+  renameSync(join(site.dir, 'snapshots', snapshot!), join(site.dir, snapshot!))
+  await until(() => venue.status().reasons.some((reason) => reason.includes(snapshot!)))
+  renameSync(join(site.dir, snapshot!), join(site.dir, 'snapshots', snapshot!))
   await until(() => venue.status().reasons.length === 0)
 })

@@ -110,6 +110,9 @@ test('a venue that started from a snapshot makes the next, and so leaves one at 
   const third = await site.open()
   // The records of the snapshot and of the released lease.
   expect(third.engine.loaded.snapshot?.seq).toBe(seq - 2)
+  const { kept } = third.engine.snapshotting
+  expect(kept).toEqual(third.engine.loaded.snapshots.seqs())
+  expect(kept).toHaveLength(2)
 })
 
 test('commands are answered while a snapshot is made', async () => {
