@@ -34,7 +34,10 @@ export class Replay {
       const { seq } = record
       const replayed = this.replayer.apply(record)
       if (replayed === undefined) history.record(seq, [])
-      else showDurable(this.views ?? { history, facts, state }, { seq, ...replayed })
+      else {
+        const { command, events } = replayed
+        showDurable(this.views ?? { history, facts, state }, { seq, command, events })
+      }
     }
     history.seal(end)
     facts.seal(end)
