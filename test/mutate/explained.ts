@@ -23,4 +23,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'what an idle thread leaves is collected later, which costs memory alone',
   'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':
     'a cached text is the decoded one; the bound limits memory alone',
+  'server/limits.ts: export const LINK_STREAM_FILL_BYTES = LINK_STREAM_BYTES_MAX / 4 => export const LINK_STREAM_FILL_BYTES = LINK_STREAM_BYTES_MAX / 5':
+    'how many messages share a frame is a choice: a frame that is sent earlier costs one more',
+  'engine/chain/client/vault_events.ts: if (page.length < PAGE || !before || slots.at(-1)! < window.from) return true => if (page.length < PAGE || !before || slots.at(-2)! < window.from) return true':
+    'the page behind has only slots before the window, which are skipped: one read more',
 }
