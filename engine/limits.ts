@@ -144,6 +144,12 @@ export const LIMITS = {
   right_wait: 1.25,
   /** Newest groups of which a node that follows knows the hash, by which it recognises the journal of the leading one. */
   group_ends_max: 8_192,
+  /**
+   * What of one account, and of its credentials that only read, waits at a node that follows for the leading one, beyond which it
+   * is answered 503 `matching_unavailable`; and of it, pages, which are read one after the other.
+   */
+  passed_account_max: 256,
+  pages_account_max: 8,
   /** After so long without a sign of the leader a node takes the next term. */
   leader_silence_ms: 700,
   /** Longest time from a term to the service of its node, while which another node leaves it the term. */

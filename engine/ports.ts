@@ -474,8 +474,15 @@ export interface LeaderPort {
   rights(): readonly Right[]
   /** What it answers now. @throws Refusal `lease_lost` */
   ask(): Promise<Right>
-  /** Calls `opened` with each link, also to the next leading node, and `answered` when its rights are newer. */
-  watch(on: { opened: () => void; answered: () => void }): void
+  /**
+   * Calls `answered` when its rights are newer. Each connection begins with `sockets`, those armed here that are open, and
+   * `unarmed` has the ones among them that are not armed there.
+   */
+  watch(on: {
+    answered: () => void
+    sockets?: () => Iterable<string>
+    unarmed?: (origins: readonly string[]) => void
+  }): void
   /** @throws Refusal of the leading node; `lease_lost` where nothing was sent, `outcome_unknown` when no answer came */
   pass(passed: Passed): Promise<PassedAnswer>
 }

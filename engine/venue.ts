@@ -115,8 +115,6 @@ export type Passed =
     }
   /** A record that no receipt covers: of logins, credentials, keys and sockets. */
   | { kind: 'record'; seq: JournalSeq; access: Caller['access']; command: Uint8Array }
-  /** A socket that was armed is open still. */
-  | { kind: 'stays'; account_id: string; origin: string }
   /** A read that the leading node signs or proves. */
   | { kind: 'statistics'; symbol: string; after: number; limit: number; period: wire.StatisticsPeriod }
   | { kind: 'tree_root' }
@@ -176,9 +174,15 @@ export interface NodeVenue {
   passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
   /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */
   nodeLost(node: string): void
-  nodeBack(node: string): void
+  /**
+   * The node says which of the sockets armed there are open: its others have closed. Resolves, once that is durable, with those
+   * of `open` that are not armed.
+   */
+  nodeBack(node: string, open: ReadonlySet<string>): Promise<string[]>
   /** Arms or disarms cancel-on-disconnect for orders placed with this `origin` (one socket). Journaled. */
   armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void>
+  /** Whether a socket of this process that was armed is so still: it is not where it counted as closed meanwhile. */
+  isArmed(origin: string): boolean
   /** The socket `origin` closed; cancels its orders if armed. */
   disconnected(account_id: string, origin: string): Promise<void>
 
@@ -188,8 +192,9 @@ export interface NodeVenue {
   /** Texts ready to send. */
   readonly own: OwnTexts
   /** Of a commitment or of the leaf at an index; throws `leaf_unknown`. */
-  treeInclusion(leaf: Uint8Array | number): Promise<wire.TreeInclusion>
-  treeLeaves(from: number, limit: number): Promise<wire.TreeLeaves>
+  treeInclusion(leaf: Uint8Array | number, caller?: Caller): Promise<wire.TreeInclusion>
+  /** `caller` has its share of what a node that follows asks the leading one. */
+  treeLeaves(from: number, limit: number, caller?: Caller): Promise<wire.TreeLeaves>
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
   settlementOfOrder(account_id: string, order_id: string): Promise<wire.OrderStages>
@@ -212,6 +217,7 @@ export interface NodeVenue {
   statistics(
     symbol: string,
     page: { after: number; limit: number; period: wire.StatisticsPeriod },
+    caller?: Caller,
   ): wire.Statistics | Promise<wire.Statistics>
   treeRoot(): wire.TreeRoot | Promise<wire.TreeRoot>
   transparency(): wire.Transparency | Promise<wire.Transparency>

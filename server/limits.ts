@@ -91,9 +91,17 @@ export const LINK_PASSED_MAX = 4_096
 export const LINK_STREAM_BYTES_MAX = 1024 * 1024
 export const LINK_STREAM_FILL_BYTES = LINK_STREAM_BYTES_MAX / 4
 export const LINK_STREAM_BUFFER_BYTES = 16 * 1024 * 1024
-/** Connections for them, and the time in which a new one must show that it is of a link. */
+/** Connections for them, and the interval at which it is looked which are lost. */
 export const LINK_STREAMS_MAX = 64
-export const LINK_STREAM_SHOW_MS = 5_000
+export const LINK_STREAMS_LOOK_MS = 1_000
+/**
+ * A connection ends whose node has shown no life on its link for so long, or without a frame that the node says it sent. The
+ * first also bounds how long a new one may be of no link.
+ */
+export const LINK_SILENT_MS = 5_000
+export const LINK_FRAME_LATE_MS = 10_000
+/** Open sockets in one message. */
+export const LINK_SOCKETS_PART = 2_000
 /** Part of a right by which a revocation waits longer than it, as in the engine, and the interval at which it looks. */
 export const LINK_RIGHT_WAIT = 1.25
 export const LINK_APPLIED_LOOK_MS = 10

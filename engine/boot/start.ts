@@ -27,9 +27,9 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (typeof opened === 'string') return engine.halt(opened)
   const { epoch, slot: epoch_slot, signature } = opened
   // Nothing but boot records is in the journal before the own nonce is final on chain, and nothing is matched before the
-  // instance of the epoch before must have stopped. In a cluster the term has ended its appends.
-  if (epoch > 1 && !opened.released && engine.config.cluster === undefined)
-    await untilFree(engine, opened.confirmed_ms)
+  // instance of the epoch before must have stopped. In a cluster the term has ended its appends, and revocations wait.
+  const free_ms = epoch > 1 ? opened.confirmed_ms + engine.config.lease_ms * LIMITS.lease_wait : 0
+  if (!opened.released && engine.config.cluster === undefined) await untilFree(engine, free_ms)
   // Before the settings: the match of a batch follows the terms of its close.
   const decision = await decideClosed(opened.config, chain.view().slot, state, loaded.journal)
   if (typeof decision === 'string') return engine.halt(decision)
@@ -59,19 +59,18 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const { slot } = chain.view()
   if (slot > state.slot) await engine.closing.slot(slot)
   engine.pump.wake()
-  engine.grace.begin(engine.armed)
+  engine.grace.begin()
   await engine.disk_gauge.begin()
   engine.scrub.begin()
   engine.retention.begin()
   engine.snapshotting.begin()
   while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)
-  engine.node?.served()
+  engine.node?.served(free_ms)
   engine.availability.serve()
 }
 
 /** Waits until the lease of the instance that held the epoch before is over, by its clock too. */
-async function untilFree({ clock, config }: Engine, confirmed_ms: number): Promise<void> {
-  const free_ms = confirmed_ms + config.lease_ms * LIMITS.lease_wait
+async function untilFree({ clock }: Engine, free_ms: number): Promise<void> {
   for (let now_ms = clock.monotonicMs(); now_ms < free_ms; now_ms = clock.monotonicMs()) {
     await Bun.sleep(free_ms - now_ms)
   }

@@ -14,7 +14,7 @@ export async function drain(engine: Engine): Promise<void> {
   hub.bye('upgrade', LIMITS.restart_retry_after_ms)
   const isOver = () => availability.isStopped() || availability.barred() !== undefined
   const steps: [ms: number, step: () => Promise<void>][] = [
-    [LIMITS.stop_landing_ms, () => engine.grace.disarmAll()],
+    [LIMITS.stop_landing_ms, () => engine.grace.disarmOwn()],
     [LIMITS.stop_landing_ms, () => engine.closing.drain(LIMITS.stop_landing_ms)],
     [LIMITS.stop_landing_ms, () => pump.idle()],
     [LIMITS.stop_landing_ms, () => engine.landings.done()],

@@ -25,6 +25,8 @@ export class ClusterNode {
   /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
   private right_until_ms = Number.NEGATIVE_INFINITY
   private led_since_ms = Number.POSITIVE_INFINITY
+  /** Monotonic time from which the lease of the epoch before is over. */
+  private free_ms = Number.NEGATIVE_INFINITY
   /** Monotonic time by which this node serves, or another one may lead. */
   private opening_until_ms = Number.POSITIVE_INFINITY
   /** Of this node: taken, or given by the leader before. */
@@ -99,9 +101,12 @@ export class ClusterNode {
     this.wake?.()
   }
 
-  /** Resolves once the leader before, which may know of no revocation of this one, answers no reads of accounts. */
+  /**
+   * Resolves once the leader before, which may know of no revocation of this one, answers no reads of accounts: its right is
+   * over by etcd, and by the chain, where etcd lies to it.
+   */
   async alone(): Promise<void> {
-    const until_ms = this.led_since_ms + LIMITS.right_wait * LIMITS.right_ms
+    const until_ms = Math.max(this.free_ms, this.led_since_ms + LIMITS.right_wait * LIMITS.right_ms)
     const left_ms = until_ms - this.monotonicMs()
     if (left_ms > 0) await Bun.sleep(left_ms)
   }
@@ -131,9 +136,13 @@ export class ClusterNode {
     return this.shown.leader_url
   }
 
-  /** This node serves: a node that does not within LIMITS.term_opening_ms shows no life, as its own chain providers may hang. */
-  served(): void {
+  /**
+   * This node serves: a node that does not within LIMITS.term_opening_ms shows no life, as its own chain providers may hang.
+   * @param free_ms monotonic time from which the lease of the epoch before is over
+   */
+  served(free_ms: number): void {
     this.opening_until_ms = Number.POSITIVE_INFINITY
+    this.free_ms = free_ms
   }
 
   /** Ends the beat, so that another node takes over; `deposed` is called when one has. */

@@ -8,13 +8,11 @@ import { clockOf, type Views } from '../boot/assemble'
 import { venueOf } from '../boot/follow'
 import type { Loaded } from '../boot/load_state'
 import type { ClusterNode } from '../cluster/cluster_node'
-import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { intakeCredential, intakeRebind } from '../intake/accounts'
 import type { KnownNotes } from '../intake/context'
 import { checkOrder } from '../intake/requests'
 import { LIMITS } from '../limits'
-import { encodeCommand } from '../machine/codec/command_codec'
 import { indexOf } from '../machine/state/past'
 import type { ChainPort, ClockPort, LeaderPort, VaultConfig, VaultMint } from '../ports'
 import { noncesOf } from '../reads/own_reads'
@@ -22,8 +20,9 @@ import { MarketReads, SettlementReads } from '../reads/public_reads'
 import { TransparencyReads } from '../reads/transparency'
 import { openIntake, Writes } from '../sequencer/writes'
 import { subscribe } from '../streams/hub'
-import type { Caller, FollowingNode, LimitState, NodeVenue, Passed, PassedAnswer, Right } from '../venue'
+import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
+import { bytesOf, Passing } from './passing'
 
 /** The node's copy of the venue. */
 export type Replica = {
@@ -125,57 +124,6 @@ export function followingNode(
   }
 }
 
-const laneOf = ({ account_id, access }: Caller): string => `${access} ${account_id}`
-
-/** Passes on what the leading node decides or signs. */
-class Passing {
-  /** The newest limits of commands at the leading node, by account and access. */
-  private readonly limits = new Map<string, LimitState>()
-
-  constructor(
-    private readonly leader: LeaderPort,
-    private readonly rights: Rights,
-    private readonly applied: () => JournalSeq,
-  ) {}
-
-  limitsOf(caller: Caller): LimitState | undefined {
-    return this.limits.get(laneOf(caller))
-  }
-
-  read = (passed: Passed): Promise<object> => this.leader.pass(passed).then(({ value }) => value)
-
-  /** Resolves with the seq that the answer depends on, too. */
-  async of(caller: Caller, passed: Passed, is_end = false): Promise<PassedAnswer> {
-    const { account_id } = caller
-    // Without it a token may have ended at another node; the end of a socket needs none.
-    if (!is_end) this.rights.require()
-    try {
-      const answer = await this.leader.pass(passed)
-      this.rights.gave(account_id, answer.seq)
-      if (answer.limits !== null) this.limits.set(laneOf(caller), answer.limits)
-      return answer
-    } catch (error) {
-      // Its reason may be newer than the replica.
-      this.rights.gave(account_id, Number.POSITIVE_INFINITY)
-      throw error
-    }
-  }
-
-  /** Called in the turn in which the caller's token was verified. */
-  record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
-    const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    const record = {
-      kind: 'record',
-      seq: this.applied(),
-      access: 'trade',
-      command: bytesOf(command),
-    } as const
-    return this.of(caller, record, command.kind === 'disconnected')
-  }
-}
-
-const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...command, unix_ms: 0 })
-
 /** @throws Refusal `lease_lost` from every method that needs the right to answer */
 function frontVenue(parts: FrontParts): NodeVenue {
   const { replica, leader, clock } = parts
@@ -183,9 +131,9 @@ function frontVenue(parts: FrontParts): NodeVenue {
   const passing = new Passing(leader, rights, () => replica.applied())
   let views: Views | undefined
   leader.watch({
-    opened() {
-      for (const [origin, account_id] of views?.armed ?? [])
-        void passing.read({ kind: 'stays', account_id, origin }).catch(() => undefined)
+    sockets: () => views?.armed.keys() ?? [],
+    unarmed(origins) {
+      for (const one of origins) views?.armed.delete(one)
     },
     answered: () => views?.hub.resume(),
   })
@@ -205,6 +153,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     get own() {
       return replica.views().own
     },
+    isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
@@ -246,7 +195,7 @@ const NOT_HERE = {
   lead: notHere,
   passed: notHere,
   nodeLost: () => undefined,
-  nodeBack: () => undefined,
+  nodeBack: notHere,
 } satisfies Partial<NodeVenue>
 
 /** Keeps the order of an account's commands where one of them waits for the replica. */
@@ -415,16 +364,16 @@ function readsOf(parts: FrontParts, passing: Passing, rights: Rights): Pick<Node
       const { hub, accounts } = replica.views()
       return subscribe(hub, accounts, session, after, sink, gap)
     },
-    treeRoot: () => passing.read({ kind: 'tree_root' }) as Promise<wire.TreeRoot>,
-    treeLeaves: (from, limit) =>
-      passing.read({ kind: 'tree_leaves', from, limit }) as Promise<wire.TreeLeaves>,
-    treeInclusion: (leaf) =>
-      passing.read({
+    treeRoot: () => passing.treeRoot() as Promise<wire.TreeRoot>,
+    treeLeaves: (from, limit, caller) =>
+      passing.page(caller, { kind: 'tree_leaves', from, limit }) as Promise<wire.TreeLeaves>,
+    treeInclusion: (leaf, caller) =>
+      passing.read(caller, {
         kind: 'tree_inclusion',
         leaf: typeof leaf === 'number' ? leaf : toHex(leaf),
       }) as Promise<wire.TreeInclusion>,
-    statistics: (symbol, page) =>
-      passing.read({ kind: 'statistics', symbol, ...page }) as Promise<wire.Statistics>,
+    statistics: (symbol, page, caller) =>
+      passing.page(caller, { kind: 'statistics', symbol, ...page }) as Promise<wire.Statistics>,
     readUnits: () => replica.loaded.history.units(),
     instruments: () => replica.views().instruments.all(),
     instrument: (symbol) => reads().market.instrument(symbol),

@@ -63,9 +63,6 @@ export async function passedTo(
         take(passed.access, passed.seq, command)
         return record(engine, command)
       }
-      case 'stays':
-        engine.grace.stays(passed.account_id, passed.origin)
-        return {}
       case 'statistics':
         return market.statistics(passed.symbol, passed)
       case 'tree_root':

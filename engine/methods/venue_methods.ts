@@ -22,7 +22,7 @@ import {
 import { passedTo, untilEnded } from './passed'
 
 export function venueOf(engine: Engine): Venue {
-  const { accounts, availability, sequencing, writes, own, tree, settlement, instruments, metrics } = engine
+  const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
   let closing: Promise<void> | undefined
   return {
@@ -38,9 +38,6 @@ export function venueOf(engine: Engine): Venue {
       availability.requireRunning()
       checkOrder(engine.intake, engine.state, availability.unavailable(), request)
     },
-    armDisconnect: async (account_id, origin, armed) => sequencing.armDisconnect(account_id, origin, armed),
-    disconnected: async (account_id, origin) => sequencing.disconnected(account_id, origin),
-
     nonces: (account_id, trading_key) => {
       const nonces = noncesOf(engine.state, account_id, trading_key)
       const durable = engine.sequencer.durable(true)
@@ -69,8 +66,6 @@ export function venueOf(engine: Engine): Venue {
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
     passed: async (passed, costOf) => passedTo(engine, passed, costOf),
-    nodeLost: (node) => engine.grace.nodeLost(node),
-    nodeBack: (node) => engine.grace.nodeBack(node),
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
@@ -78,10 +73,33 @@ export function venueOf(engine: Engine): Venue {
     exportBatch: async (name) => exportBatch(engine, name),
     activate: async (request) => activate(engine, request),
     changeInstrument: async (change) => changeInstrument(engine, change),
+    ...socketCalls(engine),
     ...accountCalls(engine),
 
     drain: () => drain(engine),
     close: () => (closing ??= close(engine)),
+  }
+}
+
+type SocketCalls = 'armDisconnect' | 'disconnected' | 'isArmed' | 'nodeLost' | 'nodeBack'
+
+function socketCalls({ armed, availability, grace, sequencing }: Engine): Pick<Venue, SocketCalls> {
+  return {
+    async armDisconnect(account_id, origin, arms) {
+      armed.set(origin, account_id)
+      await sequencing.armDisconnect(account_id, origin, arms)
+      if (!arms) armed.delete(origin)
+    },
+    async disconnected(account_id, origin) {
+      armed.delete(origin)
+      await sequencing.disconnected(account_id, origin)
+    },
+    isArmed: (origin) => armed.has(origin),
+    nodeLost: (node) => grace.nodeLost(node),
+    async nodeBack(node, open) {
+      availability.requireRunning()
+      return grace.nodeBack(node, open)
+    },
   }
 }
 
@@ -92,7 +110,7 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
   const { accounts, node } = engine
   /** Another node may have taken over, and a revocation with it. */
   const requireRight = () => {
-    if (node?.rightMs() === 0) throw new Refusal('lease_lost')
+    if (node !== undefined && rightMs(engine) === 0) throw new Refusal('lease_lost')
   }
   return {
     admit: async (request) => admit(engine, request),
@@ -122,10 +140,16 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
   }
 }
 
+/** How long a node of a cluster may answer reads of accounts: while etcd and chain show that no other one leads. */
+function rightMs({ chain, config, node }: Engine): number {
+  const leased_ms = config.lease_ms - chain.lease().age_ms
+  return Math.max(0, Math.floor(Math.min(node?.rightMs() ?? 0, leased_ms)))
+}
+
 function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {
-  const { availability, loaded, node, state } = engine
+  const { availability, loaded, state } = engine
   availability.requireRunning()
-  const right_ms = Math.floor(node?.rightMs() ?? 0)
+  const right_ms = rightMs(engine)
   if (right_ms === 0) throw new Refusal('lease_lost')
   const { seq, head } = loaded.journal.head()
   const unavailable = availability.unavailable() ?? null

@@ -1,6 +1,6 @@
 /**
- * Delays cancel-on-disconnect after a crash: traders whose sockets were armed get a grace period to reconnect before their
- * orders are cancelled. A planned stop disarms all sockets instead.
+ * Delays cancel-on-disconnect after a crash, and where a node of a cluster is lost: traders whose sockets were armed get a
+ * grace period to reconnect before their orders are cancelled. A planned stop disarms the sockets that it closes.
  */
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
@@ -13,51 +13,65 @@ export class DisconnectGrace {
   /** By node without a link. */
   private readonly lost = new Map<string, ReturnType<typeof setTimeout>>()
 
+  /** @param own accounts by the armed sockets of this process */
   constructor(
     private readonly state: State,
     private readonly sequencer: Sequencer,
+    private readonly own: Map<string, string>,
   ) {}
 
-  /** Starts the grace period for every armed origin but those of `own` sockets, which this process opened while it followed. */
-  begin(own: ReadonlyMap<string, string> = new Map()): void {
-    for (const { account_id, armed } of this.state.accounts.values()) {
-      const orphans = [...armed].filter((origin) => !own.has(origin))
-      if (orphans.length > 0) this.orphans.set(account_id, orphans)
-    }
+  /** Starts the grace period for every armed origin but those that this process opened while it followed. */
+  begin(): void {
+    const armed = this.armed()
+    for (const { account_id, origin } of armed)
+      if (!this.own.has(origin))
+        this.orphans.set(account_id, [...(this.orphans.get(account_id) ?? []), origin])
+    // Of an own socket that was armed, the node was lost or the arming was.
+    const known = new Set(armed.map(({ origin }) => origin))
+    for (const origin of this.own.keys()) if (!known.has(origin)) this.own.delete(origin)
     if (this.orphans.size === 0) return
     this.timer = setTimeout(() => void this.fire(), LIMITS.disconnect_grace_ms)
     this.timer.unref()
   }
 
-  /** A socket on another node is still open. */
-  stays(account_id: string, origin: string): void {
-    const left = this.take(account_id).filter((one) => one !== origin)
-    if (left.length > 0) this.orphans.set(account_id, left)
-  }
-
-  /** The last link of a node ended: without another one within the grace period, its sockets count as closed. */
+  /** The last connection of a node ended: without another one within the grace period, its sockets count as closed. */
   nodeLost(node: string): void {
-    this.nodeBack(node)
+    clearTimeout(this.lost.get(node))
     const timer = setTimeout(() => void this.disconnectAll(node), LIMITS.disconnect_grace_ms)
     timer.unref()
     this.lost.set(node, timer)
   }
 
-  nodeBack(node: string): void {
+  /** Its armed sockets that are not `open` have closed. Resolves with those of `open` that are not armed. */
+  async nodeBack(node: string, open: ReadonlySet<string>): Promise<string[]> {
     clearTimeout(this.lost.get(node))
     this.lost.delete(node)
+    const armed = this.armed(node)
+    for (const { account_id, origin } of armed) {
+      const left = this.take(account_id).filter((one) => one !== origin)
+      if (left.length > 0) this.orphans.set(account_id, left)
+    }
+    const known = new Set(armed.map(({ origin }) => origin))
+    await this.disconnect(armed.filter(({ origin }) => !open.has(origin)))
+    return [...open].filter((one) => !known.has(one))
   }
 
   private async disconnectAll(node: string): Promise<void> {
     this.lost.delete(node)
-    const armed = [...this.state.accounts.values()].flatMap(({ account_id, armed: origins }) =>
-      [...origins].filter((one) => one.startsWith(node)).map((origin) => ({ account_id, origin })),
-    )
-    try {
-      for (const one of armed) await this.sequencer.submit({ kind: 'disconnected', ...one })
-    } catch {
+    await this.disconnect(this.armed(node)).catch(() => {
       // As in `fire`.
-    }
+    })
+  }
+
+  private async disconnect(sockets: ReturnType<DisconnectGrace['armed']>): Promise<void> {
+    await Promise.all(sockets.map((one) => this.sequencer.submit({ kind: 'disconnected', ...one })))
+  }
+
+  /** Armed sockets whose names begin with `node`, by the state. */
+  private armed(node = ''): { account_id: string; origin: string }[] {
+    return [...this.state.accounts.values()].flatMap(({ account_id, armed }) =>
+      [...armed].filter((one) => one.startsWith(node)).map((origin) => ({ account_id, origin })),
+    )
   }
 
   /** The account armed a new socket: disarms its earlier ones, whose orders stay. */
@@ -82,15 +96,15 @@ export class DisconnectGrace {
     }
   }
 
-  /** Disarms every socket before a planned stop, so that the next boot cancels nothing. */
-  async disarmAll(): Promise<void> {
+  /**
+   * Disarms the sockets of this process before a planned stop, so that the next boot cancels nothing for them. Those of an
+   * earlier process, and of other nodes, stay as their clients were answered.
+   */
+  async disarmOwn(): Promise<void> {
     this.stop()
-    this.orphans.clear()
-    for (const { account_id, armed } of this.state.accounts.values()) {
-      for (const origin of [...armed]) {
+    for (const { account_id, origin } of this.armed())
+      if (this.own.has(origin))
         await this.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed: false })
-      }
-    }
   }
 
   stop(): void {

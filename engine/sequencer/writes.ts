@@ -104,8 +104,9 @@ class Sequencing {
 
   async armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void> {
     this.require(account_id)
-    if (armed) await this.parts.grace.returned(account_id)
+    // Executed in this turn: the end of the socket, which comes behind it, finds it armed.
     await this.parts.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed })
+    if (armed) await this.parts.grace.returned(account_id)
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {

@@ -18,12 +18,12 @@ export default endpoint(
     answer: { status: 200, body: TreeInclusion },
     refuses: ['leaf_unknown'],
   },
-  ({ venue, query: { commitment, leaf_index } }) => {
+  ({ venue, session, query: { commitment, leaf_index } }) => {
     if (commitment !== undefined && leaf_index !== undefined) {
       throw new Refusal('field_invalid', { field: 'leaf_index' })
     }
     const leaf = commitment ?? leaf_index
     if (leaf === undefined) throw new Refusal('field_missing', { field: 'commitment' })
-    return venue.treeInclusion(leaf)
+    return venue.treeInclusion(leaf, session)
   },
 )

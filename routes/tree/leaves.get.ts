@@ -22,5 +22,6 @@ export default endpoint(
     }),
     answer: { status: 200, body: TreeLeaves },
   },
-  ({ venue, query }) => venue.treeLeaves(query.from ?? 0, query.limit ?? PAGE_LEAVES_DEFAULT),
+  ({ venue, query, session }) =>
+    venue.treeLeaves(query.from ?? 0, query.limit ?? PAGE_LEAVES_DEFAULT, session),
 )

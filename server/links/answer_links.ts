@@ -18,7 +18,7 @@ import {
   LINKS_MAX,
 } from '../limits'
 import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
-import { parseQuestion } from './questions'
+import { type Applied, parseQuestion } from './questions'
 import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
 
 /** Of the side that asks: what it was offered, its own key, and its proof over both. */
@@ -38,13 +38,19 @@ export type LinkParts = {
   judge(evidence: ReturnType<typeof evidenceOf>): Promise<void>
 }
 
-/** `seq`: what the node had when it asked last. */
-type Known = { link: SealedLink; since_ms: number; node: string; seq: number; asked_ms: number }
+/**
+ * `node` as it named itself, empty before it has. `alive_ms`: it has lived since, as it had an answer that was given then, or had
+ * just proved itself: the host can hold back its frames, and deliver them when it is dead. `frames`: sent on its connection.
+ */
+type Known = { link: SealedLink; since_ms: number; node: string; alive_ms: number; frames: number }
+/** `seq`: what the node has at least. */
+type Node = { seq: number; asked_ms: number }
 
 export class LinkAnswers implements Fronts {
   /** Keys that were offered and not used, the oldest first. */
   private readonly offers = new Map<string, LinkKey>()
   private readonly links = new Map<string, Known>()
+  private readonly nodes = new Map<string, Node>()
   private readonly bucket: ReturnType<typeof openBucket>
   private judging = false
 
@@ -96,7 +102,7 @@ export class LinkAnswers implements Fronts {
   /** @throws Refusal `token_invalid` for a frame of no link that is open */
   async frame(frame: Uint8Array): Promise<Uint8Array> {
     const id = headerOf(frame)?.link
-    const known = id && this.openLink(toHex(id))
+    const known = id && this.known(toHex(id))
     const taken = known?.link.take('asks', frame)
     if (taken === undefined) throw new Refusal('token_invalid')
     const answer = await this.answered(taken.content, known!)
@@ -104,50 +110,69 @@ export class LinkAnswers implements Fronts {
   }
 
   private async answered(content: Uint8Array, known: Known): Promise<object> {
+    let heard = {}
     try {
       const question = parseQuestion(parseJson(textOf(content)))
-      const { applied } = question
-      if (applied !== undefined) {
-        const asked_ms = this.parts.clock.monotonicMs()
-        Object.assign(known, { seq: applied.seq, asked_ms, node: applied.node })
-      }
-      return await this.answer(question)
+      if (question.applied !== undefined) heard = { at_ms: this.asked(question.applied, known) }
+      return { ...(await this.answer(question)), ...heard }
     } catch (error) {
-      return { code: error instanceof Refusal ? error.code : 'internal' }
+      return { code: error instanceof Refusal ? error.code : 'internal', ...heard }
     }
   }
 
-  /** Undefined for one that is not open, or no more. */
-  openLink(id: string): Known | undefined {
-    const known = this.links.get(id)
-    const is_open = known !== undefined && this.parts.clock.monotonicMs() - known.since_ms < LINK_LIFE_MS
-    return is_open ? known : undefined
+  private asked({ seq, node, frames, heard_ms }: Applied, known: Known): number {
+    const now_ms = this.nowMs()
+    const before = this.nodes.get(node)
+    if (before === undefined)
+      for (const [name, one] of this.nodes) if (!isLive(one, now_ms)) this.nodes.delete(name)
+    this.nodes.set(node, { seq: Math.max(seq, before?.seq ?? 0), asked_ms: now_ms })
+    if (known.node === '') this.forget(node)
+    const alive_ms = Math.min(heard_ms ?? known.since_ms, now_ms)
+    Object.assign(known, { node, frames, alive_ms: Math.max(alive_ms, known.alive_ms) })
+    return Math.floor(now_ms)
   }
 
-  /** As it named itself; empty before it has. */
-  nodeOf(link: SealedLink): string {
-    return this.links.get(toHex(link.id))?.node ?? ''
+  /** Of a node's links the newest alone, beside the one that it names itself on: it has another one only to renew it. */
+  private forget(node: string): void {
+    const older = [...this.links].filter(([, one]) => one.node === node).slice(0, -1)
+    for (const [id] of older) this.links.delete(id)
+  }
+
+  nowMs(): number {
+    return this.parts.clock.monotonicMs()
+  }
+
+  /** Undefined for a link that is not open, or no more. */
+  known(id: string): Known | undefined {
+    const known = this.links.get(id)
+    return known !== undefined && this.nowMs() - known.since_ms < LINK_LIFE_MS ? known : undefined
+  }
+
+  /** Nodes that may have the right to answer. */
+  count(): number {
+    const now_ms = this.nowMs()
+    return [...this.nodes.values()].filter((one) => isLive(one, now_ms)).length
   }
 
   /** A node that has had no answer for longer than its right lasts answers nothing. */
   async applied(seq: number): Promise<void> {
-    const { clock } = this.parts
-    const wait_ms = LINK_RIGHT_WAIT * LINK_RIGHT_MS
-    const until_ms = clock.monotonicMs() + wait_ms
+    const until_ms = this.nowMs() + RIGHT_WAIT_MS
     const isBehind = () => {
-      const now_ms = clock.monotonicMs()
-      const isLive = ({ asked_ms }: Known) => now_ms < Math.min(asked_ms + wait_ms, until_ms)
-      return [...this.links.values()].some((one) => isLive(one) && one.seq < seq)
+      const now_ms = this.nowMs()
+      return [...this.nodes.values()].some((one) => isLive(one, now_ms) && one.seq < seq)
     }
-    while (isBehind()) await Bun.sleep(LINK_APPLIED_LOOK_MS)
+    while (this.nowMs() < until_ms && isBehind()) await Bun.sleep(LINK_APPLIED_LOOK_MS)
   }
 
   private keep(link: SealedLink): void {
-    const since_ms = this.parts.clock.monotonicMs()
-    this.links.set(toHex(link.id), { link, since_ms, node: '', seq: 0, asked_ms: Number.NEGATIVE_INFINITY })
+    const since_ms = this.nowMs()
+    this.links.set(toHex(link.id), { link, since_ms, node: '', alive_ms: since_ms, frames: 0 })
     if (this.links.size > LINKS_MAX) this.links.delete(this.links.keys().next().value!)
   }
 }
+
+const RIGHT_WAIT_MS = LINK_RIGHT_WAIT * LINK_RIGHT_MS
+const isLive = ({ asked_ms }: Node, now_ms: number): boolean => now_ms < asked_ms + RIGHT_WAIT_MS
 
 function linkOf(own: LinkKey, other: Uint8Array, agreed: Uint8Array): SealedLink {
   try {

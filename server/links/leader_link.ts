@@ -39,7 +39,8 @@ function isLeader(answer: unknown): answer is Leader {
   }
 }
 
-type Open = { url: string; link: SealedLink; since_ms: number }
+/** `heard_ms`: time of the newest answer on it, by the leading node's clock. */
+type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number }
 type Watching = Parameters<LeaderPort['watch']>[0]
 
 export class LeaderLink implements LeaderPort {
@@ -152,7 +153,14 @@ export class LeaderLink implements LeaderPort {
     const open = is_open ? known : { url, link: await this.link(url), since_ms: clock.monotonicMs() }
     this.open = open
     const sent_ms = clock.monotonicMs()
-    const applied = { seq: this.applied(), node: this.node }
+    const { heard_ms } = open
+    const frames = this.streamOf(url)?.sent ?? 0
+    const applied = {
+      seq: this.applied(),
+      node: this.node,
+      frames,
+      ...(heard_ms === undefined ? {} : { heard_ms }),
+    }
     const lead = leadOf(await this.answerTo(open, { applied }, LINK_RIGHT_MS))
     const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
     const right = { ...lead, until_ms }
@@ -168,14 +176,21 @@ export class LeaderLink implements LeaderPort {
     return right
   }
 
+  private streamOf(url: string): PassStream | undefined {
+    return this.stream?.isOpen() && this.stream.url === url ? this.stream : undefined
+  }
+
   /** A renewed link goes on on the same connection. */
   private async streamTo({ url, link }: Open): Promise<void> {
-    if (this.stream === undefined || !this.stream.isOpen() || this.stream.url !== url) {
-      this.stream?.close()
-      this.stream = await PassStream.open(url)
-    }
-    this.stream.use(link)
-    for (const { opened } of this.watching) opened()
+    const known = this.streamOf(url)
+    if (known !== undefined) return known.renew(link)
+    this.stream?.close()
+    const stream = await PassStream.open(url)
+    const open = this.watching.flatMap(({ sockets }) => [...(sockets?.() ?? [])])
+    stream.begin(link, open, (origins) => {
+      for (const { unarmed } of this.watching) unarmed?.(origins)
+    })
+    this.stream = stream
   }
 
   private async answerTo(open: Open, question: Question, time_ms: number): Promise<unknown> {
@@ -187,7 +202,8 @@ export class LeaderLink implements LeaderPort {
       const frame = link.seal('asks', number, utf8(JSON.stringify(question)))
       const opened = link.open('answers', await post(url, 'frame', frame, time_ms))
       if (opened?.number !== number) throw new Error('the answer is of no frame of this link')
-      const answer = parseJson(textOf(opened.content)) as { code?: RefusalCode }
+      const { at_ms, ...answer } = parseJson(textOf(opened.content)) as { code?: RefusalCode; at_ms?: number }
+      if (at_ms !== undefined) open.heard_ms = at_ms
       if (answer.code !== undefined && REFUSAL_BY_CODE.has(answer.code)) throw new Refusal(answer.code)
       return answer
     } catch (error) {

@@ -49,8 +49,8 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
   let serves: NodeVenue = front
   const venue = switched(() => serves)
   const quotes = openBucket({ ...QUOTE_RATES.links, code: 'quote_busy' }, clock)
-  const answers = new LinkAnswers(shared, async ({ call, attest }) => {
-    const lead = { ...serves.lead(), nodes: passed_on.count() }
+  const answers: LinkAnswers = new LinkAnswers(shared, async ({ call, attest }) => {
+    const lead = { ...serves.lead(), nodes: answers.count() }
     if (attest === undefined)
       return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
     if (attest !== '') quotes.take(1)
@@ -83,7 +83,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
     listeners.push(listener)
     log.write('info', 'fronting', { port: listener.port })
   }
-  link.watch({ opened: () => undefined, answered })
+  link.watch({ answered })
   const end = () => {
     link.stop()
     stopRotating()
@@ -98,6 +98,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
     },
     async stop(grace_ms) {
       end()
+      passed_on.stop()
       await Promise.all(listeners.map((one) => one.stop(grace_ms)))
       app.close()
     },

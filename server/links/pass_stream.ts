@@ -2,7 +2,14 @@
 
 import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import { LINK_CALL_MS, LINK_OPEN_MS, LINK_PASSED_MAX, LINK_STREAM_BUFFER_BYTES } from '../limits'
+import {
+  LINK_CALL_MS,
+  LINK_OPEN_MS,
+  LINK_PASSED_MAX,
+  LINK_SOCKETS_PART,
+  LINK_STREAM_BUFFER_BYTES,
+} from '../limits'
+import { parseUnarmed, type Sockets } from './questions'
 import type { SealedLink } from './sealed_link'
 import { Stream } from './stream'
 
@@ -63,8 +70,44 @@ export class PassStream {
     return this.is_open
   }
 
-  /** Frames of the link before are still answered. @throws Error for a link that another connection carries */
-  use(link: SealedLink): void {
+  /** Frames that the leading node is to have. */
+  get sent(): number {
+    return this.stream.sent
+  }
+
+  /**
+   * Says first which armed sockets are open here.
+   * @param unarmed those of them that the leading node has not armed
+   * @throws Error for a link that another connection carries
+   */
+  begin(link: SealedLink, open: readonly string[], unarmed: (origins: readonly string[]) => void): void {
+    try {
+      this.carry(link)
+    } catch (error) {
+      this.close()
+      throw error
+    }
+    for (let from = 0; ; from += LINK_SOCKETS_PART) {
+      const to = from + LINK_SOCKETS_PART
+      const more = to < open.length
+      const part: Sockets = { kind: 'sockets', open: open.slice(from, to), more }
+      const answer = this.ask(part)
+      // Without an answer the connection has ended, and the next one begins with it.
+      answer.then((one) => more || unarmed(parseUnarmed(one).unarmed)).catch(() => this.close())
+      if (!more) return
+    }
+  }
+
+  /**
+   * Goes on under a newer link, and shows it to the leading node, which counts this one as living by it. Frames of the link
+   * before are still answered. @throws Error for a link that another connection carries
+   */
+  renew(link: SealedLink): void {
+    this.carry(link)
+    this.stream.show()
+  }
+
+  private carry(link: SealedLink): void {
     this.stream.use(link)
     this.links.set(toHex(link.id), link)
     if (this.links.size > 2) this.links.delete(this.links.keys().next().value!)

@@ -2,13 +2,23 @@
 
 import type { CommandBody } from '../../engine/commands'
 import type { NodeVenue } from '../../engine/venue'
+import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { COST } from '../edge/rate'
-import { LINK_PASSED_MAX, LINK_STREAM_BUFFER_BYTES, LINK_STREAM_SHOW_MS, LINK_STREAMS_MAX } from '../limits'
+import {
+  LINK_FRAME_LATE_MS,
+  LINK_PASSED_MAX,
+  LINK_SILENT_MS,
+  LINK_STREAM_BUFFER_BYTES,
+  LINK_STREAMS_LOOK_MS,
+  LINK_STREAMS_MAX,
+  SOCKETS_MAX,
+} from '../limits'
 import type { Transport } from '../sockets/outbox'
 import type { SocketData } from '../sockets/upgrade'
 import type { LinkAnswers } from './answer_links'
-import { passedOf, refusedOf } from './questions'
+import { parseSockets, passedOf, refusedOf } from './questions'
+import type { SealedLink } from './sealed_link'
 import { Stream } from './stream'
 
 /** Close code of a protocol error. */
@@ -36,90 +46,48 @@ function costOf(command: CommandBody): number {
 }
 
 export class PassedOn {
-  private open = 0
-  /** Streams by node. */
+  private readonly open = new Set<Carried>()
+  /** Connections by node, of those that have said which of their sockets are open. */
   private readonly nodes = new Map<string, number>()
+  private readonly timer: ReturnType<typeof setInterval>
 
   constructor(
     private readonly answers: LinkAnswers,
     /** @throws Refusal `lease_lost` on a node that follows */
     private readonly venue: () => NodeVenue,
-  ) {}
+  ) {
+    this.timer = setInterval(() => this.look(), LINK_STREAMS_LOOK_MS)
+    this.timer.unref()
+  }
 
   /** Of a request for a connection, which counts once it is one. @throws Refusal `socket_limit` */
   socket(): SocketData {
-    if (this.open >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
-    let transport: Transport | undefined
-    let node: string | undefined
-    let waiting = 0
-    const end = () => transport?.close(PROTOCOL, 'frame')
-    const stream = new Stream(
-      'passed',
-      (id) => this.answers.openLink(id)?.link,
-      (frame) => {
-        const is_slow = (transport?.getBufferedAmount() ?? 0) > LINK_STREAM_BUFFER_BYTES
-        if (is_slow || transport?.sendBytes(frame) === 0) end()
-      },
-    )
-    let shown: ReturnType<typeof setTimeout> | undefined
-    const answer = async (content: object): Promise<object> => {
-      try {
-        return await this.venue().passed(passedOf(content), costOf)
-      } catch (error) {
-        return refusedOf(error)
-      }
-    }
-    const take = (frame: Uint8Array) => {
-      const { link, messages } = stream.take(frame)
-      const sender = this.answers.nodeOf(link)
-      // An answer is sealed for the newest link here: with two nodes on one connection it would be of the other.
-      if (sender === '' || (node ?? sender) !== sender) throw new Error('a connection is of one node')
-      stream.use(link)
-      if (node === undefined) {
-        clearTimeout(shown)
-        node = sender
-        this.came(node)
-      }
-      for (const [number, content] of messages) {
-        if (++waiting > LINK_PASSED_MAX) throw new Error('more than a node passes on')
-        void answer(content).then((answered) => {
-          waiting -= 1
-          stream.push(number, answered)
-        })
-      }
-    }
-    return {
-      opened: (opened) => {
-        transport = opened
-        this.open += 1
-        shown = setTimeout(end, LINK_STREAM_SHOW_MS)
-      },
-      message(message) {
-        try {
-          if (typeof message === 'string') throw new Error('frames are bytes')
-          take(message)
-        } catch {
-          end()
-        }
-      },
-      control: () => undefined,
-      drained: () => undefined,
-      closed: () => {
-        clearTimeout(shown)
-        this.open -= 1
+    if (this.open.size >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
+    const one = new Carried(this.answers, this.venue, {
+      came: (node) => void this.nodes.set(node, (this.nodes.get(node) ?? 0) + 1),
+      ended: (node) => {
+        this.open.delete(one)
         if (node !== undefined) this.went(node)
       },
+    })
+    return {
+      opened: (transport) => {
+        this.open.add(one)
+        one.opened(transport)
+      },
+      message: (message) => one.message(message),
+      control: () => undefined,
+      drained: () => undefined,
+      closed: () => one.end(),
     }
   }
 
-  /** That have a stream. */
-  count(): number {
-    return this.nodes.size
+  stop(): void {
+    clearInterval(this.timer)
   }
 
-  private came(node: string): void {
-    this.nodes.set(node, (this.nodes.get(node) ?? 0) + 1)
-    this.venue().nodeBack(node)
+  private look(): void {
+    for (const one of this.open) if (one.isLost()) one.end()
   }
 
   private went(node: string): void {
@@ -127,5 +95,120 @@ export class PassedOn {
     if (left > 0) this.nodes.set(node, left)
     else this.nodes.delete(node)
     if (left === 0) this.venue().nodeLost(node)
+  }
+}
+
+type Ends = {
+  /** The node has said which of its sockets are open. */
+  came(node: string): void
+  /** @param node that came */
+  ended(node: string | undefined): void
+}
+
+/** One connection. It lives as long as the node shows that it does, not as long as the host keeps it open. */
+class Carried {
+  private readonly stream: Stream
+  private readonly opened_ms: number
+  private transport: Transport | undefined
+  private node: string | undefined
+  private link: SealedLink | undefined
+  private waiting = 0
+  /** Open sockets of the node, until all are known. */
+  private sockets: string[] | undefined = []
+  /** A frame that the node said it sent, and the time by which it must have come. */
+  private due: { number: number; by_ms: number } | undefined
+  private is_over = false
+
+  constructor(
+    private readonly answers: LinkAnswers,
+    private readonly venue: () => NodeVenue,
+    private readonly ends: Ends,
+  ) {
+    this.opened_ms = answers.nowMs()
+    this.stream = new Stream(
+      'passed',
+      (id) => answers.known(id)?.link,
+      (frame) => {
+        if (this.is_over) return
+        const is_slow = (this.transport?.getBufferedAmount() ?? 0) > LINK_STREAM_BUFFER_BYTES
+        if (is_slow || this.transport?.sendBytes(frame) === 0) this.end()
+      },
+    )
+  }
+
+  opened(transport: Transport): void {
+    this.transport = transport
+  }
+
+  message(message: string | Uint8Array): void {
+    if (this.is_over) return
+    try {
+      if (typeof message === 'string') throw new Error('frames are bytes')
+      this.take(message)
+    } catch {
+      this.end()
+    }
+  }
+
+  /** The peer may answer no close frame, and the runtime would wait for it. */
+  end(): void {
+    if (this.is_over) return
+    this.is_over = true
+    this.transport?.close(PROTOCOL, 'frame')
+    this.transport?.terminate()
+    this.ends.ended(this.sockets === undefined ? this.node : undefined)
+  }
+
+  isLost(): boolean {
+    const { link, stream } = this
+    const now_ms = this.answers.nowMs()
+    const known = link && this.answers.known(toHex(link.id))
+    if (link !== undefined && known === undefined) return true
+    if (now_ms - (known?.alive_ms ?? this.opened_ms) >= LINK_SILENT_MS) return true
+    const { number, by_ms } = this.due ?? { number: 0, by_ms: 0 }
+    if (number > stream.taken) return now_ms >= by_ms
+    const sent = known?.frames ?? 0
+    this.due = sent > stream.taken ? { number: sent, by_ms: now_ms + LINK_FRAME_LATE_MS } : undefined
+    return false
+  }
+
+  private take(frame: Uint8Array): void {
+    const { link, messages } = this.stream.take(frame)
+    const sender = this.answers.known(toHex(link.id))?.node ?? ''
+    // An answer is sealed for the newest link here: with two nodes on one connection it would be of the other.
+    if (sender === '' || (this.node ?? sender) !== sender) throw new Error('a connection is of one node')
+    this.node = sender
+    if (this.link !== link) this.stream.use(link)
+    this.link = link
+    for (const [number, content] of messages) {
+      if (++this.waiting > LINK_PASSED_MAX) throw new Error('more than a node passes on')
+      const answering = this.sockets === undefined ? this.answer(content) : this.list(content, this.sockets)
+      void answering.then(
+        (answer) => {
+          this.waiting -= 1
+          this.stream.push(number, answer)
+        },
+        () => this.end(),
+      )
+    }
+  }
+
+  /** The node is back once all of its open sockets are known. */
+  private async list(content: object, sockets: string[]): Promise<object> {
+    const { open, more } = parseSockets(content)
+    sockets.push(...open)
+    if (sockets.length > SOCKETS_MAX) throw new Error('more sockets than a node has')
+    if (more) return {}
+    this.sockets = undefined
+    this.ends.came(this.node!)
+    return { unarmed: await this.venue().nodeBack(this.node!, new Set(sockets)) }
+  }
+
+  private async answer(content: object): Promise<object> {
+    try {
+      return await this.venue().passed(passedOf(content), costOf)
+    } catch (error) {
+      return refusedOf(error)
+    }
   }
 }

@@ -10,8 +10,16 @@ const Count = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))
 const Base64 = t.String()
 
-/** What a node that follows has applied, and the name with which its sockets begin. */
-const Applied = exact({ seq: Count, node: t.String({ pattern: '^[0-9a-f]{16}\\.$' }) })
+/**
+ * What a node that follows has applied, the name with which its sockets begin, the frames that it sent on its connection, and
+ * `at_ms` of the newest answer that it had on this link.
+ */
+const Applied = exact({
+  seq: Count,
+  node: t.String({ pattern: '^[0-9a-f]{16}\\.$' }),
+  frames: Count,
+  heard_ms: t.Optional(Count),
+})
 /**
  * A call of the operator, whose signature both nodes verify, or the nonce of a client, empty for none, that judges the
  * leading node; without either, who leads and how far.
@@ -23,6 +31,7 @@ const Question = exact({
 })
 export const parseQuestion = parserOf(Question)
 type Parsed = ReturnType<typeof parseQuestion>
+export type Applied = NonNullable<Parsed['applied']>
 export type Question = Static<typeof Question>
 
 const LeadText = exact({
@@ -82,7 +91,6 @@ const parsePassedOn = parserOf(
       answers: oneOf(['held', 'at_once']),
     }),
     exact({ kind: kindOf('record'), seq: Count, access, command: Base64 }),
-    exact({ kind: kindOf('stays'), account_id: t.String(), origin: t.String() }),
     exact({
       kind: kindOf('statistics'),
       symbol: t.String(),
@@ -98,6 +106,13 @@ const parsePassedOn = parserOf(
     }),
   ]),
 )
+
+/** Begins a connection: armed sockets of the node that are open, in parts of which the last has no more behind it. */
+const Sockets = exact({ kind: t.Literal('sockets'), open: t.Array(t.String()), more: t.Boolean() })
+export type Sockets = Static<typeof Sockets>
+export const parseSockets = parserOf(Sockets)
+/** Of those sockets, the ones that are not armed on the leading node, as its answer to the last part says. */
+export const parseUnarmed = parserOf(exact({ unarmed: t.Array(t.String()) }))
 
 /** As it travels: bytes as text. */
 export function textOfPassed(passed: Passed): object {

@@ -14,8 +14,8 @@ type Message = readonly [number: number, content: object]
  */
 export class Stream {
   private link: SealedLink | undefined
-  private sent = 0
-  private taken = 0
+  private sent_frames = 0
+  private taken_frames = 0
   private queue: string[] = []
   private due = false
 
@@ -26,10 +26,22 @@ export class Stream {
     private readonly send: (frame: Uint8Array) => void,
   ) {}
 
+  get sent(): number {
+    return this.sent_frames
+  }
+  get taken(): number {
+    return this.taken_frames
+  }
+
   /** Frames are sealed for this link from now on. @throws Error for a link that another connection carries */
   use(link: SealedLink): void {
     link.carriedBy(this)
     this.link = link
+  }
+
+  /** Sends a frame without messages, by which the other end knows the link. */
+  show(): void {
+    this.sendFrame([])
   }
 
   /** Sent with everything else of this turn. */
@@ -45,20 +57,23 @@ export class Stream {
     const header = headerOf(frame)
     const link = header && this.linkOf(toHex(header.link))
     const opened = link?.open(this.sends === 'passes' ? 'passed' : 'passes', frame)
-    if (link === undefined || opened?.number !== this.taken + 1) throw new Error('not the next frame')
+    if (link === undefined || opened?.number !== this.taken_frames + 1) throw new Error('not the next frame')
     link.carriedBy(this)
-    this.taken += 1
+    this.taken_frames += 1
     return { link, messages: JSON.parse(textOf(opened.content)) as Message[] }
   }
 
   private flush(): void {
     this.due = false
-    while (this.queue.length > 0 && this.link !== undefined) {
+    while (this.queue.length > 0) {
       let bytes = 0
       let count = 0
       while (count < this.queue.length && bytes < LINK_STREAM_FILL_BYTES) bytes += this.queue[count++]!.length
-      const texts = this.queue.splice(0, count)
-      this.send(this.link.seal(this.sends, ++this.sent, utf8(`[${texts.join(',')}]`)))
+      this.sendFrame(this.queue.splice(0, count))
     }
+  }
+
+  private sendFrame(texts: readonly string[]): void {
+    this.send(this.link!.seal(this.sends, ++this.sent_frames, utf8(`[${texts.join(',')}]`)))
   }
 }

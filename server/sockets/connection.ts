@@ -148,6 +148,10 @@ export class Connection implements OpSocket {
       return
     }
     if (this.isOver(now_ms)) return
+    if (this.armed && !this.services.venue.isArmed(this.origin)) {
+      this.unarmed()
+      return
+    }
     const left_ms = this.current.expires_ms - now_ms
     if (left_ms <= EXPIRY_WARNING_MS && !this.warned) {
       this.warned = true
@@ -186,6 +190,12 @@ export class Connection implements OpSocket {
     this.said_bye = true
     this.send({ type: 'bye', reason, retry_after_ms })
     this.close(RESTART, reason)
+  }
+
+  /** It counted as closed while its node had no connection to the leading one: the client is to arm another one. */
+  private unarmed(): void {
+    this.send({ type: 'bye', reason: 'restart', retry_after_ms: 0 })
+    this.close(RESTART, 'restart')
   }
 
   private close(code: number, reason: string): void {

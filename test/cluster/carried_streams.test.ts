@@ -4,11 +4,21 @@ import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
 import { parseQuote } from '../../protocol/tdx/quote'
 import type { AnnouncedEntry } from '../../protocol/vault/announcements'
 import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
-import { LINK_RENEW_MS, LINK_STREAMS_MAX } from '../../server/limits'
+import {
+  LINK_FRAME_LATE_MS,
+  LINK_RENEW_MS,
+  LINK_RIGHT_MS,
+  LINK_SILENT_MS,
+  LINK_SOCKETS_PART,
+  LINK_STREAM_BYTES_MAX,
+  LINK_STREAMS_LOOK_MS,
+  LINK_STREAMS_MAX,
+} from '../../server/limits'
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { PassedOn } from '../../server/links/passed_on'
@@ -75,15 +85,22 @@ type Leg = {
   leader: SocketData
   to_leader: Uint8Array[]
   to_front: Uint8Array[]
+  /** The leading node has ended it. */
+  is_over: boolean
 }
 /** The host: one leg per connection of a front, and for each one to the leading node; it carries nothing by itself. */
 function host(answers: LinkAnswers, passed_on: PassedOn) {
   const legs: Leg[] = []
   let held: Promise<void> | undefined
+  let kept: Uint8Array[] | undefined
   const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
     '/links/offer': async () => Response.json(answers.offer()),
     '/links/open': async (body) => Response.json(await answers.open(body)),
     '/links/frame': async (body) => {
+      if (kept !== undefined) {
+        kept.push(body)
+        return new Response('', { status: 503 })
+      }
       const answer = await answers.frame(body)
       await held
       return new Response(new Uint8Array(answer))
@@ -93,11 +110,14 @@ function host(answers: LinkAnswers, passed_on: PassedOn) {
     const { pathname } = new URL(request.url)
     if (pathname === '/links/stream') {
       const leader = passed_on.socket()
-      const leg: Leg = { front: undefined, leader, to_leader: [], to_front: [] }
+      const leg: Leg = { front: undefined, leader, to_leader: [], to_front: [], is_over: false }
       leader.opened({
         sendBytes: (bytes: Uint8Array) => leg.to_front.push(new Uint8Array(bytes)),
         getBufferedAmount: () => 0,
         close: () => undefined,
+        terminate: () => {
+          leg.is_over = true
+        },
       } as never)
       legs.push(leg)
       const data: SocketData = {
@@ -114,15 +134,32 @@ function host(answers: LinkAnswers, passed_on: PassedOn) {
     }
     return calls[pathname]!(await request.bytes()).catch(() => new Response('', { status: 401 }))
   }
-  listener = listen({ fetch }, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
+  const frame_bytes_max = LINK_STREAM_BYTES_MAX
+  listener = listen({ fetch }, { hostname: '127.0.0.1', port: 0, tls: enclave.tls, frame_bytes_max })
   return {
     legs,
     url: listener.url,
     hold: (until: Promise<void> | undefined) => {
       held = until
     },
+    /** Questions from here on are not carried. */
+    keep: () => {
+      kept = []
+      return kept
+    },
   }
 }
+/** Carries what a connection begins with. */
+async function begun(legs: readonly Leg[], at: number): Promise<Leg> {
+  await until(() => legs[at]?.front !== undefined && legs[at].to_leader.length > 0)
+  const leg = legs[at]!
+  leg.leader.message(leg.to_leader.shift()!)
+  await until(() => leg.to_front.length > 0)
+  leg.front!.sendBytes(leg.to_front.shift()!)
+  return leg
+}
+/** Longer than the leading node's interval between two looks. */
+const looked = () => Bun.sleep(LINK_STREAMS_LOOK_MS + 200)
 const linkTo = (url: string) =>
   new LeaderLink(
     { ...partsOf(), log: openLog(() => undefined, Date.now) },
@@ -137,8 +174,13 @@ const textOf = (passed: Passed) => new TextDecoder().decode((passed as { command
 function world() {
   const order: string[] = []
   const lost: string[] = []
+  const back: string[][] = []
   const leading = only<NodeVenue>('venue', {
-    nodeBack: () => undefined,
+    nodeBack: async (_, open) => {
+      if (open.has('refused')) throw new Refusal('lease_lost')
+      back.push([...open])
+      return [...open].filter((one) => one.startsWith('late'))
+    },
     nodeLost: (node) => lost.push(node),
     passed: async (passed) => {
       order.push(textOf(passed))
@@ -147,7 +189,7 @@ function world() {
   })
   const answers = new LinkAnswers(partsOf(), () => LEAD)
   const passed_on = new PassedOn(answers, () => leading)
-  return { ...host(answers, passed_on), order, lost, passed_on, answers }
+  return { ...host(answers, passed_on), order, lost, back, passed_on, answers }
 }
 async function until(look: () => boolean): Promise<void> {
   const end = Date.now() + 4_000
@@ -163,7 +205,7 @@ test('an answer to one node is none to another, whose frames the host puts on it
   const [one, other] = [linkTo(url), linkTo(url)]
   await one.ask()
   await other.ask()
-  await until(() => legs.length === 2 && legs.every((leg) => leg.front !== undefined))
+  for (const at of [0, 1]) await begun(legs, at)
   void outcome(one.pass(commandOf('alice at front one')))
   const bobs = outcome(other.pass(commandOf('bob at front two')))
   await until(() => legs.every((leg) => leg.to_leader.length === 1))
@@ -182,7 +224,7 @@ test('an answer on a connection that ended is none on the next one', async () =>
   const { legs, url, hold } = world()
   const link = linkTo(url)
   await link.ask()
-  await until(() => legs[0]?.front !== undefined)
+  await begun(legs, 0)
   void outcome(link.pass(commandOf('alice')))
   await until(() => legs[0]!.to_leader.length === 1)
   legs[0]!.leader.message(legs[0]!.to_leader[0]!)
@@ -198,7 +240,7 @@ test('an answer on a connection that ended is none on the next one', async () =>
   hold(undefined)
   // As the node does by itself: a link that was carried is given up, and the next one gets a connection of its own.
   while (typeof (await outcome(link.ask())) === 'string') await Bun.sleep(5)
-  await until(() => legs.length >= 2 && legs.at(-1)!.front !== undefined)
+  await begun(legs, legs.length - 1)
   const bobs = outcome(link.pass(commandOf('bob')))
   await until(() => legs.at(-1)!.to_leader.length === 1)
   legs.at(-1)!.front!.sendBytes(legs[0]!.to_front[0]!)
@@ -211,8 +253,7 @@ test('commands keep their order over the renewal of a link', async () => {
   const { legs, url, order } = world()
   const link = linkTo(url)
   await link.ask()
-  await until(() => legs[0]?.front !== undefined)
-  const [leg] = legs as [Leg]
+  const leg = await begun(legs, 0)
   void outcome(link.pass(commandOf('0 first')))
   await until(() => leg.to_leader.length === 1)
   leg.leader.message(leg.to_leader[0]!)
@@ -223,15 +264,126 @@ test('commands keep their order over the renewal of a link', async () => {
   now_ms = LINK_RENEW_MS + 200
   await link.ask()
   void outcome(link.pass(commandOf('2 cancel')))
-  await until(() => leg.to_leader.length === 3)
+  // A frame of its own shows the renewed link.
+  await until(() => leg.to_leader.length === 4)
   // The host carries the last frame of the link before a minute late.
   leg.leader.message(leg.to_leader[2]!)
+  leg.leader.message(leg.to_leader[3]!)
   await Bun.sleep(20)
   now_ms += 60_000
   leg.leader.message(leg.to_leader[1]!)
   await Bun.sleep(20)
   link.stop()
   expect(order).toEqual([...order].sort())
+})
+
+test('a front whose clients only read keeps its connection and its link, over renewals', async () => {
+  const { legs, url, lost, answers } = world()
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  await looked()
+  while (now_ms < 2 * LINK_RENEW_MS) {
+    now_ms += LINK_SILENT_MS / 4
+    await link.ask()
+    for (const frame of leg.to_leader.splice(0)) leg.leader.message(frame)
+  }
+  await looked()
+  expect([legs.length, leg.is_over, lost, answers.count()]).toEqual([1, false, [], 1])
+  link.stop()
+})
+
+test('a dead node is lost, whoever holds its connection and delivers its last questions late', async () => {
+  const { legs, url, lost, answers, keep } = world()
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  await link.ask()
+  const kept = keep()
+  await outcome(link.ask())
+  expect(kept).toHaveLength(1)
+  link.stop()
+  now_ms = LINK_SILENT_MS - 1_000
+  // It counts once, and shows no life later than the answer that the node had when it asked.
+  await answers.frame(kept[0]!)
+  await looked()
+  expect(lost).toEqual([])
+  now_ms = LINK_SILENT_MS
+  await looked()
+  expect([lost, leg.is_over, answers.count()]).toEqual([[link.node], true, 1])
+  now_ms += 2 * LINK_RIGHT_MS
+  expect(answers.count()).toBe(0)
+})
+
+test('a connection ends whose frames the host keeps while it carries the questions', async () => {
+  const { legs, url, lost, order } = world()
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  void outcome(link.pass(commandOf('closed socket')))
+  await until(() => leg.to_leader.length === 1)
+  await link.ask()
+  await looked()
+  for (let step = 0; step < 4; step++) {
+    now_ms += LINK_FRAME_LATE_MS / 4
+    expect(leg.is_over).toBe(false)
+    await link.ask()
+  }
+  await looked()
+  expect([leg.is_over, lost]).toEqual([true, [link.node]])
+  leg.leader.message(leg.to_leader[0]!)
+  expect(order).toEqual([])
+  link.stop()
+})
+
+test('a connection begins with the open sockets, however many, and their node is back once it has said all of them', async () => {
+  const { legs, url, back, lost } = world()
+  const named = (at: number) => `open ${at}`.padEnd(53)
+  const open = [...Array.from({ length: 3 * LINK_SOCKETS_PART }, (_, at) => named(at)), 'late 1', 'late 2']
+  const link = linkTo(url)
+  const unarmed: string[] = []
+  link.watch({
+    answered: () => undefined,
+    sockets: () => open,
+    unarmed: (origins) => unarmed.push(...origins),
+  })
+  await link.ask()
+  await until(() => legs[0]?.to_leader.length === 2)
+  const [leg] = legs as [Leg]
+  void outcome(link.pass(commandOf('behind')))
+  await until(() => leg.to_leader.length === 3)
+  // All but the last part.
+  leg.leader.message(leg.to_leader[0]!)
+  await Bun.sleep(20)
+  expect(back).toEqual([])
+  for (const frame of leg.to_leader.slice(1)) leg.leader.message(frame)
+  await until(() => {
+    for (const frame of leg.to_front.splice(0)) leg.front!.sendBytes(frame)
+    return unarmed.length > 0
+  })
+  expect([back, unarmed, lost]).toEqual([[open], ['late 1', 'late 2'], []])
+  link.stop()
+})
+
+test('a node whose sockets the leading one cannot take is not back, and its connection ends', async () => {
+  const { legs, url, back, lost, order } = world()
+  const link = linkTo(url)
+  link.watch({ answered: () => undefined, sockets: () => ['refused'] })
+  await link.ask()
+  void outcome(link.pass(commandOf('behind')))
+  await until(() => legs[0]?.front !== undefined && legs[0].to_leader.length === 1)
+  legs[0]!.leader.message(legs[0]!.to_leader[0]!)
+  await until(() => legs[0]!.is_over)
+  expect([back, lost]).toEqual([[], [link.node]])
+  // A connection that begins with anything else is none.
+  const other = linkTo(url)
+  await other.ask()
+  await until(() => legs[1]?.front !== undefined && legs[1].to_leader.length === 1)
+  legs[1]!.leader.message(legs[0]!.to_leader[0]!)
+  expect(legs[1]!.is_over).toBe(true)
+  expect(order.length).toBeLessThanOrEqual(1)
+  link.stop()
+  other.stop()
 })
 
 test('requests that are no upgrade use up no streams', async () => {

@@ -52,7 +52,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       hung.clock.ahead_ms = LIMITS.term_opening_ms
       await second.leads
       expect(await hung.deposed).toBeInstanceOf(Deposed)
-      second.node.served()
+      second.node.served(0)
       const third = started()
       second.clock.ahead_ms = LIMITS.term_opening_ms
       expect(await waits(third)).toBe(true)

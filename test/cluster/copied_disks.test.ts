@@ -11,6 +11,7 @@ import { ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { encodeBase58 } from '../../protocol/base58'
 import { STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { fromHex, toHex } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
 import { publicKeyOf } from '../../protocol/sign'
 import type { DeadManRequest, Receipt } from '../../protocol/wire/trading'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
@@ -108,7 +109,7 @@ describe.skipIf(ETCD === undefined)('copies of disks', () => {
   afterEach(() => trading.site.remove(), LIMIT_MS)
 
   test(
-    'two clusters from one position: both acknowledge for no longer than the lease, and receipts prove it',
+    'two clusters from one position: both acknowledge for no longer than the lease, receipts prove it, and a token revoked at one is honoured by none',
     async () => {
       const { site } = trading
       const clone = await EtcdCluster.start()
@@ -117,7 +118,8 @@ describe.skipIf(ETCD === undefined)('copies of disks', () => {
       try {
         site.rpc_urls = [own.url]
         const first = await site.openVenue(dirOf(1), { ...clusterOf(etcd), ...TERMS })
-        await site.issue('alice')
+        const credentials = await site.issue('alice')
+        const { access_token: token } = await first.login(credentials)
         trading.alice = trading.trader('alice')
         const [first_keys, first_certificate] = [site.keys, certificateFor(first)]
         const helper = await follower(site, dirOf(2), clusterOf(etcd))
@@ -146,6 +148,9 @@ describe.skipIf(ETCD === undefined)('copies of disks', () => {
         site.venue = second
         const beside = drive(second, trading.trader('alice'))
         await until(() => beside.acknowledged.length > 3)
+        // The members of the first one still take its beats.
+        await second.revoke(second.authenticate(token))
+        for (const one of [first, second]) expect(() => one.authenticate(token)).toThrow(Refusal)
         await until(() => performance.now() - driven.acknowledged.at(-1)!.at_ms > LEASE_MS)
         await Promise.all([driven.stop(), beside.stop()])
         const [last, begun] = [driven.acknowledged.at(-1)!, beside.acknowledged[0]!]

@@ -1,6 +1,8 @@
-/** A front without a right passes nothing on, and its clients' commands cost what they cost at the leading node. */
+/** A front without a right passes nothing on; what it passes on of one account is bounded, and its armed sockets are armed. */
 import { expect, test } from 'bun:test'
 import { openAccounts } from '../../engine/accounts/open_accounts'
+import { Follower } from '../../engine/boot/follow'
+import { LIMITS } from '../../engine/limits'
 import { followingNode, type Replica } from '../../engine/methods/front'
 import type { NodeVenue, Passed, Right } from '../../engine/venue'
 import { TRADING_OPS } from '../../server/sockets/commands'
@@ -10,8 +12,9 @@ import { only } from '../kit/server/harness'
 const ACCOUNT = 'ab'.repeat(32)
 const clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
 /** @param behind the replica has not read what the leading node answered with */
-function frontOf(behind: boolean) {
+function frontOf(behind: boolean, is_slow = false) {
   const passed: Passed[] = []
+  const waiting: (() => void)[] = []
   const right = { seq: 50, head: '00'.repeat(32), until_ms: 1_000, nodes: 1, epoch: 7 } as Right
   const book = {
     limits: () => ({ rate_capacity: 10, rate_refill_per_s: 1 }),
@@ -39,6 +42,7 @@ function frontOf(behind: boolean) {
     watch: () => undefined,
     pass: async (one: Passed) => {
       passed.push(one)
+      if (is_slow) await new Promise<void>((resolve) => waiting.push(resolve))
       return { value: {}, seq: 50, limits: null }
     },
   }
@@ -57,7 +61,7 @@ function frontOf(behind: boolean) {
     { chain: chain as never, clock },
     [vault as never, []],
   )
-  return { venue: node.front(leader as never) as NodeVenue, passed }
+  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views }
 }
 const SESSION = {
   account_id: ACCOUNT,
@@ -91,4 +95,110 @@ test('commands with wrong signatures on a front take tokens of the account', () 
     for (; free < 100_000; free++) venue.takeLimit(SESSION, 1, 'command')
   } catch {}
   expect(free).toBeLessThanOrEqual(20)
+})
+
+const OTHER = { ...SESSION, account_id: 'ba'.repeat(32) }
+const codesOf = (asked: readonly Promise<unknown>[]) =>
+  Promise.all(
+    asked.map((one) =>
+      one.then(
+        () => 'ok',
+        ({ code }) => code,
+      ),
+    ),
+  )
+/** Lets the leading node answer one question after the other. */
+async function answerAll(waiting: (() => void)[]): Promise<void> {
+  for (;;) {
+    await Bun.sleep(0)
+    const next = waiting.shift()
+    if (next === undefined) return
+    next()
+  }
+}
+
+test('long answers are asked for one at a time, of the accounts in turn, and an account has few that wait', async () => {
+  const { venue, passed, waiting } = frontOf(false, true)
+  const many = codesOf(Array.from({ length: 200 }, (_, from) => venue.treeLeaves(from, 10_000, SESSION)))
+  const few = codesOf([1_000, 1_001].map((from) => venue.treeLeaves(from, 10_000, OTHER)))
+  await Bun.sleep(0)
+  expect(waiting).toHaveLength(1)
+  const most: number[] = []
+  const push = waiting.push.bind(waiting)
+  waiting.push = (one) => {
+    most.push(waiting.length + 1)
+    return push(one)
+  }
+  await answerAll(waiting)
+  expect(Math.max(...most)).toBe(1)
+  const codes = await many
+  expect(codes.filter((one) => one === 'ok')).toHaveLength(1 + LIMITS.pages_account_max)
+  expect(new Set(codes)).toEqual(new Set(['ok', 'matching_unavailable']))
+  expect(await few).toEqual(['ok', 'ok'])
+  const order = passed.map((one) => (one as { from: number }).from)
+  expect(order.slice(0, 5)).toEqual([0, 1, 1_000, 2, 1_001])
+})
+
+test('one account has a share of what waits for the leading node, and callers without a token one question', async () => {
+  const { venue, waiting, passed } = frontOf(false, true)
+  const proofs = codesOf(Array.from({ length: 1_000 }, (_, leaf) => venue.treeInclusion(leaf, SESSION)))
+  const roots = Array.from({ length: 1_000 }, () => venue.treeRoot())
+  const others = [venue.treeInclusion(1, OTHER), venue.treeInclusion(2, { ...SESSION, access: 'read' })]
+  await answerAll(waiting)
+  const codes = await proofs
+  expect(codes.filter((one) => one === 'ok')).toHaveLength(LIMITS.passed_account_max)
+  expect(new Set(codes)).toEqual(new Set(['ok', 'matching_unavailable']))
+  expect(await codesOf([...others, ...(roots as Promise<unknown>[])])).toEqual(
+    Array.from({ length: 1_002 }, () => 'ok'),
+  )
+  expect(passed.filter(({ kind }) => kind === 'tree_root')).toHaveLength(2)
+})
+
+test('a socket that is armed no more, as its node was lost, is closed', async () => {
+  const { venue, views } = frontOf(false)
+  const services = {
+    venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
+    clock,
+    node: '0011223344556677.',
+    meters: { answered() {}, refused() {}, frameReceived() {}, framesSent() {} },
+    log: { write() {} },
+  }
+  const contract = { name: 'trading', kinds: () => true, ops: TRADING_OPS, snapshot: false }
+  const connection = new Connection(services as never, contract as never, SESSION, () => undefined)
+  const sent: string[] = []
+  const closed: number[] = []
+  const transport = {
+    send: (text: string) => sent.push(text),
+    getBufferedAmount: () => 0,
+    cork: (send: () => void) => send(),
+    close: (code: number) => closed.push(code),
+    terminate: () => undefined,
+  }
+  const subscription = { seq_first: 1, seq_last: 0, seqNow: () => 0, close: () => undefined }
+  connection.opened(transport as never, { subscription, after: undefined, snapshot: undefined } as never)
+  await connection.arm(true)
+  connection.tick(0)
+  expect(closed).toEqual([])
+  expect([...views.armed.keys()]).toEqual([connection.origin])
+  views.armed.delete(connection.origin)
+  connection.tick(0)
+  expect(closed).toEqual([1012])
+  expect(sent.at(-1)).toContain('"type":"bye","reason":"restart"')
+})
+
+test('a wait for a replica that stands still ends with its time, and nothing of it is kept', async () => {
+  const id = new Uint8Array(32)
+  const loaded = { verdict: { fault: 'rolled_back' }, journal: { head: () => ({ seq: 1, head: id }) } }
+  const chain = { genesis_hash: id, program_id: id, config_account: id }
+  const vault = { generation: 0 }
+  const replica = new Follower(
+    { hint: () => undefined } as never,
+    loaded as never,
+    {} as never,
+    { chain } as never,
+    vault as never,
+  )
+  const waits = Array.from({ length: 1_000 }, () => replica.untilApplied(2, 1))
+  expect(new Set(await codesOf(waits))).toEqual(new Set(['lease_lost']))
+  expect(replica['waiting'].size).toBe(0)
 })

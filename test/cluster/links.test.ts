@@ -112,7 +112,7 @@ const LEAD = {
   unavailable: null,
   nodes: 1,
 }
-const leading = only<NodeVenue>('venue', { nodeBack: () => undefined, nodeLost: () => undefined })
+const leading = only<NodeVenue>('venue', { nodeBack: async () => [], nodeLost: () => undefined })
 
 /** The leading node; `calls` counts what it was asked. */
 function serve(answers: LinkAnswers): string {

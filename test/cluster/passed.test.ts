@@ -92,3 +92,72 @@ test('only the commands of clients are passed on', async () => {
     })
   }
 })
+
+const NODE = '00112233445566aa.'
+/** Arms a socket of another node, and places an order on it. */
+async function armedAtFront(open: TestVenue, trader: Trader, origin: string): Promise<string> {
+  const account_id = accountId('alice')
+  const { venue, engine } = open
+  const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 })
+  const seq = engine.sequencer.seq_durable
+  await venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0)
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await venue.place('alice', request, origin)
+  return request.order_id
+}
+const armedOf = ({ engine }: TestVenue) => [...engine.state.accounts.get(accountId('alice'))!.armed]
+
+test('a planned stop disarms the sockets that it closes, and none of another node, whose clients were not told', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const order_id = await armedAtFront(open, trader, `${NODE}1`)
+  await open.venue.armDisconnect('alice', 'own', true)
+  expect(armedOf(open)).toEqual([`${NODE}1`, 'own'])
+  await open.engine.grace.disarmOwn()
+  expect(armedOf(open)).toEqual([`${NODE}1`])
+  await open.venue.parsed.disconnected(accountId('alice'), `${NODE}1`)
+  expect(await open.venue.order('alice', order_id)).toMatchObject({
+    status: 'cancelled',
+    reason: 'disconnect',
+  })
+})
+
+test('a node that is back says which sockets are open: the others have closed, and it learns which are armed no more', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const closed = await armedAtFront(open, trader, `${NODE}closed`)
+  const kept = await armedAtFront(open, trader, `${NODE}open`)
+  const other = await armedAtFront(open, trader, 'ffeeddccbbaa9988.1')
+  const { grace } = open.engine
+  // As after a takeover, when the sockets of all other nodes may have closed.
+  grace.begin()
+  expect(await grace.nodeBack(NODE, new Set([`${NODE}open`, `${NODE}late`]))).toEqual([`${NODE}late`])
+  const statusOf = async (order_id: string) => (await open.venue.order('alice', order_id)).status
+  expect(await Promise.all([closed, kept, other].map(statusOf))).toEqual([
+    'cancelled',
+    'accepted',
+    'accepted',
+  ])
+  await grace.fire()
+  expect(await Promise.all([kept, other].map(statusOf))).toEqual(['accepted', 'cancelled'])
+  expect(armedOf(open)).toEqual([`${NODE}open`])
+})
+
+test('the end of a socket that comes with its arming leaves nothing armed', async () => {
+  const open = await site.open()
+  await Trader.provisioned(open, 'alice')
+  const { venue, engine } = open
+  const [account_id, origin] = [accountId('alice'), `${NODE}1`]
+  const of = (command: Parameters<typeof encodeCommand>[0]): Passed => ({
+    kind: 'record',
+    seq: engine.sequencer.seq_durable,
+    access: 'trade',
+    command: encodeCommand(command),
+  })
+  await Promise.all([
+    venue.parsed.passed(of({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 }), () => 0),
+    venue.parsed.passed(of({ kind: 'disconnected', account_id, origin, unix_ms: 0 }), () => 0),
+  ])
+  expect(armedOf(open)).toEqual([])
+})

@@ -29,10 +29,14 @@ export default endpoint(
     answer: { status: 200, body: Statistics, csv: 'items' },
     refuses: ['instrument_unknown'],
   },
-  ({ venue, params, query }) =>
-    venue.statistics(params.symbol, {
-      after: query.after ?? 0,
-      limit: query.limit ?? PAGE_ITEMS_DEFAULT,
-      period: query.period ?? 'hour',
-    }),
+  ({ venue, session, params, query }) =>
+    venue.statistics(
+      params.symbol,
+      {
+        after: query.after ?? 0,
+        limit: query.limit ?? PAGE_ITEMS_DEFAULT,
+        period: query.period ?? 'hour',
+      },
+      session,
+    ),
 )

@@ -1,0 +1,161 @@
+/** Passes on, from a node that follows, what the leading one decides or signs; each account has a bounded share of it. */
+import { Refusal } from '../../protocol/refusals'
+import type { JournalSeq } from '../../protocol/units'
+import type { CommandBody } from '../commands'
+import { LIMITS } from '../limits'
+import { encodeCommand } from '../machine/codec/command_codec'
+import type { LeaderPort } from '../ports'
+import type { Caller, LimitState, Passed, PassedAnswer } from '../venue'
+
+/** What the right to answer rests on, and what the caller was answered with. */
+type Rights = {
+  /** @throws Refusal `lease_lost` */
+  require(): unknown
+  gave(account_id: string, seq: JournalSeq): void
+}
+
+const laneOf = ({ account_id, access }: Caller): string => `${access} ${account_id}`
+
+export class Passing {
+  /** The newest limits of commands at the leading node, by account and access. */
+  private readonly limits = new Map<string, LimitState>()
+  private readonly share = new Shares(LIMITS.passed_account_max)
+  private readonly pages = new Pages()
+  private root: { now: Promise<object>; next: Promise<object> | undefined } | undefined
+
+  constructor(
+    private readonly leader: LeaderPort,
+    private readonly rights: Rights,
+    private readonly applied: () => JournalSeq,
+  ) {}
+
+  limitsOf(caller: Caller): LimitState | undefined {
+    return this.limits.get(laneOf(caller))
+  }
+
+  /** Of callers without a token all wait for one question, which is sent after their calls. */
+  treeRoot(): Promise<object> {
+    const { root } = this
+    if (root === undefined) return this.readRoot()
+    root.next ??= root.now.catch(() => undefined).then(() => this.readRoot())
+    return root.next
+  }
+
+  /** @throws Refusal `matching_unavailable` beyond the share of the caller */
+  read(caller: Caller | undefined, passed: Passed): Promise<object> {
+    const lane = caller === undefined ? '' : laneOf(caller)
+    return this.share.run(lane, () => this.value(passed))
+  }
+
+  /** A long answer: one at a time, so that no other waits behind more than one. @throws Refusal as `read` */
+  page(caller: Caller | undefined, passed: Passed): Promise<object> {
+    const lane = caller === undefined ? '' : laneOf(caller)
+    return this.pages.run(lane, () => this.value(passed))
+  }
+
+  /** Resolves with the seq that the answer depends on, too. */
+  async of(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+    // Without it a token may have ended at another node.
+    this.rights.require()
+    return this.share.run(laneOf(caller), () => this.send(caller, passed))
+  }
+
+  /** Called in the turn in which the caller's token was verified; the end of a socket needs none, nor a share. */
+  record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
+    const caller: Caller = { account_id: command.account_id, access: 'trade' }
+    const bytes = bytesOf(command)
+    const record = { kind: 'record', seq: this.applied(), access: 'trade', command: bytes } as const
+    return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record)
+  }
+
+  private async send(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+    const { account_id } = caller
+    try {
+      const answer = await this.leader.pass(passed)
+      this.rights.gave(account_id, answer.seq)
+      if (answer.limits !== null) this.limits.set(laneOf(caller), answer.limits)
+      return answer
+    } catch (error) {
+      // Its reason may be newer than the replica.
+      this.rights.gave(account_id, Number.POSITIVE_INFINITY)
+      throw error
+    }
+  }
+
+  private async value(passed: Passed): Promise<object> {
+    return (await this.leader.pass(passed)).value
+  }
+
+  private readRoot(): Promise<object> {
+    const now = this.value({ kind: 'tree_root' })
+    const root = { now, next: undefined }
+    this.root = root
+    const ended = () => {
+      if (this.root === root) this.root = undefined
+    }
+    now.then(ended, ended)
+    return now
+  }
+}
+
+export const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...command, unix_ms: 0 })
+
+const full = () => new Refusal('matching_unavailable', { subsystem: 'link' })
+
+/** Bounds what waits for the leading node, by lane. */
+class Shares {
+  private readonly waiting = new Map<string, number>()
+
+  constructor(private readonly most: number) {}
+
+  /** @throws Refusal `matching_unavailable` */
+  async run<T>(lane: string, work: () => Promise<T>): Promise<T> {
+    const before = this.waiting.get(lane) ?? 0
+    if (before >= this.most) throw full()
+    this.waiting.set(lane, before + 1)
+    try {
+      return await work()
+    } finally {
+      const left = this.waiting.get(lane)! - 1
+      if (left > 0) this.waiting.set(lane, left)
+      else this.waiting.delete(lane)
+    }
+  }
+}
+
+/** Runs one at a time, of the lanes in turn. */
+class Pages {
+  /** Those that wait, by lane; the lane whose turn is next first. */
+  private readonly lanes = new Map<string, (() => void)[]>()
+  private is_busy = false
+
+  /** @throws Refusal `matching_unavailable` */
+  async run<T>(lane: string, work: () => Promise<T>): Promise<T> {
+    if (this.is_busy) await this.turn(lane)
+    this.is_busy = true
+    try {
+      return await work()
+    } finally {
+      this.next()
+    }
+  }
+
+  private turn(lane: string): Promise<void> {
+    const queue = this.lanes.get(lane) ?? []
+    if (queue.length >= LIMITS.pages_account_max) throw full()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.lanes.set(lane, [...queue, resolve])
+    return promise
+  }
+
+  /** Stays busy for the one whose turn it is. */
+  private next(): void {
+    const [first] = this.lanes
+    this.is_busy = first !== undefined
+    if (first === undefined) return
+    const [lane, [turn, ...left]] = first
+    this.lanes.delete(lane)
+    if (left.length > 0) this.lanes.set(lane, left)
+    turn!()
+  }
+}
