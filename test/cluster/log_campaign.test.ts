@@ -5,15 +5,18 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
-import { seededRandom } from '../faults/kit/random'
 import { FAULTS, LogCampaign, type Planted } from '../kit/etcd/log_campaign'
+import { Random } from '../kit/random'
 
 const ROUNDS = Number(process.env['TACIT_LOG_ROUNDS'] ?? 4)
 const SEED = Number(process.env['TACIT_LOG_SEED'] ?? Date.now() % 2 ** 31)
 const LIMIT_MS = 120_000
 let cluster: EtcdCluster
 
-const numbersOf = (seed: number) => seededRandom(seed).integer
+const numbersOf = (seed: number) => {
+  const random = new Random(seed)
+  return (below: number) => random.below(below)
+}
 
 describe.skipIf(ETCD === undefined)('a campaign on three members', () => {
   beforeAll(async () => {

@@ -1,9 +1,11 @@
 /** The identity an enclave serves is the one its agent measured. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { AgentQuote } from '../../enclave/agent'
 import type { Enclave } from '../../enclave/contract'
 import { ENCLAVE_LIMITS } from '../../enclave/limits'
 import { ServedIdentity } from '../../enclave/served_identity'
+import { generateTls } from '../../enclave/x509'
 import { type Machine, openMachine, openOn } from './machine'
 
 let machine: Machine
@@ -51,4 +53,30 @@ test('what closes during a renewal asks the agent for nothing more', async () =>
   answered.resolve()
   await Bun.sleep(50)
   expect(quotes).toBe(4)
+})
+
+test('a client that trusts the certificate reaches the server by every name, over TLS 1.3', async () => {
+  const { cert_pem, key_pem } = generateTls(['venue.example'], Date.now())
+  const tls = { cert: cert_pem, key: key_pem, minVersion: 772 }
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch: () => new Response('reached') })
+  for (const host of ['localhost', '127.0.0.1']) {
+    const answer = await fetch(`https://${host}:${server.port}/`, { tls: { ca: cert_pem } })
+    expect(await answer.text()).toBe('reached')
+  }
+  const { cert_pem: other } = generateTls([], Date.now())
+  await expect(
+    fetch(`https://localhost:${server.port}/`, { tls: { ca: other }, keepalive: false }),
+  ).rejects.toThrow()
+  await server.stop(true)
+})
+
+test('a name that is neither DNS nor address is refused', () => {
+  for (const name of ['', 'with space', 'UPPER.example', 'a/b', 'fe80::1']) {
+    expect(() => generateTls([name], Date.now())).toThrow(RangeError)
+  }
+})
+
+test('it starts in the past and ends in 90 days', () => {
+  const now_ms = Date.UTC(2031, 0, 1)
+  expect(generateTls([], now_ms).not_after_ms - now_ms).toBe(90 * 86_400_000)
 })

@@ -1,10 +1,27 @@
 /** Exit requests on the real chain with the venue on: each ends correctly in every state of its note. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { settlementsOf } from '../kit/chain/settlements'
+import { transactionInstructions } from '../../engine/chain/client/transaction_status'
+import { decodeSettleData } from '../../protocol/vault/settle'
+import type { OpenedChain } from '../../sandbox/chain/open_embedded_chain'
 import { fundedWallet } from '../kit/chain/transfer'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading } from '../kit/venue/embedded_trading'
 import { requestExit } from '../kit/venue/request_exit'
+
+/** Whether the signature is that of a settlement that arrived after this call. */
+function settlementsOf({ machine }: OpenedChain): (signature: string) => boolean {
+  const settlements = new Set<string>()
+  const enqueue = machine.enqueue.bind(machine)
+  machine.enqueue = (decoded) => {
+    const settles = transactionInstructions(decoded.bytes).some(
+      ({ data }) => decodeSettleData(data) !== undefined,
+    )
+    if (settles) settlements.add(decoded.signature!)
+    enqueue(decoded)
+  }
+  return (signature) => settlements.has(signature)
+}
 
 const world = new EmbeddedTrading()
 const { site } = world

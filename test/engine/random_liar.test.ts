@@ -5,10 +5,10 @@ import { fromHex, u64Le } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import * as lies from '../kit/chain/kinds_of_lies'
 import { bendAccounts, bendConfig, bendTree, type Lie, LyingEndpoint } from '../kit/chain/lying_endpoint'
+import { Random } from '../kit/random'
 import { JTO, USDC } from '../kit/venue/embedded_site'
 import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
 import { type Deposit, element } from '../kit/venue/trader'
-import { Random } from '../laws/random'
 
 const FIRST = Number(process.env['TACIT_LIAR_SEED'] ?? 1)
 const SEEDS = Number(process.env['TACIT_LIAR_SEEDS'] ?? 3)
@@ -137,7 +137,7 @@ async function episode(random: Random): Promise<void> {
   const bought = world.alice.place(money, { expiry_slot })
   await site.venue.place('alice', bought)
   const kinds = kindsOf(random, money)
-  const names = Array.from({ length: random.between(1, LIES_MAX) }, () => random.pick(Object.keys(kinds))!)
+  const names = Array.from({ length: random.between(1, LIES_MAX) }, () => random.pick(Object.keys(kinds)))
   liar.lies = joined(names.map((name) => kinds[name]!()))
   await Bun.sleep(random.between(0, 1_200))
   const sold = site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))

@@ -7,13 +7,23 @@ import { missingPast } from '../../engine/boot/restore'
 import type { CommandBody } from '../../engine/commands'
 import { openHashing } from '../../engine/hashing/open_hashing'
 import { openPayouts } from '../../engine/machine/settlement/payload'
-import { fromHex } from '../../protocol/bytes'
+import type { SettlementPayload } from '../../engine/ports'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { spentLogLeaf } from '../../protocol/notes/spent_log'
-import { spentRootFromPath } from '../kit/root_from_path'
+import { rootFromPath, spentRootFromPath } from '../kit/root_from_path'
 import { World } from '../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
-import { outputsStandInTree } from '../kit/venue/outputs_in_tree'
 import { Trader } from '../kit/venue/trader'
+
+/** Each output of the batch has a path to the root the venue shows. */
+async function outputsStandInTree(open: TestVenue, payload: SettlementPayload): Promise<void> {
+  const { root } = open.venue.treeRoot()
+  for (const { commitment } of payload.outputs) {
+    const proof = await open.venue.treeInclusion(commitment)
+    const siblings = proof.siblings.map((one) => fromHex(one, 32)!)
+    expect(toHex(rootFromPath(commitment, proof.leaf_index, siblings))).toBe(root)
+  }
+}
 
 let site = new TestSite()
 afterEach(async () => {

@@ -2,17 +2,154 @@
  * Hostile input on every route of the real process. Goal: each request meets the one refusal that names its fault and
  * echoes nothing of it; the process neither falls nor grows.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { connect } from 'node:tls'
 import type { RefusalCode } from '../../protocol/refusals'
+import type { SandboxFacts } from '../../sandbox/open_sandbox'
 import { brokenLeaves, brokenTexts } from './kit/broken_bodies'
 import { openAccount } from './kit/open_account'
-import { MARKER, problemFaults, toldBy } from './kit/problem_check'
-import { rawExchange } from './kit/raw_exchange'
-import { BAD_FRAMING, PATH_TRICKS } from './kit/raw_requests'
+import { MARKER, problemFaults, type Told, toldBy } from './kit/problem_check'
 import { residentBytes } from './kit/resident_bytes'
 import { methodsByPath, SAMPLES } from './kit/sample_requests'
 import { VenueProcess } from './kit/venue_process'
 import { venueTransport } from './kit/venue_transport'
+
+const QUIET_MS = 1_000
+
+/** The answer; undefined when the connection ends without one. `url` picks the listener. */
+function rawExchange(
+  facts: SandboxFacts,
+  url: string,
+  request: string | Uint8Array,
+): Promise<Told | undefined> {
+  const { promise, resolve } = Promise.withResolvers<Told | undefined>()
+  const { hostname, port } = new URL(url)
+  const ca = readFileSync(facts.certificate)
+  const socket = connect({ host: '127.0.0.1', port: Number(port), servername: hostname, ca }, () => {
+    socket.write(request)
+  })
+  let answer = ''
+  const end = (): void => {
+    socket.destroy()
+    resolve(parse(answer))
+  }
+  socket.on('data', (bytes) => {
+    answer += bytes.toString('latin1')
+    if (isWhole(answer)) end()
+  })
+  socket.on('error', end)
+  socket.on('close', end)
+  // A request that never ends gets no answer: the listener's own idle limit is far longer than a test waits.
+  socket.setTimeout(QUIET_MS, end)
+  return promise
+}
+
+function isWhole(answer: string): boolean {
+  const head_end = answer.indexOf('\r\n\r\n')
+  if (head_end === -1) return false
+  const length = /content-length: *([0-9]+)/i.exec(answer.slice(0, head_end))
+  return length === null || answer.length >= head_end + 4 + Number(length[1])
+}
+
+function parse(answer: string): Told | undefined {
+  const status = /^HTTP\/1\.1 ([0-9]{3})/.exec(answer)
+  if (status === null) return undefined
+  const head_end = answer.indexOf('\r\n\r\n')
+  const headers = answer.slice(0, head_end)
+  const content_type = /content-type: *(.+)/i.exec(headers)?.[1]?.trim() ?? null
+  return { status: Number(status[1]), content_type, headers, text: answer.slice(head_end + 4) }
+}
+
+type RawRequest = { what: string; bytes: string | Uint8Array }
+const HOST = 'Host: localhost'
+const END = '\r\n\r\n'
+
+/** Paths that name a file, a folder above, or a known path in disguise; none of them is a route. */
+const PATHS = [
+  '/orders/../orders',
+  '/./orders',
+  '//orders',
+  '/orders/',
+  '/orders//',
+  '/ORDERS',
+  '/%6frders/x/y',
+  '/orders%2f',
+  '/orders%00',
+  '/orders;a=b',
+  '/orders/..%2f..%2fetc%2fpasswd',
+  '/evidences/..%2f..%2fjournal',
+  '/evidences/../../journal/0000000001.segment',
+  '/evidences/%2e%2e/%2e%2e/operator.key',
+  '/evidences/..\\..\\operator.key',
+  '/evidences/%2e%2e%5coperator.key',
+  '/swagger/../operator.key',
+  '/swagger/%2e%2e/laptop.json',
+  '/instruments/%00',
+  '/instruments/%ff%fe',
+  '/instruments/%',
+  '/instruments/%zz',
+  `/instruments/${MARKER}`,
+  `/${MARKER}`,
+  `/orders/${MARKER}`,
+  `/${'a/'.repeat(2_000)}`,
+  '/constructor',
+  '/__proto__',
+  '/orders/__proto__',
+  '/metrics',
+  '/accounts',
+  '/drain',
+  '/.env',
+  `http://${MARKER}/orders`,
+  '/orders#fragment',
+]
+const PATH_TRICKS: RawRequest[] = PATHS.map((path) => ({
+  what: `GET ${path.slice(0, 60)}`,
+  bytes: `GET ${path} HTTP/1.1\r\n${HOST}${END}`,
+}))
+
+const post = (headers: string, body = '') =>
+  `POST /auth/token HTTP/1.1\r\n${HOST}\r\nContent-Type: application/json\r\n${headers}${END}${body}`
+
+/** What cannot be a request: answered with an error or not at all. */
+const BAD_FRAMING: RawRequest[] = [
+  { what: 'noise', bytes: crypto.getRandomValues(new Uint8Array(4_096)) },
+  { what: 'no host', bytes: `GET /health HTTP/1.1${END}` },
+  { what: 'two hosts', bytes: `GET /health HTTP/1.1\r\n${HOST}\r\nHost: ${MARKER}${END}` },
+  { what: 'an unknown version', bytes: `GET /health HTTP/9.9\r\n${HOST}${END}` },
+  { what: 'a verb of noise', bytes: `${MARKER.toUpperCase()} /health HTTP/1.1\r\n${HOST}${END}` },
+  {
+    what: 'a control character in a header',
+    bytes: `GET /health HTTP/1.1\r\n${HOST}\r\nX-A: a\u0000b${END}`,
+  },
+  { what: 'a header without a colon', bytes: `GET /health HTTP/1.1\r\n${HOST}\r\n${MARKER}${END}` },
+  { what: 'a space before the colon', bytes: `GET /health HTTP/1.1\r\nHost : localhost${END}` },
+  {
+    what: 'a header of 100 KB',
+    bytes: `GET /health HTTP/1.1\r\n${HOST}\r\nX-A: ${'a'.repeat(100_000)}${END}`,
+  },
+  { what: '5,000 headers', bytes: `GET /health HTTP/1.1\r\n${HOST}\r\n${'X-A: a\r\n'.repeat(5_000)}\r\n` },
+  { what: 'a path of 100 KB', bytes: `GET /${'a'.repeat(100_000)} HTTP/1.1\r\n${HOST}${END}` },
+  { what: 'a negative length', bytes: post('Content-Length: -1', '{}') },
+  { what: 'a length that is no number', bytes: post(`Content-Length: ${MARKER}`, '{}') },
+  { what: 'two lengths', bytes: post('Content-Length: 2\r\nContent-Length: 3', '{}1') },
+  {
+    what: 'length and chunks',
+    bytes: post('Content-Length: 2\r\nTransfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n'),
+  },
+  {
+    what: 'a chunk size that is no number',
+    bytes: post('Transfer-Encoding: chunked', `${MARKER}\r\n{}\r\n`),
+  },
+  { what: 'a chunk of 2^64', bytes: post('Transfer-Encoding: chunked', `ffffffffffffffffff\r\n{}\r\n`) },
+  { what: 'an unknown coding', bytes: post(`Transfer-Encoding: ${MARKER}`, '{}') },
+  { what: 'too much by its length', bytes: post('Content-Length: 20000', 'x'.repeat(20_000)) },
+  { what: 'a gigabyte announced', bytes: post('Content-Length: 1073741824', '{') },
+  { what: 'a body cut short', bytes: post('Content-Length: 100', `{"${MARKER}"`) },
+  { what: 'a star for a path', bytes: `GET * HTTP/1.1\r\n${HOST}${END}` },
+  { what: 'HTTP/2 without asking', bytes: `PRI * HTTP/2.0${END}SM${END}` },
+]
 
 /** Requests under way at once. */
 const WIDTH = 24

@@ -22,7 +22,7 @@ export async function exitAnyNote(simulation: Simulation): Promise<Came> {
   const unopened = [...simulation.holdings.unopened.values()].map(
     (one): Asked => ({ ...one, form: 'deposit' }),
   )
-  return request(simulation, simulation.random.pick([...known, ...unopened]))
+  return request(simulation, simulation.random.pickIfAny([...known, ...unopened]))
 }
 
 /** Asks for the note behind a live order, which ends, at the latest with the decision of its batch. */
@@ -33,7 +33,7 @@ export async function exitLiveOrder(simulation: Simulation): Promise<Came> {
     simulation,
     [...venue.state.orders.values()].map(({ collateral }) => collateral),
   )
-  const note = random.pick(notes)
+  const note = random.pickIfAny(notes)
   const came = await request(simulation, note)
   if (came !== undefined) return came
   // A member of a closed batch keeps its note until the batch is decided.
@@ -54,7 +54,7 @@ export async function exitUnlanded(simulation: Simulation): Promise<Came> {
   for (let asked = 0; asked < 4; asked++) withdraw(simulation)
   await simulation.tick(DROPPED)
   const inputs = [...venue.state.settlement.batches.values()].flatMap((batch) => batch.inputs)
-  const note = random.pick(openings(simulation, inputs))
+  const note = random.pickIfAny(openings(simulation, inputs))
   const came = await request(simulation, note, DROPPED)
   return came ?? refuse(simulation, note!)
 }
@@ -64,7 +64,7 @@ export async function exitSpentNote(simulation: Simulation): Promise<Came> {
   await simulation.quiesce()
   const { venue, random } = simulation
   const spent = openings(simulation, simulation.spent)
-  const note = random.pick(spent.filter(({ nullifier }) => venue.state.nullifiers.has(nullifier)))
+  const note = random.pickIfAny(spent.filter(({ nullifier }) => venue.state.nullifiers.has(nullifier)))
   const came = await request(simulation, note)
   return came ?? refuse(simulation, note!)
 }
@@ -129,7 +129,7 @@ async function request(simulation: Simulation, note: Asked | undefined, weather?
     nullifier,
     cited_leaf_count: notes.leaf_count,
     cited_root: notes.root(),
-    destination: random.pick(simulation.payees.get(toHex(mint))!)!,
+    destination: random.pick(simulation.payees.get(toHex(mint))!),
     refund_inner: noteInner(key, refund_blinding),
     path: notes.siblings(leaf_index),
   })

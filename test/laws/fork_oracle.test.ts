@@ -7,8 +7,8 @@ import { expect, test } from 'bun:test'
 import { decodeState } from '../../engine/machine/codec/decode_state'
 import { encodeState } from '../../engine/machine/codec/encode_state'
 import type { Outcome } from '../../engine/machine/state/outcome'
+import { Random } from '../kit/random'
 import { key, LOT, SIGNATURE, seeded, TICK, World } from '../kit/venue/machine_world'
-import { Random } from './random'
 
 const FORKS = 200
 const SEED = Number(process.env['TACIT_FORKS_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
@@ -94,7 +94,7 @@ function openFork(hidden: Hidden): Fork {
 type Ask = (fork: Fork, random: Random) => void
 
 const price = (random: Random) => BigInt(random.between(90, 110)) * TICK
-const side = (random: Random) => random.pick(['buy', 'sell'] as const)!
+const side = (random: Random) => random.pick(['buy', 'sell'] as const)
 
 const ASKS: Record<string, Ask> = {
   'the first attack: an ioc order at a price': (fork, random) => {
@@ -190,7 +190,7 @@ function hiddenOrder(random: Random, side: Hidden['side']): Hidden {
     ticks: BigInt(random.between(92, 108)),
     lots: BigInt(random.between(1, 60)),
     min_lots: 0n,
-    type: random.pick(['limit', 'ioc', 'fok'] as const)!,
+    type: random.pick(['limit', 'ioc', 'fok'] as const),
   }
 }
 
@@ -200,7 +200,7 @@ for (const [name, ask] of Object.entries(ASKS)) {
     const random = new Random(SEED)
     let differ = 0
     for (let fork = 0; fork < FORKS; fork++) {
-      const side = random.pick(['buy', 'sell'] as const)!
+      const side = random.pick(['buy', 'sell'] as const)
       const question = random.between(1, 2 ** 31)
       const forks = [hiddenOrder(random, side), hiddenOrder(random, side)].map(openFork)
       for (const one of forks) ask(one, new Random(question))

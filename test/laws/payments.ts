@@ -22,7 +22,7 @@ export async function deposit(simulation: Simulation): Promise<Came> {
     for (let at = 0; at < SWEEPS; at++) reshape(simulation)
     return 'crowded'
   }
-  const mint = random.pick(MINTS)!
+  const mint = random.pick(MINTS)
   const wealth = Array.from({ length: TRADERS }, (_, owner) => sum(usable(simulation, owner, mint)))
   const poorest = wealth.reduce((least, one, owner) => (one < wealth[least]! ? owner : least), 0)
   const owner = random.chance(0.8) ? poorest : random.between(0, TRADERS - 1)
@@ -54,7 +54,7 @@ export function withdraw(simulation: Simulation): Came {
   const notes = usable(simulation, owner).filter(({ amount }) => amount >= 20n)
   if (notes.length === 0) return 'nothing'
   const smallest = notes.reduce((least, one) => (one.amount < least.amount ? one : least))
-  const note = random.chance(0.6) ? smallest : random.pick(notes)!
+  const note = random.chance(0.6) ? smallest : random.pick(notes)
   const { account_id, key } = traders[owner]!
   const all = note.amount - 3n
   const part = all - (all * BigInt(random.between(0, 90))) / 100n
@@ -64,7 +64,7 @@ export function withdraw(simulation: Simulation): Came {
     withdrawal_id: random.bytes(16),
     trading_key: key,
     commitment: note.commitment,
-    destination: random.pick(simulation.payees.get(toHex(decodeBase58(note.mint, 32)!))!)!,
+    destination: random.pick(simulation.payees.get(toHex(decodeBase58(note.mint, 32)!))!),
     amount: random.chance(0.5) ? all : part,
     nonce: nextNonce(simulation, key),
     expiry_slot: chain.tip + 50,
@@ -80,7 +80,7 @@ export function reshape(simulation: Simulation): Came {
   const { random, venue, traders, chain } = simulation
   const owner = random.between(0, TRADERS - 1)
   // Dust merges first, or a long simulation would hold little else.
-  const ascending = usable(simulation, owner, random.pick(MINTS)!).sort((a, b) =>
+  const ascending = usable(simulation, owner, random.pick(MINTS)).sort((a, b) =>
     a.amount < b.amount ? -1 : 1,
   )
   const notes = ascending.slice(0, random.chance(0.85) ? 4 : 1)

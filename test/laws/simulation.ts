@@ -1,23 +1,42 @@
 /** The world of a simulation: traders with wallets, the vault, the venue with its lives, and the relay between them. */
 import type { Note } from '../../engine/machine/state/note'
-import { encodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
 import { publicKeyOf } from '../../protocol/sign'
-import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
+import { TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
+import { associatedTokenAddress } from '../../sandbox/chain/token_instructions'
 import { admission } from '../kit/venue/machine_world'
 import { BatchLaws } from './batch_laws'
-import { fundWallet } from './fund_wallet'
 import { Holdings } from './holdings'
 import { OrderLedger } from './order_ledger'
-import type { Random } from './random'
+import type { Random } from '../kit/random'
 import { nameOfCommand, reachedBy } from './reached'
 import { Died, FAIR, Relay, type Weather } from './relay'
 import { FINALIZED_DEPTH, MACHINE, SimChain } from './sim_chain'
-import { simSettings } from './sim_settings'
+import { MINTS, simSettings } from './sim_settings'
 import { SimVenue } from './sim_venue'
+
+/** Half of the payees of a mint can be paid; the others are missing, the vault itself, and of another mint. */
+async function fundWallet({ chain, wallet, payees, random }: Simulation): Promise<void> {
+  const { faucet } = chain.chain
+  const owner = encodeBase58(wallet.key)
+  await faucet.airdrop(owner, 10n ** 15n)
+  const paid: Uint8Array[] = []
+  for (const mint of MINTS) {
+    await faucet.mintTo(mint, owner, 10n ** 17n)
+    paid.push(decodeBase58(await associatedTokenAddress(owner, mint), 32)!)
+  }
+  MINTS.forEach((mint, at) => {
+    const bytes = decodeBase58(mint, 32)!
+    const usable = paid[at]!
+    const other = paid[(at + 1) % paid.length]!
+    const vault = vaultTokenAddress(chain.program, bytes)
+    payees.set(toHex(bytes), [usable, usable, usable, random.bytes(32), vault, other])
+  })
+}
 
 export const TRADERS = 8
 const KEPT_SPENT = 64

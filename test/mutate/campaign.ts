@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openGraph } from '../../tools/check/module_graph'
-import { Random } from '../laws/random'
+import { Random } from '../kit/random'
 import { TreeCopy } from './copy_tree'
 import { parses, planted, type Site, sitesIn } from './sites'
 

@@ -1,4 +1,5 @@
 /** The fast encodings decide as their definitions do. */
+
 import { expect, test } from 'bun:test'
 import { sha256 as noble } from '@noble/hashes/sha2.js'
 import bs58 from 'bs58'
@@ -6,6 +7,7 @@ import fc from 'fast-check'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/field'
+import { derOfPem, pemOfDer } from '../../protocol/pem'
 import { sha256 } from '../../protocol/sha256'
 import { fractionIn } from '../../protocol/strict_json'
 import { canonicalJson } from '../../protocol/tdx/app_compose'
@@ -106,4 +108,29 @@ test('numbers that JSON would round are found by their key, and nothing else is 
   expect(fractionIn('{"a":120,"b":"1.5e3","c":[true,false],"d":{"e":"\\":1.5"}}')).toBeUndefined()
   for (const number of ['1.5', '1e2', '1E2', '120e+1', '-0.0'])
     expect([number, fractionIn(`{"a":12,"b":{"c":[7,${number}]}}`)]).toEqual([number, 'c'])
+})
+
+test('what is written is read back, block by block', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.uint8Array({ minLength: 1, maxLength: 300 }), { minLength: 1, maxLength: 4 }),
+      (blocks) => {
+        expect(derOfPem(blocks.map((der) => pemOfDer(der, 'CERTIFICATE')).join(''), 'CERTIFICATE')).toEqual(
+          blocks,
+        )
+      },
+    ),
+  )
+})
+
+const BLOCK = pemOfDer(Uint8Array.of(1, 2, 3), 'CERTIFICATE')
+test.each([
+  ['nothing', ''],
+  ['text before a block', `x${BLOCK}`],
+  ['text behind a block', `${BLOCK}x`],
+  ['another label', pemOfDer(Uint8Array.of(1), 'PRIVATE KEY')],
+  ['a cut block', BLOCK.slice(0, -5)],
+  ['characters outside base64', BLOCK.replace('AQID', 'AQ*D')],
+])('%s is refused', (_, text) => {
+  expect(derOfPem(text, 'CERTIFICATE')).toBeUndefined()
 })

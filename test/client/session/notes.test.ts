@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { coveringNote, drop, keyOf, mergeable, notesFor, total } from '../../../client/session/notes'
 import { NoNote } from '../../../client/session/session_options'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
-import { seededRandom } from '../../faults/kit/random'
+import { Random } from '../../kit/random'
 
 const SEED = Number(process.env['TACIT_SEED'] ?? Math.floor(Math.random() * 2 ** 32))
 const MINT = 'mint'
@@ -26,14 +26,12 @@ const walletOf = (...notes: WalletNote[]): Wallet => {
 const amounts = (notes: readonly WalletNote[] | undefined) => notes?.map(({ amount }) => Number(amount))
 
 test(`a merge takes the largest notes of one key, as few as reach the amount (seed ${SEED})`, () => {
-  const random = seededRandom(SEED)
+  const random = new Random(SEED)
   let [merged, steps] = [0, 0]
   for (let round = 0; round < 2_000; round++) {
     // Few values, so that equal notes and exact sums are frequent.
-    const notes = Array.from({ length: random.integer(9) }, () =>
-      noteOf(1 + random.integer(6), random.integer(2)),
-    )
-    const wanted = BigInt(1 + random.integer(20))
+    const notes = Array.from({ length: random.below(9) }, () => noteOf(1 + random.below(6), random.below(2)))
+    const wanted = BigInt(1 + random.below(20))
     const taken = mergeable(notes, wanted)
     const ofKey = (key: number | undefined) => notes.filter(({ key_index }) => key_index === key)
     if (taken === undefined) {

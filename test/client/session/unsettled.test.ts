@@ -5,10 +5,10 @@ import { MERGE_MAX_MS } from '../../../client/limits'
 import { Session } from '../../../client/session/session'
 import { NoNote, SessionEnded } from '../../../client/session/session_options'
 import { Wallet } from '../../../client/wallet/wallet'
-import { seededRandom } from '../../faults/kit/random'
 import { Maker } from '../../kit/client/campaign_check'
 import { Life, SimulatedTime } from '../../kit/client/simulated_time'
 import { SimulatedVenue } from '../../kit/client/simulated_venue'
+import { Random } from '../../kit/random'
 import { bytes } from '../../kit/venue/memory_chain'
 import { accountId } from '../../kit/venue/test_login'
 import { depositNote } from '../memory_trader'
@@ -60,7 +60,7 @@ test('a gap is passed over while nothing waits, and a merge that does not settle
   let fault: 'gap' | undefined
   let gaps = 0
   const ended: unknown[] = []
-  venue.random = seededRandom(1)
+  venue.random = new Random(1)
   const faulted = () => {
     if (fault !== undefined) gaps += 1
     return fault

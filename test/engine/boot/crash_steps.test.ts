@@ -21,11 +21,11 @@ import { Sequencer } from '../../../engine/sequencer/sequencer'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { equalBytes } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
+import { Random } from '../../kit/random'
 import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
 import { FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { Ledger } from '../../kit/venue/memory_chain'
 import { testKeys } from '../../kit/venue/open_test_venue'
-import { Random } from '../../laws/random'
 
 const ROUNDS = Number(process.env['TACIT_BOOT_ROUNDS'] ?? 60)
 const SEED = Number(process.env['TACIT_BOOT_SEED'] ?? Math.floor(Math.random() * 2 ** 31))

@@ -7,11 +7,11 @@ import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineConfig } from '../../../engine/config'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { Random } from '../../kit/random'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 import { isAtRest } from '../../kit/venue/is_at_rest'
 import type { JsonVenue } from '../../kit/venue/json_venue'
 import { Trader } from '../../kit/venue/trader'
-import { Random } from '../../laws/random'
 
 const ROUNDS = Number(process.env['TACIT_PARTITION_ROUNDS'] ?? 5)
 setDefaultTimeout(60_000 * (ROUNDS + 1))

@@ -1,4 +1,5 @@
 /** Older disks and clones on the real chain: which may trade, the reason of those that may not, and no money is lost. */
+
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,11 +7,35 @@ import { openJournal } from '../../../engine/journal/open_journal'
 import { RECEIPT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
-import { MutedRpc } from '../../kit/chain/muted_rpc'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 import { isAtRest } from '../../kit/venue/is_at_rest'
 import type { JsonVenue } from '../../kit/venue/json_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
+
+class MutedRpc {
+  muted = false
+  private readonly server: ReturnType<typeof Bun.serve>
+
+  constructor(chain_url: string) {
+    this.server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: async (request) => {
+        const body = await request.text()
+        if (this.muted && body.includes('"sendTransaction"')) return new Response('', { status: 503 })
+        return fetch(chain_url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      },
+    })
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.server.port}`
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop(true)
+  }
+}
 
 let world: EmbeddedTrading
 beforeEach(async () => {

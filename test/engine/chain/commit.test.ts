@@ -17,7 +17,7 @@ import { equalBytes } from '../../../protocol/bytes'
 import { farSlot } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { VaultWorld } from '../../kit/chain/vault_world'
-import { Random } from '../../laws/random'
+import { Random } from '../../kit/random'
 import * as folder from '../journal/folder'
 
 const ROUNDS = Number(process.env['TACIT_LAST_LOOK_ROUNDS'] ?? 25)

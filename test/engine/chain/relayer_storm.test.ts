@@ -14,7 +14,7 @@ import { mintTo } from '../../kit/chain/chain_folder'
 import { delayingLies, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
-import { Random } from '../../laws/random'
+import { Random } from '../../kit/random'
 
 const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)
 const SEED = Number(process.env['TACIT_STORM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])

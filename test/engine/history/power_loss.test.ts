@@ -13,7 +13,7 @@ import { Names } from '../../../engine/history/seal'
 import { Store } from '../../../engine/history/store'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { PublicFacts } from '../../../engine/reads/public_facts'
-import { Random } from '../../laws/random'
+import { Random } from '../../kit/random'
 import { DAY_MS, fill, KEY, order, pointAt, START_MS, withFolder } from './account_events'
 
 const SEED = Number(process.env['TACIT_POWER_SEED'] ?? Math.floor(Math.random() * 2 ** 31))

@@ -11,8 +11,8 @@ import { disk } from '../../../engine/journal/disk'
 import { encodeGroup, readRecords } from '../../../engine/journal/frame'
 import { JournalServer } from '../../../engine/journal/journal_server'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
+import { Random } from '../../kit/random'
 import { SimulatedDisk } from '../../kit/simulated_disk'
-import { Random } from '../../laws/random'
 import { KEY, SIGNER } from './folder'
 
 const ROUNDS = Number(process.env['TACIT_POWER_ROUNDS'] ?? 300)
@@ -55,7 +55,7 @@ class Journals {
   /** A life that ends at a random call, if it makes as many. */
   async life(): Promise<void> {
     const { simulated } = this
-    const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'short'] as const)!
+    const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'short'] as const)
     simulated.start({ at: 1 + this.random.below(60), kind })
     const process = process_()
     if (this.opens(process, kind)) {
@@ -166,7 +166,7 @@ test('a published snapshot survives a power loss, and the one before it until th
       const hashes = new Map<number, Uint8Array>()
       let published = 0
       try {
-        simulated.start({ at: random.between(8, 30), kind: random.pick(['ends', 'short', 'EIO'] as const)! })
+        simulated.start({ at: random.between(8, 30), kind: random.pick(['ends', 'short', 'EIO'] as const) })
         const store = openSnapshotStore({ dir, key: KEY })
         for (let seq = 1; seq < 6; seq++) {
           const point = { seq, head: new Uint8Array(32).fill(seq) }

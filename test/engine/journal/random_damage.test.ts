@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs'
 import { basename } from 'node:path'
 import { JournalDamaged, type JournalRecord } from '../../../engine/journal/contract'
 import { SECTOR_BYTES } from '../../../engine/journal/segment_header'
-import { Random } from '../../laws/random'
+import { Random } from '../../kit/random'
 import { load, readFolder, records, save, segmentFiles, withFolder, write } from './folder'
 
 const ROUNDS = Number(process.env['TACIT_DAMAGE_ROUNDS'] ?? 400)
@@ -17,7 +17,7 @@ const STARTS = 4
 type Files = Map<string, Uint8Array>
 type Blow = (random: Random, files: Files, foreign: Files) => void
 
-const pickFile = (random: Random, files: Files): [string, Uint8Array] => random.pick([...files])!
+const pickFile = (random: Random, files: Files): [string, Uint8Array] => random.pick([...files])
 /** A sector that something was written to, header included. */
 function pickSector(random: Random, bytes: Uint8Array): Uint8Array {
   const used = Math.max(1, Math.ceil((bytes.findLastIndex((byte) => byte !== 0) + 1) / SECTOR_BYTES))
@@ -135,7 +135,7 @@ test(`damage of every kind is refused or leaves what was written (seed ${SEED})`
       const counts = new Map<string, number>()
       for (let round = 0; round < ROUNDS; round++) {
         const files = copyOf(sound)
-        const blows = Array.from({ length: random.between(1, 3) }, () => random.pick(Object.keys(BLOWS))!)
+        const blows = Array.from({ length: random.between(1, 3) }, () => random.pick(Object.keys(BLOWS)))
         // The end of a journal is where a crash leaves its marks.
         const struck = random.chance(0.5) ? new Map([...files].slice(-1)) : files
         for (const name of blows) if (struck.size > 0) BLOWS[name]!(random, struck, foreign)

@@ -1,11 +1,11 @@
 /** Large bytes are released at once: no thread keeps a segment of 64 MB that it has read. */
 
-import { expect, spyOn, test } from 'bun:test'
+import { expect, jest, spyOn, test } from 'bun:test'
 import { checkSegment, readSegments, recover } from '../../../engine/journal/read_segments'
 import * as segment_files from '../../../engine/journal/segment_files'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import * as walk_segment from '../../../engine/journal/walk_segment'
-import { releaseBytes } from '../../../engine/memory/idle_gc'
+import { collectWhenQuiet, releaseBytes } from '../../../engine/memory/idle_gc'
 import { durableRecords } from '../../../engine/snapshots/make_snapshot'
 import { KEY, records, withFolder, write } from '../journal/folder'
 
@@ -82,4 +82,48 @@ test('a block of a snapshot is let go when the next is asked for', async () => {
     const blocks = [...snapshot!.blocks()]
     expect(blocks.map(({ length }) => length)).toEqual([0, 0, 0])
   })
+})
+
+test('a thread collects once after its work, and not while it works', () => {
+  jest.useFakeTimers()
+  try {
+    let collected = 0
+    const worked = collectWhenQuiet(() => collected++, 1_000)
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(0)
+    for (let second = 0; second < 5; second++) {
+      worked()
+      jest.advanceTimersByTime(900)
+    }
+    expect(collected).toBe(0)
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(1)
+    worked()
+    jest.advanceTimersByTime(10_000)
+    expect(collected).toBe(2)
+  } finally {
+    jest.useRealTimers()
+  }
+})
+
+test('a thread that had much to do and goes on with a little collects, and not for the little alone', () => {
+  jest.useFakeTimers()
+  try {
+    let collected = 0
+    const worked = collectWhenQuiet(() => collected++, 1_000)
+    const second = (pieces: number) => {
+      for (let piece = 0; piece < pieces; piece++) worked()
+      jest.advanceTimersByTime(1_000)
+    }
+    for (let at = 0; at < 10; at++) second(1_000)
+    expect(collected).toBe(0)
+    second(3)
+    expect(collected).toBe(1)
+    for (let at = 0; at < 80; at++) second(3)
+    expect(collected).toBe(1)
+    for (let at = 0; at < 10; at++) second(3)
+    expect(collected).toBe(2)
+  } finally {
+    jest.useRealTimers()
+  }
 })

@@ -27,9 +27,9 @@ import type { JournaledSnapshot } from '../../../engine/snapshots/open_snapshot_
 import { StoreDamaged } from '../../../engine/stores/part_file'
 import { Stores } from '../../../engine/stores/stores'
 import { sha256 } from '../../../protocol/sha256'
+import { Random } from '../../kit/random'
 import { SimulatedDisk } from '../../kit/simulated_disk'
 import { FIXED_HASH_SEED, key, LOT, World } from '../../kit/venue/machine_world'
-import { Random } from '../../laws/random'
 import { KEY, SIGNER } from '../journal/folder'
 import { cancelling } from '../machine/prepared'
 
@@ -109,7 +109,7 @@ class Lives {
 
   async life(): Promise<void> {
     const { simulated } = this
-    const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'ENOSPC', 'short'] as const)!
+    const kind = this.random.pick(['ends', 'ends', 'ends', 'EIO', 'ENOSPC', 'short'] as const)
     simulated.start({ at: 1 + this.random.below(140), kind })
     const { worker, kill } = thread()
     try {

@@ -1,8 +1,8 @@
 /** Rounds of seeded faults against clusters of node processes: what must hold is checked after each (cluster.md). */
 import { LIMITS } from '../../../engine/limits'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
+import { Random } from '../../kit/random'
 import type { Disk } from '../../kit/small_volume'
-import { type Random, seededRandom } from '../kit/random'
 import type { Node } from './node'
 import { World } from './world'
 
@@ -42,7 +42,7 @@ function cutOff({ links }: Node): Heal {
 async function memberDown(world: World, is_leader: boolean): Promise<Heal> {
   const { etcd, random } = world
   const leader = await etcd.leader()
-  const member = is_leader ? leader : (leader + 1 + random.integer(2)) % 3
+  const member = is_leader ? leader : (leader + 1 + random.below(2)) % 3
   await etcd.kill(member)
   return async () => {
     etcd.restart(member)
@@ -60,9 +60,9 @@ async function memberPaused(world: World): Promise<Heal> {
 }
 async function memberFull(world: World): Promise<Heal> {
   const { etcd, random, disks } = world
-  const member = random.integer(disks.length)
+  const member = random.below(disks.length)
   disks[member]!.fill()
-  await Bun.sleep(random.integer(1_500))
+  await Bun.sleep(random.below(1_500))
   return async () => {
     // It may have ended by itself.
     await etcd.kill(member)
@@ -72,7 +72,7 @@ async function memberFull(world: World): Promise<Heal> {
   }
 }
 async function memberSlow({ disks, etcd, random }: World, member: number): Promise<Heal> {
-  const hold_ms = 20 + random.integer(400)
+  const hold_ms = 20 + random.below(400)
   await disks[member]!.slow(hold_ms, Math.ceil(1_500 / hold_ms))
   return () => etcd.untilWritable()
 }
@@ -96,7 +96,7 @@ async function pausedUntilDeposed(world: World, leader: Node): Promise<Heal> {
 async function diskFull(world: World, node: Node): Promise<Heal> {
   world.suspects.add(node)
   world.fill(node)
-  await Bun.sleep(world.random.integer(1_500))
+  await Bun.sleep(world.random.below(1_500))
   return async () => {
     world.free(node)
     world.suspects.delete(node)
@@ -108,7 +108,7 @@ async function staleDisk(world: World, node: Node): Promise<Heal> {
   await node.kill()
   const kept = world.keepDisk(node)
   world.replaceDisk(node, kept)
-  if (world.random.integer(3) === 0) world.dropDisk(node)
+  if (world.random.below(3) === 0) world.dropDisk(node)
   return async () => node.start()
 }
 
@@ -124,7 +124,7 @@ async function stopped(world: World, leader: Node): Promise<Heal> {
 async function handing(world: World, leader: Node, strike: () => Heal | Promise<Heal>): Promise<Heal> {
   world.suspects.add(leader)
   const stopping = leader.call('stop').catch(() => undefined)
-  await Bun.sleep(LIMITS.node_live_ms - 200 + world.random.integer(900))
+  await Bun.sleep(LIMITS.node_live_ms - 200 + world.random.below(900))
   const heal = await strike()
   await Promise.race([stopping, Bun.sleep(LIMITS.handover_ms)])
   await leader.kill()
@@ -160,7 +160,7 @@ export const FAULTS: readonly Fault[] = [
     strike: async (world) => {
       const node = other(world)
       node.pause()
-      await Bun.sleep(world.random.integer(2_000))
+      await Bun.sleep(world.random.below(2_000))
       return async () => node.resume()
     },
   },
@@ -200,11 +200,11 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'replies of appends lost',
-    strike: (world, leader) => repliesLost(leader, 200 + world.random.integer(400)),
+    strike: (world, leader) => repliesLost(leader, 200 + world.random.below(400)),
   },
   {
     name: 'appends delayed',
-    strike: (world, leader) => delayed(leader, 1_300 + world.random.integer(1_200)),
+    strike: (world, leader) => delayed(leader, 1_300 + world.random.below(1_200)),
   },
   {
     name: 'leading node with a full disk',
@@ -263,7 +263,7 @@ export class Campaign {
     private readonly disks: readonly Disk[],
     private readonly names: readonly string[] = [],
   ) {
-    this.random = seededRandom(seed)
+    this.random = new Random(seed)
     const has = { volumes: mountable, disks: disks.length > 0 }
     this.faults = FAULTS.filter(({ needs }) => needs === undefined || has[needs])
   }
@@ -313,7 +313,7 @@ export class Campaign {
     // Under way when the fault comes.
     const flying = Promise.all(world.clients.map((client) => client.act()))
     flying.catch(() => undefined)
-    await Bun.sleep(this.random.integer(15))
+    await Bun.sleep(this.random.below(15))
     const began_ms = performance.now()
     const striking = strike(world, leader)
     striking.catch(() => undefined)
@@ -335,7 +335,7 @@ export class Campaign {
     await readFronts()
     await flying
     await Promise.all(world.clients.map((client) => client.act()))
-    if (this.random.integer(3) === 0) await Promise.all([alice.cross(), bob.cross()])
+    if (this.random.below(3) === 0) await Promise.all([alice.cross(), bob.cross()])
     await world.check()
   }
 }

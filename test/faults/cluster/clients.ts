@@ -1,9 +1,9 @@
 /** Traders of the campaign: commands repeated until their outcome is known, and the events that their streams pushed. */
 import type { AccountEvent, Order } from '../../../protocol/wire/trading'
+import type { Random } from '../../kit/random'
 import { type EmbeddedSite, JTO, USDC } from '../../kit/venue/embedded_site'
 import type { JsonVenue } from '../../kit/venue/json_venue'
 import { type Deposit, Trader } from '../../kit/venue/trader'
-import type { Random } from '../kit/random'
 import { type Node, NodeGone, Refused } from './node'
 import type { World } from './world'
 
@@ -107,7 +107,7 @@ export class Client {
   /** Places an order, or cancels one, behind the command before; resolves once the outcome is known. */
   act(): Promise<void> {
     return this.next(() => {
-      const cancels = this.live.length > 3 || (this.live.length > 0 && this.random.integer(3) === 0)
+      const cancels = this.live.length > 3 || (this.live.length > 0 && this.random.below(3) === 0)
       return cancels ? this.cancel() : this.place(PRICES[this.side])
     })
   }
@@ -144,7 +144,7 @@ export class Client {
   }
 
   private async cancel(): Promise<void> {
-    const [{ order_id, note }] = this.live.splice(this.random.integer(this.live.length), 1) as [Placed]
+    const [{ order_id, note }] = this.live.splice(this.random.below(this.live.length), 1) as [Placed]
     const request = this.trader.cancel(order_id)
     const { account } = this
     const command: Command = {

@@ -14,9 +14,9 @@ import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { instructionName } from '../../../protocol/vault/instruction'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import { dataOf, putBack } from '../../kit/etcd/put_back'
+import type { Random } from '../../kit/random'
 import { type Disk, Volume } from '../../kit/small_volume'
 import { EmbeddedSite, eventsOf } from '../../kit/venue/embedded_site'
-import type { Random } from '../kit/random'
 import type { Heal } from './campaign'
 import { Client } from './clients'
 import { Node, type NodeEnd, Refused } from './node'
@@ -131,7 +131,7 @@ export class World {
     if (leader === undefined) return { code: 'lease_lost' }
     try {
       const value = await (passed === undefined ? leader.call('lead') : leader.call('passed', passed))
-      if (this.random.integer(20) === 0) await Bun.sleep(this.random.integer(1_500))
+      if (this.random.below(20) === 0) await Bun.sleep(this.random.below(1_500))
       return { value }
     } catch (error) {
       if (error instanceof Refused) return { code: error.code as RefusalCode }
@@ -143,7 +143,7 @@ export class World {
   serving(): Node | undefined {
     const { leading } = this
     const fronts = this.followers().filter(({ stage }) => stage === 'follows')
-    return fronts.length > 0 && this.random.integer(3) === 0 ? this.random.pick(fronts) : leading
+    return fronts.length > 0 && this.random.below(3) === 0 ? this.random.pick(fronts) : leading
   }
 
   followers(): Node[] {

@@ -1,5 +1,6 @@
 /** Rounds of load, kill -9 at a random point of the process's life, restart and a full look at every account. */
 import type { AccountEvent } from '../../../protocol/wire/trading'
+import { Random } from '../../kit/random'
 import {
   checkAccepted,
   checkGapless,
@@ -12,7 +13,6 @@ import {
 } from './check_restart'
 import type { LoadTrader } from './load_trader'
 import { openTrader } from './open_trader'
-import { type Random, seededRandom } from './random'
 import { readAccount } from './read_account'
 import { VenueProcess } from './venue_process'
 
@@ -67,7 +67,7 @@ export async function openCrashSite(
 
 /** @returns everything that did not hold after the restart. */
 export async function crashRound(site: CrashSite, round: number): Promise<string[]> {
-  const random = seededRandom(site.seed + round)
+  const random = new Random(site.seed + round)
   const faults = await live(site, round, random)
   faults.push(...(await restart(site, random)))
   const whole = round % WHOLE_EVERY === 0
@@ -82,7 +82,7 @@ export async function crashRound(site: CrashSite, round: number): Promise<string
 
 /** Commands on every key, without a kill, until every account has a fill: short rounds may end before a match. */
 export async function tradeUntilFilled({ traders, seed }: CrashSite): Promise<void> {
-  const random = seededRandom(seed)
+  const random = new Random(seed)
   const isUnfilled = ({ trading }: LoadTrader) => !trading.events.some(({ kind }) => kind === 'fill.matched')
   const goesOn = (): boolean => traders.some(isUnfilled)
   await Promise.all(traders.flatMap((trader) => tradeOnEveryKey(trader, random, goesOn)))
@@ -90,7 +90,7 @@ export async function tradeUntilFilled({ traders, seed }: CrashSite): Promise<vo
 
 function tradeOnEveryKey(trader: LoadTrader, random: Random, goesOn: () => boolean): Promise<void>[] {
   return Array.from({ length: trader.keys }, (_, key_index) =>
-    trader.trade(key_index, seededRandom(random.integer(2 ** 32)), goesOn),
+    trader.trade(key_index, new Random(random.below(2 ** 32)), goesOn),
   )
 }
 
@@ -104,11 +104,11 @@ async function live(site: CrashSite, round: number, random: Random): Promise<str
     trader.draining = false
     return [
       ...tradeOnEveryKey(trader, random, goesOn),
-      ...trader.streams.map((stream) => stream.comeAndGo(seededRandom(random.integer(2 ** 32)), goesOn)),
+      ...trader.streams.map((stream) => stream.comeAndGo(new Random(random.below(2 ** 32)), goesOn)),
     ]
   })
-  await Bun.sleep(random.integer(LOAD_MS_MAX))
-  const drains = random.integer(3) === 0
+  await Bun.sleep(random.below(LOAD_MS_MAX))
+  const drains = random.below(3) === 0
   const faults = drains ? await killDraining(site, random) : []
   if (!drains) site.ends.load++
   venue.signal('SIGKILL')
@@ -125,7 +125,7 @@ async function killDraining(site: CrashSite, random: Random): Promise<string[]> 
   for (const trader of traders) trader.draining = true
   const began_ms = performance.now()
   venue.signal('SIGTERM')
-  const late = Bun.sleep(random.integer(site.drain_ms * BEYOND)).then(() => 'late' as const)
+  const late = Bun.sleep(random.below(site.drain_ms * BEYOND)).then(() => 'late' as const)
   const code = await Promise.race([late, venue.ended()])
   ends[code === 'late' ? 'drain' : 'stopped']++
   if (code === 'late') return []
@@ -137,9 +137,9 @@ async function killDraining(site: CrashSite, random: Random): Promise<string[]> 
 async function restart(site: CrashSite, random: Random): Promise<string[]> {
   const { venue, ends } = site
   const faults: string[] = []
-  if (random.integer(2) === 0) {
+  if (random.below(2) === 0) {
     const killed = Promise.withResolvers<void>()
-    const after_ms = random.integer(site.start_ms * BEYOND)
+    const after_ms = random.below(site.start_ms * BEYOND)
     setTimeout(() => {
       venue.signal('SIGKILL')
       killed.resolve()

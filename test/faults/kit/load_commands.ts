@@ -9,8 +9,8 @@ import {
   prepareReshape,
 } from '../../../client/wallet/prepare'
 import type { WalletNote } from '../../../client/wallet/wallet'
+import type { Random } from '../../kit/random'
 import type { LoadTrader } from './load_trader'
-import type { Random } from './random'
 
 export type Command = {
   kind: 'place' | 'cancel' | 'modify' | 'reshape'
@@ -46,7 +46,7 @@ export function nextCommand(trader: LoadTrader, key_index: number, random: Rando
   const notes = trader.wallet.state.notes.filter(
     (note) => note.state === 'free' && note.key_index === key_index,
   )
-  const choice = random.integer(10)
+  const choice = random.below(10)
   if (open.length > 0 && (choice < 2 || open.length >= OPEN_MAX)) {
     return cancel(trader, key_index, random.pick(open).order_id)
   }
@@ -109,9 +109,9 @@ function termsFor(trader: LoadTrader, note: WalletNote, random: Random) {
   const { instrument, slot } = trader
   const side = note.mint === instrument.quote_mint ? ('buy' as const) : ('sell' as const)
   const from = RANGE_FROM[trader.lean % RANGE_FROM.length]! + (side === 'buy' ? 0 : RANGE_TICKS)
-  const price_limit = BigInt(from + random.integer(RANGE_TICKS)) * TICK
-  const type = random.integer(5) === 0 ? ('ioc' as const) : ('limit' as const)
-  const amount = AMOUNT_MIN + BigInt(random.integer(1_000)) * LOT
+  const price_limit = BigInt(from + random.below(RANGE_TICKS)) * TICK
+  const type = random.below(5) === 0 ? ('ioc' as const) : ('limit' as const)
+  const amount = AMOUNT_MIN + BigInt(random.below(1_000)) * LOT
   const terms = { instrument, side, type, amount, price_limit, expiry_slot: slot + LIFE_SLOTS }
   for (const part of [1n, 4n, 16n]) {
     const lots = terms.amount / LOT / part

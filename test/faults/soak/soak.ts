@@ -13,7 +13,7 @@ import { type CrashSite, crashRound, lookAt, notesPerMint, openCrashSite } from 
 import { nextCommand } from '../kit/load_commands'
 import { type LoadTrader, onceServed } from '../kit/load_trader'
 import { DEPOSITED } from '../kit/open_trader'
-import { type Random, seededRandom } from '../kit/random'
+import { Random } from '../../kit/random'
 import { residentBytes } from '../kit/resident_bytes'
 import { windDown } from '../kit/wind_down'
 
@@ -62,7 +62,7 @@ export class Soak {
   static async open(seed: number, per_second: number): Promise<Soak> {
     return new Soak(
       await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [PACE] }),
-      seededRandom(seed),
+      new Random(seed),
       per_second,
     )
   }
@@ -109,10 +109,10 @@ export class Soak {
   }
 
   async #trade(trader: LoadTrader, key_index: number, goesOn: () => boolean): Promise<void> {
-    const random = seededRandom(this.random.integer(2 ** 32))
+    const random = new Random(this.random.below(2 ** 32))
     const period_ms = (1_000 * this.site.traders.length * trader.keys) / this.per_second
     while (goesOn()) {
-      await Bun.sleep(2 * random.integer(period_ms))
+      await Bun.sleep(2 * random.below(period_ms))
       if (this.#leaving.has(`${trader.name} ${key_index}`)) continue
       const command = nextCommand(trader, key_index, random)
       if (command === undefined) continue
@@ -129,7 +129,7 @@ export class Soak {
   /** The largest free note of a key is paid out on chain, and as much is deposited for the key again. */
   async #exit(): Promise<void> {
     const trader = this.random.pick(this.site.traders)
-    const key_index = this.random.integer(trader.keys)
+    const key_index = this.random.below(trader.keys)
     const name = `${trader.name} ${key_index}`
     const { rpc_url, program_id } = this.site.venue.facts
     const chain = await openChainAccess(rpc_url, new Uint8Array(32).fill(7))

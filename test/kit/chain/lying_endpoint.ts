@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
 import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
-import type { Random } from '../../laws/random'
+import type { Random } from '../random'
 
 /** `before`: the last true answer to an equal call from before the lies about its method began. */
 type Call = { method: string; params: unknown[]; before?: unknown }
@@ -174,7 +174,7 @@ function earlierResult(random: Random): Lie {
     const name = JSON.stringify(params[0]) + (params[1] as { commitment: string }).commitment
     const known = earlier.get(name) ?? []
     earlier.set(name, [...known, structuredClone(result)].slice(-REMEMBERED))
-    return random.pick(known)
+    return random.pickIfAny(known)
   }
 }
 

@@ -14,7 +14,7 @@ import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { depositNote } from '../../client/memory_trader'
-import { type Random, seededRandom } from '../../faults/kit/random'
+import { Random } from '../random'
 import { accountId } from '../venue/test_login'
 import { differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
@@ -76,7 +76,7 @@ export class Schedule implements Weather {
       is_thin: boolean
     },
   ) {
-    this.random = seededRandom(given.seed)
+    this.random = new Random(given.seed)
     this.account = toHex(sha256(utf8(`trader ${given.seed}`))).slice(0, 32)
     venue.random = this.random
     venue.weather = this
@@ -85,9 +85,8 @@ export class Schedule implements Weather {
   /** @returns the laws that did not hold, none if all did */
   async run(): Promise<string[]> {
     await this.prepare()
-    for (let at = 0; at < 8; at++)
-      this.time.at(this.random.integer(TRADING_MS), () => this.begin(this.pick()))
-    for (let at = 0; at < 3; at++) this.time.at(this.random.integer(TRADING_MS), () => this.mishap())
+    for (let at = 0; at < 8; at++) this.time.at(this.random.below(TRADING_MS), () => this.begin(this.pick()))
+    for (let at = 0; at < 3; at++) this.time.at(this.random.below(TRADING_MS), () => this.mishap())
     this.time.at(0, () => this.reopen())
     this.time.at(SLOT_MS, () => this.slot())
     this.time.at(1_000, () => this.second())
@@ -152,7 +151,7 @@ export class Schedule implements Weather {
   private async slot(): Promise<void> {
     this.time.at(SLOT_MS, () => this.slot())
     await this.venue.slot(this.random, this.calm)
-    if (!this.calm && this.random.integer(3) === 0) await this.makerOrder()
+    if (!this.calm && this.random.below(3) === 0) await this.makerOrder()
   }
   private second(): void {
     this.time.at(1_000, () => this.second())
@@ -161,25 +160,25 @@ export class Schedule implements Weather {
   /** On either side, mostly at a price that crosses. */
   private async makerOrder(): Promise<void> {
     const [buyer, seller] = this.given.makers
-    const amount = BigInt(100 + this.random.integer(300)) * LOT
-    const better = BigInt(this.random.integer(200)) * TICK
-    if (this.random.integer(2) === 0) await buyer.place(this.venue.open, amount, 100_000_000n + better)
+    const amount = BigInt(100 + this.random.below(300)) * LOT
+    const better = BigInt(this.random.below(200)) * TICK
+    if (this.random.below(2) === 0) await buyer.place(this.venue.open, amount, 100_000_000n + better)
     else await seller.place(this.venue.open, amount, 100_000_000n - better)
   }
 
   // What fails.
 
   request(kind: string): Fault | undefined {
-    if (this.calm || this.random.integer(4) > 0) return undefined
+    if (this.calm || this.random.below(4) > 0) return undefined
     let fault = this.random.pick(FAULTS)
     // A restart costs more than everything else of a schedule.
-    if (fault.startsWith('restart') && this.random.integer(12) > 0) fault = 'before'
+    if (fault.startsWith('restart') && this.random.below(12) > 0) fault = 'before'
     if (kind === 'login' && (fault === 'draining' || fault === 'rate_limited')) fault = 'before'
     this.count(fault, kind)
     return fault
   }
   frame(): FrameFault | undefined {
-    if (this.calm || this.random.integer(12) > 0) return undefined
+    if (this.calm || this.random.below(12) > 0) return undefined
     const fault = this.random.pick(['lost', 'twice', 'gap', 'garbage', 'cut', 'ends'] as const)
     this.count(fault, 'event')
     return fault
@@ -210,11 +209,11 @@ export class Schedule implements Weather {
     if (what === 'kill') this.kill()
     if (what === 'full' || what === 'failing') {
       this.disk = what
-      this.time.at(300 + this.random.integer(2_000), () => {
+      this.time.at(300 + this.random.below(2_000), () => {
         this.disk = 'well'
       })
     }
-    if (what === 'ends in save') this.ends_in_calls = 1 + this.random.integer(8)
+    if (what === 'ends in save') this.ends_in_calls = 1 + this.random.below(8)
     if (what === 'tls') this.venue.renewTls()
     if (what === 'token') this.venue.endTokens()
     if (what === 'close') this.close()
@@ -234,8 +233,8 @@ export class Schedule implements Weather {
   }
   private trouble(call: FileCall): FileTrouble | undefined {
     if (this.disk === 'well' || call === 'remove') return undefined
-    if (this.disk === 'failing') return this.random.integer(3) === 0 ? 'EIO' : undefined
-    if (call === 'open') return this.random.integer(4) === 0 ? 'ENOSPC' : undefined
+    if (this.disk === 'failing') return this.random.below(3) === 0 ? 'EIO' : undefined
+    if (call === 'open') return this.random.below(4) === 0 ? 'ENOSPC' : undefined
     return call === 'write' ? 'half' : undefined
   }
   killed({ life }: Context): void {
@@ -250,7 +249,7 @@ export class Schedule implements Weather {
     this.opening = false
     const { store } = this
     this.store = undefined
-    this.time.at(1 + this.random.integer(700), () => {
+    this.time.at(1 + this.random.below(700), () => {
       store?.close?.()
       this.life = new Life()
       this.loads('a kill')
@@ -331,7 +330,7 @@ export class Schedule implements Weather {
     this.store = undefined
     this.life = new Life()
     this.loads('a close')
-    this.time.at(1 + this.random.integer(300), () => this.reopen())
+    this.time.at(1 + this.random.below(300), () => this.reopen())
   }
 
   private begin(call: Call | undefined): void {
@@ -376,12 +375,12 @@ export class Schedule implements Weather {
     const { state } = session.wallet
     const live = state.orders.filter(({ open }) => open)
     const free = state.notes.filter((note) => note.state === 'free')
-    const dice = this.given.is_thin ? this.thin(live.length > 0) : random.integer(20)
+    const dice = this.given.is_thin ? this.thin(live.length > 0) : random.below(20)
     if (dice < 3 && live.length > 0) {
       const { order_id } = random.pick(live)
       return { kind: 'cancel', run: (of) => of.cancel(order_id) }
     }
-    if (dice === 3) return { kind: 'cancel_all', run: (of) => of.cancelAll(random.integer(2), undefined) }
+    if (dice === 3) return { kind: 'cancel_all', run: (of) => of.cancelAll(random.below(2), undefined) }
     if (dice === 4) return { kind: 'dead_man', run: (of) => of.deadMan(random.pick([0, 3, 50]), 0) }
     if (dice <= MODIFY && live.length > 0) {
       const { order_id, side } = random.pick(live)
@@ -394,25 +393,25 @@ export class Schedule implements Weather {
       const { id } = random.pick(session.open_requests)
       return { kind: 'settle', run: (of) => of.settle(id) }
     }
-    const [order, merge] = [this.order(random.pick(['buy', 'sell'])), random.integer(3) > 0]
+    const [order, merge] = [this.order(random.pick(['buy', 'sell'])), random.below(3) > 0]
     return { kind: 'place', run: (of) => of.place(order, { merge }) }
   }
   private thin(is_live: boolean): number {
-    const dice = this.random.integer(20)
-    if (dice < 5) return this.random.integer(20)
+    const dice = this.random.below(20)
+    if (dice < 5) return this.random.below(20)
     return this.session!.open_requests.length > 0 && dice < 15 ? SETTLE : is_live ? MODIFY : dice
   }
   private order(side: 'buy' | 'sell') {
     const { random } = this
     const type = random.pick(['limit', 'limit', 'limit', 'ioc'] as const)
     const amount = BigInt(random.pick([100, 250, 600, 1_050, 1_250])) * LOT
-    const price = 100_000_000n + BigInt(random.integer(400) - 200) * TICK
+    const price = 100_000_000n + BigInt(random.below(400) - 200) * TICK
     return { symbol: 'SOL-USDC', side, type, amount, price, life_slots: random.pick([4, 12, 3_000, 3_000]) }
   }
   private withdrawal(note: WalletNote): Call {
-    const part = BigInt(this.random.integer(3))
+    const part = BigInt(this.random.below(3))
     const amount = part === 0n ? BigInt(note.amount) - 100n : BigInt(note.amount) / (part + 1n)
-    const destination = encodeBase58(sha256(utf8(`destination ${this.random.integer(1_000_000)}`)))
+    const destination = encodeBase58(sha256(utf8(`destination ${this.random.below(1_000_000)}`)))
     const to = { mint: note.mint, destination, amount, life_slots: this.random.pick([6, 3_000]) }
     return { kind: 'withdraw', run: (of) => of.withdraw(to, { merge: false }) }
   }

@@ -11,7 +11,7 @@ import type { Attestation, Info } from '../../../protocol/wire/public'
 import { type App, createApp } from '../../../server/edge/app'
 import { openLog } from '../../../server/edge/log'
 import type { SocketData } from '../../../server/sockets/upgrade'
-import type { Random } from '../../faults/kit/random'
+import type { Random } from '../random'
 import { only } from '../server/harness'
 import { TestSite, type TestVenue } from '../venue/open_test_venue'
 import type { Context, SimulatedTime } from './simulated_time'
@@ -137,17 +137,17 @@ export class SimulatedVenue {
     const { chain, ledger } = this.open
     if (this.withheld_slots > 0) {
       this.withheld_slots = calm ? 0 : this.withheld_slots - 1
-      if (this.withheld_slots === 0) await this.decide(random.integer(4) > 0)
+      if (this.withheld_slots === 0) await this.decide(random.below(4) > 0)
     }
     const { sent } = chain
-    const [withholds, settles] = [random.integer(6) === 0, random.integer(2) === 0]
+    const [withholds, settles] = [random.below(6) === 0, random.below(2) === 0]
     ledger.withheld = ledger.withheld || (!calm && withholds)
     await chain.tick()
     if (ledger.withheld && this.withheld_slots === 0) {
       await this.open.engine.sequencer.durable()
       await new Promise((resolve) => setImmediate(resolve))
       if (chain.sent === sent) ledger.withheld = false
-      else this.withheld_slots = 1 + random.integer(4)
+      else this.withheld_slots = 1 + random.below(4)
     }
     if (!ledger.withheld && !this.isSettled && settles) await chain.settleNext()
     await this.rest()
@@ -228,7 +228,7 @@ export class SimulatedVenue {
     }
   }
   private latency(): number {
-    return 1 + this.random.integer(30)
+    return 1 + this.random.below(30)
   }
 
   private fetch(tls: number, path: string, init: RequestInit): Promise<Response> {
@@ -251,7 +251,7 @@ export class SimulatedVenue {
       if (fault === 'ends before') return this.weather.killed(context)
       if (fault === 'before' || fault === 'ghost') lose()
       if (fault === 'before') return
-      const delay_ms = fault === 'ghost' ? 50 + this.random.integer(1_500) : this.latency()
+      const delay_ms = fault === 'ghost' ? 50 + this.random.below(1_500) : this.latency()
       this.time.at(delay_ms, () => this.arrive(call, fault, answer, lose))
     })
   }
@@ -286,7 +286,7 @@ export class SimulatedVenue {
       if (fault === 'ends between') return this.weather.killed(call.context)
       if (fault === 'garbled') return answer(this.latency(), of.status, text.slice(0, text.length / 2))
       if (fault === 'internal') return answer(this.latency(), 500, BROKEN)
-      answer(fault === 'slow' ? 1_000 + this.random.integer(4_000) : this.latency(), of.status, text)
+      answer(fault === 'slow' ? 1_000 + this.random.below(4_000) : this.latency(), of.status, text)
     })
     await this.answered(given)
     if (fault === 'restart after') await this.restart()

@@ -1,4 +1,5 @@
 /** The committed program is what its source builds, byte for byte, wherever the pinned toolchain is installed. */
+
 import { expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -44,3 +45,15 @@ test.skipIf(missing !== undefined || cargo === null)(
   },
   { timeout: 300_000 },
 )
+
+test('the binary holds one security.txt with every field that its readers demand', () => {
+  const parts = VAULT_SO.toString('latin1').split('=======BEGIN SECURITY.TXT V1=======\0')
+  expect(parts).toHaveLength(2)
+  const [text, rest] = parts[1]!.split('=======END SECURITY.TXT V1=======\0')
+  expect(rest).toBeDefined()
+  const words = text!.split('\0').slice(0, -1)
+  expect(words.length % 2).toBe(0)
+  const fields = Object.fromEntries(words.flatMap((name, at) => (at % 2 ? [] : [[name, words[at + 1]]])))
+  for (const name of ['name', 'project_url', 'contacts', 'policy']) expect(fields[name]).toBeTruthy()
+  expect(fields['contacts']).toMatch(/^(email|link|discord|telegram|twitter|other):./)
+})

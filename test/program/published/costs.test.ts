@@ -1,10 +1,194 @@
 /** The tables of program/README.md are what the tested program costs. */
+
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { attestedCosts, attestedRow } from './attested_costs'
+import { type Blockhash, createKeyPairSignerFromPrivateKeyBytes, getTransactionDecoder } from '@solana/kit'
+import { FailedTransactionMetadata } from 'litesvm'
+import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
+import { addressOf } from '../../../engine/chain/client/chain_client'
+import { compareBytes, utf8 } from '../../../protocol/bytes'
+import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
+import { sha256 } from '../../../protocol/sha256'
+import { requestExitInstruction } from '../../../protocol/vault/exits'
+import { platformAddress } from '../../../protocol/vault/platforms'
+import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
+import { AttestedVault } from '../../kit/vault/attested_vault'
+import { developmentChain, PCK, PlatformKey } from '../../kit/vault/development_chain'
+import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
+import { type Changes, developmentEvidence, event } from '../../kit/vault/quoting_machine'
 import { instructionUnits } from './instruction_units'
-import { rowOf, settlementCosts } from './settlement_costs'
+
+/** `parts`: capacity that one takes of a batch; `batch_parts`: fixed capacity of the batch for its mint's accounts. */
+type Shape = {
+  name: string
+  parts: number
+  batch_parts: number
+  batchOf: (vault: OpenVault, count: number) => SettleFields
+}
+
+/** An open vault with an epoch and a third party's deposit. */
+function readyVault(): OpenVault {
+  const vault = new OpenVault()
+  landed(vault.openEpoch())
+  vault.deposit(5_000_000n, element('somebody'))
+  return vault
+}
+
+/** An order spends a note and makes its proceeds, and its change unless it was filled to the last unit. */
+const orders =
+  (outputs: number): Shape['batchOf'] =>
+  (vault, count) =>
+    vault.batchOf({ nullifiers: elements('n', count), outputs: outputsOf(elements('c', outputs * count)) })
+
+const withdrawals: Shape['batchOf'] = (vault, count) => {
+  const payouts = Array.from({ length: count }, (_, at) => {
+    vault.setToken(bytes32(`to ${at}`), { owner: vault.trader.key })
+    return vault.withdrawal(1_000n, bytes32(`to ${at}`))
+  })
+  return vault.batchOf({
+    nullifiers: elements('n', count),
+    outputs: outputsOf(elements('c', count)),
+    payouts,
+  })
+}
+
+/** Notes of one owner are deposited and demanded back, each to its own destination. */
+const servedExits: Shape['batchOf'] = (vault, count) => {
+  const { chain, program, mint, trader } = vault
+  const amount = 2_000n
+  const notes = Array.from({ length: count }, (_, at) => {
+    const blinding = element(`blinding ${at}`)
+    const inner = noteInner(trader.key, blinding)
+    const leaf_index = vault.deposit(amount, inner)
+    const nullifier = nullifierOf(depositCommitment({ mint, amount, inner, leaf_index }), blinding)
+    return { blinding, leaf_index, nullifier, destination: bytes32(`exit to ${at}`) }
+  })
+  const refund_inner = element('refund')
+  const payouts = notes.map(({ blinding, leaf_index, nullifier, destination }): PayoutFields => {
+    const { leaf_count, root } = chain.tree()
+    const opening = { form: 'deposit' as const, amount, blinding, leaf_index }
+    const cited = { cited_leaf_count: leaf_count, cited_root: root, path: vault.tree.siblings(leaf_index) }
+    const asked = {
+      owner: trader.key,
+      payer: chain.payer.key,
+      mint,
+      opening,
+      nullifier,
+      destination,
+      refund_inner,
+    }
+    landed(chain.send(requestExitInstruction({ program, ...asked, ...cited })))
+    vault.setToken(destination, { owner: trader.key })
+    return { ...vault.withdrawal(amount, destination, refund_inner), nullifier }
+  })
+  const nullifiers = notes.map(({ nullifier }) => nullifier).sort(compareBytes)
+  return vault.batchOf({ nullifiers, payouts })
+}
+
+const SHAPES: readonly Shape[] = [
+  { name: 'order with change (2 outputs)', parts: 1, batch_parts: 0, batchOf: orders(2) },
+  { name: 'order filled to the last unit (1 output)', parts: 1, batch_parts: 0, batchOf: orders(1) },
+  { name: 'withdrawal with change', parts: 2, batch_parts: 1, batchOf: withdrawals },
+  { name: 'exit served', parts: 2, batch_parts: 1, batchOf: servedExits },
+]
+
+type Cost = { name: string; bytes: number; units: bigint; lamports: bigint; rent: bigint }
+
+/** What the fee payer, who pays nothing else, has less. */
+function paid(own: AttestedVault, name: string, rent: bigint, send: () => ReturnType<AttestedVault['open']>) {
+  const balance = (): bigint => own.chain.account(own.chain.payer.key)!.lamports
+  const before = balance()
+  const { bytes, units } = landed(send())
+  return { name, bytes, units, lamports: before - balance() - rent, rent }
+}
+
+function opened(name: string, evidence = developmentEvidence(), changes: Changes = {}): Cost {
+  const own = new AttestedVault(evidence)
+  return paid(own, `open_attested_epoch, ${name}`, 0n, () => own.open(changes))
+}
+
+/** Registering a machine, and an opening for each form of quote. */
+function attestedCosts(): Cost[] {
+  const own = new AttestedVault()
+  const { program } = own.vault
+  const fields = {
+    ...developmentChain({}, {}, new PlatformKey('priced')),
+    program,
+    payer: own.chain.payer.key,
+  }
+  // Every record of a platform has one size.
+  const rent = own.chain.account(platformAddress(program, PCK.compressed))!.lamports
+  return [
+    paid(own, 'register_platform', rent, () => own.register(fields)),
+    opened('version 4'),
+    opened('version 5, TD 1.0', developmentEvidence(2)),
+    opened('version 5, TD 1.5', developmentEvidence(3)),
+    opened('an event more', developmentEvidence(), {
+      log: (log) => [...log, event('application', new Uint8Array(32))],
+    }),
+  ]
+}
+
+const attestedRow = ({ name, bytes, units, lamports, rent }: Cost): string =>
+  `| ${[name, ...[bytes, units, lamports, rent].map((one) => one.toLocaleString('en'))].join(' | ')} |`
+
+/** The relayer's floor for a whole transaction. */
+const PRIORITY_LAMPORTS = 1_000n
+/** Order parts that a batch has room for. */
+const PARTS = 28
+const UNITS_ASKED = 1_400_000
+/** The keys whose names the vault of the program's tests gives to its settlement signer and its fee payer. */
+const [signer, payer] = await Promise.all(
+  ['settlement 1', 'payer'].map((name) =>
+    createKeyPairSignerFromPrivateKeyBytes(sha256(utf8(`vault test ${name}`))),
+  ),
+)
+
+async function bytesOf(vault: OpenVault, batch: SettleFields): Promise<Uint8Array> {
+  const lifetime = { blockhash: vault.chain.svm.latestBlockhash() as Blockhash, lastValidBlockHeight: 1n }
+  const instructions = [toInstruction(settleInstruction(batch), [signer!])]
+  const limits = { compute_units: UNITS_ASKED, priority_fee_lamports: PRIORITY_LAMPORTS }
+  return (await buildTransaction({ payer: payer!, instructions, lifetime, ...limits })).wire
+}
+
+type SettlementCost = {
+  name: string
+  count: number
+  bytes: number
+  units: number
+  /** What the fee payer is charged: a base fee for each of its two signatures, and the priority fee. */
+  lamports: number
+}
+
+async function costOf(shape: Shape, count: number): Promise<SettlementCost> {
+  const vault = readyVault()
+  const wire = await bytesOf(vault, shape.batchOf(vault, count))
+  const balance = () => vault.chain.svm.getBalance(addressOf(vault.chain.payer.key))!
+  const before = balance()
+  const result = vault.chain.svm.sendTransaction(getTransactionDecoder().decode(wire))
+  if (result instanceof FailedTransactionMetadata) throw new Error(`${shape.name}: ${result}`)
+  const { name } = shape
+  const lamports = Number(before - balance())
+  return { name, count, bytes: wire.length, units: Number(result.computeUnitsConsumed()), lamports }
+}
+
+/** As full as the engine packs them and with one of a kind. */
+async function settlementCosts(): Promise<SettlementCost[]> {
+  const costs: SettlementCost[] = []
+  for (const shape of SHAPES) {
+    const full = Math.floor((PARTS - shape.batch_parts) / shape.parts)
+    for (const count of [full, 1]) costs.push(await costOf(shape, count))
+  }
+  return costs
+}
+
+/** In the order of program/README.md. */
+function rowOf({ name, count, bytes, units, lamports }: SettlementCost): string {
+  const shown = (value: number): string => Math.ceil(value).toLocaleString('en')
+  const each = [lamports, bytes, units].map((value) => shown(value / count))
+  return `| ${[name, count, shown(bytes), shown(units), shown(lamports), ...each].join(' | ')} |`
+}
 
 const README = readFileSync(join(import.meta.dir, '../../../program/README.md'), 'utf8')
 

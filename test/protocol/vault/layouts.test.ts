@@ -1,8 +1,13 @@
 /** Decoders accept exactly what encoders and program write, and nothing longer, shorter or foreign. */
+
 import { expect, test } from 'bun:test'
+import { p256 } from '@noble/curves/nist.js'
+import { address, getProgramDerivedAddress } from '@solana/kit'
 import fc from 'fast-check'
+import { encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import type { Codec } from '../../../protocol/codec'
+import { sha256 } from '../../../protocol/sha256'
 import {
   ACCOUNT_BYTES,
   CONFIG,
@@ -19,8 +24,15 @@ import {
   RING,
   TREE,
 } from '../../../protocol/vault/accounts'
-import { decodeEvent } from '../../../protocol/vault/events'
+import {
+  exitRequestSeeds,
+  findAddress,
+  mintRecordSeeds,
+  vaultAddresses,
+} from '../../../protocol/vault/addresses'
+import { decodeEvent, innerDataOf } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { compressedKey, lowSignature } from '../../../protocol/vault/quoted_fields'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
 import { decodeAnchor, decodeDeposit, decodePay } from '../../kit/vault/instruction_data'
 import { isKnownState } from '../../kit/vault/known_state'
@@ -280,4 +292,101 @@ test('data names its instruction by the first byte', () => {
   expect(instructionName(Uint8Array.of(9))).toBeUndefined()
   expect(instructionName(Uint8Array.of(99))).toBeUndefined()
   expect(instructionName(new Uint8Array())).toBeUndefined()
+})
+
+const key = (name: string): Uint8Array => sha256(new TextEncoder().encode(name))
+
+test('address and bump equal those of @solana/kit for many seeds', async () => {
+  for (let index = 0; index < 20; index++) {
+    const program = key(`program ${index}`)
+    for (const seeds of [
+      mintRecordSeeds(key(`mint ${index}`)),
+      exitRequestSeeds(key(`nullifier ${index}`)),
+    ]) {
+      const [expected, bump] = await getProgramDerivedAddress({
+        programAddress: address(encodeBase58(program)),
+        seeds: [...seeds],
+      })
+      const found = findAddress(seeds, program)
+      expect([encodeBase58(found.address), found.bump]).toEqual([expected as string, bump as number])
+    }
+  }
+})
+
+test('changing an answer does not change the next one', () => {
+  const program = key('program')
+  vaultAddresses(program).config.fill(0)
+  expect(vaultAddresses(program).config).not.toEqual(new Uint8Array(32))
+})
+
+const seeds = fc
+  .uint8Array({ minLength: 32, maxLength: 32 })
+  .filter((seed) => p256.utils.isValidSecretKey(seed))
+
+test('a key is compressed with the parity of its y', () => {
+  const parities = new Set<number>()
+  fc.assert(
+    fc.property(seeds, (seed) => {
+      const point = p256.getPublicKey(seed, false).subarray(1)
+      const compressed = p256.getPublicKey(seed, true)
+      parities.add(compressed[0]!)
+      expect(toHex(compressedKey(point))).toBe(toHex(compressed))
+    }),
+    { numRuns: 60 },
+  )
+  expect([...parities].sort()).toEqual([2, 3])
+})
+
+test('a signature keeps r and its validity, and has the low s', () => {
+  let raised = 0
+  fc.assert(
+    fc.property(seeds, fc.uint8Array({ maxLength: 80 }), (seed, message) => {
+      const signature = p256.sign(message, seed, { lowS: false })
+      const low = lowSignature(signature)
+      raised += Number(toHex(low) !== toHex(signature))
+      expect(toHex(low.subarray(0, 32))).toBe(toHex(signature.subarray(0, 32)))
+      expect(p256.verify(low, message, p256.getPublicKey(seed), { lowS: true })).toBe(true)
+    }),
+    { numRuns: 60 },
+  )
+  expect(raised).toBeGreaterThan(5)
+})
+
+const call = (programIdIndex: number, ...bytes: number[]) => ({
+  programIdIndex,
+  data: encodeBase58(Uint8Array.from(bytes)),
+})
+
+test('what the program was sent, with its places; what other programs were sent is left out', () => {
+  const groups = [
+    { index: 0, instructions: [call(1, 9), call(2, 1, 2), call(2, 3)] },
+    { index: 3, instructions: [call(2, 0, 0)] },
+  ]
+  expect(
+    innerDataOf('vault', { own: ['payer'], loaded: { writable: ['token'], readonly: ['vault'] } }, groups),
+  ).toEqual([
+    { outer: 0, inner: 1, data: Uint8Array.of(1, 2) },
+    { outer: 0, inner: 2, data: Uint8Array.of(3) },
+    { outer: 3, inner: 0, data: Uint8Array.of(0, 0) },
+  ])
+})
+
+test('a node that tells no accounts, no base58 or nothing at all shows no data', () => {
+  const groups = [{ index: 0, instructions: [call(7, 1), { programIdIndex: 0, data: '0OIl' }] }]
+  expect(innerDataOf('vault', { own: ['vault'] }, groups)).toEqual([])
+  expect(innerDataOf('vault', { own: ['vault'] }, null)).toEqual([])
+  expect(innerDataOf('vault', { own: ['vault'] }, undefined)).toEqual([])
+})
+
+test('ten kibibytes are the most a program is sent: what is longer is not even decoded', () => {
+  const told = (bytes: number) => [
+    {
+      index: 0,
+      instructions: [{ programIdIndex: 0, data: encodeBase58(new Uint8Array(bytes).fill(255)) }],
+    },
+  ]
+  expect(innerDataOf('vault', { own: ['vault'] }, told(10_240))[0]!.data).toHaveLength(10_240)
+  expect(innerDataOf('vault', { own: ['vault'] }, told(10_300))).toEqual([])
+  const endless = [{ index: 0, instructions: [{ programIdIndex: 0, data: 'z'.repeat(1_000_000) }] }]
+  expect(innerDataOf('vault', { own: ['vault'] }, endless)).toEqual([])
 })

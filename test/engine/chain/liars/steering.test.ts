@@ -18,7 +18,7 @@ import { CONFIG } from '../../../../protocol/vault/accounts'
 import { expectLandedOnce } from '../../../kit/chain/landed_once'
 import { bendConfig, delayingLies, type Lie, LyingEndpoint } from '../../../kit/chain/lying_endpoint'
 import { COMPOSE_HASH, VaultWorld } from '../../../kit/chain/vault_world'
-import { Random } from '../../../laws/random'
+import { Random } from '../../../kit/random'
 import * as folder from '../../journal/folder'
 
 const ROUNDS = Number(process.env['TACIT_STEER_ROUNDS'] ?? 6)
@@ -123,9 +123,9 @@ function steer(random: Random): Lie {
     const known = earlier.get(name) ?? []
     earlier.set(name, [...known, structuredClone(answer)].slice(-60))
     if (random.chance(0.2)) await Bun.sleep(random.between(1, 40))
-    let shown = random.chance(0.25) && known.length > 0 ? structuredClone(random.pick(known)!) : answer
+    let shown = random.chance(0.25) && known.length > 0 ? structuredClone(random.pick(known)) : answer
     if (random.chance(0.5)) shown = { ...shown, context: answer.context }
-    if (random.chance(0.5)) bendConfig(shown, (data) => random.pick(Object.values(BENT))!(data, random))
+    if (random.chance(0.5)) bendConfig(shown, (data) => random.pick(Object.values(BENT))(data, random))
     for (const account of shown.value) {
       const clock = account && Buffer.from(account.data[0], 'base64')
       if (clock?.length !== CLOCK_BYTES || random.chance(0.5)) continue

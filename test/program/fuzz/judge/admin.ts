@@ -1,8 +1,23 @@
-/** What the admin's instructions must be and do. */
+/** What the admin's instructions and `announce` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
-import { accountsOf, type Call, must, mustSign, same } from './call'
-import { CONFIG, isFrozen, mustBeAdmin, writableConfig } from './config_account'
-import { Fields, setU64, u64At, wordAt } from './fields'
+import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
+import { findAddress } from '../../../../protocol/vault/addresses'
+import { ANNOUNCED_LISTS, announcementSeeds } from '../../../../protocol/vault/announcements'
+import {
+  accountsOf,
+  type Call,
+  createAccount,
+  must,
+  mustBeProgram,
+  mustBeSystem,
+  mustBeWritable,
+  mustSign,
+  ownAccount,
+  same,
+  VERSION,
+} from './call'
+import { CONFIG, configOf, isFrozen, mustBeAdmin, writableConfig } from './config_account'
+import { Fields, setU64, u16At, u64At, wordAt } from './fields'
 
 /** 30 days. */
 export const ANNOUNCEMENT_LIFE_S = 2_592_000n
@@ -84,4 +99,88 @@ export function judgeDeclareOutage(call: Call): void {
   must(now_s >= u64At(config, CONFIG.outage_at_s) + spacing_s, 'an outage too soon')
   setU64(config, CONFIG.outage_at_s, now_s)
   setU64(config, CONFIG.outage_extra_s, extra_s)
+}
+
+/** Places of the fields of a record. */
+export const RECORD = { list: 3, id: 8, since_s: 40, value: 48, next_at_s: 88, next: 96 } as const
+const LISTS = Object.entries(ANNOUNCED_LISTS)
+const VALUE_BYTES = 40
+
+const blankFrom = (bytes: Uint8Array, width: number): boolean => isZero(bytes.slice(width))
+
+/** The next value replaces the one that holds, once it is due. */
+export function bringForward(record: Uint8Array, now_s: bigint): void {
+  const at_s = u64At(record, RECORD.next_at_s)
+  if (at_s === 0n || now_s < at_s) return
+  record.copyWithin(RECORD.value, RECORD.next, RECORD.next + VALUE_BYTES)
+  setU64(record, RECORD.since_s, at_s)
+  record.fill(0, RECORD.next_at_s, RECORD.next + VALUE_BYTES)
+}
+
+function mustBeValue(list: string, width: number, value: Uint8Array): void {
+  must(blankFrom(value, width), 'a value of another width')
+  must(!isZero(value) || width === 0 || list.endsWith('minimum'), 'no value')
+  must(list !== 'attestation_root' || value[0] === 2 || value[0] === 3, 'no compressed key')
+}
+
+export function judgeAnnounce(call: Call): void {
+  const [admin, payer, config_account, account, system, us] = accountsOf(call, 6)
+  const fields = new Fields(call.data)
+  const [action, number, id, value] = [fields.u8(), fields.u8(), fields.word(), fields.bytes(VALUE_BYTES)]
+  fields.end()
+  mustBeProgram(call, us)
+  mustBeSystem(system)
+  const config = configOf(call, config_account)
+  mustBeAdmin(config, admin)
+  const [list, widths] = LISTS[number - 1] ?? []
+  must(list !== undefined && widths !== undefined, 'a list that is none')
+  must(blankFrom(id, widths.id) && isZero(id) === (widths.id === 0), 'an id of another form')
+  mustBeWritable(account)
+  must(action <= 3, 'an action that is none')
+  const minimum = list.endsWith('minimum')
+  if (action === 0 || action === 3) mustBeValue(list, widths.value, value)
+  else must(isZero(value), 'a value where none belongs')
+  const topic = { list: list as keyof typeof ANNOUNCED_LISTS, id }
+  const seeds = announcementSeeds(topic)
+  const now_s = BigInt(call.clock.unix_s)
+  let record: Uint8Array
+  if (action === 0 && account.state.data.length === 0) {
+    const own = { size: ACCOUNT_BYTES.announcement, owner: call.vault.program, bond: 0n }
+    const made = createAccount(call, payer, account, { ...own, seeds })
+    record = made.data
+    record.set([9, VERSION, made.bump, number])
+    record.set(id, RECORD.id)
+  } else {
+    const { address } = findAddress(seeds, call.vault.program)
+    record = ownAccount(call, account, address, 9, ACCOUNT_BYTES.announcement)
+  }
+  bringForward(record, now_s)
+  const [holds, waits] = [u64At(record, RECORD.since_s) !== 0n, u64At(record, RECORD.next_at_s) !== 0n]
+  if (action === 0 && u64At(config, CONFIG.epoch) > 0n) {
+    record.set(value, RECORD.next)
+    setU64(record, RECORD.next_at_s, now_s + 2n * u64At(config, CONFIG.exit_delay_s))
+    return
+  }
+  if (action === 1) {
+    must(waits, 'nothing is pending')
+    record.fill(0, RECORD.next_at_s, RECORD.next + VALUE_BYTES)
+    return
+  }
+  if (action === 2) {
+    must(holds || waits, 'nothing to revoke')
+    record.fill(0, RECORD.since_s, RECORD.next + VALUE_BYTES)
+    return
+  }
+  if (action === 3) {
+    const old = record.slice(RECORD.value, RECORD.value + VALUE_BYTES)
+    must(minimum && holds, 'nothing to raise')
+    must(
+      value.every((part, at) => at >= 16 || part >= old[at]!),
+      'a component is lowered',
+    )
+    must(u16At(value, 16) >= u16At(old, 16), 'an SVN is lowered')
+    must(list !== 'tee_tcb_minimum' || value[1] === old[1], 'another major version')
+  }
+  record.set(value, RECORD.value)
+  setU64(record, RECORD.since_s, now_s)
 }

@@ -1,29 +1,47 @@
-/** What `initialize` must be and do. */
+/** What `initialize`, `register_mint` and `deposit` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
 import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
+import { depositCommitment } from '../../../../protocol/notes/notes'
 import { EMPTY_SPENT_SUBTREES } from '../../../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import {
   CONFIG_SEEDS,
+  mintRecordSeeds,
   QUEUE_SEEDS,
   RING_SEEDS,
   TREE_SEEDS,
   UPGRADEABLE_LOADER,
+  vaultTokenSeeds,
 } from '../../../../protocol/vault/addresses'
 import {
   accountsOf,
   type Call,
   createAccount,
   must,
+  mustBeElement,
   mustBeProgram,
   mustBeSystem,
+  mustBeWritable,
+  mustSign,
   type Placed,
   same,
   VERSION,
 } from './call'
-import { CONFIG, setVenue } from './config_account'
-import { Fields, setU32, setU64, wordAt } from './fields'
+import { CONFIG, configOf, isFrozen, mustBeAdmin, mustRun, setVenue, writableConfig } from './config_account'
+import { Fields, setU16, setU32, setU64, u16At, u64At, wordAt } from './fields'
+import { appendLeaves, keepState, leafCount, ringOf, treeOf } from './note_states'
 import { QUEUE } from './queue'
+import {
+  addTo,
+  isTokenProgram,
+  MINT_RECORD,
+  mintRecordOf,
+  moveTokens,
+  mustBeMint,
+  mustBeSolvent,
+  mustBeVaultToken,
+  mustHold,
+} from './tokens'
 
 const EXIT_DELAY_MAX_S = 31_536_000n
 
@@ -62,4 +80,76 @@ export function judgeInitialize(call: Call): void {
   setVenue(fresh, call.vault)
   setU64(fresh, CONFIG.exit_delay_s, exit_delay_s)
   fresh.set(admin, CONFIG.admin)
+}
+
+export function judgeRegisterMint(call: Call): void {
+  const [admin, payer, config_account, record, mint, vault, token_program, system] = accountsOf(call, 8)
+  const fields = new Fields(call.data)
+  const [min_deposit, min_exit] = [fields.u64(), fields.u64()]
+  fields.end()
+  const config = writableConfig(call, config_account)
+  mustBeAdmin(config, admin)
+  must(!isFrozen(config), 'a mint for a frozen vault')
+  must(min_deposit > 0n && min_exit > 0n, 'a minimum of nothing')
+  mustBeSystem(system)
+  must(isTokenProgram(token_program.address), 'no token program')
+  mustBeMint(mint.state, token_program.address)
+  const index = u16At(config, CONFIG.mint_count)
+  must(index < 65_535, 'too many mints')
+  const own = { size: ACCOUNT_BYTES.mint_record, owner: call.vault.program, bond: 0n }
+  const made = createAccount(call, payer, record, { ...own, seeds: mintRecordSeeds(mint.address) })
+  const tokens = { seeds: vaultTokenSeeds(mint.address), size: 165, owner: token_program.address, bond: 0n }
+  const { data: token, bump: vault_bump } = createAccount(call, payer, vault, tokens)
+  token.set(mint.address, 0)
+  token.set(config_account.address, 32)
+  token[108] = 1
+  const { data } = made
+  data.set([4, VERSION, made.bump, vault_bump, mint.state.data[44]!, mint.state.data[46] === 0 ? 0 : 1])
+  setU16(data, 6, index)
+  data.set(mint.address, MINT_RECORD.mint)
+  data.set(token_program.address, MINT_RECORD.token_program)
+  data.set(vault.address, MINT_RECORD.vault_token)
+  setU64(data, MINT_RECORD.min_deposit, min_deposit)
+  setU64(data, MINT_RECORD.min_exit, min_exit)
+  setU16(config, CONFIG.mint_count, index + 1)
+  call.report.mints.push(mint.address)
+}
+
+export function judgeDeposit(call: Call): void {
+  const [
+    depositor,
+    source,
+    config,
+    tree_account,
+    ring_account,
+    record_account,
+    mint,
+    vault,
+    token_program,
+    us,
+  ] = accountsOf(call, 10)
+  const fields = new Fields(call.data)
+  const [amount, inner] = [fields.u64(), fields.word()]
+  fields.end()
+  mustBeProgram(call, us)
+  const state = configOf(call, config)
+  mustRun(state)
+  must(u64At(state, CONFIG.epoch) > 0n, 'a deposit before the first epoch')
+  mustSign(depositor)
+  for (const account of [tree_account, ring_account, record_account]) mustBeWritable(account)
+  const [tree, ring] = [treeOf(call, tree_account), ringOf(call, ring_account)]
+  const record = mintRecordOf(call, record_account, mint.address)
+  mustBeVaultToken(vault, record, token_program)
+  must(!same(source.address, vault.address), 'a deposit from the vault itself')
+  must(amount >= u64At(record, MINT_RECORD.min_deposit), 'a deposit below the minimum')
+  mustBeElement(inner)
+  moveTokens(source, vault, mint.address, amount)
+  mustHold(depositor, source.state, amount)
+  addTo(record, MINT_RECORD.liabilities, amount)
+  mustBeSolvent(record, vault)
+  const made_of = { mint: mint.address, amount, inner }
+  const commitment = depositCommitment({ ...made_of, leaf_index: Number(leafCount(tree)) })
+  keepState(ring, tree, call.clock.slot)
+  appendLeaves(tree, [commitment])
+  call.report.appended.push({ commitment, made_of })
 }

@@ -1,12 +1,50 @@
-/** The note tree, the spent log and the ring of known states as the judge keeps them. */
+/** Notes, the note tree, the spent log and the ring of known states as the judge keeps them. */
 import { TREE_DEPTH } from '../../../../protocol/limits'
 import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
+import {
+  depositCommitment,
+  noteInner,
+  nullifierOf,
+  settlementCommitment,
+} from '../../../../protocol/notes/notes'
 import { poseidonEach } from '../../../../protocol/notes/poseidon'
 import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, spentLogLeaf } from '../../../../protocol/notes/spent_log'
 import { sha256 } from '../../../../protocol/sha256'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { type Call, must, ownAccount, type Placed, same } from './call'
-import { setU32, setU64, u32At, u64At, wordAt } from './fields'
+import { rootFromPath } from '../../../kit/root_from_path'
+import { type Call, must, mustBeElement, ownAccount, type Placed, same } from './call'
+import { type Fields, setU32, setU64, u32At, u64At, wordAt } from './fields'
+
+type Opening = { form: number; amount: bigint; blinding: Uint8Array; leaf_index: bigint }
+
+export function readOpening(fields: Fields): Opening {
+  const opening = {
+    form: fields.u8(),
+    amount: fields.u64(),
+    blinding: fields.word(),
+    leaf_index: fields.u64(),
+  }
+  must(opening.form <= 1, 'a form of note that is none')
+  mustBeElement(opening.blinding)
+  return opening
+}
+
+/** The note of an owner. */
+export function openNote(
+  { form, amount, blinding, leaf_index }: Opening,
+  mint: Uint8Array,
+  owner: Uint8Array,
+): { commitment: Uint8Array; nullifier: Uint8Array } {
+  const note = { mint, amount, inner: noteInner(owner, blinding) }
+  const commitment =
+    form === 1 ? depositCommitment({ ...note, leaf_index: Number(leaf_index) }) : settlementCommitment(note)
+  return { commitment, nullifier: nullifierOf(commitment, blinding) }
+}
+
+export function rootOf(leaf: Uint8Array, index: bigint, path: readonly Uint8Array[]): Uint8Array {
+  must(index < 1n << 40n, 'a leaf index out of range')
+  return rootFromPath(leaf, Number(index), path)
+}
 
 const STATES = 120
 const STATE_BYTES = 80

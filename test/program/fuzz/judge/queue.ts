@@ -1,4 +1,6 @@
-/** The payout queue as the judge keeps it, and what `pay` and `grow_queue` must be and do. */
+/** The payout queue as the judge keeps it, and what `settle`, `pay` and `grow_queue` must be and do. */
+import { compareBytes } from '../../../../protocol/bytes'
+import { SETTLE_LIMITS } from '../../../../protocol/limits'
 import { depositCommitment } from '../../../../protocol/notes/notes'
 import {
   type Appended,
@@ -6,6 +8,7 @@ import {
   accountsOf,
   type Call,
   must,
+  mustBeElement,
   mustBeProgram,
   mustBeSystem,
   mustBeWritable,
@@ -14,9 +17,19 @@ import {
   same,
   VERSION,
 } from './call'
-import { configOf, isFrozen } from './config_account'
+import {
+  advanceJournal,
+  CONFIG,
+  configOf,
+  isFrozen,
+  mustBeEpoch,
+  mustBeSigner,
+  mustRun,
+  writableConfig,
+} from './config_account'
+import { REQUEST, requestOf } from './exits'
 import { Fields, setU32, setU64, u32At, u64At, wordAt } from './fields'
-import { appendLeaves, keepState, leafCount, ringOf, treeOf } from './note_states'
+import { appendBatch, appendLeaves, keepState, leafCount, mustKnowState, ringOf, treeOf } from './note_states'
 import { addTo, MINT_RECORD, mintRecordOf, moveTokens, mustBeVaultToken, payoutOutcome } from './tokens'
 
 export const QUEUE = { next_number: 8, open: 16, free_head: 20, used: 24, capacity: 28 } as const
@@ -39,7 +52,7 @@ const REFUND_AFTER_S = 604_800n
 const entryAt = (queue: Uint8Array, place: number): Uint8Array =>
   queue.subarray(HEADER_BYTES + ENTRY_BYTES * place, HEADER_BYTES + ENTRY_BYTES * (place + 1))
 
-export function queueOf(call: Call, account: Placed): Uint8Array {
+function queueOf(call: Call, account: Placed): Uint8Array {
   mustBeWritable(account)
   const { data, owner } = account.state
   must(same(owner, call.vault.program) && same(account.address, call.vault.queue), 'another queue')
@@ -47,7 +60,7 @@ export function queueOf(call: Call, account: Placed): Uint8Array {
   return data
 }
 
-export type NewEntry = {
+type NewEntry = {
   kind: number
   mint: Uint8Array
   amount: bigint
@@ -56,7 +69,7 @@ export type NewEntry = {
   nullifier: Uint8Array
 }
 
-export function pushEntry(call: Call, queue: Uint8Array, made: NewEntry): void {
+function pushEntry(call: Call, queue: Uint8Array, made: NewEntry): void {
   const [free, used] = [u32At(queue, QUEUE.free_head), u32At(queue, QUEUE.used)]
   must(free > 0 || used < u32At(queue, QUEUE.capacity), 'a payout without room')
   const entry = entryAt(queue, free > 0 ? free - 1 : used)
@@ -169,4 +182,126 @@ export function judgeGrowQueue(call: Call): void {
   payer.state.lamports -= missing
   account.state.lamports += missing
   account.state.data = data
+}
+
+const FIXED_ACCOUNTS = 5
+const [WITHDRAWAL, EXIT] = [0, 1]
+
+type Batch = ReturnType<typeof readBatch>
+
+function readBatch(data: Uint8Array) {
+  const fields = new Fields(data)
+  const header = {
+    epoch: fields.u64(),
+    batch: fields.u64(),
+    cited_count: fields.u64(),
+    cited_root: fields.word(),
+    seq: fields.u64(),
+    head: fields.word(),
+    mints: fields.u8(),
+  }
+  const [nullifiers, outputs, payouts] = [fields.u8(), fields.u8(), fields.u8()]
+  must(nullifiers <= SETTLE_LIMITS.nullifiers && outputs <= SETTLE_LIMITS.outputs, 'a batch too large')
+  must(payouts <= SETTLE_LIMITS.payouts && header.mints <= SETTLE_LIMITS.payout_mints, 'too many payouts')
+  must(header.mints <= payouts, 'mints without payouts')
+  const batch = {
+    ...header,
+    nullifiers: fields.words(nullifiers),
+    commitments: Array.from({ length: outputs }, () => fields.bytes(48).slice(0, 32)),
+    payouts: Array.from({ length: payouts }, () => ({
+      kind: fields.u8(),
+      mint: fields.u8(),
+      nullifier: fields.u8(),
+      amount: fields.u64(),
+      destination: fields.word(),
+      inner: fields.word(),
+    })),
+  }
+  fields.end()
+  return batch
+}
+
+function mustAscend(values: readonly Uint8Array[]): void {
+  for (const value of values) mustBeElement(value)
+  const ascending = values.every((value, at) => at === 0 || compareBytes(values[at - 1]!, value) < 0)
+  must(ascending, 'values that do not ascend')
+}
+
+/** An exit is paid only by the open request for exactly this payout, which is marked. */
+function serveRequest(call: Call, at: number, entry: NewEntry): void {
+  const account = accountAt(call, at)
+  mustBeWritable(account)
+  const request = requestOf(call, account)
+  const same_request =
+    request[REQUEST.served] === 0 &&
+    same(wordAt(request, REQUEST.nullifier), entry.nullifier) &&
+    same(wordAt(request, REQUEST.mint), entry.mint) &&
+    u64At(request, REQUEST.amount) === entry.amount &&
+    same(wordAt(request, REQUEST.destination), entry.destination) &&
+    same(wordAt(request, REQUEST.refund_inner), entry.inner)
+  must(same_request, 'an exit that nobody asked for')
+  request[REQUEST.served] = 1
+}
+
+function queuePayouts(call: Call, { payouts, mints, nullifiers }: Batch): void {
+  if (payouts.length === 0) {
+    must(call.accounts.length === FIXED_ACCOUNTS, 'another number of accounts')
+    return
+  }
+  const queue = queueOf(call, accountAt(call, FIXED_ACCOUNTS))
+  let next_exit = FIXED_ACCOUNTS + 1 + mints
+  for (const payout of payouts) {
+    const { kind, amount, destination, inner } = payout
+    must(kind === EXIT || (kind === WITHDRAWAL && payout.nullifier === 0), 'a payout of no kind')
+    must(amount > 0n, 'a payout of nothing')
+    mustBeElement(inner)
+    must(payout.mint < mints, 'a payout in no mint')
+    const record_account = accountAt(call, FIXED_ACCOUNTS + 1 + payout.mint)
+    mustBeWritable(record_account)
+    must(record_account.state.data.length > MINT_RECORD.queued, 'no mint record')
+    const mint = wordAt(record_account.state.data, MINT_RECORD.mint)
+    const record = mintRecordOf(call, record_account, mint)
+    const nullifier = kind === EXIT ? nullifiers[payout.nullifier] : new Uint8Array(32)
+    must(nullifier !== undefined, 'an exit that spends nothing')
+    const entry = { kind, mint, amount, destination, inner, nullifier }
+    if (kind === EXIT) {
+      serveRequest(call, next_exit, entry)
+      next_exit += 1
+    }
+    must(amount <= u64At(record, MINT_RECORD.liabilities), 'a payout above the liabilities')
+    addTo(record, MINT_RECORD.liabilities, -amount)
+    addTo(record, MINT_RECORD.queued, amount)
+    pushEntry(call, queue, entry)
+  }
+  must(call.accounts.length === next_exit, 'another number of accounts')
+}
+
+export function judgeSettle(call: Call): void {
+  const batch = readBatch(call.data)
+  const [signer, config_account, tree_account, ring_account, us] = [0, 1, 2, 3, 4].map((at) =>
+    accountAt(call, at),
+  )
+  mustBeProgram(call, us!)
+  const config = writableConfig(call, config_account!)
+  mustBeSigner(config, signer!)
+  mustRun(config)
+  mustBeEpoch(config, batch.epoch)
+  const last_batch = u64At(config, CONFIG.last_batch)
+  must(batch.batch === last_batch + 1n, 'not the next batch')
+  advanceJournal(config, batch.seq, batch.head)
+  mustBeWritable(tree_account!)
+  mustBeWritable(ring_account!)
+  const [tree, ring] = [treeOf(call, tree_account!), ringOf(call, ring_account!)]
+  mustKnowState(ring, tree, batch.cited_count, batch.cited_root)
+  mustAscend(batch.nullifiers)
+  mustAscend(batch.commitments)
+  queuePayouts(call, batch)
+  keepState(ring, tree, call.clock.slot)
+  appendLeaves(tree, batch.commitments)
+  appendBatch(tree, Number(last_batch), batch.nullifiers)
+  addTo(config, CONFIG.spent_count, BigInt(batch.nullifiers.length))
+  setU64(config, CONFIG.last_batch, batch.batch)
+  setU64(config, CONFIG.settled_leaf_count, leafCount(tree))
+  call.report.appended.push(...batch.commitments.map((commitment) => ({ commitment })))
+  call.report.batches.push(batch.nullifiers)
 }

@@ -9,20 +9,23 @@ import {
 import { SECP256R1_PRECOMPILE } from '../../../../protocol/vault/platforms'
 import { innerOf } from '../../forwarder'
 import { namedAccounts } from '../message'
-import { judgeAuthorizeRestore, judgeDeclareOutage, judgePause, judgeSetAdmin } from './admin'
-import { judgeAnnounce } from './announce'
-import { judgeOpenAttestedEpoch, judgeRegisterPlatform } from './attested'
+import { judgeAnnounce, judgeAuthorizeRestore, judgeDeclareOutage, judgePause, judgeSetAdmin } from './admin'
 import { type Call, type Clock, Illegal, must, mustBeWritable, mustSign, type Report, same } from './call'
-import { judgeChallengeEscape, judgeClaimEscape, judgePayEscape, judgeRedirectEscape } from './claims'
-import { judgeDeposit } from './deposit'
-import { judgeCloseExit, judgeFreeze, judgeRefuseExit, judgeRequestExit } from './exits'
+import { judgeAnchor, judgeOpenAttestedEpoch, judgeRegisterPlatform } from './epochs'
+import {
+  judgeChallengeEscape,
+  judgeClaimEscape,
+  judgeCloseExit,
+  judgeFreeze,
+  judgePayEscape,
+  judgeRedirectEscape,
+  judgeRefuseExit,
+  judgeRequestExit,
+} from './exits'
 import { u64At } from './fields'
-import { judgeInitialize } from './initialize'
+import { judgeDeposit, judgeInitialize, judgeRegisterMint } from './initialize'
 import type { Draft } from './ledger'
-import { judgeAnchor } from './open_epoch'
-import { judgeGrowQueue, judgePay } from './queue'
-import { judgeRegisterMint } from './register_mint'
-import { judgeSettle } from './settle'
+import { judgeGrowQueue, judgePay, judgeSettle } from './queue'
 import { isTokenProgram, moveTokens, mustHold } from './tokens'
 
 const JUDGES: { readonly [name in InstructionName]?: (call: Call) => void } = {

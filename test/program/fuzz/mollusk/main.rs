@@ -1,5 +1,5 @@
 //! Runs recorded transactions in Mollusk and prints every difference from what was recorded. Reads records from the
-//! standard input, as `record.ts` writes them.
+//! standard input, as `second_executor.test.ts` writes them.
 use mollusk_svm::Mollusk;
 use solana_account::Account;
 use solana_instruction::{AccountMeta, Instruction};

@@ -1,12 +1,27 @@
 /** Every plan by the name of its instruction, and what a thief would try. */
-import { planAuthorizeRestore, planDeclareOutage, planPause, planSetAdmin, planUnpause } from './admin'
-import { planAnnounce } from './announce'
-import { planOpenAttestedEpoch, planRegisterPlatform } from './attested'
-import { planChallengeEscape, planClaimEscape, planPayEscape, planRedirectEscape } from './claims'
-import { planDeposit } from './deposit'
-import { planCloseExit, planFreeze, planRefuseExit, planRequestExit } from './exits'
-import { planForgedRefusal, planForgedRequest } from './forgeries'
-import { planAnchor, planInitialize, planRegisterMint } from './opening'
+import {
+  planAnnounce,
+  planAuthorizeRestore,
+  planDeclareOutage,
+  planOpenAttestedEpoch,
+  planPause,
+  planRegisterPlatform,
+  planSetAdmin,
+  planUnpause,
+} from './admin'
+import {
+  planChallengeEscape,
+  planClaimEscape,
+  planCloseExit,
+  planForgedRefusal,
+  planForgedRequest,
+  planFreeze,
+  planPayEscape,
+  planRedirectEscape,
+  planRefuseExit,
+  planRequestExit,
+} from './exits'
+import { planAnchor, planDeposit, planInitialize, planRegisterMint } from './opening'
 import type { Planner } from './plan'
 import { planGrowQueue, planPay, planRefund, planSettle } from './settle'
 

@@ -1,9 +1,9 @@
-/** Plans that begin something: a vault, a mint, an anchor. */
-
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
+/** Plans that begin something: a vault, a mint, a deposit, an anchor. */
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
+import { depositInstruction } from '../../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../../protocol/vault/epochs'
-import type { World } from '../world'
+import type { World, WorldMint } from '../world'
 import { due, type Planner } from './plan'
 
 const EXIT_DELAY_S = 1_000
@@ -64,4 +64,25 @@ export const planAnchor: Planner = (world) => {
     ...limits,
   })
   return { instruction, due: config.epoch > 0 && config.commit_seq <= config.journal_seq }
+}
+
+/** Frozen by its issuer: nothing moves in or out. */
+const isHeld = (world: World, { mint }: WorldMint): boolean =>
+  world.ledger.get(vaultTokenAddress(world.program, mint)).data[108] !== 1
+
+export const planDeposit: Planner = (world) => {
+  const { epoch, paused, frozen } = world.config()
+  const mint = world.chance.pick(world.mints)
+  const depositor = world.chance.pick(world.traders)
+  const source = world.newToken({ mint: mint.mint, owner: depositor, amount: 1n << 40n }, mint.token_program)
+  const amount = 1_000n + BigInt(world.chance.below(100_000))
+  const instruction = depositInstruction({
+    program: world.program,
+    ...mint,
+    depositor,
+    source,
+    amount,
+    inner: world.newInner(),
+  })
+  return { instruction, due: epoch > 0 && !paused && !frozen && !isHeld(world, mint) }
 }

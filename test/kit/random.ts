@@ -1,5 +1,4 @@
-/** Chance from a seed: the same seed plays the same simulation. */
-
+/** Chance from a printed seed: the same seed gives the same run. */
 import { concatBytes, u64Le, utf8 } from '../../protocol/bytes'
 import { reduceWide } from '../../protocol/field'
 import { sha256 } from '../../protocol/sha256'
@@ -21,12 +20,12 @@ export class Random {
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
   }
 
-  /** From `min` to `max`, both included. */
   /** 0 to `count` - 1. */
   below(count: number): number {
     return this.between(0, count - 1)
   }
 
+  /** From `min` to `max`, both included. */
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1))
   }
@@ -35,8 +34,12 @@ export class Random {
     return this.next() < of_one
   }
 
-  pick<T>(among: readonly T[]): T | undefined {
-    return among[Math.floor(this.next() * among.length)]
+  pick<T>(among: readonly T[]): T {
+    return this.pickIfAny(among)!
+  }
+
+  pickIfAny<T>(among: readonly T[]): T | undefined {
+    return among[this.below(among.length)]
   }
 
   /** Bytes that are drawn once. */
