@@ -1,8 +1,7 @@
 /** Declares the enclave's interface: keys, attestation, evidence and TLS. */
 
-import type { Quote } from '../protocol/tdx/quote'
-import type { LINK_SIDES } from '../protocol/tdx/report_data'
-import type { EpochBound } from '../protocol/vault/attested_epochs'
+import type { LINK_SIDES, Quote } from '../protocol/tdx/quote'
+import type { EpochBound } from '../protocol/vault/epochs'
 import type { Attestation } from '../protocol/wire/trading'
 import type { KeyPath } from './key_paths'
 

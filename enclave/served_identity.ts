@@ -2,7 +2,7 @@
 
 import { toHex, utf8 } from '../protocol/bytes'
 import { sha256 } from '../protocol/sha256'
-import { attestationReportData, evidenceReportData } from '../protocol/tdx/report_data'
+import { attestationReportData, evidenceReportData } from '../protocol/tdx/quote'
 import type { AgentQuote } from './agent'
 import type { TlsMaterial } from './contract'
 import type { EnclaveLimits } from './limits'

@@ -348,7 +348,7 @@ export type PayoutStage = {
   slot: SlotNumber
 }
 
-/** Shows a batch in the spent log (protocol/notes/spent_log.ts). */
+/** Shows a batch in the spent log (protocol/notes/merkle_tree.ts). */
 export type SpentProof = {
   batch_id: number
   /** All of the batch, ascending. */

@@ -1,5 +1,9 @@
-/** Asks over HTTP and reads the answer within a number of bytes and a time, so that no sender fills its reader's memory. */
+/**
+ * Asks over HTTP, also JSON-RPC, and reads the answer within a number of bytes and a time, so that no sender fills its
+ * reader's memory. A redirect is not followed.
+ */
 import { concatBytes } from './bytes'
+import { RPC_ANSWER_BYTES_MAX } from './limits'
 
 const KINDS = {
   unreachable: 'did not answer',
@@ -63,4 +67,63 @@ async function readBody({ body }: Response, bytes_max: number): Promise<Uint8Arr
     chunks.push(read.value)
   }
   return concatBytes(...chunks)
+}
+
+/** The endpoint answers with a status of HTTP that is no success. */
+export class BadStatus extends Error {
+  override readonly name = 'BadStatus'
+  constructor(
+    readonly status: number,
+    readonly headers: Headers,
+  ) {
+    super(`answered HTTP ${status}`)
+  }
+}
+
+/**
+ * @param signal ends the request before its time
+ * @throws NoAnswer, BadStatus, SyntaxError for an answer that is none of JSON-RPC
+ */
+export async function askJsonRpc(
+  url: string,
+  payload: unknown,
+  timeout_ms: number,
+  signal?: AbortSignal,
+): Promise<{ result: unknown } | { error: unknown }> {
+  const body = JSON.stringify(payload, (_, value) => (typeof value === 'bigint' ? exactNumber(value) : value))
+  const ask = (init: AskInit) =>
+    fetch(url, {
+      ...init,
+      signal: signal === undefined ? init.signal : AbortSignal.any([init.signal, signal]),
+      method: 'POST',
+      headers: { ...init.headers, 'content-type': 'application/json' },
+      body,
+    })
+  const { ok, status, headers, bytes } = await askBounded(ask, RPC_ANSWER_BYTES_MAX, timeout_ms)
+  if (!ok) throw new BadStatus(status, headers)
+  return parsed(new TextDecoder().decode(bytes))
+}
+
+/** @throws RangeError for an integer that a double rounds */
+function exactNumber(value: bigint): number {
+  if (!Number.isSafeInteger(Number(value))) throw new RangeError('the number is too large for a node')
+  return Number(value)
+}
+
+export const notOfANode = (): SyntaxError => new SyntaxError('the answer is not one of JSON-RPC')
+
+/** An integer that a double rounds is left out, such as the rent epoch of an account: nothing reads a rounded amount. */
+function parsed(text: string): { result: unknown } | { error: unknown } {
+  let answer: unknown
+  try {
+    answer = JSON.parse(text, (_, value) =>
+      Number.isInteger(value) && !Number.isSafeInteger(value) ? undefined : value,
+    )
+  } catch {
+    // Nested too deeply, too.
+    throw notOfANode()
+  }
+  if (typeof answer !== 'object' || answer === null) throw notOfANode()
+  if ('result' in answer || 'error' in answer) return answer
+  throw notOfANode()
 }

@@ -10,7 +10,7 @@ import type {
   OutboxPort,
   SettlementPayload,
 } from '../../engine/ports'
-import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/spent_log'
+import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/merkle_tree'
 import { publicKeyOf } from '../../protocol/sign'
 import { type HostedChain, hostEmbeddedChain } from '../../sandbox/chain/host_embedded_chain'
 import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'

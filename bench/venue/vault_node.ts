@@ -9,7 +9,7 @@ import {
   deriveOrderId,
   deriveTradingKey,
 } from '../../protocol/notes/derive'
-import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
   encodeMemo,
@@ -18,7 +18,6 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { publicKeyOf } from '../../protocol/sign'
 import { CONFIG, decodeConfig, TREE } from '../../protocol/vault/accounts'
 import { vaultAddresses } from '../../protocol/vault/addresses'

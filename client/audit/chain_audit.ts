@@ -2,9 +2,8 @@
 
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { TREE_DEPTH } from '../../protocol/limits'
-import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { MerkleTree, type SpentLog } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
-import type { SpentLog } from '../../protocol/notes/spent_log'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
 import { rebuildLog } from '../exit/vault_proofs'

@@ -13,7 +13,7 @@ import {
   challengeEscapeInstruction,
   payEscapeInstruction,
   redirectEscapeInstruction,
-} from '../../protocol/vault/claims'
+} from '../../protocol/vault/exits'
 import { prepareClaim } from '../exit/prepare_exit'
 import type { VaultProofs } from '../exit/vault_proofs'
 import type { Wallet, WalletNote } from '../wallet/wallet'

@@ -8,7 +8,7 @@ import { NotAVault } from '../chain/read_vault'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import type { Call, Verb } from './call'
 import { timeOf } from './command'
-import { lockPath } from './options'
+import { lockPath } from './config'
 import { ARCHIVED, described, reporting } from './recover_notes'
 
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const

@@ -15,8 +15,18 @@ import { printable, Refused } from '../verify/transcript'
 import type { Wallet } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { InputFault, namesIn, Options, readInputText, UsageFault } from './command'
-import { type Config, MEANINGS, type Place, readConfig, SETTINGS, type Setting } from './config'
-import { lockPath, passwordIn, requireOwn, rpcOf } from './options'
+import {
+  type Config,
+  lockPath,
+  MEANINGS,
+  type Place,
+  passwordIn,
+  readConfig,
+  requireOwn,
+  rpcOf,
+  SETTINGS,
+  type Setting,
+} from './config'
 
 export type Verb = {
   /** Words after the verb and its own options: the help and the parser read the same text. */

@@ -11,7 +11,7 @@ import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/rec
 import type { Wallet } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'
 import type { Call, Verb } from './call'
-import { lockPath } from './options'
+import { lockPath } from './config'
 import { printNotes } from './tables'
 
 /**

@@ -10,7 +10,7 @@ import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { writeNew } from '../whole_file'
 import type { Call, Verb } from './call'
 import { readInputText } from './command'
-import { lockPath, requireOwn } from './options'
+import { lockPath, requireOwn } from './config'
 
 /**
  * `wallet create`: a new seed file, or one from 24 words, and an empty wallet. Never overwrites a file: a lost seed is lost

@@ -2,8 +2,12 @@
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { noteInner, nullifierOf } from '../../protocol/notes/notes'
-import { claimEscapeInstruction } from '../../protocol/vault/claims'
-import { type NoteOpening, type RequestExitFields, requestExitInstruction } from '../../protocol/vault/exits'
+import {
+  claimEscapeInstruction,
+  type NoteOpening,
+  type RequestExitFields,
+  requestExitInstruction,
+} from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import type { VaultProofs } from './vault_proofs'

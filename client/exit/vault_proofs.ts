@@ -4,9 +4,8 @@
  */
 
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
-import { MerkleTree } from '../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import { TacitError } from '../../protocol/tacit_error'
 import type { RingAccount } from '../../protocol/vault/accounts'
 import type { VaultState } from '../chain/read_vault'

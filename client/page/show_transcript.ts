@@ -3,10 +3,177 @@ import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
-import { CHECKS, type Check, type CheckResult, type Transcript, type Verdict } from '../verify/transcript'
-import { HELP } from './check_help'
+import {
+  CHECKS,
+  type Check,
+  type CheckName,
+  type CheckResult,
+  type Transcript,
+  type Verdict,
+} from '../verify/transcript'
 import { element } from './element'
-import { expectedOf } from './expected'
+
+const ASK = 'Send nothing. Ask the operator, and another user, whether they see the same.'
+const POLICY = 'Send nothing. Change your policy only after you judged the new value by yourself.'
+const AGAIN = 'Try again: a fresh answer has fresh values. If it stays, send nothing.'
+
+const HELP: Readonly<Record<CheckName, readonly [meaning: string, remedy: string]>> = {
+  collateral: ['What Intel says about its keys is missing, out of date or forged.', AGAIN],
+  quote: ['No genuine TDX machine made this quote.', ASK],
+  platform: [
+    'Firmware or TDX module lack updates that your policy asks for; known attacks may work.',
+    'Wait until the operator has updated the machine, or permit the advisory that you have read.',
+  ],
+  machine: ['The host can look into the machine, or move it elsewhere.', ASK],
+  xfam: ['The machine uses a processor feature that your policy does not know.', POLICY],
+  enclave: ['The venue calls itself hardware and shows a simulator, or the reverse.', ASK],
+  registers: ['The log of what was started is not the one that was measured.', ASK],
+  claims: ['Something more was measured than one app, or the venue names another.', ASK],
+  mr_config_id: ['The manifest may have been exchanged after the machine had started.', ASK],
+  app: ['It is another app than the one that you pinned.', POLICY],
+  key_provider: ['Another service hands out the keys; who runs it could know them.', POLICY],
+  compose_hash: [
+    'The machine runs another build than the one that you pinned: an upgrade, or something else.',
+    'Send nothing. Read what the operator published, reproduce the image, and pin the new hash only then.',
+  ],
+  manifest: [
+    'The shown settings are not the measured ones, or leave room for code that nobody measured.',
+    ASK,
+  ],
+  rpc_operators: ['Too few of the operators that you trust tell the venue what is on chain.', POLICY],
+  os_image: ['The operating system below the venue is not one that you pinned.', POLICY],
+  report_data: ['The quote was made for another question or another key: it may be old.', AGAIN],
+  binding: ['The machine did not sign this epoch, venue and question.', AGAIN],
+  tls_key: [
+    'Somebody else ends your connection, and can read and change it.',
+    'Send nothing, and change the network.',
+  ],
+  evidence: ['The files that accompany the certificate are of another machine or key.', AGAIN],
+  settlement_signer: [
+    'The vault does not pay on this key: another instance has replaced the one that answers.',
+    'Wait a minute and verify again; a venue that just started opens its epoch first.',
+  ],
+  vault_state: [
+    'The vault is paused or frozen, or its administrator has announced a change.',
+    'Read the announcement on the market page. If you do not agree, withdraw or exit before it takes effect.',
+  ],
+  program: ['The code that holds the money is another one, or can be exchanged without notice.', ASK],
+  kms: ['The contract over the keys does not permit this build.', ASK],
+  kms_owner: ['Someone whom you did not pin can permit other builds, or faster than you asked for.', POLICY],
+  exit_delay: ['A change could take effect before you can leave.', POLICY],
+  admin: ['Someone whom you did not pin can announce changes of the vault.', POLICY],
+  announced: [
+    'The vault no longer admits this machine or build, or admits another one that you do not know, now or later.',
+    'Read what is announced on the market page. If you do not agree, withdraw or exit before it takes effect.',
+  ],
+  machine_list: ['It is another physical machine than those of your list.', POLICY],
+  location: ['No authority of your policy says where the machine is, or it says another place.', POLICY],
+}
+
+/** One line each; a line is a value or a short phrase. */
+function expectedOf(name: CheckName, policy: VerificationPolicy, bundle: EvidenceBundle): string[] {
+  return EXPECTED[name](policy, bundle)
+}
+
+type Expected = (policy: VerificationPolicy, bundle: EvidenceBundle) => string[]
+const NOT_NAMED = 'your policy names none'
+
+const EXPECTED: Record<CheckName, Expected> = {
+  collateral: (policy) => [
+    policy.roots_pem === undefined
+      ? 'signed under Intel SGX Root CA'
+      : 'signed under the root of your policy',
+    'not expired, nothing revoked',
+  ],
+  quote: () => ['a valid chain, quoting enclave and signature'],
+  platform: (policy) => [
+    `status ${policy.tcb_statuses.join(' or ') || 'none allowed'}`,
+    `advisories ${policy.advisories.join(' ') || 'none'}`,
+    `evaluation number from ${policy.tcb_evaluation_min ?? 0}`,
+  ],
+  machine: () => ['debug off, not migratable, no service TD'],
+  xfam: ({ xfam_mask }) => [xfam_mask === undefined ? NOT_NAMED : `no bit outside ${xfam_mask}`],
+  enclave: ({ roots_pem }) => [
+    roots_pem === undefined ? 'hardware' : 'simulated, as your policy names its root',
+  ],
+  registers: () => ['the log replays to RTMR0 to RTMR3'],
+  claims: (_policy, { info }) => [
+    stated('app_id', info.app_id),
+    stated('instance_id', info.instance_id),
+    'each exactly once',
+  ],
+  mr_config_id: () => ['a commitment to the measured manifest'],
+  app: ({ app_ids }) => listed(app_ids),
+  key_provider: ({ key_providers }) => listed(key_providers?.map(({ name, id }) => `${name} ${id}`)),
+  compose_hash: ({ compose_hashes }) => listed(compose_hashes),
+  manifest: (_policy, { info }) => [
+    stated('hash', info.compose_hash),
+    'images by digest, no shell, no script, listed names only',
+  ],
+  rpc_operators: ({ rpc_operators }) =>
+    rpc_operators === undefined
+      ? [NOT_NAMED]
+      : [
+          `at least ${rpc_operators.minimum} of ${rpc_operators.operators.map(({ name }) => name).join(', ')}`,
+        ],
+  os_image: (policy) =>
+    listed([
+      ...(policy.os_image_hashes ?? []),
+      ...(policy.registers ?? []).map(({ mrtd }) => `mrtd ${mrtd}`),
+    ]),
+  report_data: (_policy, { nonce, info }) => [`nonce ${nonce}`, stated('key', info.tee_pubkey)],
+  binding: (_policy, { info, nonce }) => [
+    stated('venue', info.venue),
+    stated('epoch', String(info.epoch)),
+    `nonce ${nonce}`,
+  ],
+  tls_key: () => ['the key of this connection'],
+  evidence: () => ['the same machine, the same TLS key'],
+  settlement_signer: (policy, { info }) =>
+    policy.chain === undefined
+      ? [NOT_NAMED]
+      : [
+          `program ${policy.chain.program_id}`,
+          stated('signer', info.tee_pubkey),
+          stated('epoch', String(info.epoch)),
+        ],
+  vault_state: ({ chain }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : [
+          chain.paused_allowed ? 'open or paused' : 'open, not paused',
+          `announced changes: ${chain.pending_actions.join(' ') || 'none'}`,
+        ],
+  program: ({ chain }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : [
+          chain.program_sha256 ?? 'any program at the pinned address',
+          `upgrade authority ${chain.upgrade_authorities.join(' ') || 'none'}`,
+        ],
+  kms: ({ kms }) => [kms === undefined ? NOT_NAMED : 'the contract allows the measured build'],
+  kms_owner: ({ kms }) => [
+    ...listed(kms?.owners),
+    ...(kms?.timelock_min_s === undefined ? [] : [`a timelock of at least ${kms.timelock_min_s} s`]),
+  ],
+  exit_delay: ({ chain }) => [
+    chain?.exit_delay_min_s === undefined ? NOT_NAMED : `at least ${chain.exit_delay_min_s} s`,
+  ],
+  admin: ({ chain }) => listed(chain?.admins),
+  announced: ({ chain, compose_hashes = [], ppids = [] }) =>
+    chain === undefined
+      ? [NOT_NAMED]
+      : ['this machine, image and build', ...compose_hashes, ...ppids, ...(chain.epoch_authorities ?? [])],
+  machine_list: ({ ppids }) => listed(ppids),
+  location: ({ location }) =>
+    location === undefined
+      ? [NOT_NAMED]
+      : [`at least ${location.minimum} of ${location.authorities.map(({ name }) => name).join(', ')}`],
+}
+
+/** The venue's own statement, which the check compares with its proof. */
+const stated = (name: string, value: string): string => `stated ${name} ${value}`
+const listed = (values: readonly string[] = []): string[] => (values.length === 0 ? [NOT_NAMED] : [...values])
 
 /** Hex and base58 values of 20 bytes and more. */
 const LONG_VALUE = /[0-9A-Za-z]{32,}/g

@@ -1,6 +1,6 @@
 /** Parses the policy: the demands of a client on a venue. A demand is absent or names something. */
 import { decodeBase58 } from '../../protocol/base58'
-import { LOCATION_LEVELS, type LocationLevel } from '../../protocol/bodies/location'
+import { LOCATION_LEVELS, type LocationLevel } from '../../protocol/bodies/statements'
 import { fromHex } from '../../protocol/bytes'
 import { derOfPem } from '../../protocol/pem'
 import { fractionIn } from '../../protocol/strict_json'

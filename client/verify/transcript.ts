@@ -1,8 +1,8 @@
 /** Describes the checks of a verification, their transcript, and the error that fails a check. */
 import { CodecError } from '../../protocol/byte_stream'
+import { Refused } from '../../protocol/tacit_error'
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
-import { Refused } from '../../protocol/x509/refused'
 import type { SkipReason } from './skip_reasons'
 
 export { Refused }

@@ -1,7 +1,7 @@
 /** Updates the hashing worker's note tree and spent log, and hashes settlement batches. */
 
 import { compareBytes, equalBytes } from '../../protocol/bytes'
-import { MerkleTree, TreeLevel } from '../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf, TreeLevel } from '../../protocol/notes/merkle_tree'
 import {
   encodeMemo,
   noteInner,
@@ -9,7 +9,6 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
 import type { HashJob, HashOutput, HashRefund, HashResult } from '../ports'
 
 /** Finalized note leaves, and the spent log of the hashed batches. */

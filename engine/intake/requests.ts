@@ -40,8 +40,7 @@ import type {
 import { checkExpiry } from '../machine/rules/checks'
 import { instrumentOf, nextClose } from '../machine/state/instrument'
 import type { State } from '../machine/state/state'
-import { type Intake, openNote, rulesFor, type Signed, signedBy } from './context'
-import { checkInstrumentRules } from './instrument_rules'
+import { checkInstrumentRules, type Intake, openNote, rulesFor, type Signed, signedBy } from './context'
 
 /** Refuses with the first failing check that precedes the signature in protocol.md "Order of checks". */
 export function intakePlace(

@@ -1,8 +1,8 @@
 /**
  * Describes what the venue signs: the certificate of its statement key, the binding of one TLS connection
- * (attestation.md "/attestation"), and receipts (engine.md "Receipts").
+ * (attestation.md "/attestation"), and receipts (engine.md "Receipts"); and what an authority signs about a machine's place.
  */
-import { domain, fixed, struct, u64, type ValueOf } from '../codec'
+import { ascii, domain, fixed, struct, u64, type ValueOf, word } from '../codec'
 
 /** Signed once per boot by the settlement key. */
 export const STATEMENT_BODY = struct({
@@ -40,3 +40,36 @@ export const RECEIPT_BODY = struct({
   head: fixed(32),
   root: fixed(32),
 })
+
+/** `registry`: the provider lists the host as its own. `inspected`: a person has looked at the machine. */
+export const LOCATION_LEVELS = ['registry', 'inspected'] as const
+export type LocationLevel = (typeof LOCATION_LEVELS)[number]
+
+/**
+ * The statement of an authority about the place of one machine (attestation.md "Location"), keyed by PPID, so that
+ * it is about hardware, and bound to the instance, so that it is about this deployment on it.
+ */
+const LOCATION = struct({
+  domain: domain('tacit/location/1'),
+  ppid: fixed(16),
+  /** Zeros when the machine has none. */
+  instance_id: fixed(20),
+  level: word(LOCATION_LEVELS, 1),
+  /** Unix seconds; the statement holds from `issued_s` up to and including `expires_s`. */
+  issued_s: u64,
+  expires_s: u64,
+  site: ascii(32),
+})
+export type LocationBody = ValueOf<typeof LOCATION>
+export const LOCATION_BYTES = LOCATION.size!
+export const { encode: encodeLocation, decode: decodeLocation } = LOCATION
+
+const LOG_HEAD = struct({
+  domain: domain('tacit/loc-log/1'),
+  /** Number of statements. */
+  size: u64,
+  /** Root of the tree over them. */
+  root: fixed(32),
+})
+export const LOG_HEAD_BYTES = LOG_HEAD.size!
+export const { encode: encodeLogHead, decode: decodeLogHead } = LOG_HEAD

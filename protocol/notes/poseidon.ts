@@ -2,14 +2,62 @@
  * Hashes with Poseidon over BN254 and circom's parameters, like Solana's `sol_poseidon` syscall. The pure implementation
  * is the default; a process can install a faster one that passes the fixed vectors.
  */
+
 import { poseidon1 } from 'poseidon-lite/poseidon1'
 import { poseidon2 } from 'poseidon-lite/poseidon2'
 import { poseidon3 } from 'poseidon-lite/poseidon3'
 import { poseidon4 } from 'poseidon-lite/poseidon4'
 import { poseidon5 } from 'poseidon-lite/poseidon5'
-import { equalBytes } from '../bytes'
-import { fieldFromBytes, fieldToBytes } from '../field'
-import { POSEIDON_VECTORS } from './poseidon_vectors'
+import { concatBytes, equalBytes, fromHex } from '../bytes'
+import { FIELD_MODULUS, fieldFromBytes, fieldToBytes } from '../field'
+
+/** By arity, from 1: the hashes of (1, 2, ...), of (p - 1, p - 2, ...) and of (p / 2, p / 3, ...), rounded down. */
+const HASHES = [
+  [
+    '29176100eaa962bdc1fe6c654d6a3c130e96a4d1168b33848b897dc502820133',
+    '0771743e7ade0f56f51d16544f60059ba3029ba556d63697612900fe5f020b16',
+    '0799ffb6d9f1f021a381c288ebed0792dfc366a57b8d7e979fb2a1291de55f7d',
+  ],
+  [
+    '115cc0f5e7d690413df64c6b9662e9cf2a3617f2743245519e19607a4417189a',
+    '0d984fe36eaa48abd5d41748d04aec71f5a2ed436f5207fa8b13af37bd9bfba6',
+    '1b8ec315d77895b47a371187439c16e8cd4fff239c740f03cc5fd4c721bd06c0',
+  ],
+  [
+    '0e7732d89e6939c0ff03d5e58dab6302f3230e269dc5b968f725df34ab36d732',
+    '2c82fc601c507fcd087634a3ff81675c33967e662565ec3ad6482de05d020f91',
+    '1cecb73a8d7c7e1c1b3426a334ba0b2a92af1f5a1e28e57f975cefab230d3d11',
+  ],
+  [
+    '299c867db6c1fdd79dcefa40e4510b9837e60ebb1ce0663dbaa525df65250465',
+    '0389b22dc74ea1215d472baf640521e4ec51d9750536db85692e52787841292e',
+    '28df8e0f315fe4b52767985131c1a09a2892ff6089f53921afcd46b32b9199c9',
+  ],
+  [
+    '0dab9449e4a1398a15224c0b15a49d598b2174d305a316c918125f8feeb123c0',
+    '2eae29afc70a7662e87c67b8bd6c66590d9cc31cdeb513771df8b1bb47916fe7',
+    '29f02139d329e6c1f4845e8555ed4ae64397b07c082b9d683fdbfd28688b5770',
+  ],
+]
+const GROUPS: readonly ((place: bigint) => bigint)[] = [
+  (place) => place,
+  (place) => FIELD_MODULUS - place,
+  (place) => FIELD_MODULUS / (place + 1n),
+]
+
+/** Per arity: groups of elements without a gap, and their hashes. */
+/** Fixed hashes an implementation of Poseidon must give before it is trusted: circom's, and the Solana syscall's. */
+export const POSEIDON_VECTORS = HASHES.map((hashes, index) => {
+  const arity = index + 1
+  const places = Array.from({ length: arity }, (_, at) => BigInt(at + 1))
+  return {
+    arity,
+    elements: concatBytes(
+      ...GROUPS.flatMap((element) => places.map((place) => fieldToBytes(element(place)))),
+    ),
+    hashes: concatBytes(...hashes.map((hash) => fromHex(hash, 32)!)),
+  }
+})
 
 const BY_ARITY = [undefined, poseidon1, poseidon2, poseidon3, poseidon4, poseidon5] as const
 export const ELEMENT_BYTES = 32

@@ -1,8 +1,8 @@
 /** Reads the platform from a PCK certificate ("SGX PCK Certificate and CRL Profile Specification", section 1.3.5). */
 
+import { Refused } from '../tacit_error'
 import type { Certificate } from '../x509/certificate'
 import { type DerReader, openDer, readOid, readSmallInteger, TAG } from '../x509/der'
-import { Refused } from '../x509/refused'
 
 export type PckPlatform = {
   /** Id of the physical machine, 16 bytes. */

@@ -1,9 +1,18 @@
-/** What an opening states of venue and journal, and `anchor` (5) of a running instance. */
-import { bool, fixed, struct, uint } from '../codec'
-import { builderOf, type Forms, numberOf } from './instruction'
+/**
+ * Builds `open_attested_epoch` (25), an epoch whose settlement key a TDX quote binds to an announced build on a listed machine, and
+ * `anchor` (5) of a running instance. The program itself verifies the quote; all data lies in its instruction, as in
+ * `register_platform`.
+ */
+import { concatBytes, utf8 } from '../bytes'
+import { bool, codec, fixed, sized, struct, u8, u16, uint, type ValueOf } from '../codec'
+import { sha256 } from '../sha256'
+import { vaultAddresses } from './addresses'
+import { type AnnouncedTopic, announcementAddress } from './announcements'
+import { builderOf, type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
+import { INSTRUCTIONS_SYSVAR, KEY_BYTES, platformAddress, SIGNATURE_BYTES, verifying } from './platforms'
 
 /** What every opening states of venue and journal, 217 bytes. */
-export const OPENING_FIELDS = {
+const OPENING_FIELDS = {
   /** The epoch after this instruction: the config's plus one. */
   epoch: uint,
   /** Not zero. */
@@ -46,3 +55,155 @@ export const EPOCH_FORMS = {
 } satisfies Forms
 
 export const anchorInstruction = builderOf(EPOCH_FORMS.anchor)
+
+const QE_REPORT_BYTES = 384
+
+/** An event of register 3 as its digest covers it; hashed as a runtime event of version 1. */
+const LOGGED_EVENT = struct({ name: sized(u8), payload: sized(u16) })
+export type LoggedEvent = ValueOf<typeof LOGGED_EVENT>
+
+/** Events to the end of the data. */
+const LOG = codec<LoggedEvent[]>(
+  undefined,
+  (to, events) => {
+    for (const one of events) LOGGED_EVENT.write(to, one)
+  },
+  (from) => {
+    const events: LoggedEvent[] = []
+    while (from.left > 0) events.push(LOGGED_EVENT.read(from))
+    return events
+  },
+)
+
+/** 613 bytes before the signed part of the quote, whose length decides where the rest lies. Signatures are r ‖ s with low s. */
+const OPEN_ATTESTED_EPOCH = struct({
+  instruction: numberOf('open_attested_epoch'),
+  quote_signature: fixed(SIGNATURE_BYTES),
+  /** First byte of the compressed attestation key: with the next 32 bytes it is what the precompile reads. */
+  parity: u8,
+  /** x ‖ y. */
+  attestation_key: fixed(64),
+  qe_signature: fixed(SIGNATURE_BYTES),
+  /** Compressed. */
+  pck_key: fixed(KEY_BYTES),
+  qe_report: fixed(QE_REPORT_BYTES),
+  /** Header, descriptor (version 5) and TD report: 632, 638 or 702 bytes. */
+  signed: sized(u16),
+  auth_data: sized(u8),
+  ...OPENING_FIELDS,
+  log: LOG,
+})
+type OpenAttestedEpoch = ValueOf<typeof OPEN_ATTESTED_EPOCH>
+
+/** What an opening states of venue and journal. */
+export type OpeningFields = { [K in keyof typeof OPENING_FIELDS]: OpenAttestedEpoch[K] }
+
+const OPEN_ATTESTED_EPOCH_ACCOUNTS = {
+  settlement_signer: 's',
+  authority_signer: 's',
+  config: 'w',
+  tree: '',
+  ring: '',
+  epoch_authority: '',
+  attestation_root: '',
+  platform: '',
+  machine: '',
+  fmspc_minimum: '',
+  tee_tcb_minimum: '',
+  qe_minimum: '',
+  image: '',
+  build: '',
+  app_id: '',
+  key_provider: '',
+  instructions_sysvar: '',
+  program: '',
+} as const
+
+export type OpenAttestedEpochFields = Omit<OpenAttestedEpoch, 'instruction'> & {
+  program: Uint8Array
+  /** The new settlement key, which the quote binds. */
+  settlement_signer: Uint8Array
+  /** The announced epoch authority. */
+  authority_signer: Uint8Array
+  /** Of the certificate of `pck_key`. */
+  ppid: Uint8Array
+  fmspc: Uint8Array
+  /** Of the quote: `imageId`. */
+  image: Uint8Array
+}
+
+type Measured = {
+  mr_td: Uint8Array
+  rtmr: readonly [Uint8Array, Uint8Array, Uint8Array, Uint8Array]
+  xfam: Uint8Array
+}
+
+/** Id of an announced image: what a TD report measures of firmware, kernel, memory and processors. */
+export const imageId = ({ mr_td, rtmr, xfam }: Measured): Uint8Array =>
+  sha256(concatBytes(mr_td, rtmr[0], rtmr[1], rtmr[2], xfam))
+
+const PURPOSE = utf8('tacit/epoch/v1')
+const BOUND = struct({ venue: fixed(32), epoch: uint, settlement_signer: fixed(32), boot_nonce: fixed(16) })
+export type EpochBound = ValueOf<typeof BOUND>
+
+/**
+ * The 64 bytes that a quote for an epoch carries. The second half distinguishes it from an attestation's, which is a hash, and from evidence's,
+ * which is zeros. `venue`: id of the resulting generation.
+ */
+export function epochReportData(bound: EpochBound): Uint8Array {
+  const data = new Uint8Array(64)
+  data.set(sha256(BOUND.encode(bound)))
+  data.set(PURPOSE, 32)
+  return data
+}
+
+/**
+ * Both instructions of one v1 transaction, in order. `first`: index of the first one in it.
+ * @throws RangeError when a field has another width
+ */
+export function openAttestedEpochInstructions(
+  fields: OpenAttestedEpochFields,
+  first = 0,
+): [VaultInstruction, VaultInstruction] {
+  const { program } = fields
+  const at = (topic: AnnouncedTopic): Uint8Array => announcementAddress(program, topic)
+  const accounts = listAccounts(OPEN_ATTESTED_EPOCH_ACCOUNTS, {
+    ...vaultAddresses(program),
+    settlement_signer: fields.settlement_signer,
+    authority_signer: fields.authority_signer,
+    epoch_authority: at({ list: 'epoch_authority' }),
+    attestation_root: at({ list: 'attestation_root' }),
+    platform: platformAddress(program, fields.pck_key),
+    machine: at({ list: 'platform', id: fields.ppid }),
+    fmspc_minimum: at({ list: 'fmspc_minimum', id: fields.fmspc }),
+    tee_tcb_minimum: at({ list: 'tee_tcb_minimum' }),
+    qe_minimum: at({ list: 'qe_minimum' }),
+    image: at({ list: 'image', id: fields.image }),
+    build: at({ list: 'build', id: fields.compose_hash }),
+    app_id: at({ list: 'app_id' }),
+    key_provider: at({ list: 'key_provider' }),
+    instructions_sysvar: INSTRUCTIONS_SYSVAR,
+  })
+  const place = OPEN_ATTESTED_EPOCH.offsetOf
+  const [qe_message, message] = [place('qe_report'), place('signed') + 2]
+  const signed = [
+    { signature: place('quote_signature'), key: place('parity'), message, length: fields.signed.length },
+    { signature: place('qe_signature'), key: place('pck_key'), message: qe_message, length: QE_REPORT_BYTES },
+  ]
+  const data = OPEN_ATTESTED_EPOCH.encode(fields)
+  return [verifying(signed, first + 1), { program, accounts, data }]
+}
+
+/** The event of an attested opening, beside `epoch_opened`. */
+export const EPOCH_ATTESTED = struct({
+  epoch: uint,
+  settlement_signer: fixed(32),
+  /** SHA-256 of the quote's signed part. */
+  quote_hash: fixed(32),
+  /** Compressed. */
+  pck_key: fixed(KEY_BYTES),
+})
+
+export const ATTESTED_EPOCH_FORMS = {
+  open_attested_epoch: { data: OPEN_ATTESTED_EPOCH, accounts: OPEN_ATTESTED_EPOCH_ACCOUNTS },
+} satisfies Forms

@@ -4,7 +4,7 @@ import { parseEventLog } from '../tdx/event_log'
 import { readPckPlatform } from '../tdx/pck_extension'
 import type { Quote } from '../tdx/quote'
 import { type Certificate, readCertificate } from '../x509/certificate'
-import { imageId, type OpenAttestedEpochFields } from './attested_epochs'
+import { imageId, type OpenAttestedEpochFields } from './epochs'
 import type { RegisterPlatformFields } from './platforms'
 
 /** Order of the curve P-256. */

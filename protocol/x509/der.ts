@@ -1,7 +1,7 @@
 /** Reads strict DER (ITU-T X.690 section 10): one-byte tags, definite minimal lengths, no surplus bytes. */
 import { concatBytes, toHex } from '../bytes'
 import { DER_LENGTH_BYTES_MAX } from '../limits'
-import { Refused } from './refused'
+import { Refused } from '../tacit_error'
 
 /** The bytes are not the expected DER. */
 export class MalformedDer extends Refused {

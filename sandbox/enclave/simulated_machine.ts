@@ -9,7 +9,7 @@ import {
   epochReportData,
   type OpeningFields,
   openAttestedEpochInstructions,
-} from '../../protocol/vault/attested_epochs'
+} from '../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { platformOf, quotedFields } from '../../protocol/vault/quoted_fields'
 import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'

@@ -3,7 +3,7 @@
 import type { Enclave } from '../../enclave/contract'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { LINK_SIDES } from '../../protocol/tdx/report_data'
+import { LINK_SIDES } from '../../protocol/tdx/quote'
 import { Attestation, Info } from '../../protocol/wire/public'
 import { exact, type Static, t } from '../../protocol/wire/values'
 import type { judgePeer } from '../self_check'

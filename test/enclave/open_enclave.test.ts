@@ -12,8 +12,7 @@ import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
-import { parseQuote } from '../../protocol/tdx/quote'
-import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
+import { attestationReportData, evidenceReportData, parseQuote } from '../../protocol/tdx/quote'
 import { APP_COMPOSE, type Machine, openMachine, openOn, VENUE } from './machine'
 
 let machine: Machine

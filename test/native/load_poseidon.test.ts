@@ -7,8 +7,13 @@ import fc from 'fast-check'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { concatBytes } from '../../protocol/bytes'
 import { FIELD_MODULUS } from '../../protocol/field'
-import { installPoseidon, poseidonEach, poseidonOf, purePoseidon } from '../../protocol/notes/poseidon'
-import { POSEIDON_VECTORS } from '../../protocol/notes/poseidon_vectors'
+import {
+  installPoseidon,
+  POSEIDON_VECTORS,
+  poseidonEach,
+  poseidonOf,
+  purePoseidon,
+} from '../../protocol/notes/poseidon'
 
 const native = loadNativePoseidon()
 if (native === undefined) console.log('the native Poseidon is not tried: it is built for x86-64 Linux')

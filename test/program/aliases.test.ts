@@ -15,10 +15,11 @@ import {
   unpauseInstruction,
 } from '../../protocol/vault/admin'
 import { announceInstruction } from '../../protocol/vault/announcements'
-import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
+  challengeEscapeInstruction,
+  claimEscapeInstruction,
   closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,

@@ -3,8 +3,7 @@
 import { expect, test } from 'bun:test'
 import { venueId } from '../../protocol/bodies/venue_id'
 import { authorizeRestoreInstruction } from '../../protocol/vault/admin'
-import type { OpeningFields } from '../../protocol/vault/attested_epochs'
-import { anchorInstruction } from '../../protocol/vault/epochs'
+import { anchorInstruction, type OpeningFields } from '../../protocol/vault/epochs'
 import {
   bytes32,
   EXIT_DELAY_S,

@@ -1,10 +1,11 @@
 /** Every kind of transaction fits 4,096 bytes, with a fee payer that signs nothing else. */
 import { expect, test } from 'bun:test'
 import { SETTLE_LIMITS } from '../../protocol/limits'
-import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
+  challengeEscapeInstruction,
+  claimEscapeInstruction,
   closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,

@@ -14,10 +14,11 @@ import {
   setAdminInstruction,
 } from '../../protocol/vault/admin'
 import { announceInstruction, announcementAddress } from '../../protocol/vault/announcements'
-import { challengeEscapeInstruction, claimEscapeInstruction } from '../../protocol/vault/claims'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
+  challengeEscapeInstruction,
+  claimEscapeInstruction,
   closeExitInstruction,
   freezeInstruction,
   refuseExitInstruction,

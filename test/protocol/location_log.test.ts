@@ -9,7 +9,7 @@ import {
   LOCATION_BYTES,
   LOG_HEAD_BYTES,
   type LocationBody,
-} from '../../protocol/bodies/location'
+} from '../../protocol/bodies/statements'
 import { CodecError } from '../../protocol/byte_stream'
 import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { extendsTree, isInTree, treeLeaf } from '../../protocol/rfc6962_tree'

@@ -5,8 +5,12 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
-import { MalformedQuote, parseQuote } from '../../protocol/tdx/quote'
-import { attestationReportData, evidenceReportData } from '../../protocol/tdx/report_data'
+import {
+  attestationReportData,
+  evidenceReportData,
+  MalformedQuote,
+  parseQuote,
+} from '../../protocol/tdx/quote'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)

@@ -4,8 +4,14 @@ import { describe, expect, test } from 'bun:test'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { fieldToBytes } from '../../protocol/field'
 import { TREE_DEPTH } from '../../protocol/limits'
-import { EMPTY_SUBTREES, MerkleTree } from '../../protocol/notes/merkle_tree'
-import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, SpentLog, spentLogLeaf } from '../../protocol/notes/spent_log'
+import {
+  EMPTY_SPENT_SUBTREES,
+  EMPTY_SUBTREES,
+  MerkleTree,
+  SPENT_LOG_DEPTH,
+  SpentLog,
+  spentLogLeaf,
+} from '../../protocol/notes/merkle_tree'
 import { isInReceipt, receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import { sha256 } from '../../protocol/sha256'
 import { rootFromPath, spentRootFromPath } from '../kit/root_from_path'

@@ -15,8 +15,7 @@ import { dirname, join, normalize } from 'node:path'
 import { Glob } from 'bun'
 import lock from '../../bun.lock'
 import { PAGES } from '../../server/reference/pages'
-import { collectPackages, collectSources, committedDockerfile } from '../../tools/image/image_contents'
-import { tarOf } from '../../tools/image/tar'
+import { collectPackages, collectSources, committedDockerfile, tarOf } from '../../tools/image/image_contents'
 
 const ROOT = join(import.meta.dir, '../..')
 const bytes = (text: string) => new TextEncoder().encode(text)

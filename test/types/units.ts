@@ -5,7 +5,7 @@
 import type { OrderTerms } from '../../client/wallet/prepare'
 import type { Wallet } from '../../client/wallet/wallet'
 import type { History, NewEvent } from '../../engine/history/contract'
-import type { checkInstrumentRules, InstrumentRules } from '../../engine/intake/instrument_rules'
+import type { checkInstrumentRules, InstrumentRules } from '../../engine/intake/context'
 import type { Journal } from '../../engine/journal/contract'
 import type { Book } from '../../engine/machine/book/book'
 import type { collarAround } from '../../engine/machine/book/clearing_price'

@@ -1,11 +1,10 @@
 /** Every rule, applied to a tree. */
 import { checkCitations } from './check_citations'
-import { checkCycles } from './check_cycles'
 import { checkFiles } from './check_files'
 import { checkImports, checkPackages } from './check_imports'
 import { checkPurity } from './check_purity'
 import { checkSyntax } from './check_syntax'
-import { byPlace, type Finding, type Graph, openGraph, type Tree } from './module_graph'
+import { byPlace, checkCycles, type Finding, type Graph, openGraph, type Tree } from './module_graph'
 
 const CHECKS: readonly ((graph: Graph) => Finding[])[] = [
   checkImports,

@@ -1,4 +1,7 @@
-/** The files of a tree with their imports resolved to files, and the cycles among them. */
+/**
+ * The files of a tree with their imports resolved to files. No cycle of value imports; a cycle that only types close stays
+ * inside one folder.
+ */
 
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +42,7 @@ function resolve(tree: Tree, { path, kind, specifier }: Import): string | undefi
   return [...tree.keys()].some((file) => file.startsWith(folder)) ? folder : undefined
 }
 
-export type Cycle = {
+type Cycle = {
   /** Every file of the component, sorted. */
   readonly files: readonly string[]
   /** One way round: each edge leads to the next, the last back to the first. */
@@ -47,7 +50,7 @@ export type Cycle = {
 }
 
 /** Components of more than one file, or of one that imports itself, over the edges that `follows` lets through. */
-export function cyclesOf(graph: Graph, follows: (edge: Edge) => boolean): Cycle[] {
+function cyclesOf(graph: Graph, follows: (edge: Edge) => boolean): Cycle[] {
   const next = new Map<string, Edge[]>()
   for (const [file, edges] of graph.edges) {
     next.set(
@@ -174,4 +177,51 @@ export function byPlace(a: Finding, b: Finding): number {
 
 export function compareTexts(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** Imports that run when their file is loaded. */
+function valueCycles(graph: Graph): Cycle[] {
+  return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || at_load === true)
+}
+
+function typeCycles(graph: Graph): Cycle[] {
+  return cyclesOf(graph, ({ kind, at_load }) => kind === 'value' || kind === 'type' || at_load === true)
+}
+
+function leavesFolder({ files }: Cycle): boolean {
+  return new Set(files.map(folderOf)).size > 1
+}
+
+export function checkCycles(graph: Graph): Finding[] {
+  const values = valueCycles(graph)
+  const inValues = new Set(values.flatMap(({ files }) => files))
+  const types = typeCycles(graph).filter(
+    (cycle) => leavesFolder(cycle) && !cycle.files.every((file) => inValues.has(file)),
+  )
+  return [
+    ...values.map((cycle) =>
+      finding(
+        cycle,
+        'value-cycle',
+        'which of them runs first depends on who is imported first',
+        'move the shared declarations into a file that imports neither',
+      ),
+    ),
+    ...types.map((cycle) =>
+      finding(
+        cycle,
+        'type-cycle',
+        'a type cycle across folders makes one component of them',
+        'move the type to the lower folder, or to a file that both import',
+      ),
+    ),
+  ]
+}
+
+function finding(cycle: Cycle, rule: string, why: string, fix: string): Finding {
+  const [first] = cycle.way
+  const way = [...cycle.way.map((edge) => edge.from), first!.from].join(' -> ')
+  const size =
+    cycle.files.length > cycle.way.length ? ` (${cycle.files.length} files depend on each other)` : ''
+  return { file: first!.from, line: first!.line, rule, fault: `${way}${size}: ${why}`, fix }
 }

@@ -14,9 +14,10 @@ import {
   collectSources,
   commitOf,
   SOURCE_DATE_EPOCH,
+  type TarEntry,
+  tarOf,
   VENUE_USER,
 } from './image_contents'
-import { type TarEntry, tarOf } from './tar'
 
 const ROOT = join(import.meta.dir, '../..')
 

@@ -20,7 +20,7 @@ import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromAnyHex, fromHex, toHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { measuredClaims, parseEventLog, replayRegisters } from '../../protocol/tdx/event_log'
-import { attestationReportData } from '../../protocol/tdx/report_data'
+import { attestationReportData } from '../../protocol/tdx/quote'
 import { announcementsOf } from '../program/announcements_of'
 
 const CALL_MS = 30_000

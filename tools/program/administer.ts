@@ -1,7 +1,7 @@
 /** Runs the commands of deployer, admin and upgrade authority: sends with a key file, or writes the unsigned transaction. */
 import { join } from 'node:path'
 import { type Options, UsageFault } from '../../client/cli/command'
-import { rpcOf } from '../../client/cli/options'
+import { rpcOf } from '../../client/cli/config'
 import { Refused } from '../../client/verify/transcript'
 import { chainAddresses } from '../../engine/chain/client/chain_client'
 import { readConfig, readGenesis, VaultAbsent } from '../../engine/chain/client/read_vault'

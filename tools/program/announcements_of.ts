@@ -5,7 +5,7 @@ import { measuredClaims, parseEventLog } from '../../protocol/tdx/event_log'
 import { readPckPlatform } from '../../protocol/tdx/pck_extension'
 import type { Quote } from '../../protocol/tdx/quote'
 import { type AnnouncedTopic, minimumValue } from '../../protocol/vault/announcements'
-import { imageId } from '../../protocol/vault/attested_epochs'
+import { imageId } from '../../protocol/vault/epochs'
 import { compressedKey } from '../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../protocol/x509/certificate'
 

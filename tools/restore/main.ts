@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
-import { rpcOf } from '../../client/cli/options'
+import { rpcOf } from '../../client/cli/config'
 import { getKey } from '../../enclave/agent'
 import { KEY_PATHS } from '../../enclave/key_paths'
 import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'

@@ -14,7 +14,7 @@ import {
   minimumValue,
   reachesMinimum,
 } from '../../../protocol/vault/announcements'
-import { imageId } from '../../../protocol/vault/attested_epochs'
+import { imageId } from '../../../protocol/vault/epochs'
 import { compressedKey } from '../../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { decodeBase64 } from '../json_document'

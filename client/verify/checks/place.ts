@@ -1,6 +1,6 @@
 /** Checks 7.1 and 7.2: which physical machine it is, and who says where it is. */
 import { decodeBase58 } from '../../../protocol/base58'
-import { decodeLocation, decodeLogHead, type LocationLevel } from '../../../protocol/bodies/location'
+import { decodeLocation, decodeLogHead, type LocationLevel } from '../../../protocol/bodies/statements'
 import { equalBytes, fromAnyHex, fromHex, toHex } from '../../../protocol/bytes'
 import { extendsTree, isInTree, treeLeaf } from '../../../protocol/rfc6962_tree'
 import { isSignedByEd25519 } from '../ed25519_web'

@@ -1,7 +1,7 @@
 /** Reads the vault's accounts and the app's contract from RPC endpoints that the client trusts; judges nothing. */
 
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { askJsonRpc } from '../../../protocol/ask_json_rpc'
+import { askJsonRpc } from '../../../protocol/ask_bounded'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'

@@ -6,7 +6,7 @@ import {
   type RpcTransport,
   type SolanaRpcApiMainnet,
 } from '@solana/kit'
-import { askJsonRpc } from '../../../protocol/ask_json_rpc'
+import { askJsonRpc } from '../../../protocol/ask_bounded'
 import { toHex } from '../../../protocol/bytes'
 import { LIMITS } from '../../limits'
 

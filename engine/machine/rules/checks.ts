@@ -3,7 +3,7 @@
 import { encodeBase58 } from '../../../protocol/base58'
 import type { SlotNumber } from '../../../protocol/units'
 import { LIMITS } from '../../limits'
-import { newList } from '../../memory/handle_list'
+import { newList } from '../../memory/rows'
 import { type Account, keyOf, type TradingKey } from '../state/account'
 import { type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import { type State, settingsOf } from '../state/state'

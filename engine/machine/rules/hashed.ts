@@ -1,7 +1,7 @@
 /** Applies the result of the hashing worker: registers the new notes of a batch and announces its fills. */
 import type { NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
-import { dropExit } from '../settlement/unpack'
+import { dropExit } from '../settlement/pack'
 import { keyOf } from '../state/account'
 import { appendSpent, type Exit, type SettlementBatch, unopenedExits, withdrawalsOf } from '../state/batch'
 import type { Note } from '../state/note'

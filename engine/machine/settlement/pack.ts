@@ -1,8 +1,12 @@
-/** Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint. */
+/**
+ * Packs fills, withdrawals, reshapes, served exits and fees into settlement batches that each conserve every mint, and drops
+ * an exit that was never requested out of them.
+ */
 import { SETTLE_LIMITS } from '../../../protocol/limits'
 import { minus, plus } from '../../../protocol/units'
 import { LIMITS, MS_PER_DAY } from '../../limits'
 import {
+  appendSpent,
   coverLeaf,
   createNote,
   type Exit,
@@ -11,6 +15,8 @@ import {
   type Reshape,
   type SettlementBatch,
   spendNote,
+  spentIn,
+  unopenedExits,
   type Withdrawal,
 } from '../state/batch'
 import { holdAll } from '../state/note'
@@ -265,4 +271,56 @@ export function issueFees(state: State, packer: Packer): void {
       { anchor: state.fee_anchor, order_id: NO_ORDER_ID, nonce: BigInt(day), index_role: 2 * mint },
     )
   }
+}
+
+/** Does nothing once the batch of the exit has landed, and until it is hashed. */
+export function dropExit(state: State, exit: Exit): void {
+  const { exits, waiting } = state.settlement
+  if (exit.settlement_batch > 0 && !unpackExit(state, exit)) return
+  exits.delete(exit.nullifier.toHex())
+  const at = waiting.indexOf(exit)
+  if (at !== -1) waiting.splice(at, 1)
+  if (exit.note === undefined) return
+  if (exit.note.status === 'exiting') exit.note.status = 'free'
+  state.notes.drop(exit.note)
+}
+
+/** False when the batch is not hashed or has landed. The note, if it is known, is unspent again. */
+function unpackExit(state: State, exit: Exit): boolean {
+  const { settlement } = state
+  const batch = settlement.batches.get(exit.settlement_batch)
+  if (batch?.hashed === undefined || batch.progress === 'confirmed') return false
+  const { note } = exit
+  const input = batch.inputs.findIndex((one) => one.is(note))
+  const spent = note === undefined ? batch.inputs.length + unopenedExits(batch).indexOf(exit) : input
+  batch.hashed = { ...batch.hashed, nullifiers: batch.hashed.nullifiers.toSpliced(spent, 1) }
+  batch.payouts.splice(batch.payouts.indexOf(exit), 1)
+  if (note !== undefined) {
+    batch.inputs.splice(input, 1)
+    note.spent_in = 0
+    note.status = 'exiting'
+    state.notes.drop(note)
+  }
+  renumber(state, exit.payout_number)
+  appendAgain(state, batch.batch_id)
+  return true
+}
+
+/** The program numbers payouts as it queues them, and none after this one is queued. */
+function renumber(state: State, from: number): void {
+  const { settlement } = state
+  for (const { payouts } of settlement.batches.values())
+    for (const payout of payouts) if (payout.payout_number > from) payout.payout_number -= 1
+  settlement.next_payout -= 1
+  settlement.payouts_open -= 1
+}
+
+/** Restores the nullifiers of this batch and the hashed ones behind it, which are all unlanded. */
+function appendAgain(state: State, first: number): void {
+  const { nullifiers, settlement } = state
+  let end = nullifiers.size
+  while (end > nullifiers.first && spentIn(nullifiers.at(end - 1)) >= first) end--
+  nullifiers.truncate(end)
+  for (let batch_id = first; batch_id <= settlement.last_hashed; batch_id++)
+    appendSpent(state, batch_id, settlement.batches.get(batch_id)!.hashed!.nullifiers)
 }

@@ -2,7 +2,7 @@
 import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import type { Credential, JournaledToken } from '../../commands'
-import type { HandleList } from '../../memory/handle_list'
+import type { HandleList } from '../../memory/rows'
 import type { PriceLevels } from './exposure'
 import type { InstrumentState } from './instrument'
 import type { State } from './state'

@@ -1,8 +1,7 @@
 /** Stores all notes and their commitments, and finds known notes by commitment. */
 import { copyBytes } from '../../../protocol/bytes'
-import { HandleLinks, newList } from '../../memory/handle_list'
 import { type HashSeed, IdTable } from '../../memory/id_table'
-import { RowSlab } from '../../memory/rows'
+import { HandleLinks, newList, RowSlab } from '../../memory/rows'
 import { keyOf } from './account'
 import { NOTE_STATUSES, Note, type NoteContext, type NoteFacts } from './note'
 import * as row from './note_row'

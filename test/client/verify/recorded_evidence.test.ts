@@ -7,18 +7,17 @@ import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import { generateTls } from '../../../enclave/x509'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeLocation } from '../../../protocol/bodies/location'
 import {
   BINDING_BODY,
   type BindingBody,
+  encodeLocation,
   STATEMENT_BODY,
   type StatementBody,
 } from '../../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
-import { parseQuote } from '../../../protocol/tdx/quote'
-import { evidenceReportData } from '../../../protocol/tdx/report_data'
+import { evidenceReportData, parseQuote } from '../../../protocol/tdx/quote'
 import { PPID } from '../../../sandbox/enclave/machine'
 import { changedPolicy } from '../../kit/verify/changed_policy'
 import { lie, withClaim } from '../../kit/verify/lying_machine'

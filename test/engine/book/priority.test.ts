@@ -1,9 +1,10 @@
 /** The serving order at one price does not depend on the number of its orders or their sizes. */
+
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { type BookOrder, BUY, LIMIT, OrderPool } from '../../../engine/machine/book/order_pool'
-import { Priority } from '../../../engine/machine/book/priority'
+import { Priority, sortByKey } from '../../../engine/machine/book/priority'
 
 const SEED = new Uint8Array(32).fill(5)
 
@@ -92,4 +93,26 @@ test('auctions in turns do not take each other for their own', () => {
     const same = priority === one
     expect([...sorted].join() === served(pool, list).join()).toBe(same)
   }
+})
+
+test('sorts by key, keeps the order of equal keys and touches nothing outside', () => {
+  const key = fc.oneof(
+    fc.integer({ min: 0, max: 3 }),
+    fc.integer({ min: 0, max: 2 ** 20 }),
+    fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  )
+  fc.assert(
+    fc.property(fc.array(key, { maxLength: 120 }), fc.integer({ min: 0, max: 5 }), (list, from) => {
+      const handles = Int32Array.from({ length: from + list.length + 3 }, (_, at) => at)
+      const around = Array.from({ length: from }, () => 5)
+      const keys = Float64Array.from([...around, ...list, 7])
+      sortByKey(handles, keys, from, list.length)
+      const sorted = list.map((key, at) => ({ key, handle: from + at })).sort((a, b) => a.key - b.key)
+      expect([...keys]).toEqual([...around, ...sorted.map(({ key }) => key), 7])
+      const outside = [...handles.slice(0, from), ...handles.slice(from + list.length)]
+      expect([...handles.slice(from, from + list.length)]).toEqual(sorted.map(({ handle }) => handle))
+      expect(outside.every((handle) => handle < from || handle >= from + list.length)).toBeTrue()
+    }),
+    { numRuns: 500 },
+  )
 })

@@ -8,9 +8,8 @@ import { openHashing } from '../../../engine/hashing/open_hashing'
 import type { HashJob, HashPort } from '../../../engine/ports'
 import { compareBytes } from '../../../protocol/bytes'
 import { fieldToBytes } from '../../../protocol/field'
-import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { decodeMemo, nullifierOf, openingCommitment, outputBlinding } from '../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 import { rootFromPath, spentRootFromPath } from '../../kit/root_from_path'
 
 const key = new Uint8Array(32).fill(1)

@@ -8,8 +8,8 @@ import { newAccount, type TradingKey } from '../../../engine/machine/state/accou
 import { LiveOrders } from '../../../engine/machine/state/live_orders'
 import { Notes } from '../../../engine/machine/state/notes'
 import type { Order, OrderFacts } from '../../../engine/machine/state/order'
-import { newList } from '../../../engine/memory/handle_list'
 import { RowQueue } from '../../../engine/memory/row_queue'
+import { newList } from '../../../engine/memory/rows'
 import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 
 const instruments = new World().state.instrument_list

@@ -6,6 +6,7 @@ import { emptyTrees, hashBatch } from '../../../engine/hashing/trees'
 import { nextHashJob, payloadOf } from '../../../engine/machine/settlement/payload'
 import { spentBatches } from '../../../engine/machine/state/past'
 import { fieldToBytes } from '../../../protocol/field'
+import { spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import {
   decodeMemo,
   noteInner,
@@ -14,7 +15,6 @@ import {
   outputBlinding,
   settlementCommitment,
 } from '../../../protocol/notes/notes'
-import { spentLogLeaf } from '../../../protocol/notes/spent_log'
 import type * as wire from '../../../protocol/wire/trading'
 import { BASE, key, LOT, QUOTE, TICK, World } from '../../kit/venue/machine_world'
 

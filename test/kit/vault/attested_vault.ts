@@ -1,8 +1,5 @@
 /** Opens a vault that announced a machine: each part of an opening can be replaced, and all of it is signed again. */
-import {
-  type OpenAttestedEpochFields,
-  openAttestedEpochInstructions,
-} from '../../../protocol/vault/attested_epochs'
+import { type OpenAttestedEpochFields, openAttestedEpochInstructions } from '../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import type { Chain } from './development_chain'
 import { OpenVault } from './open_vault'

@@ -1,9 +1,8 @@
 /** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { compareBytes, utf8 } from '../../../protocol/bytes'
-import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 import { sha256 } from '../../../protocol/sha256'
 import { EXIT_REQUEST, type QueueAccount } from '../../../protocol/vault/accounts'
 import {
@@ -18,12 +17,12 @@ import {
   registerMintInstruction,
 } from '../../../protocol/vault/admin'
 import { type AnnouncedTopic, announceInstruction } from '../../../protocol/vault/announcements'
+import { depositInstruction } from '../../../protocol/vault/deposit'
 import {
   type OpenAttestedEpochFields,
   type OpeningFields,
   openAttestedEpochInstructions,
-} from '../../../protocol/vault/attested_epochs'
-import { depositInstruction } from '../../../protocol/vault/deposit'
+} from '../../../protocol/vault/epochs'
 import type { EventOf } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'

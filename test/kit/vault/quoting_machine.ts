@@ -10,7 +10,7 @@ import {
   type LoggedEvent,
   type OpenAttestedEpochFields,
   type OpeningFields,
-} from '../../../protocol/vault/attested_epochs'
+} from '../../../protocol/vault/epochs'
 import {
   type Chain,
   COMPONENTS,

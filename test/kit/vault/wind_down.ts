@@ -10,10 +10,12 @@ import { escapeClaimAddress } from '../../../protocol/vault/addresses'
 import {
   challengeEscapeInstruction,
   claimEscapeInstruction,
+  freezeInstruction,
+  type NoteOpening,
   payEscapeInstruction,
   redirectEscapeInstruction,
-} from '../../../protocol/vault/claims'
-import { freezeInstruction, type NoteOpening, requestExitInstruction } from '../../../protocol/vault/exits'
+  requestExitInstruction,
+} from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { bytes32, EXIT_DELAY_S, element, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey, type VaultChain } from './vault_chain'

@@ -16,9 +16,8 @@ import {
   type VaultConfig,
 } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
-import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 
 type StartArgs = Parameters<ChainPort['start']>[0]
 type Mint = { mint: Uint8Array; decimals: number }

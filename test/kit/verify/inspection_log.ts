@@ -1,7 +1,7 @@
 /** A log of inspected machines: the tree of RFC 6962, its proofs, and the authority that serves one statement from it. */
 import { createHash } from 'node:crypto'
 import type { LocationStatement } from '../../../client/verify/evidence_bundle'
-import { encodeLocation, encodeLogHead, type LocationBody } from '../../../protocol/bodies/location'
+import { encodeLocation, encodeLogHead, type LocationBody } from '../../../protocol/bodies/statements'
 import { toHex } from '../../../protocol/bytes'
 import { sign } from '../../../protocol/sign'
 

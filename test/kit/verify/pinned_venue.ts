@@ -5,7 +5,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeLocation, type LocationBody } from '../../../protocol/bodies/location'
+import { encodeLocation, type LocationBody } from '../../../protocol/bodies/statements'
 import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'

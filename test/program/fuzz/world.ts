@@ -2,14 +2,13 @@
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { toHex } from '../../../protocol/bytes'
-import { MerkleTree } from '../../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
   noteInner,
   nullifierOf,
   settlementCommitment,
 } from '../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
 import { sha256 } from '../../../protocol/sha256'
 import {
   type ConfigAccount,

@@ -6,7 +6,7 @@
 import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
 import { equalBytes, toHex } from '../../../protocol/bytes'
-import { SpentLog, spentLogLeaf } from '../../../protocol/notes/spent_log'
+import { SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { decodeExitRequest, type ExitRequest } from '../../../protocol/vault/accounts'
 import { exitRequestAddress, mintRecordAddress, SYSTEM_PROGRAM } from '../../../protocol/vault/addresses'
 import {

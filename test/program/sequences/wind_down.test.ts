@@ -11,8 +11,11 @@ import {
   mintRecordAddress,
   SYSTEM_PROGRAM,
 } from '../../../protocol/vault/addresses'
-import { challengeEscapeInstruction, claimEscapeInstruction } from '../../../protocol/vault/claims'
-import { closeExitInstruction } from '../../../protocol/vault/exits'
+import {
+  challengeEscapeInstruction,
+  claimEscapeInstruction,
+  closeExitInstruction,
+} from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { bytes32 } from '../../kit/vault/open_vault'
 import { ESCAPE_BOND, type OwnedNote, WindDown } from '../../kit/vault/wind_down'

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../../native/load_poseidon'
 import { installPoseidon } from '../../../protocol/notes/poseidon'
-import { challengeEscapeInstruction } from '../../../protocol/vault/claims'
+import { challengeEscapeInstruction } from '../../../protocol/vault/exits'
 import { errorOf, landed } from '../../kit/vault/open_vault'
 import { ESCAPE_BOND, type OwnedNote, WindDown } from '../../kit/vault/wind_down'
 

@@ -3,7 +3,7 @@ import { concatBytes, equalBytes, isZero, toHex, utf8 } from '../../../../protoc
 import { u16 } from '../../../../protocol/codec'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { type AnnouncedTopic, announcementAddress } from '../../../../protocol/vault/announcements'
-import { epochReportData } from '../../../../protocol/vault/attested_epochs'
+import { epochReportData } from '../../../../protocol/vault/epochs'
 import {
   INSTRUCTIONS_SYSVAR,
   platformAddress,

@@ -1,5 +1,5 @@
 /** What exits, the freeze and the claims of a wind-down must be and do. */
-import { spentLogLeaf } from '../../../../protocol/notes/spent_log'
+import { spentLogLeaf } from '../../../../protocol/notes/merkle_tree'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import {
   escapeClaimAddress,

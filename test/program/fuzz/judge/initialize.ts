@@ -1,8 +1,7 @@
 /** What `initialize`, `register_mint` and `deposit` must be and do. */
 import { isZero } from '../../../../protocol/bytes'
-import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
+import { EMPTY_SPENT_SUBTREES, EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../../protocol/notes/notes'
-import { EMPTY_SPENT_SUBTREES } from '../../../../protocol/notes/spent_log'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import {
   CONFIG_SEEDS,

@@ -1,6 +1,11 @@
 /** Notes, the note tree, the spent log and the ring of known states as the judge keeps them. */
 import { TREE_DEPTH } from '../../../../protocol/limits'
-import { EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
+import {
+  EMPTY_SPENT_SUBTREES,
+  EMPTY_SUBTREES,
+  SPENT_LOG_DEPTH,
+  spentLogLeaf,
+} from '../../../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
   noteInner,
@@ -8,7 +13,6 @@ import {
   settlementCommitment,
 } from '../../../../protocol/notes/notes'
 import { poseidonEach } from '../../../../protocol/notes/poseidon'
-import { EMPTY_SPENT_SUBTREES, SPENT_LOG_DEPTH, spentLogLeaf } from '../../../../protocol/notes/spent_log'
 import { sha256 } from '../../../../protocol/sha256'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { rootFromPath } from '../../../kit/root_from_path'

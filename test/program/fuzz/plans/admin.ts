@@ -21,7 +21,7 @@ import {
   announceInstruction,
   announcementAddress,
 } from '../../../../protocol/vault/announcements'
-import { epochReportData, openAttestedEpochInstructions } from '../../../../protocol/vault/attested_epochs'
+import { epochReportData, openAttestedEpochInstructions } from '../../../../protocol/vault/epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../../protocol/vault/platforms'
 import { CERTIFICATES, issue, MACHINE } from '../machine'
 import type { World } from '../world'

@@ -1,24 +1,21 @@
 /** Plans of note owners, of everybody and of a thief: exit requests, the freeze, claims, forged proofs. */
 import { toHex } from '../../../../protocol/bytes'
-import { MerkleTree } from '../../../../protocol/notes/merkle_tree'
+import { MerkleTree, SpentLog, spentLogLeaf } from '../../../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
   noteInner,
   nullifierOf,
   settlementCommitment,
 } from '../../../../protocol/notes/notes'
-import { SpentLog, spentLogLeaf } from '../../../../protocol/notes/spent_log'
 import { decodeMintRecord, type EscapeClaim, type ExitRequest } from '../../../../protocol/vault/accounts'
 import { mintRecordAddress } from '../../../../protocol/vault/addresses'
 import {
   challengeEscapeInstruction,
   claimEscapeInstruction,
-  payEscapeInstruction,
-  redirectEscapeInstruction,
-} from '../../../../protocol/vault/claims'
-import {
   closeExitInstruction,
   freezeInstruction,
+  payEscapeInstruction,
+  redirectEscapeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../../../protocol/vault/exits'
