@@ -10,8 +10,7 @@ import { noteInner, outputBlinding, settlementCommitment } from '../../protocol/
 import type { Fill, Order } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
-import { copyOf, type MemoryTrader, ONE, PRICE, twoTraders } from './memory_trader'
-import { refusesLies } from './refuses_lies'
+import { copyOf, type MemoryTrader, ONE, PRICE, refusesLies, twoTraders } from './memory_trader'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
 let site = new TestSite()

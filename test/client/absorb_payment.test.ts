@@ -17,8 +17,7 @@ import {
 import type { Reshape, Withdrawal } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
-import { twoTraders } from './memory_trader'
-import { refusesLies } from './refuses_lies'
+import { refusesLies, twoTraders } from './memory_trader'
 
 const QUOTE = encodeBase58(QUOTE_MINT)
 let site = new TestSite()

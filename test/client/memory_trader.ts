@@ -1,5 +1,7 @@
 /** Runs the client's wallet on a venue whose chain the test advances, with every event it received. */
-import { absorbEvent } from '../../client/wallet/absorb'
+
+import { expect } from 'bun:test'
+import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
 import { type OrderTerms, preparePlace } from '../../client/wallet/prepare'
 import { Wallet, type WalletNote, type WalletState } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
@@ -107,4 +109,19 @@ export async function twoTraders(open: TestVenue) {
   const goods = seller.deposit('base', 10n * ONE)
   await open.chain.finalizeLeaves()
   return { buyer, seller, money, goods }
+}
+
+/** Each of `lies` replaces fields of the event's data. */
+export function refusesLies<T extends object>(
+  trader: MemoryTrader,
+  event: AccountEvent,
+  lies: Partial<T>[],
+): void {
+  for (const lie of lies) {
+    const wallet = copyOf(trader.wallet)
+    const told = { ...event, seq: wallet.state.seq + 1, data: { ...event.data, ...lie } } as AccountEvent
+    const tell = () => absorbEvent(wallet, 0, told)
+    expect(tell, JSON.stringify(lie)).toThrow(WalletMismatch)
+    expect(wallet.state, JSON.stringify(lie)).toEqual(trader.wallet.state)
+  }
 }

@@ -10,10 +10,8 @@ import { preparePlace } from '../../client/wallet/prepare'
 import type { PlaceResult } from '../../protocol/wire/trading'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
-import { fundTrader } from '../faults/kit/fund_trader'
 import { LoadTrader } from '../faults/kit/load_trader'
-import { openAccount } from '../faults/kit/open_account'
-import { SOL } from '../faults/kit/open_trader'
+import { fundTrader, openAccount, SOL } from '../faults/kit/open_trader'
 
 const LIMIT_MS = 300_000
 const dir = mkdtempSync(join(tmpdir(), 'tacit-fronts-'))

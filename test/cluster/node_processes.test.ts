@@ -22,9 +22,7 @@ import {
   signAdmission,
 } from '../../tools/account/call_operator'
 import { failure } from '../engine/journal/folder'
-import { fundTrader } from '../faults/kit/fund_trader'
-import { openAccount } from '../faults/kit/open_account'
-import { USDC } from '../faults/kit/open_trader'
+import { fundTrader, openAccount, USDC } from '../faults/kit/open_trader'
 
 const LIMIT_MS = 300_000
 const dir = mkdtempSync(join(tmpdir(), 'tacit-nodes-'))

@@ -7,11 +7,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { encodeFrameHeader } from '../../engine/journal/frame'
 import { SECTOR_BYTES } from '../../engine/journal/segment_header'
 import type { AccountEvent, PlaceResult } from '../../protocol/wire/trading'
-import { checkShown } from './kit/check_restart'
+import { checkShown, readEvents } from './kit/check_restart'
 import { fingerprint, flipByte, frameOf, framesOf, type PlacedFrame, segmentPaths } from './kit/journal_files'
 import type { LoadTrader } from './kit/load_trader'
 import { openTrader, restOrder, SOL } from './kit/open_trader'
-import { readEvents } from './kit/read_account'
 import { VenueProcess } from './kit/venue_process'
 
 // A start takes seconds on a busy machine.

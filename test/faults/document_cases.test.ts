@@ -2,9 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openAccount } from './kit/open_account'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import { openAccount } from './kit/open_trader'
+import { VenueProcess, venueTransport } from './kit/venue_process'
 
 const COMMAND = Bun.which('schemathesis')
 if (COMMAND === null)

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import { VenueProcess, venueTransport } from './kit/venue_process'
 
 /** What this process may open, less what it holds otherwise. */
 const DESCRIPTORS = Number(

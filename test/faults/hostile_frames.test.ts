@@ -10,9 +10,9 @@ import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
 import type { OperatorTarget } from '../../tools/account/call_operator'
 import { PLACE } from '../routes/bodies'
 import { openFrameSocket } from './kit/frame_socket'
-import { openAccount, operatorNow, operatorTarget } from './kit/open_account'
-import { MARKER, problemFaults, toldBy } from './kit/problem_check'
-import { VenueProcess } from './kit/venue_process'
+import { MARKER, problemFaults, toldBy } from './kit/hostile_requests'
+import { openAccount } from './kit/open_trader'
+import { operatorNow, operatorTarget, VenueProcess } from './kit/venue_process'
 
 const FRAME: readonly RefusalCode[] = ['frame_invalid']
 const place = (params: object) => JSON.stringify({ op: 'order.place', id: 'p', params })

@@ -8,13 +8,18 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:tls'
 import type { RefusalCode } from '../../protocol/refusals'
 import type { SandboxFacts } from '../../sandbox/open_sandbox'
-import { brokenLeaves, brokenTexts } from './kit/broken_bodies'
-import { openAccount } from './kit/open_account'
-import { MARKER, problemFaults, type Told, toldBy } from './kit/problem_check'
-import { residentBytes } from './kit/resident_bytes'
-import { methodsByPath, SAMPLES } from './kit/sample_requests'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import {
+  brokenLeaves,
+  brokenTexts,
+  MARKER,
+  methodsByPath,
+  problemFaults,
+  SAMPLES,
+  type Told,
+  toldBy,
+} from './kit/hostile_requests'
+import { openAccount } from './kit/open_trader'
+import { residentBytes, VenueProcess, venueTransport } from './kit/venue_process'
 
 const QUIET_MS = 1_000
 

@@ -9,9 +9,8 @@ import { SOCKETS_TICK_MS } from '../../server/limits'
 import { callOperator } from '../../tools/account/call_operator'
 import { accountId, accountSeed, testCredential } from '../kit/venue/test_login'
 import { PLACE } from '../routes/bodies'
-import { openAccount, operatorNow, operatorTarget } from './kit/open_account'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import { openAccount } from './kit/open_trader'
+import { operatorNow, operatorTarget, VenueProcess, venueTransport } from './kit/venue_process'
 
 const SCRIPT = join(import.meta.dir, '../kit/server/independent_client.py')
 const have = Object.fromEntries(['curl', 'python3'].map((name) => [name, Bun.which(name) !== null]))

@@ -10,11 +10,11 @@ import { openChainAccess } from '../../client/chain/chain_access'
 import { tokenBalance } from '../../client/chain/token_account'
 import { decodeBase58 } from '../../protocol/base58'
 import type { AccountEvent, Fill } from '../../protocol/wire/trading'
+import { readEvents } from './kit/check_restart'
 import { type CrashSite, crashRound, notesPerMint, openCrashSite, tradeUntilFilled } from './kit/crash_rounds'
 import { segmentPaths } from './kit/journal_files'
+import { windDown } from './kit/load_trader'
 import { DEPOSITED } from './kit/open_trader'
-import { readEvents } from './kit/read_account'
-import { windDown } from './kit/wind_down'
 
 // A start takes seconds on a busy machine.
 setDefaultTimeout(180_000)

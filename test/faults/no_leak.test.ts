@@ -19,14 +19,10 @@ import {
 import { toHex } from '../../protocol/bytes'
 import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
 import { openFrameSocket } from './kit/frame_socket'
-import { fundTrader } from './kit/fund_trader'
+import { SAMPLES } from './kit/hostile_requests'
 import { LoadTrader } from './kit/load_trader'
-import { openAccount } from './kit/open_account'
-import { DEPOSITED, SOL } from './kit/open_trader'
-import { readMetrics } from './kit/resident_bytes'
-import { SAMPLES } from './kit/sample_requests'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import { DEPOSITED, fundTrader, openAccount, SOL } from './kit/open_trader'
+import { readMetrics, VenueProcess, venueTransport } from './kit/venue_process'
 
 /** Digits that occur nowhere else. */
 const AMOUNT = 1_357_000_000n

@@ -9,8 +9,7 @@ import { SIGNAL_ECHO_MS } from '../../server/limits'
 import { openFrameSocket } from './kit/frame_socket'
 import type { LoadTrader } from './kit/load_trader'
 import { openTrader, restOrder, SOL } from './kit/open_trader'
-import { VenueProcess } from './kit/venue_process'
-import { venueTransport } from './kit/venue_transport'
+import { VenueProcess, venueTransport } from './kit/venue_process'
 
 // A start takes seconds on a busy machine.
 setDefaultTimeout(180_000)

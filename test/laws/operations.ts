@@ -12,8 +12,15 @@ import {
   place,
   publish,
 } from './commands'
-import { exitAnyNote, exitLiveOrder, exitSpentNote, exitUnlanded } from './exits'
-import { deposit, reshape, withdraw } from './payments'
+import {
+  deposit,
+  exitAnyNote,
+  exitLiveOrder,
+  exitSpentNote,
+  exitUnlanded,
+  reshape,
+  withdraw,
+} from './payments'
 import { reachedBy } from './reached'
 import { DEATHS, FAIR } from './relay'
 import { JTO } from './sim_settings'

@@ -10,8 +10,7 @@ import { Accepted, type FrontBounds, openFront } from '../../server/tls/challeng
 import { type Listener, listen, requireFreePort } from '../../server/tls/listen'
 import { helloMessage, recordsOf, runtimeHello } from '../kit/server/client_hellos'
 import { TOKEN } from '../kit/server/harness'
-import { listeningApp } from '../kit/server/listening_app'
-import { spkiOf, tlsMaterial } from '../kit/server/tls_material'
+import { listeningApp, spkiOf, tlsMaterial } from '../kit/server/listening_app'
 
 const HELLO = recordsOf(
   helloMessage({ session: 32, suites: 3, methods: 1, extensions: [], names: undefined, names_at: 0 }),

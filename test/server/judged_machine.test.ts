@@ -12,8 +12,7 @@ import { MachineUnjudged, type SelfCheckTerms, selfCheck } from '../../server/se
 import { type Machine, openMachine, openOn } from '../enclave/machine'
 import { FILLED_COMPOSE, manifestOf } from '../kit/verify/filled_manifest'
 import { forgeLog, type LoggedEvent } from '../kit/verify/forged_log'
-import { type Lie, mrConfigId, withClaim } from '../kit/verify/lying_machine'
-import { quoteOfMachine } from '../kit/verify/machine_quotes'
+import { type Lie, mrConfigId, quoteOfMachine, withClaim } from '../kit/verify/lying_machine'
 import { HAVE_QUOTES, readAnswer, realQuotes } from '../kit/verify/real_quotes'
 
 const DAY_MS = 86_400_000

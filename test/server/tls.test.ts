@@ -3,8 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:tls'
 import { type Listener, listen } from '../../server/tls/listen'
 import { TOKEN } from '../kit/server/harness'
-import { listeningApp } from '../kit/server/listening_app'
-import { spkiOf, tlsMaterial } from '../kit/server/tls_material'
+import { listeningApp, spkiOf, tlsMaterial } from '../kit/server/listening_app'
 
 let listener: Listener
 afterEach(() => listener.stop(0))

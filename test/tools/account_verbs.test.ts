@@ -8,8 +8,7 @@ import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import { toHex } from '../../protocol/bytes'
 import type { AccountView, CredentialRequest } from '../../protocol/wire/trading'
-import { VenueProcess } from '../faults/kit/venue_process'
-import { venueTransport } from '../faults/kit/venue_transport'
+import { VenueProcess, venueTransport } from '../faults/kit/venue_process'
 import { CANCEL, KEY, ORDER_ID, PLACE, WITHDRAWAL } from '../routes/bodies'
 
 const TACIT = join(import.meta.dir, '../../client/cli/tacit.ts')

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VenueClient } from '../../client/api/venue_client'
 import { toHex } from '../../protocol/bytes'
-import { VenueProcess } from '../faults/kit/venue_process'
-import { venueTransport } from '../faults/kit/venue_transport'
+import { VenueProcess, venueTransport } from '../faults/kit/venue_process'
 
 const TACIT = join(import.meta.dir, '../../client/cli/tacit.ts')
 const OPERATOR = join(import.meta.dir, '../../tools/account/main.ts')

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { scripts } from '../../package.json'
-import { tlsMaterial } from '../kit/server/tls_material'
+import { tlsMaterial } from '../kit/server/listening_app'
 import { testCredential } from '../kit/venue/test_login'
 
 const ROOT = join(import.meta.dir, '../..')

@@ -8,9 +8,7 @@ import { ownAccount } from '../../../client/chain/token_account'
 import { lockFile } from '../../../client/wallet/file_lock'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
-import { fundTrader } from '../../faults/kit/fund_trader'
-import { openAccount } from '../../faults/kit/open_account'
-import { USDC } from '../../faults/kit/open_trader'
+import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 
 const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')

@@ -19,11 +19,8 @@ import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
 import type { Attestation, Info, PlaceResult, Receipt } from '../../../protocol/wire/trading'
-import { fundTrader } from '../../faults/kit/fund_trader'
-import { openAccount } from '../../faults/kit/open_account'
-import { USDC } from '../../faults/kit/open_trader'
-import { VenueProcess } from '../../faults/kit/venue_process'
-import { venueTransport } from '../../faults/kit/venue_transport'
+import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
+import { VenueProcess, venueTransport } from '../../faults/kit/venue_process'
 
 const venue = new VenueProcess()
 const folder = mkdtempSync(join(tmpdir(), 'tacit-session-'))

@@ -19,11 +19,8 @@ import {
 import { Wallet } from '../../../client/wallet/wallet'
 import { fromHex } from '../../../protocol/bytes'
 import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../../protocol/wire/trading'
-import { fundTrader } from '../../faults/kit/fund_trader'
-import { openAccount } from '../../faults/kit/open_account'
-import { USDC } from '../../faults/kit/open_trader'
-import { VenueProcess } from '../../faults/kit/venue_process'
-import { venueTransport } from '../../faults/kit/venue_transport'
+import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
+import { VenueProcess, venueTransport } from '../../faults/kit/venue_process'
 import { rootFromPath } from '../../kit/root_from_path'
 
 const venue = new VenueProcess()

@@ -13,7 +13,7 @@ import { parseQuote } from '../../../protocol/tdx/quote'
 import { changedPolicy } from '../../kit/verify/changed_policy'
 import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
 import { forgeLog } from '../../kit/verify/forged_log'
-import { quoteOfMachine } from '../../kit/verify/machine_quotes'
+import { quoteOfMachine } from '../../kit/verify/lying_machine'
 import { openSite, type Site } from '../../kit/verify/site'
 
 type Logged = { imr: number; event_type: number; digest: string; event: string; event_payload: string }

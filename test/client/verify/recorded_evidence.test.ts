@@ -20,8 +20,7 @@ import { publicKeyOf, sign } from '../../../protocol/sign'
 import { evidenceReportData, parseQuote } from '../../../protocol/tdx/quote'
 import { PPID } from '../../../sandbox/enclave/machine'
 import { changedPolicy } from '../../kit/verify/changed_policy'
-import { lie, withClaim } from '../../kit/verify/lying_machine'
-import { quoteOfMachine } from '../../kit/verify/machine_quotes'
+import { lie, quoteOfMachine, withClaim } from '../../kit/verify/lying_machine'
 import { openSite, type Site } from '../../kit/verify/site'
 
 let site: Site

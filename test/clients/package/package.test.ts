@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildClient } from '../../../tools/build_client'
-import { openAccount } from '../../faults/kit/open_account'
+import { openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../../..')

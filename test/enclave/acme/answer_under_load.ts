@@ -2,9 +2,8 @@
 import { challengeCertificate } from '../../../enclave/acme/certificates'
 import { issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { listen } from '../../../server/tls/listen'
-import { listeningApp } from '../../kit/server/listening_app'
+import { listeningApp, tlsMaterial } from '../../kit/server/listening_app'
 import { openLoad } from '../../kit/server/steady_load'
-import { tlsMaterial } from '../../kit/server/tls_material'
 import { openPebble, pebblePrograms } from './open_pebble'
 
 const listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })

@@ -1,8 +1,7 @@
 /** After a sudden death everything acknowledged is there, and cancels armed by sockets get their grace period. */
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
-import { isAtRest } from '../../kit/venue/is_at_rest'
-import { TestSite } from '../../kit/venue/open_test_venue'
+import { isAtRest, TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
 let site = new TestSite()

@@ -9,8 +9,8 @@ import type { EngineConfig } from '../../../engine/config'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { Random } from '../../kit/random'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
-import { isAtRest } from '../../kit/venue/is_at_rest'
 import type { JsonVenue } from '../../kit/venue/json_venue'
+import { isAtRest } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
 const ROUNDS = Number(process.env['TACIT_PARTITION_ROUNDS'] ?? 5)

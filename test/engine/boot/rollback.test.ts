@@ -8,8 +8,8 @@ import { RECEIPT_BODY } from '../../../protocol/bodies/statements'
 import { fromHex } from '../../../protocol/bytes'
 import { verifySignature } from '../../../protocol/ed25519'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
-import { isAtRest } from '../../kit/venue/is_at_rest'
 import type { JsonVenue } from '../../kit/venue/json_venue'
+import { isAtRest } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 
 class MutedRpc {

@@ -14,9 +14,8 @@ import { Stores } from '../../../engine/stores/stores'
 import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { publicKeyOf, sign } from '../../../protocol/sign'
-import { isAtRest } from '../../kit/venue/is_at_rest'
 import { Ledger } from '../../kit/venue/memory_chain'
-import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { isAtRest, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
 setDefaultTimeout(180_000)

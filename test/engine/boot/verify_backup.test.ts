@@ -7,7 +7,7 @@ import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { EmbeddedTrading } from '../../kit/venue/embedded_trading'
-import { isAtRest } from '../../kit/venue/is_at_rest'
+import { isAtRest } from '../../kit/venue/open_test_venue'
 
 const world = new EmbeddedTrading()
 const { site } = world

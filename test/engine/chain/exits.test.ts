@@ -11,8 +11,7 @@ import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/ad
 import { instructionName } from '../../../protocol/vault/instruction'
 import * as lies from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { requestExitOf } from '../../kit/chain/request_exit_of'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { randomField, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 

@@ -11,7 +11,7 @@ import { mintTo } from '../../kit/chain/chain_folder'
 import { bendAccounts, type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
 import { USDC, VaultWorld } from '../../kit/chain/vault_world'
-import { decodePay } from '../../kit/vault/instruction_data'
+import { decodePay } from '../../kit/vault/open_vault'
 
 /** First byte of the queue account, and its bytes before the entries (protocol/vault/accounts.ts). */
 const QUEUE_KIND = 7

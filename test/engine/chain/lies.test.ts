@@ -7,10 +7,8 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import * as lies from '../../kit/chain/kinds_of_lies'
-import { expectLandedOnce } from '../../kit/chain/landed_once'
 import { bendBatch, type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { requestExitOf } from '../../kit/chain/request_exit_of'
-import { USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 /** Answers of the liar until the alarm: of each loop at most one per slot and level, for the lag that is allowed. */

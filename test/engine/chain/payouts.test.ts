@@ -13,10 +13,9 @@ import { payInstruction } from '../../../protocol/vault/queue'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { requestExitOf } from '../../kit/chain/request_exit_of'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
-import { decodePay } from '../../kit/vault/instruction_data'
+import { randomField, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { decodePay } from '../../kit/vault/open_vault'
 
 const mint = decodeBase58(USDC, 32)!
 const MIB = 1_024 * 1_024

@@ -6,9 +6,8 @@ import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { lowerBatch } from '../../kit/chain/kinds_of_lies'
-import { expectLandedOnce } from '../../kit/chain/landed_once'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
 const FINALIZED_DEPTH = 40

@@ -6,9 +6,8 @@ import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { mintTo } from '../../kit/chain/chain_folder'
-import { expectLandedOnce } from '../../kit/chain/landed_once'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, USDC, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
 

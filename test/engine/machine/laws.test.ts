@@ -7,8 +7,7 @@ import { baseOf, quoteOf } from '../../../engine/machine/state/instrument'
 import { feeUpTo } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import { FEE_BPS } from '../../kit/venue/machine_world'
-import { PARTS_MAX, played } from './played'
-import { steps } from './random_commands'
+import { PARTS_MAX, played, steps } from './random_commands'
 
 const RUNS = { numRuns: 40 }
 /** By mint index: inputs less outputs, payouts and fees taken. */

@@ -9,8 +9,7 @@ import { Notes } from '../../../engine/machine/state/notes'
 import type { State } from '../../../engine/machine/state/state'
 import { RowQueue } from '../../../engine/memory/row_queue'
 import { FIXED_HASH_SEED, seeded } from '../../kit/venue/machine_world'
-import { played } from './played'
-import { steps } from './random_commands'
+import { played, steps } from './random_commands'
 
 /** How many hold each note, counted from the holders. */
 function holders(state: State): Map<number, number> {

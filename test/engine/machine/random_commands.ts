@@ -1,4 +1,5 @@
 /** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
+
 import fc from 'fast-check'
 import type { CommandBody, CommandOf, NoteFact } from '../../../engine/commands'
 import { keyOf } from '../../../engine/machine/state/account'
@@ -13,12 +14,12 @@ import {
   SIGNATURE,
   seeded,
   TICK,
-  type World,
+  World,
 } from '../../kit/venue/machine_world'
 
-export const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
+const ACCOUNTS = ['ann', 'ben', 'cyd', 'dan', 'eve', 'fay', 'gus', 'hal']
 
-export type Step = {
+type Step = {
   op:
     | 'place'
     | 'modify'
@@ -87,7 +88,7 @@ export const steps = fc.array(
 )
 
 /** Runs one step; what the venue rejects is part of the stream. */
-export function play(world: World, step: Step, serial: number): void {
+function play(world: World, step: Step, serial: number): void {
   const account_id = ACCOUNTS[step.who]!
   const owner = key(`${account_id}${step.second_key ? 2 : 1}`)
   const last = [...world.state.keys.values()].find((one) => one.bytes.toHex() === owner.toHex())
@@ -318,4 +319,18 @@ function fromHex(text: string): Uint8Array {
 
 function buysOf(step: Step): boolean {
   return (step.who % 2 === 0) === step.flips > 0
+}
+
+/** Small, so that most auctions need several settlement batches. */
+export const PARTS_MAX = 4
+
+/** `each` looks at the world after every step. */
+export function played(stream: Step[], each: (world: World, at: number) => void = () => {}): World {
+  const world = new World({ settlement_parts_max: PARTS_MAX })
+  for (const account_id of ACCOUNTS) world.account(account_id)
+  stream.forEach((step, at) => {
+    play(world, step, at)
+    each(world, at)
+  })
+  return world
 }

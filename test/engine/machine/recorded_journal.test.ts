@@ -12,8 +12,7 @@ import { concatBytes, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { expectGolden } from '../../kit/golden'
 import { FIXED_HASH_SEED } from '../../kit/venue/machine_world'
-import { played } from './played'
-import { steps } from './random_commands'
+import { played, steps } from './random_commands'
 
 /** Commands of every kind of trade, payment, exit and halt, each behind its length in 4 bytes, compressed. */
 const file = new URL('../../golden/recorded_journal.gz', import.meta.url)

@@ -10,8 +10,7 @@ import { createState } from '../../../engine/machine/state/state'
 import { concatBytes } from '../../../protocol/bytes'
 import type * as wire from '../../../protocol/wire/trading'
 import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
-import { played } from './played'
-import { steps } from './random_commands'
+import { played, steps } from './random_commands'
 
 const RUNS = { numRuns: 40 }
 

@@ -9,11 +9,11 @@ import {
   checkShown,
   indexEvents,
   madeBy,
+  readAccount,
   resendUnknown,
 } from './check_restart'
 import type { LoadTrader } from './load_trader'
 import { openTrader } from './open_trader'
-import { readAccount } from './read_account'
 import { VenueProcess } from './venue_process'
 
 const ACCOUNTS = ['ada', 'bob', 'cyd']

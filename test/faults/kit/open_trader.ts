@@ -1,11 +1,86 @@
 /** A trader on a running venue: account, chain key, streams open, notes deposited for each of its keys. */
+import { type Login, VenueClient } from '../../../client/api/venue_client'
 import { openChainAccess } from '../../../client/chain/chain_access'
+import { airdrop, deposit, mintTo } from '../../../client/chain/deposit'
+import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { signCredential } from '../../../client/wallet/account'
 import { preparePlace } from '../../../client/wallet/prepare'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { PlaceRequest, PlaceResult } from '../../../protocol/wire/trading'
-import { fundTrader } from './fund_trader'
+import { callOperator, type OperatorTarget, signAdmission } from '../../../tools/account/call_operator'
+import { accountSeed, testCredential } from '../../kit/venue/test_login'
 import { LoadTrader } from './load_trader'
-import { openAccount } from './open_account'
-import type { VenueProcess } from './venue_process'
+import { operatorNow, operatorTarget, type VenueProcess, venueTransport } from './venue_process'
+
+/** So that no test waits for its bucket to refill. */
+const LIMITS = {
+  rate_capacity: 100_000,
+  rate_refill_per_s: 10_000,
+  orders_live_max: 10_000,
+  keys_max: 10_000,
+}
+
+let posting: Promise<unknown> = Promise.resolve()
+
+/** @param credential_of whose credential is admitted under the account key of `account_id` */
+export async function openAccount(
+  venue: VenueProcess,
+  account_id: string,
+  credential_of = account_id,
+): Promise<{ client: VenueClient; credentials: Login }> {
+  const target = await operatorTarget(venue)
+  const account_key = publicKeyOf(accountSeed(account_id))
+  const record = signAdmission({ account_key, version: 1, state: 'active', limits: LIMITS }, target)
+  const { login: credentials, request } = testCredential(credential_of, target.venue)
+  const { account_key: _, signature: __, ...fields } = request
+  const signed = signCredential(accountSeed(account_id), target.venue, fields)
+  await post(target, '/accounts', record)
+  await post(target, '/accounts/credentials', signed)
+  return { client: new VenueClient(venueTransport(venue), credentials), credentials }
+}
+
+/** The operator's nonces rise in the order of arrival, so one call is under way at a time. */
+function post(target: OperatorTarget, path: string, body: unknown): Promise<string> {
+  const call = { method: 'POST', path, body: JSON.stringify(body) } as const
+  const posted = posting.then(() => callOperator(target, call, operatorNow()))
+  posting = posted.catch(() => {})
+  return posted
+}
+
+const FEE_LAMPORTS = 5_000_000_000n
+const POLL_MS = 50
+
+/** `notes` of each mint and key. */
+export async function fundTrader(
+  trader: LoadTrader,
+  program_id: string,
+  amounts: ReadonlyMap<string, bigint>,
+  notes: number,
+): Promise<void> {
+  const { chain, wallet } = trader
+  await airdrop(chain, FEE_LAMPORTS)
+  for (const [mint, amount] of amounts) {
+    const total = amount * BigInt(trader.keys * notes)
+    await mintTo(chain, mint, total)
+    while ((await tokenBalance(chain, ownAccount(chain, mint).bytes)) < total) await Bun.sleep(POLL_MS)
+  }
+  const deposits: Promise<unknown>[] = []
+  for (const [mint, amount] of amounts) {
+    for (let key_index = 0; key_index < trader.keys; key_index++) {
+      for (let i = 0; i < notes; i++)
+        deposits.push(deposit(chain, wallet, { program_id, mint, amount, key_index }))
+    }
+  }
+  await Promise.all(deposits)
+  const unseen = new Set(wallet.state.notes.map((note) => note.commitment))
+  while (unseen.size > 0) {
+    for (const commitment of unseen) {
+      const proof = await trader.client.inclusion({ commitment }).catch(() => undefined)
+      if (proof?.usable === true) unseen.delete(commitment)
+    }
+    if (unseen.size > 0) await Bun.sleep(POLL_MS)
+  }
+}
 
 export const SOL = 'So11111111111111111111111111111111111111112'
 export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'

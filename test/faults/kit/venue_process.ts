@@ -1,8 +1,12 @@
-/** Starts, kills and stops the real venue process on a temporary folder, and keeps its output. */
+/** Starts, kills and stops the real venue process on a temporary folder, keeps its output, and reaches it wherever it listens. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Transport } from '../../../client/api/venue_client'
+import { fromHex } from '../../../protocol/bytes'
+import type { Info } from '../../../protocol/wire/trading'
 import type { SandboxFacts } from '../../../sandbox/open_sandbox'
+import { callOperator, type OperatorTarget } from '../../../tools/account/call_operator'
 
 const MAIN = new URL('../../../server/main.ts', import.meta.url).pathname
 const SERVES = 'Tacit serves at'
@@ -134,4 +138,50 @@ export class VenueProcess {
     rmSync(this.data_dir, { recursive: true, force: true })
     made.delete(this)
   }
+}
+
+export function venueTransport(venue: VenueProcess): Transport {
+  const ca = () => readFileSync(venue.facts.certificate, 'utf8')
+  return {
+    get base_url() {
+      return venue.facts.url
+    },
+    fetch(path, init) {
+      return fetch(venue.facts.url + path, { ...init, tls: { ca: ca() } } as RequestInit)
+    },
+    webSocket(path) {
+      const url = venue.facts.url.replace(/^http/, 'ws') + path
+      return new WebSocket(url, { tls: { ca: ca() } } as never)
+    },
+  }
+}
+
+export async function operatorTarget(venue: VenueProcess): Promise<OperatorTarget> {
+  const answer = await venueTransport(venue).fetch('/info')
+  const info = (await answer.json()) as Info
+  const { facts } = venue
+  return {
+    url: facts.operator_url,
+    venue: fromHex(info.venue, 32)!,
+    operator_seed: fromHex(readFileSync(facts.operator_key, 'utf8').trim(), 32)!,
+    ca: readFileSync(facts.certificate, 'utf8'),
+  }
+}
+
+let last_call_ms = 0
+/** Milliseconds that rise from call to call, as the operator's nonces must. */
+export function operatorNow(): number {
+  last_call_ms = Math.max(Date.now(), last_call_ms + 1)
+  return last_call_ms
+}
+
+export async function readMetrics(venue: VenueProcess): Promise<string> {
+  const call = { method: 'GET', path: '/metrics', body: undefined } as const
+  return callOperator(await operatorTarget(venue), call, operatorNow())
+}
+
+export async function residentBytes(venue: VenueProcess): Promise<number> {
+  const line = /^process_resident_memory_bytes ([0-9.e+]+)$/m.exec(await readMetrics(venue))
+  if (line === null) throw new Error('the metrics do not tell the resident memory')
+  return Number(line[1])
 }

@@ -9,13 +9,12 @@ import { ProofUnavailable } from '../../../client/exit/vault_proofs'
 import { markSpent } from '../../../client/wallet/absorb_recovered'
 import { decodeBase58 } from '../../../protocol/base58'
 import type { Fill } from '../../../protocol/wire/trading'
+import { Random } from '../../kit/random'
 import { type CrashSite, crashRound, lookAt, notesPerMint, openCrashSite } from '../kit/crash_rounds'
 import { nextCommand } from '../kit/load_commands'
-import { type LoadTrader, onceServed } from '../kit/load_trader'
+import { type LoadTrader, onceServed, windDown } from '../kit/load_trader'
 import { DEPOSITED } from '../kit/open_trader'
-import { Random } from '../../kit/random'
-import { residentBytes } from '../kit/resident_bytes'
-import { windDown } from '../kit/wind_down'
+import { residentBytes } from '../kit/venue_process'
 
 const PACE = new URL('./snapshot_pace.ts', import.meta.url).pathname
 const FEE_LAMPORTS = 5_000_000_000n

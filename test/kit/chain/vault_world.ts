@@ -1,9 +1,13 @@
 /** An embedded chain with an open vault, a depositor and everything the relayer talks to. */
 
+import { expect } from 'bun:test'
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
 import { MemoryOutbox } from '../../../bench/settling/memory_outbox'
 import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
+import { chainAddresses } from '../../../engine/chain/client/chain_client'
+import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { eventHistory } from '../../../engine/chain/client/vault_events'
 import { type ChainOptions, openChain } from '../../../engine/chain/open_chain'
 import { openHashing } from '../../../engine/hashing/open_hashing'
 import type {
@@ -15,11 +19,14 @@ import type {
   SettlementPayload,
 } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { compareBytes, equalBytes } from '../../../protocol/bytes'
+import { compareBytes, equalBytes, toHex } from '../../../protocol/bytes'
 import { reduceWide } from '../../../protocol/field'
+import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { publicKeyOf } from '../../../protocol/sign'
-import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import { exitRequestAddress, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { depositInstruction } from '../../../protocol/vault/deposit'
+import type { EventOf } from '../../../protocol/vault/events'
+import { requestExitInstruction } from '../../../protocol/vault/exits'
 import type { Faults } from '../../../sandbox/chain/embedded_chain'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
@@ -253,4 +260,67 @@ export class VaultWorld {
     await this.chain.close()
     this.#folder.remove()
   }
+}
+
+/** Settled batches as anybody reads them from the finalized chain, oldest first. */
+async function settledOnChain(world: VaultWorld): Promise<EventOf<'settled'>[]> {
+  const rpc = new RpcPool([world.chain.url], 5_000)
+  const { address } = chainAddresses(world.program)
+  const settled: EventOf<'settled'>[] = []
+  for await (const events of eventHistory({ rpc, address }, address.config, 'finalized')) {
+    for (const { event } of events) if (event.kind === 'settled') settled.unshift(event)
+  }
+  return settled
+}
+
+export async function expectLandedOnce(world: VaultWorld, batches: number): Promise<void> {
+  const settled = await settledOnChain(world)
+  expect(settled.map((event) => event.batch)).toEqual(Array.from({ length: batches }, (_, at) => at + 1))
+  for (const event of settled) {
+    const payload = world.outbox.payloads.get(event.batch)!
+    expect(event.nullifiers.map(toHex)).toEqual(payload.nullifiers.map(toHex))
+    expect(event.outputs.map(({ commitment }) => toHex(commitment))).toEqual(
+      payload.outputs.map(({ commitment }) => toHex(commitment)),
+    )
+  }
+  expect(world.outbox.violations).toEqual([])
+  expect(world.sink.violations).toEqual([])
+}
+
+const mint = decodeBase58(USDC, 32)!
+
+/**
+ * A finalized deposit of `amount` whose owner asks for it back; resolves once the request landed. It is to be paid to the
+ * owner's token account, or to the account that pays the bond.
+ */
+export async function requestExitOf(world: VaultWorld, amount: bigint, to: 'own' | 'bond_payer' = 'own') {
+  const owner = await fundedWallet(world.chain)
+  const key = decodeBase58(owner.address, 32)!
+  const blinding = randomField()
+  const { leaf_count: leaf_index } = await world.port.readConfig()
+  await world.depositAs(() => noteInner(key, blinding), [amount])
+  await world.sink.until(() => world.sink.told.length === leaf_index + 1)
+  await mintTo(world.chain, USDC, owner.address, 1n)
+  const proof = await world.hash.inclusion(leaf_index)
+  const nullifier = nullifierOf(proof.leaf, blinding)
+  const refund_inner = randomField()
+  const own = decodeBase58(await associatedTokenAddress(owner.address, USDC), 32)!
+  const destination = to === 'own' ? own : key
+  const instruction = requestExitInstruction({
+    program: world.program,
+    owner: key,
+    payer: key,
+    mint,
+    opening: { form: 'deposit', amount, blinding, leaf_index },
+    nullifier,
+    cited_leaf_count: proof.leaf_count,
+    cited_root: proof.root,
+    destination,
+    refund_inner,
+    path: proof.siblings,
+  })
+  const send = () => world.send(owner, toInstruction(instruction, [owner]))
+  await send()
+  const account = exitRequestAddress(world.program, nullifier)
+  return { nullifier, destination, refund_inner, send, account, owner: key }
 }

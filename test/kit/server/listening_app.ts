@@ -1,5 +1,7 @@
-/** An app whose liveness and fills stream work and nothing else is asked of it. */
-import type { Enclave } from '../../../enclave/contract'
+/** Listeners for tests: an app on a free port, and TLS material that nobody trusts. */
+import { createHash, X509Certificate } from 'node:crypto'
+import type { Enclave, TlsMaterial } from '../../../enclave/contract'
+import { generateTls } from '../../../enclave/x509'
 import type { Venue } from '../../../engine/venue'
 import { type App, createApp } from '../../../server/edge/app'
 import { openLog } from '../../../server/edge/log'
@@ -16,4 +18,16 @@ export function listeningApp(): App {
   })
   const log = openLog(() => undefined, clock.unixMs)
   return createApp({ venue, enclave: only<Enclave>('enclave', {}), options: { version: '1', clock, log } })
+}
+
+export function tlsMaterial(): TlsMaterial {
+  return generateTls([], Date.now())
+}
+
+/** SHA-256 of a certificate's SubjectPublicKeyInfo, hex. */
+export function spkiOf(certificate: string | Uint8Array): string {
+  const { publicKey } = new X509Certificate(certificate)
+  return createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex')
 }

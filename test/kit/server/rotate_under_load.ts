@@ -1,8 +1,7 @@
 /** Program of the rotation test: certificates change again and again under load; prints what the load saw. */
 import { listen } from '../../../server/tls/listen'
-import { listeningApp } from './listening_app'
+import { listeningApp, tlsMaterial } from './listening_app'
 import { openLoad } from './steady_load'
-import { tlsMaterial } from './tls_material'
 
 const rotations = Number(process.argv[2])
 const listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls: tlsMaterial() })

@@ -2,7 +2,7 @@
 import { connect as tlsConnect } from 'node:tls'
 import type { Listener } from '../../../server/tls/listen'
 import { TOKEN } from './harness'
-import { spkiOf } from './tls_material'
+import { spkiOf } from './listening_app'
 
 const [CALLERS, KEEPERS, SOCKETS] = [4, 4, 8]
 

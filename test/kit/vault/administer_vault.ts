@@ -1,5 +1,9 @@
 /** Sends one instruction of the vault's deployer or admin, as the tools do. */
+import { readDeployment } from '../../../engine/chain/client/read_vault'
+import { publicKeyOf } from '../../../protocol/sign'
+import { authorizeRestoreInstruction } from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { withRpc } from '../../../tools/program/deploy_program'
 import { landTransaction } from '../../../tools/program/land_transaction'
 
@@ -17,4 +21,14 @@ export async function administerVault(
   return withRpc(rpc_urls, (rpc) =>
     landTransaction(rpc, { seeds, instructions: [instruction], priority_fee_lamports }),
   )
+}
+
+/** Resolves once it is finalized, with the seconds until it is effective: a quarter of the exit delay. */
+export async function announceRestore(chain: OpenedChain): Promise<number> {
+  const { admin_seed, url } = chain
+  const fields = { program: chain.program_id!, admin: publicKeyOf(admin_seed) }
+  const instruction = authorizeRestoreInstruction({ ...fields, action: 'announce' })
+  await administerVault([url], [admin_seed], instruction, 0n)
+  const { config } = await readDeployment([url], fields.program)
+  return Math.ceil(config.exit_delay_s / 4)
 }

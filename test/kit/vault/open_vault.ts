@@ -1,10 +1,15 @@
 /** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
 import { venueId } from '../../../protocol/bodies/venue_id'
-import { compareBytes, utf8 } from '../../../protocol/bytes'
+import { compareBytes, equalBytes, utf8 } from '../../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
 import { sha256 } from '../../../protocol/sha256'
-import { EXIT_REQUEST, type QueueAccount } from '../../../protocol/vault/accounts'
+import {
+  EXIT_REQUEST,
+  type QueueAccount,
+  type RingAccount,
+  type TreeAccount,
+} from '../../../protocol/vault/accounts'
 import {
   exitRequestSeeds,
   findAddress,
@@ -17,16 +22,17 @@ import {
   registerMintInstruction,
 } from '../../../protocol/vault/admin'
 import { type AnnouncedTopic, announceInstruction } from '../../../protocol/vault/announcements'
-import { depositInstruction } from '../../../protocol/vault/deposit'
+import { DEPOSIT_FORMS, depositInstruction } from '../../../protocol/vault/deposit'
 import {
+  EPOCH_FORMS,
   type OpenAttestedEpochFields,
   type OpeningFields,
   openAttestedEpochInstructions,
 } from '../../../protocol/vault/epochs'
 import type { EventOf } from '../../../protocol/vault/events'
-import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { decoded, type VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { payInstruction } from '../../../protocol/vault/queue'
+import { payInstruction, QUEUE_FORMS } from '../../../protocol/vault/queue'
 import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
 import type { Chain } from './development_chain'
 import { type Changes, QuotingMachine } from './quoting_machine'
@@ -310,3 +316,18 @@ export const initializationOf = (chain: VaultChain): InitializeFields => ({
 /** Outputs with memos for ascending commitments. */
 export const outputsOf = (commitments: readonly Uint8Array[]): SettleFields['outputs'] =>
   commitments.map((commitment, index) => ({ commitment, memo: bytes32(`memo ${index}`).slice(0, 16) }))
+
+/** True when `(leaf_count, root)` is the note tree's state now or one the ring still holds. */
+export function isKnownState(
+  state: { leaf_count: number; root: Uint8Array },
+  tree: TreeAccount,
+  ring: RingAccount,
+): boolean {
+  const same = (other: { leaf_count: number; root: Uint8Array }): boolean =>
+    other.leaf_count === state.leaf_count && equalBytes(other.root, state.root)
+  return same(tree) || ring.states.some(same)
+}
+
+export const decodeDeposit = (data: Uint8Array) => decoded(DEPOSIT_FORMS.deposit.data, data)
+export const decodeAnchor = (data: Uint8Array) => decoded(EPOCH_FORMS.anchor.data, data)
+export const decodePay = (data: Uint8Array) => decoded(QUEUE_FORMS.pay.data, data)

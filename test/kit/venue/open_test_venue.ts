@@ -1,4 +1,5 @@
 /** Opens a venue in a temporary folder: real journal, state machine, read models and hashing; a chain in memory. */
+
 import { createHmac } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -169,4 +170,9 @@ export class TestSite {
     await this.running?.close()
     rmSync(this.dir, { recursive: true, force: true })
   }
+}
+
+/** Which files of a running venue's folder a copy takes: the spare segment is still being prepared and holds no record. */
+export function isAtRest(path: string): boolean {
+  return !/\/spare[^/]*$/.test(path)
 }

@@ -2,10 +2,26 @@
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
 import type { Attestation, Info } from '../../../protocol/wire/public'
+import { issueAuthorities } from '../../../sandbox/enclave/authorities'
+import { loadKeys } from '../../../sandbox/enclave/keys'
+import { signQuote, startQuotingEnclave, type TdFacts } from '../../../sandbox/enclave/sign_quote'
 import type { LoggedEvent } from './forged_log'
-import { quoteOfMachine } from './machine_quotes'
-import type { Changes } from './sign_any_quote'
+import { type Changes, signAnyQuote } from './sign_any_quote'
 import type { Site } from './site'
+
+export function quoteOfMachine(
+  site: Pick<Site, 'machine'>,
+  facts: Pick<TdFacts, 'registers' | 'report_data'>,
+  changes: Changes = {},
+): Uint8Array {
+  const keys = loadKeys(site.machine.data_dir, new Uint8Array(32))
+  const authorities = issueAuthorities(site.machine.data_dir, keys, Date.now())
+  const compose_hash = fromHex(site.machine.agent.compose_hash, 32)!
+  const stated = { ...facts, compose_hash, debug: false, out_of_date: false }
+  const quote = signQuote(startQuotingEnclave(authorities, keys.pck), stated)
+  const chain = [authorities.pck, authorities.platform_authority, authorities.root]
+  return signAnyQuote(quote, { pck: keys.pck, chain }, changes)
+}
 
 export type Lie = {
   /** Events in the order of the registers, and as the host shows them. */

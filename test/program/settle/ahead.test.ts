@@ -1,8 +1,15 @@
 /** Batches that were built before their predecessors landed: what lets a relayer send several at once. */
 import { expect, test } from 'bun:test'
 import type { SettleFields } from '../../../protocol/vault/settle'
-import { isKnownState } from '../../kit/vault/known_state'
-import { element, elements, errorOf, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
+import {
+  element,
+  elements,
+  errorOf,
+  isKnownState,
+  landed,
+  OpenVault,
+  outputsOf,
+} from '../../kit/vault/open_vault'
 
 const AHEAD = 8
 

@@ -1,12 +1,12 @@
 /** The ring of known states: earlier states stay citable for at least 2,160 slots, one entry per 18 slots. */
 import { expect, test } from 'bun:test'
 import { EMPTY_SPENT_SUBTREES } from '../../../protocol/notes/merkle_tree'
-import { isKnownState } from '../../kit/vault/known_state'
 import {
   bytes32,
   element,
   elements,
   errorOf,
+  isKnownState,
   landed,
   type OpenVault,
   outputsOf,

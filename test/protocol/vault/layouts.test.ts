@@ -34,8 +34,7 @@ import { decodeEvent, innerDataOf } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
 import { compressedKey, lowSignature } from '../../../protocol/vault/quoted_fields'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
-import { decodeAnchor, decodeDeposit, decodePay } from '../../kit/vault/instruction_data'
-import { isKnownState } from '../../kit/vault/known_state'
+import { decodeAnchor, decodeDeposit, decodePay, isKnownState } from '../../kit/vault/open_vault'
 import vector from '../../vectors/vault.json'
 
 const bytes = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })

@@ -1,6 +1,102 @@
-/** Every way a right body can be wrong in one place, and texts that are no such body at all. */
-import type { RefusalCode } from '../../../protocol/refusals'
-import { MARKER } from './problem_check'
+/** Valid requests of every route, each fault they can have, and the check of every refusal. */
+import { REFUSAL_BY_CODE, type RefusalCode } from '../../../protocol/refusals'
+import type { MountedRoute } from '../../../server/edge/endpoint'
+import { MANIFEST } from '../../../server/manifest'
+import { MODIFY, PLACE } from '../../routes/bodies'
+import { ROWS } from '../../routes/rows'
+
+/** Part of every hostile request, and of no answer. */
+export const MARKER = 'zq7hostile'
+
+const FIELDS = ['type', 'title', 'status', 'detail', 'code', 'message', 'request_id', 'applied']
+const FACTS = ['field', 'nonce_last', 'retry_after_ms', 'status_now', 'subsystem', 'result']
+
+export type Told = { status: number; content_type: string | null; headers: string; text: string }
+
+/** @returns what is wrong with the refusal; `expected` are its codes, any known one when left out. */
+export function problemFaults(told: Told, expected?: readonly RefusalCode[]): string[] {
+  const { status, content_type, headers, text } = told
+  const faults: string[] = []
+  if ((text + headers).toLowerCase().includes(MARKER)) faults.push('what was sent is echoed')
+  if (content_type !== 'application/problem+json') return [...faults, `${status} of type ${content_type}`]
+  const problem = JSON.parse(text) as Record<string, unknown>
+  const code = problem['code'] as RefusalCode
+  const entry = REFUSAL_BY_CODE.get(code)
+  if (entry === undefined) return [...faults, `unknown code ${code}`]
+  if (expected !== undefined && !expected.includes(code)) faults.push(`${code} instead of ${expected}`)
+  if (status !== entry.status || problem['status'] !== entry.status)
+    faults.push(`${code} with status ${status}`)
+  if (code === 'internal') faults.push('the venue failed')
+  if (problem['applied'] !== 'no') faults.push(`applied ${problem['applied']}`)
+  for (const name of FIELDS) if (!(name in problem)) faults.push(`no ${name}`)
+  for (const name of Object.keys(problem)) {
+    if (!FIELDS.includes(name) && !FACTS.includes(name)) faults.push(`an unknown member ${name}`)
+  }
+  return faults
+}
+
+export async function toldBy(response: Response): Promise<Told> {
+  const headers = [...response.headers].map((pair) => pair.join(': ')).join('\n')
+  const { status } = response
+  return { status, content_type: response.headers.get('content-type'), headers, text: await response.text() }
+}
+
+type Sample = {
+  mounted: MountedRoute
+  /** Upper case. */
+  method: string
+  path: string
+  bearer: boolean
+  /** Names of the query it takes; undefined where it declares none. */
+  query: string[] | undefined
+  body: Record<string, unknown> | undefined
+  is_socket: boolean
+}
+
+/** Paths of endpoints without a row. */
+const PATHS: Record<string, string> = { 'get /evidences/{file}': '/evidences/none.json' }
+/** Bodies where that of the row would be rejected for more than its signature or its credentials. */
+const BODIES: Record<string, object> = {
+  'post /auth/token': {
+    api_key: 'a1'.repeat(16),
+    api_secret: 'b2'.repeat(32),
+    passphrase: 'not-a-passphrase',
+  },
+  'put /orders/{order_id}': { ...MODIFY, replacement: { ...PLACE, order_id: '3d'.repeat(16) } },
+}
+
+export const SAMPLES: Sample[] = MANIFEST.map((mounted) => {
+  const { method, path, route } = mounted
+  const name = `${method} ${path}`
+  const row = ROWS.find(({ endpoint }) => endpoint === name)
+  const contract = route.kind === 'endpoint' ? route.contract : undefined
+  return {
+    mounted,
+    method: method.toUpperCase(),
+    path: row?.path ?? PATHS[name] ?? path,
+    bearer: route.kind === 'stream' || contract?.bearer === true,
+    query: contract?.query === undefined ? undefined : Object.keys(contract.query.properties),
+    body: contract?.body === undefined ? undefined : structuredClone(bodyOf(name, row?.json)),
+    is_socket: route.kind === 'stream',
+  }
+})
+
+function bodyOf(name: string, of_row: unknown): Record<string, unknown> {
+  const body = BODIES[name] ?? of_row
+  if (body === undefined)
+    throw new Error(`${name} takes a body: give its row in test/routes/rows.ts a \`json\``)
+  return body as Record<string, unknown>
+}
+
+/** Every path once, without its query, with all its methods. */
+export function methodsByPath(): Map<string, string[]> {
+  const methods = new Map<string, string[]>()
+  for (const { method, path: with_query } of SAMPLES) {
+    const path = with_query.split('?')[0]!
+    methods.set(path, [...(methods.get(path) ?? []), method])
+  }
+  return methods
+}
 
 type Broken = { what: string; text: string | Uint8Array; codes?: readonly RefusalCode[] }
 type Json = Record<string, unknown>
