@@ -23,7 +23,6 @@ export type Faults = {
   rpc?: ((method: string) => RpcFault | undefined) | undefined
 }
 export type RpcFault = {
-  latency_ms?: number
   /** Answered instead of running the method. */
   error?: { code: number; message: string }
   /** Plain HTTP status (429, 503) instead of running the method. */
@@ -41,8 +40,7 @@ export type EmbeddedChainOptions = {
   slot_ms: number
   /** Port of the server; default any that is free, which is also taken where this one is in use. */
   port?: number
-  /** Slots behind the tip at which a block is confirmed (default 1) and finalized (default 8). */
-  confirmed_depth?: number
+  /** Slots behind the tip at which a block is finalized (default 8); it is confirmed one behind it. */
   finalized_depth?: number
   faults?: Faults
 }

@@ -23,7 +23,7 @@ export async function openEmbeddedChain(options: EmbeddedChainOptions) {
   mkdirSync(options.data_dir, { recursive: true, mode: 0o700 })
   chmodSync(options.data_dir, 0o700)
   const store = new Store(join(options.data_dir, 'chain.sqlite'))
-  const depth = { confirmed: options.confirmed_depth ?? 1, finalized: options.finalized_depth ?? 8 }
+  const depth = { confirmed: 1, finalized: options.finalized_depth ?? 8 }
   const faults = options.faults ?? {}
   const machine = new Machine(store, depth, faults)
   const faucet = await Faucet.open(machine, secret(join(options.data_dir, 'faucet.key')))

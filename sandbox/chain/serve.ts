@@ -108,7 +108,6 @@ async function run(
   params: unknown[],
 ): Promise<unknown> {
   const fault = machine.faults.rpc?.(name)
-  if (fault?.latency_ms) await Bun.sleep(fault.latency_ms)
   if (fault?.status) throw new ReplyLost(String(fault.status))
   if (fault?.error) throw new RpcError(fault.error.code, fault.error.message)
   const method = Object.hasOwn(methods, name) ? methods[name] : undefined

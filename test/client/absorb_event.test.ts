@@ -13,11 +13,8 @@ import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
 import { copyOf, type MemoryTrader, ONE, PRICE, refusesLies, twoTraders } from './memory_trader'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 /** Two orders of one token cross; both wallets have not heard of it yet. */
 async function crossed(amounts: { buy?: bigint; sell?: bigint } = {}) {
@@ -147,7 +144,6 @@ describe('fills', () => {
       absorbEvent(seller.wallet, 0, { seq: 1, kind: 'fill.matched', slot: 1, unix_ms: 1, data })
       expect([seller.wallet.balance(QUOTE), seller.wallet.balance(BASE)]).toEqual([price - 1n, 9n * ONE])
       await site.remove()
-      site = new TestSite()
     }
   })
 

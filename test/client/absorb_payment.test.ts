@@ -20,11 +20,8 @@ import { QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
 import { refusesLies, twoTraders } from './memory_trader'
 
 const QUOTE = encodeBase58(QUOTE_MINT)
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 async function withdrawn() {
   const open = await site.open()

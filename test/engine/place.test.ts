@@ -11,11 +11,8 @@ import { isAtRest, TestSite, type TestVenue } from '../kit/venue/open_test_venue
 import { refusalOf } from '../kit/venue/refusal_of'
 import { Trader } from '../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 function expectReceipt(open: TestVenue, receipt: wire.Receipt, body: Uint8Array, signature: string): void {
   const hex32 = (text: string) => fromHex(text, 32)!

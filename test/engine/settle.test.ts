@@ -25,11 +25,8 @@ async function outputsStandInTree(open: TestVenue, payload: SettlementPayload): 
   }
 }
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 /** A buyer and a seller whose orders cross at the reference, both accepted. */
 async function cross(open: TestVenue) {

@@ -85,7 +85,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     ['protocol'],
     ['test/protocol'],
     [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`].concat(
-      ['errors', 'attest/register_platform', 'settle/batches', 'settle/units', 'queue/pay'].map(
+      ['sizes', 'attest/register_platform', 'settle/batches', 'settle/units', 'queue/pay'].map(
         (name) => `${P}/${name}.test.ts`,
       ),
       ['der', 'chain_rules', 'pinned_transport', 'policy_file'].map((name) => `${C}/verify/${name}.test.ts`),
@@ -149,16 +149,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
   program: area(
     ['program/src'],
     [
-      ...[
-        'deposit',
-        'initialize',
-        'anchor',
-        'open_epoch',
-        'register_mint',
-        'exits',
-        'aliases',
-        'random_data',
-      ].map((name) => `${P}/${name}.test.ts`),
+      ...['deposit', 'initialize', 'open_epoch', 'exits', 'aliases', 'random_data'].map(
+        (name) => `${P}/${name}.test.ts`,
+      ),
       `${P}/queue`,
       `${P}/admin`,
       // Those that measure would notice a fault by its cost alone.

@@ -28,11 +28,8 @@ import { bytes } from '../../kit/venue/memory_chain'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { depositNote, MemoryTrader, ONE, twoTraders } from '../memory_trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 test('one seed gives the same keys for ever, another seed others', () => {
   const seed = bytes(32)

@@ -20,11 +20,8 @@ beforeAll(async () => {
   identity = readAgeIdentity(made.file)!
 })
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 type Traders = { alice: Trader; bob: Trader }
 async function traders(open: TestVenue): Promise<Traders> {

@@ -4,11 +4,8 @@ import { cpSync } from 'node:fs'
 import { isAtRest, TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 /** What a crash leaves behind: the folder as it is on disk now. */
 function crash(): string {

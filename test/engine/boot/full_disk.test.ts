@@ -13,11 +13,10 @@ import { testCredential } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
 const real = { ...disk }
-let site = new TestSite()
+const site = new TestSite()
 afterEach(async () => {
   Object.assign(disk, real)
   await site.remove()
-  site = new TestSite()
 })
 
 const MIB = 2 ** 20

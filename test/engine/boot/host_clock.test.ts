@@ -5,11 +5,8 @@ import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 const DAYS_MS = 40 * 86_400_000
 

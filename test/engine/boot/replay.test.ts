@@ -12,11 +12,8 @@ import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 import { SIGNER } from '../journal/folder'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 async function auction(): Promise<TestVenue> {
   const open = await site.open()

@@ -8,11 +8,8 @@ import { isAtRest, TestSite, type TestVenue } from '../../kit/venue/open_test_ve
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 /** What a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
 async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number): Promise<string> {

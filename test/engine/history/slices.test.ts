@@ -8,11 +8,8 @@ import { TestSite } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 const caller = (account_id: string): Caller => ({ account_id, access: 'trade' })
 

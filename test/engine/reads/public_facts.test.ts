@@ -15,11 +15,10 @@ import { pointAt } from '../history/account_events'
 
 const KEY = new Uint8Array(32).fill(5)
 const CLOSED = { kind: 'closed' as const, unix_ms: 0, seq: 1, capacity: 1, due: [] }
-let site = new TestSite()
+const site = new TestSite()
 const folders: string[] = []
 afterEach(async () => {
   await site.remove()
-  site = new TestSite()
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 

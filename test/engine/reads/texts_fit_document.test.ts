@@ -6,11 +6,8 @@ import { type TSchema, t } from '../../../protocol/wire/values'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 function fits(schema: TSchema, text: string): void {
   expect([...TypeCompiler.Compile(schema).Errors(JSON.parse(text))]).toEqual([])

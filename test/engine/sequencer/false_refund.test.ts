@@ -6,11 +6,8 @@ import { bytes } from '../../kit/venue/memory_chain'
 import { QUOTE_MINT, TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 const AMOUNT = 199_000_000n
 

@@ -6,11 +6,8 @@ import { bytes } from '../../kit/venue/memory_chain'
 import { QUOTE_MINT, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { type Deposit, element, Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 async function trading() {
   const open = await site.open()

@@ -10,11 +10,8 @@ import { TestSite } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 for (const trouble of ['write_fails', 'sync_fails'] as const) {
   test(`once a ${trouble}, every waiting and later command is refused, and the process is told to end once`, async () => {

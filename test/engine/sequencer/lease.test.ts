@@ -7,11 +7,8 @@ import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 async function trading(): Promise<{ open: TestVenue; alice: Trader }> {
   const open = await site.open()
@@ -135,7 +132,6 @@ test('a cancel that waits for its batch is no longer answered as pending once th
     const { code, applied } = await answer
     expect([code, applied]).toEqual(['outcome_unknown', 'unknown'])
     await site.remove()
-    site = new TestSite()
   }
 }, 120_000)
 

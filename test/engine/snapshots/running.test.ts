@@ -29,11 +29,8 @@ const { stall_min_ms } = LIMITS
 beforeAll(() => Object.assign(LIMITS, { stall_min_ms: 600_000 }))
 afterAll(() => Object.assign(LIMITS, { stall_min_ms }))
 
-let site = new TestSite()
-afterEach(async () => {
-  await site.remove()
-  site = new TestSite()
-})
+const site = new TestSite()
+afterEach(() => site.remove())
 
 /** The newest snapshot that the journal names. */
 async function newest({ engine: { loaded } }: TestVenue) {

@@ -108,27 +108,39 @@ export type TestVenue = {
   close(): Promise<void>
 }
 
-/** A folder and a ledger that outlive restarts of the venue in it. */
+/** A folder and a ledger that outlive restarts of the venue in it; both are new after `remove`. */
 export class TestSite {
-  readonly dir = mkdtempSync(join(tmpdir(), 'tacit-engine-'))
+  dir!: string
   /** The settlement key is that of the newest boot. */
-  keys = testKeys()
-  readonly ledger = new Ledger(
-    [
+  keys!: ReturnType<typeof testKeys>
+  ledger!: Ledger
+  /** How far a test has moved the monotonic clock. */
+  later_ms!: number
+  /** A test may stop it. */
+  monotonicMs!: () => number
+  /** The chain's clock; a test may move it. */
+  unixMs!: () => number
+  /** The host's wall clock, years off, which nothing may notice. */
+  wall_ms!: number
+  private running: TestVenue | undefined
+
+  constructor() {
+    this.begin()
+  }
+
+  private begin(): void {
+    this.dir = mkdtempSync(join(tmpdir(), 'tacit-engine-'))
+    this.keys = testKeys()
+    const mints = [
       { mint: BASE_MINT, decimals: 9 },
       { mint: QUOTE_MINT, decimals: 6 },
-    ],
-    publicKeyOf(this.keys.settlement_seed),
-  )
-  /** How far a test has moved the monotonic clock. */
-  later_ms = 0
-  /** A test may stop it. */
-  monotonicMs = (): number => performance.now() + this.later_ms
-  /** The chain's clock; a test may move it. */
-  unixMs = (): number => Date.now()
-  /** The host's wall clock, years off, which nothing may notice. */
-  wall_ms = 7
-  private running: TestVenue | undefined
+    ]
+    this.ledger = new Ledger(mints, publicKeyOf(this.keys.settlement_seed))
+    this.later_ms = 0
+    this.monotonicMs = () => performance.now() + this.later_ms
+    this.unixMs = () => Date.now()
+    this.wall_ms = 7
+  }
 
   /** `faults` counts the journal's writes from this opening. */
   async open(change: Partial<EngineConfig> = {}, dir = this.dir, faults?: DiskFaults): Promise<TestVenue> {
@@ -165,10 +177,11 @@ export class TestSite {
     return this.running
   }
 
-  /** Closes what is open and removes the folder. */
+  /** Closes what is open, removes the folder and begins anew. */
   async remove(): Promise<void> {
     await this.running?.close()
     rmSync(this.dir, { recursive: true, force: true })
+    this.begin()
   }
 }
 
