@@ -33,8 +33,7 @@ import { DEMO_DEPOSIT_MAX_MS, DEMO_DEPOSIT_POLL_MS, DEMO_LIFE_SLOTS } from '../.
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import type { SandboxFacts } from '../open_sandbox'
-import type { MintName } from './balances'
-import { available, check, DemoFailed, fact, short, tokens } from './report'
+import { available, check, DemoFailed, fact, type MintName, short, tokens } from './report'
 import type { Trader } from './trader'
 
 const PRICE = 150_000_000n

@@ -4,8 +4,18 @@ import { join } from 'node:path'
 import { reopenChain } from '../../client/chain/index'
 import type { Instrument } from '../../client/index'
 import type { SandboxFacts } from '../open_sandbox'
-import { checkSums, checkVault, feesOf, type MintName, printBalances, readBalances } from './balances'
-import { chapter, check, fact, waiting } from './report'
+import {
+  chapter,
+  check,
+  checkSums,
+  checkVault,
+  fact,
+  feesOf,
+  type MintName,
+  printBalances,
+  readBalances,
+  waiting,
+} from './report'
 import {
   depositNote,
   forcedRefusals,

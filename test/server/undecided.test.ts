@@ -1,7 +1,7 @@
 /** Connections whose ClientHello is incomplete: bounded in number and bytes, and strangers displace each other first. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { networkOf, Undecided } from '../../server/tls/undecided'
+import { networkOf, Undecided } from '../../server/tls/challenge_front'
 
 type Connection = { name: string; address: string }
 

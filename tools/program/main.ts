@@ -1,11 +1,16 @@
 /** `bun run program`: puts the vault program on a cluster and administers the vault; dry run first, keys by file. */
+
+import { existsSync, writeFileSync } from 'node:fs'
+import { getBase64EncodedWireTransaction, getTransactionEncoder, type SignatureBytes } from '@solana/kit'
 import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
+import { Refused } from '../../client/verify/transcript'
+import { addressOf } from '../../engine/chain/client/chain_client'
 import { readGenesis } from '../../engine/chain/client/read_vault'
 import { ChainUnavailable } from '../../engine/chain/client/rpc_pool'
 import { encodeBase58 } from '../../protocol/base58'
-import { toHex } from '../../protocol/bytes'
+import { equalBytes, toHex } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
-import { publicKeyOf } from '../../protocol/sign'
+import { publicKeyOf, sign } from '../../protocol/sign'
 import {
   administer,
   checkFirst,
@@ -13,6 +18,8 @@ import {
   FLAGS,
   keyOf,
   type ProgramOptions,
+  printInstruction,
+  requireConfirmation,
   rpcUrls,
   show,
   TEXTS,
@@ -20,11 +27,67 @@ import {
   writeUnsigned,
 } from './administer'
 import { deployProgram, planProgram, withRpc } from './deploy_program'
-import { landTransaction } from './land_transaction'
-import { createNonce, NONCE_BYTES } from './loader'
-import { type DeploymentPlan, rentOf } from './plan_deployment'
+import { requireDerived } from './describe'
+import { landSigned, landTransaction } from './land_transaction'
+import { createNonce, decodeNonce, NONCE_BYTES } from './loader'
+import { type DeploymentPlan, readAccounts, rentOf } from './plan_deployment'
 import { refusingV1, testedBinary } from './preflight'
-import { signDraft, submit } from './submit'
+import { compileDraft, type Draft, type Nonced, readDraft, readSigned } from './unsigned'
+
+/** @throws Refused, also for a file whose accounts are not those of `--program` */
+function readTransaction(path: string, options: ProgramOptions): Draft & { nonce: Nonced } {
+  const program = options.address('program')
+  const { nonce, ...draft } = readDraft(path)
+  if (nonce === undefined) throw new Refused(`${path} is a multisig's proposal: its tool signs and sends it`)
+  requireDerived(draft, program)
+  printInstruction(draft.instruction)
+  return { ...draft, nonce }
+}
+
+/** Adds the signature of a key file to the signed transaction; needs no network. @throws Refused */
+function signDraft(path: string, options: ProgramOptions): void {
+  const draft = readTransaction(path, options)
+  const seed = options.seed('with')
+  const signer = addressOf(publicKeyOf(seed))
+  const to = options.text('signed')
+  const transaction = existsSync(to) ? readSigned(to, draft) : compileDraft(draft)
+  if (!(signer in transaction.signatures)) throw new Refused(`${signer} is no signer of ${path}`)
+  if (!options.flag('execute')) {
+    console.log('dry run: nothing was signed; add --execute')
+    return
+  }
+  const signature = sign(seed, new Uint8Array(transaction.messageBytes)) as SignatureBytes
+  const signatures = { ...transaction.signatures, [signer]: signature }
+  writeFileSync(to, `${getBase64EncodedWireTransaction({ ...transaction, signatures })}\n`, { mode: 0o600 })
+  console.log(`signed: ${to}`)
+}
+
+/** Lands a transaction that has all signatures; dry run without `--execute`. @throws Refused, ChainUnavailable */
+async function submit(path: string, options: ProgramOptions): Promise<void> {
+  const draft = readTransaction(path, options)
+  const { instruction, nonce } = draft
+  const signed = readSigned(options.text('signed'), draft)
+  const missing = Object.entries(signed.signatures).filter(([, signature]) => signature === null)
+  if (missing.length > 0)
+    throw new Refused(`the signature of ${missing.map(([signer]) => signer).join(', ')} is missing`)
+  await withRpc(rpcUrls(options), async (rpc) => {
+    if (!equalBytes(await readGenesis(rpc), draft.genesis_hash))
+      throw new Refused(`${path} is for the cluster ${encodeBase58(draft.genesis_hash)}, not for this one`)
+    await checkFirst(rpc, instruction, draft.fee_payer, options)
+    if (!options.flag('execute')) return console.log('dry run: nothing was sent; add --execute')
+    requireConfirmation(instruction)
+    const wire = new Uint8Array(getTransactionEncoder().encode(signed))
+    const signature = new Uint8Array(signed.signatures[addressOf(draft.fee_payer)]!)
+    const advanced = async () => {
+      const held = decodeNonce((await readAccounts(rpc, [nonce.account], 'finalized'))[0])
+      return held === undefined || !equalBytes(held.nonce, nonce.value)
+    }
+    if (!(await landSigned(rpc, { signature, wire }, advanced)))
+      throw new Refused('the nonce was advanced: this transaction can no longer land, write a new one')
+    console.log(`landed: ${encodeBase58(signature)}`)
+    await show(rpc, options.address('program'), options)
+  })
+}
 
 const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LAMPORTS] [--execute]
 

@@ -16,8 +16,7 @@ import {
   mintToChecked,
   wrapLamports,
 } from '../../sandbox/chain/token_instructions'
-import type { MintName } from '../../sandbox/demo/balances'
-import { fact } from '../../sandbox/demo/report'
+import { fact, type MintName } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
 import type { VenueProcess } from '../../sandbox/demo/venue_process'
 import type { SandboxFacts } from '../../sandbox/open_sandbox'
