@@ -121,7 +121,7 @@ export class TestSite {
   /** The chain's clock; a test may move it. */
   unixMs!: () => number
   /** The host's wall clock, years off, which nothing may notice. */
-  wall_ms!: number
+  wallMs!: () => number
   private running: TestVenue | undefined
 
   constructor() {
@@ -139,7 +139,7 @@ export class TestSite {
     this.later_ms = 0
     this.monotonicMs = () => performance.now() + this.later_ms
     this.unixMs = () => Date.now()
-    this.wall_ms = 7
+    this.wallMs = () => 7
   }
 
   /** `faults` counts the journal's writes from this opening. */
@@ -149,7 +149,7 @@ export class TestSite {
     this.keys = { ...this.keys, settlement_seed: crypto.getRandomValues(new Uint8Array(32)) }
     const chain = new MemoryChain(this.ledger, publicKeyOf(this.keys.settlement_seed))
     const hash = await openHashing({ dir: join(dir, 'trees'), key: this.keys.journal_key })
-    const clock = { unixMs: () => this.wall_ms, monotonicMs: () => this.monotonicMs() }
+    const clock = { unixMs: () => this.wallMs(), monotonicMs: () => this.monotonicMs() }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
