@@ -96,14 +96,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
   enclave: area(['enclave'], ['test/enclave'], ['test/server/tls.test.ts', 'test/server/self_check.test.ts']),
   wallet: area(
     ['client/wallet', 'client/whole_file.ts'],
-    [
-      `${C}/wallet`,
-      'absorb_event',
-      'absorb_payment',
-      'recover',
-      'explain_spending',
-      'read_vault_history',
-    ].map((name) => (name.startsWith('test') ? name : `${C}/${name}.test.ts`)),
+    [`${C}/wallet`, 'absorb', 'recover', 'explain_spending', 'read_vault_history'].map((name) =>
+      name.startsWith('test') ? name : `${C}/${name}.test.ts`,
+    ),
     [`${C}/session/campaign.test.ts`, `${C}/session/session.test.ts`, `${C}/cli/wallet_cli.test.ts`],
   ),
   session: area(

@@ -5,12 +5,16 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Command } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
+import { AccountEvent, Fill, Order, page, Reshape, Withdrawal } from '../../../protocol/wire/trading'
+import { type TSchema, t } from '../../../protocol/wire/values'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 import { TestSite } from '../../kit/venue/open_test_venue'
+import { Trader } from '../../kit/venue/trader'
 import { pointAt } from '../history/account_events'
 
 const KEY = new Uint8Array(32).fill(5)
@@ -267,4 +271,56 @@ test('facts that were lost are rebuilt from the journal, also beside a snapshot'
   rmSync(`${site.dir}/facts`, { recursive: true })
   const second = await site.open()
   expect((await second.venue.transparency()).builds).toEqual(before.builds)
+})
+
+function fits(schema: TSchema, text: string): void {
+  expect([...TypeCompiler.Compile(schema).Errors(JSON.parse(text))]).toEqual([])
+}
+
+test('every event, order, fill, withdrawal and reshape of a trading day fits the document', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const money = alice.deposit('quote', 400_000_000n)
+  const more = alice.deposit('quote', 400_000_000n)
+  const kept = alice.deposit('base', 5_000_000n)
+  const split = alice.deposit('base', 5_000_000n)
+  const goods = bob.deposit('base', 2_000_000_000n)
+  await open.chain.finalizeLeaves()
+  const { venue } = open
+  const buy = alice.place(money)
+  await venue.place('alice', buy)
+  await venue.place('bob', bob.place(goods, { side: 'sell' }))
+  const rest = alice.place(more)
+  await venue.place('alice', rest)
+  const withdrawn = await venue.withdraw('alice', alice.withdrawal(kept, 2_000_000n))
+  const reshaped = await venue.reshape('alice', alice.reshape([split], [2_000_000n, 3_000_000n]))
+  await venue.cancel('alice', rest.order_id, alice.cancel(rest.order_id))
+  await open.chain.tick(2)
+  await open.chain.settleNext()
+  await open.chain.settleNext()
+
+  const { own } = venue
+  const all = { after: 0, limit: 500 }
+  const kinds = new Set<string>()
+  for (const account of ['alice', 'bob']) {
+    const events = own.events(account, all)
+    fits(page(AccountEvent), events)
+    for (const { kind } of JSON.parse(events).items) kinds.add(kind)
+    fits(page(Order), own.orders(account, all))
+    fits(page(Fill), own.fills(account, all))
+    fits(t.Array(Order), (await own.snapshot(account)).orders)
+  }
+  fits(Order, own.order('alice', buy.order_id))
+  fits(Withdrawal, own.withdrawal('alice', withdrawn.withdrawal_id))
+  fits(Reshape, own.reshape('alice', reshaped.reshape_id))
+  for (const kind of [
+    'order.filled',
+    'order.cancelled',
+    'fill.finalized',
+    'withdrawal.finalized',
+    'withdrawal.paid',
+    'note.created',
+  ])
+    expect(kinds).toContain(kind)
 })
