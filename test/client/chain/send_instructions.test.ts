@@ -1,4 +1,4 @@
-/** A transaction counts as expired only when its lifetime is over and, asked after that, no node knows it. */
+/** A transaction has expired only when its lifetime is over and no node knows it; a deposit may be final before one serves it. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import {
