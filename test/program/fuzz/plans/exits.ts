@@ -36,26 +36,36 @@ function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array
   return earlier.siblings(index)
 }
 
+/** What exits and claims show of a note: its opening, and its path to a root. */
+const proven = (
+  world: World,
+  note: Note,
+  cited: { leaf_count: number; root: Uint8Array },
+  path: Uint8Array[],
+) => ({
+  program: world.program,
+  owner: note.owner,
+  payer: world.sponsor,
+  mint: note.mint,
+  opening: note,
+  nullifier: note.nullifier,
+  cited_leaf_count: cited.leaf_count,
+  cited_root: cited.root,
+  path,
+})
+
 /** Also for a note that is spent already: only a proof refuses it. */
 export const planRequestExit: Planner = (world) => {
-  const { leaf_count, root } = citedState(world)
+  const cited = citedState(world)
   const note = pickFrom(
     world,
-    world.notes.filter((one) => one.leaf_index < leaf_count && one.amount >= MIN_EXIT),
+    world.notes.filter((one) => one.leaf_index < cited.leaf_count && one.amount >= MIN_EXIT),
   )
   if (note === undefined) return undefined
   const instruction = requestExitInstruction({
-    program: world.program,
-    owner: note.owner,
-    payer: world.sponsor,
-    mint: note.mint,
-    opening: note,
-    nullifier: note.nullifier,
-    cited_leaf_count: leaf_count,
-    cited_root: root,
+    ...proven(world, note, cited, siblingsAt(world, cited.leaf_count, note.leaf_index)),
     destination: destinationOf(world, note, !world.chance.oneIn(4)),
     refund_inner: world.newInner(),
-    path: siblingsAt(world, leaf_count, note.leaf_index),
   })
   return { instruction, due: !world.config().frozen && !world.requestOf(note) }
 }
@@ -107,21 +117,13 @@ export const planCloseExit: Planner = (world) => {
 
 /** Also for a note that is spent: only a challenge cancels it. */
 export const planClaimEscape: Planner = (world) => {
-  const { leaf_count, root } = citedState(world)
-  const known = world.notes.filter((one) => one.leaf_index < leaf_count && one.amount > 0n)
+  const cited = citedState(world)
+  const known = world.notes.filter((one) => one.leaf_index < cited.leaf_count && one.amount > 0n)
   if (known.length === 0) return undefined
   const note = world.chance.pick(known)
   const instruction = claimEscapeInstruction({
-    program: world.program,
-    owner: note.owner,
-    payer: world.sponsor,
-    mint: note.mint,
-    opening: note,
-    nullifier: note.nullifier,
-    cited_leaf_count: leaf_count,
-    cited_root: root,
+    ...proven(world, note, cited, siblingsAt(world, cited.leaf_count, note.leaf_index)),
     destination: destinationOf(world, note, !world.chance.oneIn(4)),
-    path: siblingsAt(world, leaf_count, note.leaf_index),
   })
   return { instruction, due: world.config().frozen && world.claimOf(note) === undefined }
 }
@@ -220,19 +222,11 @@ function inventedNote(world: World): { note: Note; tree: MerkleTree } {
 export const planForgedRequest: Planner = (world) => {
   const { note, tree } = inventedNote(world)
   const own = { leaf_count: 1, root: tree.root() }
-  const { leaf_count, root } = world.chance.oneIn(3) ? citedState(world) : own
+  const cited = world.chance.oneIn(3) ? citedState(world) : own
   const instruction = requestExitInstruction({
-    program: world.program,
-    owner: note.owner,
-    payer: world.sponsor,
-    mint: note.mint,
-    opening: note,
-    nullifier: note.nullifier,
-    cited_leaf_count: leaf_count,
-    cited_root: root,
+    ...proven(world, note, cited, tree.siblings(0)),
     destination: destinationOf(world, note, true),
     refund_inner: world.newInner(),
-    path: tree.siblings(0),
   })
   return { instruction, due: false }
 }
