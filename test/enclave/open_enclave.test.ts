@@ -40,6 +40,8 @@ test('a node that follows binds epoch 0, which no node that leads can, and one t
     expect(BINDING_BODY.decode(bytes(binding.body))).toMatchObject({ venue: VENUE, epoch: 0n, slot: 7n })
     expect(STATEMENT_BODY.decode(bytes(binding.certificate)).epoch).toBe(0n)
     expect(other.bind({ venue: VENUE, epoch: 0, slot: () => 7 })).rejects.toThrow('no node that leads')
+    await other.bind({ venue: VENUE, epoch: 1, slot: () => 8 })
+    expect(STATEMENT_BODY.decode(bytes((await other.attestation(NONCE)).binding.certificate)).epoch).toBe(1n)
     await other.bind({ venue: VENUE, epoch: 5, slot: () => 8 })
     expect(() => other.follow({ venue: VENUE, slot: () => 9 })).toThrow('has led')
     expect(BINDING_BODY.decode(bytes((await other.attestation(NONCE)).binding.body)).epoch).toBe(5n)

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createPublicKey, generateKeyPairSync, verify, X509Certificate } from 'node:crypto'
+import { challengeCertificate } from '../../../enclave/acme/certificates'
 import { type Challenge, dnsSolver, issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { AcmeFailure } from '../../../enclave/acme/signed_requests'
 import type { AcmeLimits } from '../../../enclave/limits'
@@ -182,6 +183,18 @@ test('the account key is the same for the same seed and another for another', as
   const [one, again, other] = [3, 3, 4].map((fill) => accountKey(new Uint8Array(32).fill(fill)))
   expect(again!.jwk).toEqual(one!.jwk)
   expect(other!.thumbprint).not.toBe(one!.thumbprint)
+  // An account outlives builds.
+  expect(one!.thumbprint).toBe('hR6vOpy731xBum1YO_ljD1qDzakrVaGNAZPHf8PUj7U')
+})
+
+test('a certificate that answers a challenge is of no authority, and its critical extensions say so', () => {
+  const { cert_pem } = challengeCertificate(NAME, 'a.b', Date.now())
+  const certificate = new X509Certificate(cert_pem)
+  expect(certificate.subjectAltName).toBe(`DNS:${NAME}`)
+  const hex = certificate.raw.toString('hex')
+  // Basic constraints without a member, key usage, the challenge's own extension.
+  for (const part of ['0603551d130101ff04023000', '0603551d0f0101ff', '06082b0601050507011f0101ff'])
+    expect(hex).toContain(part)
 })
 
 test('the wait that an authority asks for is kept', async () => {
@@ -202,21 +215,26 @@ test('the wait that an authority asks for is kept', async () => {
 test('an interface of the DNS that rejects, hangs or is not there is named as such', async () => {
   const own = x509.generateTls([], Date.now())
   const never = Promise.withResolvers<Response>()
+  const records: string[] = []
   const api = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     tls: { cert: own.cert_pem, key: own.key_pem },
-    fetch: ({ url }) => {
+    fetch: async (request) => {
+      const { url } = request
       if (url.includes('/hangs/')) return never.promise
+      records.push(((await request.json()) as { fqdn: string }).fqdn)
       return new Response('', { status: url.includes('/rejects/') ? 500 : 200 })
     },
   })
-  const present = async (path: string) => {
+  const present = async (path: string, record_name = '') => {
     const url = `https://127.0.0.1:${api.port}/${path}`
-    const solver = dnsSolver({ url, credentials: '', record_name: '', root_pem: own.cert_pem, call_ms: 500 })
+    const solver = dnsSolver({ url, credentials: '', record_name, root_pem: own.cert_pem, call_ms: 500 })
     return failure(solver.present({ name: NAME, key_authorization: 'a.b' }))
   }
   expect(await present('takes')).toBe('issued')
+  expect(await present('takes', 'proofs.example.net')).toBe('issued')
+  expect(records).toEqual([`_acme-challenge.${NAME}.`, 'proofs.example.net.'])
   expect(await present('rejects')).toBe('ACME dns: status')
   expect(await present('hangs')).toBe('ACME dns: timeout')
   await api.stop(true)
@@ -228,6 +246,8 @@ const on = (path: string, response: (origin: string) => Response): Bend => {
 }
 
 describe('an authority fails the order when', () => {
+  let looks = 0
+  const wrongProof = () => looks++ > 0
   const bends: [string, string, Bend][] = [
     [
       'its directory leads out of TLS',
@@ -297,6 +317,18 @@ describe('an authority fails the order when', () => {
           challenges: [{ type: 'http-01' }],
         }),
       ),
+    ],
+    [
+      'it finds the proof wrong',
+      'challenge: dns',
+      (path, asked) =>
+        path === 'authorization' && asked !== undefined && wrongProof()
+          ? answer({
+              status: 'invalid',
+              identifier: { type: 'dns', value: NAME },
+              challenges: [{ type: 'dns-01', error: { type: 'urn:ietf:params:acme:error:dns' } }],
+            })
+          : undefined,
     ],
     ['it refuses the request', 'finalize: badCSR', on('finalize', () => problem('badCSR'))],
     [
