@@ -21,6 +21,7 @@ type Fault = {
 
 const ROUNDS_OF_A_CLUSTER = 25
 const STALE_MS = 1_500
+const MEETING_MS = 5_000
 const STEPS_MS = [-3_600_000, -5_000, 700, 60_000, 86_400_000]
 const NONE: Heal = async () => undefined
 
@@ -120,12 +121,45 @@ async function stopped(world: World, leader: Node): Promise<Heal> {
   return async () => leader.start()
 }
 
-/** While the leading node gives its term away, about LIMITS.node_live_ms after it began. */
-async function handing(world: World, leader: Node, strike: () => Heal | Promise<Heal>): Promise<Heal> {
+/** The node dies with a command of a client under way, which nobody answers. */
+async function killedWithCommand(world: World): Promise<Heal> {
+  const node = other(world)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const met = async () => {
+    world.meeting = undefined
+    await node.kill()
+    resolve()
+  }
+  world.meeting = { through: node, when: world.random.pick(['before', 'behind']), met }
+  const acting = Promise.all(world.clients.map((client) => client.act()))
+  acting.catch(() => undefined)
+  await Promise.race([promise, Bun.sleep(MEETING_MS)])
+  world.meeting = undefined
+  await node.kill()
+  await acting
+  return async () => node.start()
+}
+
+/** The node that is to lead, once it has the term, or serves. */
+async function next(world: World, leader: Node, stage: 'term' | 'leads'): Promise<Node> {
+  for (;;) {
+    const node = world.nodes.find((one) => one !== leader && one.stage === stage)
+    if (node !== undefined) return node
+    await Bun.sleep(1)
+  }
+}
+
+/** While the leading node gives its term away, about LIMITS.node_live_ms after it began, or at a step of that. */
+async function handing(
+  world: World,
+  leader: Node,
+  strike: (next?: Node) => Heal | Promise<Heal>,
+  stage?: 'term' | 'leads',
+): Promise<Heal> {
   world.suspects.add(leader)
   const stopping = leader.call('stop').catch(() => undefined)
-  await Bun.sleep(LIMITS.node_live_ms - 200 + world.random.below(900))
-  const heal = await strike()
+  if (stage === undefined) await Bun.sleep(LIMITS.node_live_ms - 200 + world.random.below(900))
+  const heal = await strike(stage && (await next(world, leader, stage)))
   await Promise.race([stopping, Bun.sleep(LIMITS.handover_ms)])
   await leader.kill()
   world.suspects.delete(leader)
@@ -149,6 +183,7 @@ async function repliesLost(leader: Node, ms: number): Promise<Heal> {
 export const FAULTS: readonly Fault[] = [
   { name: 'leading node killed', takes_over: true, strike: (_, leader) => restarted(leader) },
   { name: 'following node killed', strike: (world) => restarted(other(world)) },
+  { name: 'following node killed with a command under way', strike: killedWithCommand },
   {
     name: 'leading node and a follower killed',
     takes_over: true,
@@ -176,6 +211,21 @@ export const FAULTS: readonly Fault[] = [
     name: 'follower killed while the leading node hands over',
     takes_over: true,
     strike: (world, leader) => handing(world, leader, () => restarted(other(world))),
+  },
+  {
+    name: 'leading node killed when another one has its term',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, () => restarted(leader), 'term'),
+  },
+  {
+    name: 'next node killed when it has the term',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, (one) => restarted(one!), 'term'),
+  },
+  {
+    name: 'next node killed when it serves',
+    takes_over: true,
+    strike: (world, leader) => handing(world, leader, (one) => restarted(one!), 'leads'),
   },
   {
     name: 'leading node cut off while it hands over',

@@ -27,7 +27,7 @@ export type NodeWatch = {
   stage: (node: Node, stage: Stage) => void
   events: (account: string, events: { seq: number; text: string }[]) => void
   /** Carries what a node that follows asks to the one that leads. */
-  ask: (passed: Passed | undefined) => Promise<{ value: unknown } | { code: RefusalCode }>
+  ask: (node: Node, passed: Passed | undefined) => Promise<{ value: unknown } | { code: RefusalCode }>
   /** It ended by itself. */
   ended: (node: Node, end: NodeEnd) => void
 }
@@ -78,7 +78,7 @@ export class Node {
           void quote(message.bound).then((quoted) => post({ op: 'quoted', id: message.id, quoted }))
         else if (message.op === 'ask')
           void this.watch
-            .ask(message.passed)
+            .ask(this, message.passed)
             .then((answer) => post({ op: 'asked', id: message.id, ...answer }))
         else if (message.op === 'ready') post({ op: 'open', place: { ...place, data_dir: dir, cluster } })
         else if (message.op === 'fatal') end ??= message

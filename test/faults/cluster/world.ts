@@ -34,6 +34,8 @@ const NOT_YET: readonly string[] = ['down', 'starts', 'opens']
 /** Signed by the key of the epoch. */
 const SETTLING: readonly unknown[] = ['settle', 'commit', 'anchor']
 
+/** A command that a node passes on: before the leading one has it, or when that one has done it and no answer has come. */
+export type Meeting = { through: Node; when: 'before' | 'behind'; met: () => Promise<void> }
 /** A node and the moments of its newest start. */
 export type Stages = { term_ms: number; leads_ms: number }
 
@@ -44,6 +46,8 @@ export class World {
   stages: Stages = { term_ms: 0, leads_ms: 0 }
   /** A node under a fault may end in its ways. */
   readonly suspects = new Set<Node>()
+  /** Until it is met traders send to its node alone. */
+  meeting: Meeting | undefined
   /** The log may no longer have what these lack. */
   private readonly behind = new Set<Node>()
   private leader: Node | undefined
@@ -79,7 +83,7 @@ export class World {
       stage: (node: Node) => world.moved(node),
       events: (account: string, events: { seq: number; text: string }[]) =>
         world.clients.find((client) => client.account === account)?.push(events),
-      ask: (passed: Passed | undefined) => world.askLeader(passed),
+      ask: (node: Node, passed: Passed | undefined) => world.askLeader(node, passed),
       ended: (node: Node, end: NodeEnd) => world.ended(node, end),
     }
     for (const number of [1, 2, 3]) {
@@ -126,11 +130,18 @@ export class World {
   }
 
   /** As a link does: late now and then, and without an answer where none leads. */
-  private async askLeader(passed: Passed | undefined): Promise<{ value: unknown } | { code: RefusalCode }> {
+  private async askLeader(
+    node: Node,
+    passed: Passed | undefined,
+  ): Promise<{ value: unknown } | { code: RefusalCode }> {
     const { leader } = this
     if (leader === undefined) return { code: 'lease_lost' }
+    const meets = (when: Meeting['when']) =>
+      passed?.kind === 'command' && this.meeting?.through === node && this.meeting.when === when
     try {
+      if (meets('before')) await this.meeting!.met()
       const value = await (passed === undefined ? leader.call('lead') : leader.call('passed', passed))
+      if (meets('behind')) await this.meeting!.met()
       if (this.random.below(20) === 0) await Bun.sleep(this.random.below(1_500))
       return { value }
     } catch (error) {
@@ -141,7 +152,8 @@ export class World {
 
   /** Where a trader sends its next command. */
   serving(): Node | undefined {
-    const { leading } = this
+    const { leading, meeting } = this
+    if (meeting !== undefined) return meeting.through
     const fronts = this.followers().filter(({ stage }) => stage === 'follows')
     return fronts.length > 0 && this.random.below(3) === 0 ? this.random.pick(fronts) : leading
   }
