@@ -23,12 +23,12 @@ function checks({ journal_dir, snapshots_dir, stores_dir, key, kept }: Scrubbed)
     .filter((number) => number !== undefined)
     .sort((a, b) => a - b)
   const snapshots = openSnapshotStore({ dir: snapshots_dir, key })
-  // The newest segment is still being written.
-  const segments = numbers.slice(0, -1).map((number) => ({
+  // The newest segment is still being written. A file that was removed is in no listing, but its successor is.
+  const finished = new Set([...numbers.slice(0, -1), ...numbers.slice(1).map((number) => number - 1)])
+  const segments = Array.from(finished, (number) => ({
     name: segmentName(number),
     verify: () => checkSegment({ dir: journal_dir, key }, number),
   }))
-  // A file that was removed is in no listing.
   const seqs = [...new Set([...kept, ...snapshots.seqs()])]
   const files = seqs.map((seq) => ({ name: snapshotName(seq), verify: () => snapshots.verify(seq) }))
   return [...segments, ...files, ...Stores.checks({ dir: stores_dir, key }, seqs)].sort((a, b) =>

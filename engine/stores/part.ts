@@ -63,10 +63,6 @@ export class Part {
     this.reader.close()
   }
 
-  get file(): string {
-    return partFile(this.row.name)
-  }
-
   get blocks(): number {
     return this.reader.blocks
   }
@@ -189,9 +185,10 @@ type NewPart = {
   entries: Iterable<Uint8Array>
 }
 
-/** Writes and syncs the file of a part; the folder is left to the caller. */
-export function createPart(dir: string, { level, ranges, rowsOf, entries }: NewPart): Part {
-  const name = randomBytes(8).toString('hex')
+export const newName = (): string => randomBytes(8).toString('hex')
+
+/** Writes and syncs the file of a part; the folder, and the file after an error, are left to the caller. */
+export function createPart(dir: string, name: string, { level, ranges, rowsOf, entries }: NewPart): Part {
   const key = new Uint8Array(randomBytes(32))
   const sections = PAST_KINDS.map((kind) => ({ width: WIDTHS[kind], rows: rowsOf(kind) }))
   const counts = writePart(dir, { name: partFile(name), key }, [
@@ -202,7 +199,7 @@ export function createPart(dir: string, { level, ranges, rowsOf, entries }: NewP
 }
 
 /** One part of the rows of several consecutive ones, from `finals_first` on for closed orders. */
-export function mergeParts(dir: string, parts: readonly Part[], finals_first: number): Part {
+export function mergeParts(dir: string, name: string, parts: readonly Part[], finals_first: number): Part {
   const ranges = PAST_KINDS.map((kind) => ({
     first: kind === 'finals' ? finals_first : parts[0]!.range(kind).first,
     end: parts.at(-1)!.range(kind).end,
@@ -214,7 +211,7 @@ export function mergeParts(dir: string, parts: readonly Part[], finals_first: nu
       for (const row of part.rows(kind)) if (number++ >= first) yield row
     }
   }
-  return createPart(dir, {
+  return createPart(dir, name, {
     level: parts[0]!.row.level + 1,
     ranges,
     rowsOf,

@@ -16,7 +16,17 @@ import { isOutlived } from '../machine/state/final_orders'
 import { PAST_KINDS, type Past, type PastKind, queuesOf } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import { releaseBytes } from '../memory/idle_gc'
-import { createPart, Entries, HASH_BYTES, mergeParts, Part, type PartRow, part_row, partFile } from './part'
+import {
+  createPart,
+  Entries,
+  HASH_BYTES,
+  mergeParts,
+  newName,
+  Part,
+  type PartRow,
+  part_row,
+  partFile,
+} from './part'
 import { asideName, StoreDamaged } from './part_file'
 
 /** Folder, and the journal's key. */
@@ -35,7 +45,7 @@ export class Stores implements Past {
   onDamage: (error: Error) => void = () => undefined
   /** Opened blocks, the one used last at the end. */
   private readonly blocks = new Map<string, Uint8Array>()
-  /** Names of the files that were written here. */
+  /** Names of the files that were begun here. */
   private readonly written = new Set<string>()
 
   private constructor(
@@ -170,8 +180,7 @@ export class Stores implements Past {
       for (const number of collecting(first, end)) yield queues[kind].at(number)
     }
     const { dir } = this.where
-    const fresh = createPart(dir, { level: 0, ranges, rowsOf, entries: entries.sorted() })
-    this.made(fresh)
+    const fresh = createPart(dir, this.newPart(), { level: 0, ranges, rowsOf, entries: entries.sorted() })
     this.parts = [...this.parts, fresh]
     this.reading(() => this.merge(state))
   }
@@ -190,8 +199,7 @@ export class Stores implements Past {
       if (last.length < step || last[0]!.row.level !== last.at(-1)!.row.level) return
       const finals_first =
         last[0] === this.parts[0] ? outlivedBefore(last, state) : last[0]!.range('finals').first
-      const merged = mergeParts(this.where.dir, last, finals_first)
-      this.made(merged)
+      const merged = mergeParts(this.where.dir, this.newPart(), last, finals_first)
       this.parts = [...this.parts.slice(0, -step), merged]
       for (const part of last) part.close()
     }
@@ -253,8 +261,11 @@ export class Stores implements Past {
     this.blocks.clear()
   }
 
-  private made({ file }: Part): void {
-    this.written.add(file)
+  /** The name is known before its file is there: a part may be written and yet not open. */
+  private newPart(): string {
+    const name = newName()
+    this.written.add(partFile(name))
+    return name
   }
 
   private hashOf(kind: PastKind, row: Uint8Array): Uint8Array {

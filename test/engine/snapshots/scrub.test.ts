@@ -106,6 +106,18 @@ test('a changed byte of any old segment or snapshot is named, until the file is 
   })
 })
 
+test('a segment that is gone is named, with the one before it, whose end it states', async () => {
+  await scrubbed(async (scrub, { journal }) => {
+    const second = segmentFiles(journal)[1]!
+    const away = join(journal, '..', 'away')
+    renameSync(second, away)
+    await until(() => scrub.damaged.length === 2)
+    expect(scrub.damaged.toSorted()).toEqual(['0000000001.segment', '0000000002.segment'])
+    renameSync(away, second)
+    await until(() => scrub.damaged.length === 0)
+  })
+})
+
 test('a snapshot or a catalogue that the journal needs and that is gone is named, until another takes its place', async () => {
   await scrubbed(async (scrub, { snapshots }, keep) => {
     keep([60, 3])

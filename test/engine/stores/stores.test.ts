@@ -446,6 +446,23 @@ test('a part whose writing fails leaves no file', () => {
   expect(readdirSync(dir)).toEqual([])
 })
 
+test('a part that is written and cannot be opened goes with its snapshot', () => {
+  const { world, ever, hash, seq } = played(LIMITS.store_parts_per_level - 1)
+  const before = readdirSync(dir)
+  const stores = Stores.open(at(), seq, hash)
+  trade(world, ever)
+  const { openSync } = disk
+  let opened = 0
+  disk.openSync = (path, flags) => {
+    if (++opened === 1) return openSync(path, flags)
+    throw new Error('EIO of the merged part')
+  }
+  expect(() => stores.extend(world.state, coverable(world.state))).toThrow('EIO')
+  disk.openSync = openSync
+  stores.discard()
+  expect(readdirSync(dir)).toEqual(before)
+})
+
 test('no more blocks than the bound stay in memory, the one used last the longest', () => {
   const { stores, ever } = played(41)
   const spare = LIMITS.store_blocks_max
