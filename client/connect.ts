@@ -4,6 +4,7 @@ import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './v
 import { collectEvidence } from './verify/collect/collect_evidence'
 import { EvidenceUnavailable } from './verify/collect/collect_venue'
 import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_transport'
+import { leadingOf } from './verify/evidence_bundle'
 import { judgeEvidence } from './verify/judge_evidence'
 import { parsePolicy, requireParsed, type VerificationPolicy } from './verify/policy'
 import { parseCollateral } from './verify/tdx/collateral_form'
@@ -54,7 +55,7 @@ async function connectTo(
   const evidence = await collectEvidence(transport, peer.spki_sha256, policy, options)
   const transcript = await judgeEvidence(evidence, policy, 'live')
   if (!isAccepted(transcript)) throw new VerificationFailed(transcript, evidence)
-  const { info, attestation } = evidence
+  const { info, attestation } = leadingOf(evidence)
   return { ...transport, info, attestation, transcript, evidence }
 }
 

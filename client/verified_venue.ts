@@ -9,6 +9,7 @@ import { type CheckName, policyLine, type Transcript } from './verify/transcript
 
 /** A venue that passed verification. Its transport rejects every connection whose TLS key is not the attested one. */
 export type VerifiedVenue = Transport & {
+  /** Of the node that leads, as is `attestation`: where the one that serves follows it, its own are in `evidence`. */
   info: Info
   attestation: Attestation
   transcript: Transcript
@@ -36,10 +37,15 @@ export class VerificationFailed extends MustStop<{ failed: CheckName[] }> {
     readonly evidence: EvidenceBundle,
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
-    // A check that was skipped because another failed has no reason code: its sentence would only hide the cause.
-    const causes = bad.filter((check) => check.result === 'fail' || check.reason_code !== '')
-    const said = causes.map(({ name, result, reason }) => `${name}: ${reason} (${policyLine(name, result)})`)
-    if (causes.length < bad.length) said.push(`${bad.length - causes.length} other checks depend on these`)
+    const failed = bad.filter((check) => check.result === 'fail')
+    // Beside a failure no skip is the cause; one without a reason code rests on another check.
+    const causes = failed.length > 0 ? failed : bad.filter((check) => check.reason_code !== '')
+    const said = causes.map(
+      ({ name, result, reason, leading }) =>
+        `${leading ? 'the leading node: ' : ''}${name}: ${reason} (${policyLine(name, result)})`,
+    )
+    if (causes.length < bad.length)
+      said.push(`${bad.length - causes.length} other checks did not pass either`)
     super(`the venue is refused: ${said.join('; ')}`, { failed: bad.map(({ name }) => name) })
   }
 }

@@ -162,6 +162,8 @@ export const LIMITS = {
   handover_records_max: 20_000,
   /** Longest wait of commands for the node that the term was given to. */
   handover_ms: 10_000,
+  /** Requests that wait at a node that follows for it. */
+  handover_waits_max: 4_096,
   /** Time after which streams may reconnect to it. */
   handover_retry_after_ms: 500,
   log_trim_ms: 5_000,

@@ -475,6 +475,11 @@ export interface LeaderPort {
   /** What it answers now. @throws Refusal `lease_lost` */
   ask(): Promise<Right>
   /**
+   * While the leading node gives its term away: resolves when the next one has answered, when this node leads, or after
+   * LINK_HANDOVER_MS. Undefined at any other time.
+   */
+  handing(): Promise<void> | undefined
+  /**
    * Calls `answered` when its rights are newer. Each connection begins with `sockets`, those armed here that are open, and
    * `unarmed` has the ones among them that are not armed there.
    */

@@ -170,6 +170,11 @@ export interface NodeVenue {
    * with here before. Undefined where nothing is to be waited for. @throws Refusal `lease_lost`
    */
   caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
+  /**
+   * On a node that follows and may not answer because the leading one gives its term away: resolves once it may, or leads, or the
+   * wait is over. Undefined where nothing is to be waited for.
+   */
+  handedOver(): Promise<void> | undefined
   /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
   passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
   /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */

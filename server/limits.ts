@@ -119,6 +119,8 @@ export const LINK_RENEW_MS = 480_000
 export const LINK_ASK_MS = 250
 export const LINK_RIGHT_MS = 1_000
 export const LINK_RETRY_MS = 500
+/** Longest wait of what comes while the leading node gives its term away, for the next one. */
+export const LINK_HANDOVER_MS = 10_000
 /** Longest wait for a proof: collateral is fetched for it. */
 export const LINK_OPEN_MS = 30_000
 

@@ -9,7 +9,7 @@ import { type AttestedVenue, auditBatch, type BatchAudit } from '../audit/audit_
 import { auditChain, type ChainAudit, type QueueAudit, type RootAudit } from '../audit/chain_audit'
 import { currentHistory, NodesDisagree, newest, readEventsFrom } from '../chain/current_history'
 import { NotAVault } from '../chain/read_vault'
-import { parseBundle } from '../verify/evidence_bundle'
+import { leadingOf, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy } from '../verify/policy'
 import { Refused, transcriptText } from '../verify/transcript'
@@ -182,7 +182,7 @@ async function judgeBundle(call: Call): Promise<AttestedVenue | { text: string }
   if (transcript.verdict !== 'verified' && transcript.verdict !== 'partial')
     return { text: transcriptText(transcript) }
   const { venue } = identityOf(evidence)
-  return { venue, tee_pubkey: decodeBase58(evidence.attestation.tee_pubkey, 32)! }
+  return { venue, tee_pubkey: decodeBase58(leadingOf(evidence).attestation.tee_pubkey, 32)! }
 }
 
 function batchReport({ exported, recomputed, signer }: BatchAudit, attested: AttestedVenue | undefined) {

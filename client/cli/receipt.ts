@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { PERIOD_S } from '../../protocol/bodies/statistics_row'
 import { toHex } from '../../protocol/bytes'
 import type { StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
-import { parseBundle } from '../verify/evidence_bundle'
+import { leadingOf, parseBundle } from '../verify/evidence_bundle'
 import { parseJson } from '../verify/json_document'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
@@ -59,7 +59,7 @@ async function verify(call: Call): Promise<number> {
   }
   const shown = identityOf(evidence)
   const is_venue = toHex(shown.venue) === toHex(venue)
-  const is_same = is_venue && evidence.attestation.tee_pubkey === tee_pubkey
+  const is_same = is_venue && leadingOf(evidence).attestation.tee_pubkey === tee_pubkey
   // A venue makes another settlement key at each start.
   const other = is_venue
     ? `not shown: the evidence is of epoch ${shown.epoch}; name evidence of epoch ${epoch}`

@@ -5,7 +5,7 @@ import type { Transparency } from '../../protocol/wire/public'
 import { WATCH_VENUE_S } from '../limits'
 import { formatAmount } from '../session/units'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
-import { type EvidenceBundle, parseBundle } from '../verify/evidence_bundle'
+import { type EvidenceBundle, leadingOf, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
 import { type Transcript, transcriptText, type Verdict } from '../verify/transcript'
@@ -46,14 +46,15 @@ async function verify(call: Call): Promise<number> {
 /** What a trader wants to know at once when it changes. */
 async function standing(judged: Judged): Promise<Record<string, string>> {
   const { transcript, evidence } = judged
-  const { info, attestation, spki_sha256 } = evidence
+  const { info, spki_sha256 } = evidence
+  const leading = leadingOf(evidence)
   const bad = transcript.checks.filter(({ result }) => result === 'fail')
   const shown = {
     verdict: transcript.verdict,
     failed: bad.map(({ name, reason }) => `${name}: ${reason}`).join('; ') || 'none',
     venue: info.venue,
-    epoch: String(info.epoch),
-    settlement_key: attestation.tee_pubkey,
+    epoch: String(leading.info.epoch),
+    settlement_key: leading.attestation.tee_pubkey,
     compose_hash: info.compose_hash,
     tls_key: String(spki_sha256),
   }

@@ -3,14 +3,7 @@ import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { isPermitted } from '../verify/judge_evidence'
 import type { VerificationPolicy } from '../verify/policy'
 import type { SkipReason } from '../verify/skip_reasons'
-import {
-  CHECKS,
-  type Check,
-  type CheckName,
-  type CheckResult,
-  type Transcript,
-  type Verdict,
-} from '../verify/transcript'
+import type { Check, CheckName, CheckResult, Transcript, Verdict } from '../verify/transcript'
 import { element } from './element'
 
 const ASK = 'Send nothing. Ask the operator, and another user, whether they see the same.'
@@ -52,6 +45,10 @@ const HELP: Readonly<Record<CheckName, readonly [meaning: string, remedy: string
   settlement_signer: [
     'The vault does not pay on this key: another instance has replaced the one that answers.',
     'Wait a minute and verify again; a venue that just started opens its epoch first.',
+  ],
+  following: [
+    'The node does not follow the venue of this vault, or does not show the node that leads.',
+    'Ask another node of the venue, or wait a minute and verify again.',
   ],
   vault_state: [
     'The vault is paused or frozen, or its administrator has announced a change.',
@@ -137,6 +134,11 @@ const EXPECTED: Record<CheckName, Expected> = {
           stated('signer', info.tee_pubkey),
           stated('epoch', String(info.epoch)),
         ],
+  following: (policy, { info }) => [
+    'epoch 0',
+    stated('venue', info.venue),
+    policy.chain?.program_id ?? NOT_NAMED,
+  ],
   vault_state: ({ chain }) =>
     chain === undefined
       ? [NOT_NAMED]
@@ -304,7 +306,7 @@ function showTable(shown: Shown): HTMLElement {
   const table = element(
     'table',
     '',
-    element('caption', '', `${CHECKS.length} checks in ${STEPS.length} steps`),
+    element('caption', '', `${shown.transcript.checks.length} checks in ${STEPS.length} steps`),
   )
   table.append(element('thead', '', element('tr', '', ...heads)))
   for (const [index, title] of STEPS.entries()) {
@@ -321,7 +323,8 @@ function showTable(shown: Shown): HTMLElement {
 }
 
 function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
-  const expected = expectedOf(check.name, policy, bundle)
+  const of = check.leading ? { ...bundle, ...bundle.leader } : bundle
+  const expected = expectedOf(check.name, policy, of)
   const found = Object.entries(check.values).map(([name, value]) => `${name} ${value || '–'}`)
   if (check.reason !== '') found.push(check.reason)
   const found_cell = cell('Found', ...found.map(showLine))
@@ -334,7 +337,12 @@ function showCheck(check: Check, { policy, bundle, command }: Shown): Node {
       element('p', 'remedy', `What to do: ${remedy}`),
     )
   }
-  const name = element('th', '', element('span', 'number', check.number), ` ${check.statement}`)
+  const name = element(
+    'th',
+    '',
+    element('span', 'number', check.number),
+    ` ${check.leading ? 'leading node: ' : ''}${check.statement}`,
+  )
   name.scope = 'row'
   const row = element(
     'tr',

@@ -6,6 +6,7 @@ import type { SessionVenue } from '../session/live_venue'
 import { Session } from '../session/session'
 import { VerificationFailed } from '../verified_venue'
 import { collectEvidence } from '../verify/collect/collect_evidence'
+import { leadingOf } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { parsePolicy } from '../verify/policy'
 import { parseCollateral } from '../verify/tdx/collateral_form'
@@ -42,7 +43,8 @@ async function openVenue(policy_text: string): Promise<Judged> {
   const evidence = await collectEvidence(venue, venue.spki_sha256, policy, options)
   const transcript = await judgeEvidence(evidence, policy, 'live')
   if (!isAccepted(transcript)) throw new VerificationFailed(transcript, evidence)
-  return { ...venue, info: evidence.info, attestation: evidence.attestation, transcript }
+  const { info, attestation } = leadingOf(evidence)
+  return { ...venue, info, attestation, transcript, evidence }
 }
 
 /** The store with a login; the operator of a laptop admits it at once. @throws Error when it is not admitted */

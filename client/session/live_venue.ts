@@ -2,11 +2,12 @@
 import { toHex } from '../../protocol/bytes'
 import type { RefusalCode } from '../../protocol/refusals'
 import { MustStop, TacitError } from '../../protocol/tacit_error'
-import type { Info, Problem, Receipt } from '../../protocol/wire/trading'
+import type { Info, Leader, Problem, Receipt } from '../../protocol/wire/trading'
 import type { Transport } from '../api/venue_client'
-import { HANDSHAKE_MS, NODE_LATE_MS, NODE_RETRY_MS } from '../limits'
+import { HANDSHAKE_MS, NODE_LATE_MS, NODE_RETRY_MS, VENUE_CALL_MS } from '../limits'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_venue'
+import { type EvidenceBundle, leadingOf } from '../verify/evidence_bundle'
 import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import {
   certificateOf,
@@ -30,7 +31,15 @@ export function policyOf(source: PolicySource | undefined): VerificationPolicy |
   return typeof current === 'string' ? parsePolicy(current) : current
 }
 
-export type SessionVenue = Transport & Pick<VerifiedVenue, 'info' | 'attestation'>
+/** Without `evidence` the node that serves is the one that leads. */
+export type SessionVenue = Transport &
+  Pick<VerifiedVenue, 'info' | 'attestation'> & {
+    evidence?: EvidenceBundle
+  }
+
+/** What the node that serves states of itself: `info` of a venue is the leading one's. */
+const nodeOf = ({ evidence, info }: SessionVenue): Info => evidence?.info ?? info
+const isFollowing = (venue: SessionVenue): boolean => nodeOf(venue).epoch === 0
 
 /** The address shows another venue than the one the session began with. */
 export class OtherVenue extends MustStop {
@@ -41,12 +50,12 @@ export class OtherVenue extends MustStop {
   }
 }
 
-/** Another node leads. What the node before was asked may have been done: the same bytes are sent to the new one. */
+/** Another node leads, or serves. What the node before was asked may have been done: the same bytes are sent to the new one. */
 class NodeLeft extends TacitError {
   override readonly name = 'NodeLeft'
   readonly code = 'node_left'
   constructor() {
-    super('another node of the venue leads now', {})
+    super('another node of the venue answers now', {})
   }
 }
 
@@ -59,6 +68,10 @@ export class LiveVenue implements Transport {
   /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
   private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
+  /** Journal seq of the newest verified receipt: what a node that follows must have before it answers. */
+  private seen_seq = 0
+  /** Open ones of the node that serves now. */
+  private readonly sockets = new Set<WebSocket>()
 
   private constructor(
     private current: SessionVenue,
@@ -89,6 +102,10 @@ export class LiveVenue implements Transport {
   get info(): Info {
     return this.current.info
   }
+  /** Another node may answer, or another leading one behind this. */
+  private get waits(): boolean {
+    return this.has_others || isFollowing(this.current)
+  }
   get identity(): VenueIdentity {
     return identityOf(this.current)
   }
@@ -99,11 +116,11 @@ export class LiveVenue implements Transport {
    * @throws MustStop, or a failed connection
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
-    const signal = this.has_others ? init?.signal : undefined
+    const signal = this.waits ? init?.signal : undefined
     for (;;) {
       try {
         const response = await this.ask(path, init)
-        const is_resigned = this.has_others && (await this.isResigned(response))
+        const is_resigned = this.waits && (await this.isResigned(response))
         if (!is_resigned || !signal) return response
         signal.throwIfAborted()
       } catch (error) {
@@ -115,9 +132,9 @@ export class LiveVenue implements Transport {
   }
   private async ask(path: string, init?: RequestInit): Promise<Response> {
     if (this.suspect !== undefined) await this.renew()
-    const answer = this.current.fetch(path, init)
+    const answer = this.current.fetch(path, this.seeing(init))
     try {
-      return await (this.has_others ? this.unlessMoved(answer) : answer)
+      return await (this.waits ? this.unlessMoved(answer) : answer)
     } catch (error) {
       if (!(error instanceof NodeLeft)) this.suspect ??= 'connection'
       throw error
@@ -128,13 +145,13 @@ export class LiveVenue implements Transport {
    * @throws NodeLeft once another does: the same request belongs there
    */
   private async unlessMoved(answer: Promise<Response>): Promise<Response> {
-    const { epoch } = this.info
+    const { current } = this
     let timer: ReturnType<typeof setInterval> | undefined
     const moved = new Promise<never>((_, reject) => {
       timer = setInterval(async () => {
         this.suspect = 'leader'
         await this.renew().catch(() => undefined)
-        if (this.info.epoch !== epoch) reject(new NodeLeft())
+        if (this.isLeft(current)) reject(new NodeLeft())
       }, NODE_LATE_MS)
     })
     try {
@@ -142,6 +159,12 @@ export class LiveVenue implements Transport {
     } finally {
       clearInterval(timer)
     }
+  }
+  private seeing(init: RequestInit | undefined): RequestInit | undefined {
+    if (!isFollowing(this.current) || this.seen_seq === 0) return init
+    const headers = new Headers(init?.headers)
+    headers.set('x-seen-seq', String(this.seen_seq))
+    return { ...init, headers }
   }
   /** Whether the node executed nothing because it leads no more. */
   private async isResigned(response: Response): Promise<boolean> {
@@ -152,8 +175,17 @@ export class LiveVenue implements Transport {
     if (is_resigned || code === 'outcome_unknown') this.suspect = 'leader'
     return is_resigned
   }
+  /** Another epoch, or another node: a node that follows goes on through the next epoch. */
+  private isLeft(before: SessionVenue): boolean {
+    return (
+      before.info.epoch !== this.info.epoch || nodeOf(before).tee_pubkey !== nodeOf(this.current).tee_pubkey
+    )
+  }
   webSocket(path: string): WebSocket {
-    return this.current.webSocket(path)
+    const socket = this.current.webSocket(path)
+    this.sockets.add(socket)
+    socket.addEventListener('close', () => this.sockets.delete(socket))
+    return socket
   }
 
   /**
@@ -169,13 +201,28 @@ export class LiveVenue implements Transport {
     const shown: unknown = Object(receipt).epoch
     if (!Number.isSafeInteger(shown)) throw new ReceiptRefused('the receipt has no well formed epoch')
     const epoch = BigInt(shown as number)
-    if (epoch > this.identity.epoch) await this.replace()
+    if (epoch > this.identity.epoch) await this.reach(epoch)
     if (epoch > this.identity.epoch || epoch < sent.epoch)
       throw new ReceiptRefused(`the receipt is of epoch ${epoch}, in which the command was not sent`)
     const identity = this.identities.get(epoch)
     if (identity === undefined) return false
     await verifyReceipt(receipt, identity, command, sent.after_seq)
+    this.seen_seq = Math.max(this.seen_seq, receipt.seq)
     return true
+  }
+
+  /** The node that signed a receipt of a later epoch can be judged soon. */
+  private async reach(epoch: bigint): Promise<void> {
+    const until_ms = performance.now() + VENUE_CALL_MS
+    for (;;) {
+      try {
+        await this.replace()
+        if (epoch <= this.identity.epoch || !this.waits || performance.now() > until_ms) return
+      } catch (error) {
+        if (!(error instanceof EvidenceUnavailable) || performance.now() > until_ms) throw error
+      }
+      await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))
+    }
   }
 
   /** Whether the process of that epoch still answers; another one is verified. @throws as `fetch` */
@@ -192,7 +239,7 @@ export class LiveVenue implements Transport {
   }
   /** Limits a look at several nodes to NODE_LATE_MS: one that does not answer delays no other. A later success still counts. */
   private async lookInTime(): Promise<void> {
-    if (!this.has_others) return this.look()
+    if (!this.waits) return this.look()
     let timer: ReturnType<typeof setTimeout> | undefined
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new EvidenceUnavailable('no node leads yet')), NODE_LATE_MS)
@@ -206,8 +253,11 @@ export class LiveVenue implements Transport {
   }
   private async isSame(): Promise<boolean> {
     try {
-      const signal = AbortSignal.timeout(HANDSHAKE_MS)
-      const info = (await (await this.current.fetch('/info', { signal })).json()) as Info
+      const signal = AbortSignal.timeout(this.suspect === 'leader' ? NODE_LATE_MS / 2 : HANDSHAKE_MS)
+      const ask = async (path: string) => (await this.current.fetch(path, { signal })).json()
+      const info = isFollowing(this.current)
+        ? ((await ask('/attestation/leader')) as Leader).info
+        : ((await ask('/info')) as Info)
       return info.epoch === this.info.epoch
     } catch {
       return false
@@ -222,14 +272,31 @@ export class LiveVenue implements Transport {
     if (next.info.venue !== this.info.venue) throw new OtherVenue()
     if (next.info.epoch < this.info.epoch)
       throw new EvidenceUnavailable(`only a node of the earlier epoch ${next.info.epoch} answers`)
+    const before = this.current
+    const is_other = nodeOf(next).tee_pubkey !== nodeOf(before).tee_pubkey
+    // The first node that answered serves, but no other one is better while this one does.
+    const may_stay = this.suspect !== 'connection' && next.info.epoch === before.info.epoch
+    if (is_other && may_stay && (await this.isSame())) return
     this.keep(next)
     this.current = next
+    if (is_other) this.closeSockets()
+  }
+  /** A node that stands still ends no socket, nor answers that one ends: its user learns it at once. */
+  private closeSockets(): void {
+    for (const socket of this.sockets) {
+      socket.close()
+      socket.dispatchEvent(new Event('close'))
+    }
+    this.sockets.clear()
   }
   /** The node of before is rejected where the chain shows a later epoch, also while the one that opened it does not serve yet. */
   private isPassed(error: unknown): boolean {
-    return (
-      this.has_others && error instanceof VerificationFailed && error.evidence.info.epoch <= this.info.epoch
-    )
+    if (!(error instanceof VerificationFailed)) return false
+    const { evidence, transcript } = error
+    // A node that follows shows the one before until it knows the next.
+    const only_leading = transcript.checks.every(({ result, leading }) => leading || result !== 'fail')
+    const has_others = this.has_others || (evidence.leader != null && only_leading)
+    return has_others && leadingOf(evidence).info.epoch <= this.info.epoch
   }
   private keep(venue: SessionVenue): void {
     const identity = identityOf(venue)
@@ -240,4 +307,5 @@ export class LiveVenue implements Transport {
 
 /** The chain or another witness did not answer: nothing is sent, and the venue is judged again before the next request. */
 const isUnjudged = (error: unknown): boolean =>
-  error instanceof VerificationFailed && Object.keys(error.evidence.missing).length > 0
+  error instanceof VerificationFailed &&
+  Object.keys({ ...error.evidence.missing, ...error.evidence.leader?.missing }).length > 0

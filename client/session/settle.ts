@@ -80,8 +80,8 @@ export async function settleRequest(
     try {
       return answered(sent, await send(client, sent))
     } catch (error) {
-      if (endsTrading(error) || error instanceof ReceiptRefused) throw error
-      const known = await judge(client, sent, error, { perhaps_sent, ...venue })
+      unlessOver(error)
+      const known = await judge(client, sent, error, { perhaps_sent, ...venue }).catch(unlessOver)
       if (known !== undefined) return known
       cause = error
     }
@@ -93,6 +93,11 @@ export async function settleRequest(
     await new Promise((resolve) => setTimeout(resolve, next_ms))
     wait_ms = Math.min(wait_ms * 2, SETTLE_RETRY_MAX_MS)
   }
+}
+
+/** @throws an error after which no attempt follows */
+function unlessOver(error: unknown): undefined {
+  if (endsTrading(error) || error instanceof ReceiptRefused) throw error
 }
 
 /** Undefined unless the venue shows the command; one that it shows is sent once more, because the answer has its receipt. */
@@ -128,10 +133,7 @@ async function judge(
   if (!perhaps_sent) return { status: 'refused', id: sent.id, problem }
   if (!NEVER.has(code)) return undefined
   if (code === 'order_unknown' && 'order_id' in sent && venue.isAwaited(sent.order_id)) return undefined
-  const shown = await shows(client, sent, problem).catch((failure: unknown) => {
-    if (endsTrading(failure)) throw failure
-    return undefined
-  })
+  const shown = await shows(client, sent, problem)
   if (shown === undefined) return undefined
   return shown ? { status: 'accepted', id: sent.id } : { status: 'refused', id: sent.id, problem }
 }

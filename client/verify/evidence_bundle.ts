@@ -97,6 +97,23 @@ export type LogProof = { head: string; signature: string; index: number; path: s
 export type LocationStatement = { body: string; signature: string; log?: LogProof }
 export type LocationAnswer = LocationStatement & { authority: string }
 
+/**
+ * What the leading node shows through a node that follows it, with a nonce of its own. It has no connection and no files:
+ * those are of the node that serves.
+ */
+export type LeaderEvidence = Pick<
+  EvidenceBundle,
+  | 'nonce'
+  | 'info'
+  | 'attestation'
+  | 'collateral'
+  | 'app_compose'
+  | 'kms_allowed'
+  | 'kms_contract'
+  | 'location'
+  | 'missing'
+>
+
 /** Everything that one verification rests on. */
 export type EvidenceBundle = {
   format: typeof BUNDLE_FORMAT
@@ -123,7 +140,14 @@ export type EvidenceBundle = {
   location: LocationAnswer[]
   /** Reasons why a requested answer is null or absent. */
   missing: { collateral?: string; chain?: string; kms?: string; kms_owner?: string; location?: string }
+  /** Present for a node that follows, whose epoch is 0, and null for any other. */
+  leader: LeaderEvidence | null
 }
+
+/** Identity and attestation of the node whose settlement key the vault has: that signs receipts. */
+export const leadingOf = <T extends Pick<EvidenceBundle, 'info' | 'attestation'>>(
+  shown: T & { leader?: T | null },
+): T => shown.leader ?? shown
 
 /** The part of a bundle that states what the machine is, without a venue on it or a connection to it. */
 export type MachineEvidence = Pick<
@@ -136,12 +160,8 @@ export type MachineEvidence = Pick<
 
 /** The last millisecond that a date can express (ECMAScript, "Time Values and Time Range"). */
 const DATE_MS_MAX = 8.64e15
-const FORM: Form = {
-  format: (value) => value === BUNDLE_FORMAT,
-  url: text,
-  now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
+const NODE_FORM: Form = {
   nonce: text,
-  spki_sha256: nullable(text),
   info: INFO_FORM,
   attestation: ATTESTATION_FORM,
   app_compose: nullable(text),
@@ -153,6 +173,13 @@ const FORM: Form = {
     kms_owner: optional(text),
     location: optional(text),
   },
+}
+const FORM: Form = {
+  format: (value) => value === BUNDLE_FORMAT,
+  url: text,
+  now_ms: (value) => count(value) && (value as number) <= DATE_MS_MAX,
+  spki_sha256: nullable(text),
+  ...NODE_FORM,
 }
 const EVIDENCES_FORM: Form = { quote_json: text, cert_pem: text, sha256sum_txt: text }
 const CHAIN_FORM: Form = {
@@ -174,13 +201,24 @@ export function parseBundle(file: string): EvidenceBundle {
 /** The same from a value, without fields that no bundle has. Bundles of older clients lack fields with a default here. */
 export function readBundle(value: unknown): EvidenceBundle {
   const bundle = readForm(value, FORM) as EvidenceBundle
-  const { evidences, collateral, chain, kms_contract = null, location = [] } = value as EvidenceBundle
-  if (!Array.isArray(location)) throw new Refused('a field of the bundle is malformed')
+  const { evidences, chain, leader = null } = value as EvidenceBundle
+  if (leader !== null && bundle.info.epoch !== 0) throw new Refused('a node that leads shows another one')
   return {
     ...bundle,
+    ...readNode(value),
     evidences: readEvidences(evidences),
-    collateral: collateral === null ? null : readCollateralValue(collateral),
     chain: chain === null ? null : readChain(chain),
+    leader: leader === null ? null : readNode(leader),
+  }
+}
+
+function readNode(value: unknown): LeaderEvidence {
+  const node = readForm(value, NODE_FORM) as LeaderEvidence
+  const { collateral, kms_contract = null, location = [] } = value as LeaderEvidence
+  if (!Array.isArray(location)) throw new Refused('a field of the bundle is malformed')
+  return {
+    ...node,
+    collateral: collateral === null ? null : readCollateralValue(collateral),
     kms_contract: kms_contract === null ? null : (readForm(kms_contract, KMS_FORM) as typeof kms_contract),
     location: Array.from(location, readLocationAnswer),
   }

@@ -5,6 +5,7 @@ import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './che
 import {
   checkAdmin,
   checkExitDelay,
+  checkFollowing,
   checkProgram,
   checkSettlementSigner,
   checkVaultState,
@@ -59,12 +60,9 @@ const RUN_ON_MACHINE = {
   report_data: checkReportData,
 } satisfies Partial<Record<CheckName, RunMachineCheck>>
 
-const RUN: Record<CheckName, RunCheck> = {
+const RUN_ON_NODE = {
   ...RUN_ON_MACHINE,
   binding: checkBinding,
-  tls_key: checkTlsKey,
-  evidence: checkEvidence,
-  settlement_signer: checkSettlementSigner,
   vault_state: checkVaultState,
   program: checkProgram,
   kms: checkKms,
@@ -74,7 +72,10 @@ const RUN: Record<CheckName, RunCheck> = {
   announced: checkAnnounced,
   machine_list: checkMachineList,
   location: checkLocation,
-}
+} satisfies Partial<Record<CheckName, RunCheck>>
+const RUN_ON_LEADER = { ...RUN_ON_NODE, settlement_signer: checkSettlementSigner }
+/** Of the node at which the connection ends. */
+const RUN_ON_SERVER = { tls_key: checkTlsKey, evidence: checkEvidence }
 
 /**
  * @param source `live` for a bundle that was collected just now over this connection, else `recorded`
@@ -87,7 +88,7 @@ export async function judgeEvidence(
 ): Promise<Transcript> {
   // Callers pass values that came from JSON.
   const bundle = readBundle(evidence)
-  const checks = await runChecks(RUN, bundle, policy)
+  const checks = await runChecksOf(bundle, policy)
   return {
     url: bundle.url,
     judged_at: new Date(bundle.now_ms).toISOString(),
@@ -96,6 +97,19 @@ export async function judgeEvidence(
     verdict: verdictOf(checks, policy.permitted_skips),
     checks,
   }
+}
+
+/** A node that follows is judged as any other, but for its epoch; beside it the one that leads is. */
+async function runChecksOf(bundle: EvidenceBundle, policy: VerificationPolicy): Promise<Check[]> {
+  const { leader, missing, info } = bundle
+  if (info.epoch !== 0) return runChecks({ ...RUN_ON_LEADER, ...RUN_ON_SERVER }, bundle, policy)
+  const run = { ...RUN_ON_NODE, ...RUN_ON_SERVER, following: checkFollowing }
+  const checks = await runChecks(run, bundle, policy)
+  if (leader === null) return checks
+  // One reading of the chain for both.
+  const of_leader = { ...bundle, ...leader, missing: { ...missing, ...leader.missing }, leader: null }
+  const leading = await runChecks(RUN_ON_LEADER, of_leader, policy)
+  return [...checks, ...leading.map((check): Check => ({ ...check, leading: true }))]
 }
 
 /**

@@ -49,6 +49,11 @@ export const CHECKS = [
     'settlement_signer',
     'the vault on chain took this settlement key with a quote, in this epoch and generation',
   ],
+  [
+    '6.1',
+    'following',
+    'the node follows: it is of no epoch, and its vault and venue are those of the leading node',
+  ],
   ['6.2', 'vault_state', 'the vault is open and no unexpected change is announced'],
   ['6.3', 'program', 'the vault program is the expected one and cannot be replaced unexpectedly'],
   ['6.4', 'kms', 'the contract that governs the app keys allows the measured manifest'],
@@ -63,6 +68,8 @@ export const CHECKS = [
   ['7.1', 'machine_list', 'the physical machine is one the policy lists'],
   ['7.2', 'location', 'authorities that the policy names state where the machine is'],
 ] as const
+/** A node leads or follows: it is judged by all but one. */
+export const CHECKS_OF_LEADER = CHECKS.filter(([, name]) => name !== 'following')
 export type CheckName = (typeof CHECKS)[number][1]
 
 /** The lines of a policy that decide a check, as far as it is the policy that does. */
@@ -80,6 +87,7 @@ const POLICY_LINES: Partial<Record<CheckName, string>> = {
   machine_list: 'ppids',
   location: 'location',
   settlement_signer: 'chain.rpc_url, chain.witness_rpc_urls, chain.program_id',
+  following: 'chain.rpc_url, chain.witness_rpc_urls, chain.program_id',
   admin: 'chain.admins',
   vault_state: 'chain.pending_actions, chain.paused_allowed',
   exit_delay: 'chain.exit_delay_min_s',
@@ -108,6 +116,8 @@ export type Check = {
   reason_code: SkipReason | ''
   /** The values that the check read, for display and logs. */
   values: Record<string, string>
+  /** Of the node that leads, where the one that serves follows it. */
+  leading?: true
 }
 
 /**
@@ -133,6 +143,7 @@ export function isAccepted(transcript: Transcript): boolean {
   return transcript.verdict === 'verified' || transcript.verdict === 'partial'
 }
 
+const LEADING = 'the leading node, which signs receipts:'
 /** The transcript for a terminal: one line per check with its values below, the verdict last. */
 export function transcriptText(transcript: Transcript): string {
   const { url, judged_at, source, intel_root, checks, verdict } = transcript
@@ -140,7 +151,8 @@ export function transcriptText(transcript: Transcript): string {
     `${printable(url)} judged at ${judged_at}${source === 'recorded' ? ' from recorded evidence' : ''}`,
   ]
   if (!intel_root) lines.push("NOT PRODUCTION: the policy replaced Intel's root, no hardware is proven")
-  for (const { number, name: check, result, statement, reason, reason_code, values } of checks) {
+  for (const { number, name: check, result, statement, reason, reason_code, values, leading } of checks) {
+    if (leading && !lines.includes(LEADING)) lines.push(LEADING)
     const mark = { pass: 'pass', fail: 'FAIL', skipped: 'skip' }[result]
     lines.push(
       `${number} ${mark}  ${statement}${reason === '' ? '' : `: ${printable(reason)}`}${reason_code === '' ? '' : ` (${reason_code})`}`,

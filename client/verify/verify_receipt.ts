@@ -42,18 +42,24 @@ export type VenueIdentity = StatementBody
  * @param of a verified venue, or a bundle of evidence that was accepted: nothing is verified here
  * @throws Refused, CodecError when the certificate is malformed or certifies another key
  */
-export function identityOf(of: { attestation: Attestation }): VenueIdentity {
-  const { certificate, statement_key } = Object(of?.attestation?.binding) as Attestation['binding']
+export function identityOf(of: Certified): VenueIdentity {
+  const { attestation } = Object(of?.leader ?? of) as Certified
+  const { certificate, statement_key } = Object(attestation?.binding) as Attestation['binding']
   const bytes = typeof certificate === 'string' ? fromHex(certificate, STATEMENT_BYTES) : undefined
   const key = typeof statement_key === 'string' ? decodeBase58(statement_key, 32) : undefined
   if (bytes === undefined || key === undefined) throw new Refused('the statement certificate is malformed')
   const identity = STATEMENT_BODY.decode(bytes)
   requireThat(equalBytes(identity.statement_key, key), 'another statement key is certified')
+  requireThat(identity.epoch > 0n, 'a node of no epoch signs nothing for the venue')
   return identity
 }
 
+/** A verified venue or an accepted bundle, which beside a node that follows has the one that leads. */
+type Certified = { attestation: Attestation; leader?: { attestation: Attestation } | null }
+
 /** The certificate that `identityOf` reads, with the signature that a third party needs. */
-export function certificateOf({ attestation }: { attestation: Attestation }): StatementCertificate {
+export function certificateOf(of: Certified): StatementCertificate {
+  const { attestation } = of.leader ?? of
   const { certificate, certificate_signature } = attestation.binding
   return { certificate, certificate_signature, tee_pubkey: attestation.tee_pubkey }
 }
@@ -113,6 +119,7 @@ export async function verifyReceipt(
   const { head, root, path, signature } = readReceipt(receipt)
   const { epoch, seq, index } = receipt
   const { venue, statement_key } = identity
+  if (epoch === 0) throw new ReceiptRefused('epoch 0 is of no node that leads')
   if (BigInt(epoch) !== identity.epoch)
     throw new ReceiptRefused(`the receipt is of epoch ${epoch}, not ${identity.epoch}`)
   // The venue id is signed and not sent, so another venue's receipt fails here too.

@@ -13,7 +13,6 @@ import { intakeCredential, intakeRebind } from '../intake/accounts'
 import type { KnownNotes } from '../intake/context'
 import { checkOrder } from '../intake/requests'
 import { LIMITS } from '../limits'
-import { indexOf } from '../machine/state/past'
 import type { ChainPort, ClockPort, LeaderPort, VaultConfig, VaultMint } from '../ports'
 import { noncesOf } from '../reads/own_reads'
 import { MarketReads, SettlementReads } from '../reads/public_reads'
@@ -23,6 +22,7 @@ import { subscribe } from '../streams/hub'
 import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
 import { bytesOf, Passing } from './passing'
+import { Turns } from './turns'
 
 /** The node's copy of the venue. */
 export type Replica = {
@@ -55,6 +55,7 @@ type FrontParts = {
 class Rights {
   /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
   private readonly given = new Map<string, JournalSeq>()
+  private waiting = 0
 
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
 
@@ -81,6 +82,25 @@ class Rights {
     if (needed <= Math.max(right.seq, this.parts.replica.applied())) this.forget(account_id, given)
     else return this.wait(needed).then(() => this.forget(account_id, given))
     return undefined
+  }
+
+  /** Of what comes while the leading node gives its term away nothing is rejected, as there. */
+  handedOver(): Promise<void> | undefined {
+    const handing = this.current() === undefined ? this.parts.leader.handing() : undefined
+    if (handing === undefined || this.waiting >= LIMITS.handover_waits_max) return undefined
+    this.waiting += 1
+    return handing
+      .then(() => this.reached())
+      .finally(() => {
+        this.waiting -= 1
+      })
+  }
+
+  /** This node has what the newest answer is of. */
+  private async reached(): Promise<void> {
+    const { leader, replica } = this.parts
+    const seq = leader.rights().at(-1)?.seq
+    if (seq !== undefined) await replica.untilApplied(seq, LIMITS.right_ms).catch(() => undefined)
   }
 
   /** The account knows what was durable at `seq`. */
@@ -155,6 +175,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     },
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
+    handedOver: () => rights.handedOver(),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -197,38 +218,6 @@ const NOT_HERE = {
   nodeLost: () => undefined,
   nodeBack: notHere,
 } satisfies Partial<NodeVenue>
-
-/** Keeps the order of an account's commands where one of them waits for the replica. */
-class Turns {
-  /** Of accounts whose newest command waits. */
-  private readonly waiting = new Map<string, Promise<void>>()
-
-  constructor(
-    private readonly known: KnownNotes,
-    private readonly rights: Rights,
-  ) {}
-
-  /** @param commitments of opened notes: one that the replica does not know may be one that the leading node has */
-  async run<T>(
-    account_id: string,
-    commitments: readonly Uint8Array[],
-    command: () => Promise<T>,
-  ): Promise<T> {
-    const { known, rights, waiting } = this
-    const isUnknown = (one: Uint8Array) => indexOf(known.state, known.past, 'leaves', one) === undefined
-    const is_missing = commitments.some(isUnknown)
-    const before = waiting.get(account_id)
-    if (!is_missing && before === undefined) return command()
-    const turn = Promise.all([before, is_missing ? rights.caughtUp() : undefined]).then(() => undefined)
-    waiting.set(account_id, turn)
-    try {
-      await turn
-      return await command()
-    } finally {
-      if (waiting.get(account_id) === turn) waiting.delete(account_id)
-    }
-  }
-}
 
 type Records = 'armDisconnect' | 'disconnected' | 'setCredential' | 'rebind'
 type Commands = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw' | 'reshape' | 'check'

@@ -65,6 +65,7 @@ export function venueOf(engine: Engine): Venue {
     lead: () => leadOf(engine, identity.genesis_hash),
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
+    handedOver: () => undefined,
     passed: async (passed, costOf) => passedTo(engine, passed, costOf),
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],

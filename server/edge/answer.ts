@@ -58,8 +58,11 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
     try {
       const bytes = await readBounded(request)
       // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-      const session = identify(contract, services, request)
-      return finish(await handler(callOf(request, { session, params }, parseBody(request, bytes))), exchange)
+      const handle = () => {
+        const session = identify(contract, services, request)
+        return handler(callOf(request, { session, params }, parseBody(request, bytes)))
+      }
+      return finish(await acrossHandOver(services.venue, handle), exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
@@ -115,28 +118,51 @@ const MAY_BE_NEWER: readonly RefusalCode[] = [
   'reshape_unknown',
 ]
 
-/** Runs again, once, where the refusal may follow from what the node has yet to read. */
+/** By these nothing was executed, and the node that leads next may execute it. */
+const NOT_HERE: readonly RefusalCode[] = ['lease_lost', 'draining']
+
+/** Runs again, once, where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
 function retried(
   venue: NodeVenue,
   run: () => Response | Promise<Response>,
   refused: (error: unknown) => Response,
 ): Response | Promise<Response> {
+  const again = (error: unknown, late: Promise<void> | undefined) =>
+    late === undefined ? refused(error) : late.then(run).catch(refused)
   try {
     const answer = run()
-    return answer instanceof Promise ? answer.catch(refused) : answer
+    return answer instanceof Promise
+      ? answer.catch((error) => again(error, handedAfter(venue, error)))
+      : answer
   } catch (error) {
     try {
-      const late = caughtUpAfter(venue, error)
-      return late === undefined ? refused(error) : late.then(run).catch(refused)
+      return again(error, caughtUpAfter(venue, error))
     } catch (lost) {
       return refused(lost)
     }
   }
 }
 
+/** Runs again, once, where the leading node gives its term away. */
+async function acrossHandOver(venue: NodeVenue, handle: () => unknown): Promise<unknown> {
+  try {
+    return await handle()
+  } catch (error) {
+    const handed = handedAfter(venue, error)
+    if (handed === undefined) throw error
+    await handed
+    return handle()
+  }
+}
+
+function handedAfter(venue: NodeVenue, error: unknown): Promise<void> | undefined {
+  return error instanceof Refusal && NOT_HERE.includes(error.code) ? venue.handedOver() : undefined
+}
+
 /** @throws Refusal `lease_lost` */
 export function caughtUpAfter(venue: NodeVenue, error: unknown): Promise<void> | undefined {
-  return error instanceof Refusal && MAY_BE_NEWER.includes(error.code) ? venue.caughtUp() : undefined
+  const is_late = error instanceof Refusal && MAY_BE_NEWER.includes(error.code)
+  return is_late ? venue.caughtUp() : handedAfter(venue, error)
 }
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {

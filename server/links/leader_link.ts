@@ -14,6 +14,7 @@ import {
   LINK_ANSWER_BYTES_MAX,
   LINK_ASK_MS,
   LINK_CALL_MS,
+  LINK_HANDOVER_MS,
   LINK_OPEN_MS,
   LINK_QUESTIONS_MAX,
   LINK_RENEW_MS,
@@ -43,6 +44,30 @@ function isLeader(answer: unknown): answer is Leader {
 type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number }
 type Watching = Parameters<LeaderPort['watch']>[0]
 
+/** From the first answer by which the leading node gives its term away until the next one answers. */
+class Handing {
+  private under_way: { over: Promise<void>; end: () => void } | undefined
+
+  begin(): void {
+    if (this.under_way !== undefined) return
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(() => this.end(), LINK_HANDOVER_MS)
+    timer.unref()
+    const end = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    this.under_way = { over, end }
+  }
+  end(): void {
+    this.under_way?.end()
+    this.under_way = undefined
+  }
+  get over(): Promise<void> | undefined {
+    return this.under_way?.over
+  }
+}
+
 export class LeaderLink implements LeaderPort {
   private newest: readonly Right[] = []
   private readonly watching: Watching[] = []
@@ -53,6 +78,7 @@ export class LeaderLink implements LeaderPort {
   /** Begins the names of this node's sockets. */
   readonly node = `${toHex(crypto.getRandomValues(new Uint8Array(8)))}.`
   private stopped = false
+  private readonly handed = new Handing()
 
   constructor(
     private readonly parts: LinkParts & { log: Log },
@@ -69,6 +95,10 @@ export class LeaderLink implements LeaderPort {
 
   rights(): readonly Right[] {
     return this.newest
+  }
+
+  handing(): Promise<void> | undefined {
+    return this.handed.over
   }
 
   watch(on: Watching): void {
@@ -105,6 +135,7 @@ export class LeaderLink implements LeaderPort {
 
   stop(): void {
     this.stopped = true
+    this.handed.end()
     this.stream?.close()
   }
 
@@ -131,7 +162,9 @@ export class LeaderLink implements LeaderPort {
 
   private begin(): Promise<Right> {
     const now = this.askOnce().catch((error) => {
-      throw error instanceof Refusal ? error : Object.assign(new Refusal('lease_lost'), { cause: error })
+      if (error instanceof Refusal && error.code === 'draining') this.handed.begin()
+      // Its reason is not one of this node.
+      throw Object.assign(new Refusal('lease_lost'), { cause: error })
     })
     const asking = { now, next: undefined }
     this.asking = asking
@@ -172,6 +205,7 @@ export class LeaderLink implements LeaderPort {
         this.open = undefined
         throw error
       })
+    this.handed.end()
     for (const { answered } of this.watching) answered()
     return right
   }

@@ -5,14 +5,19 @@ import { Follower } from '../../engine/boot/follow'
 import { LIMITS } from '../../engine/limits'
 import { followingNode, type Replica } from '../../engine/methods/front'
 import type { NodeVenue, Passed, Right } from '../../engine/venue'
+import { Refusal } from '../../protocol/refusals'
 import { TRADING_OPS } from '../../server/sockets/commands'
 import { Connection } from '../../server/sockets/connection'
-import { only } from '../kit/server/harness'
+import { only, openHarness } from '../kit/server/harness'
+import { KEY } from '../routes/bodies'
 
 const ACCOUNT = 'ab'.repeat(32)
 const clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
-/** @param behind the replica has not read what the leading node answered with */
-function frontOf(behind: boolean, is_slow = false) {
+/**
+ * @param behind the replica has not read what the leading node answered with
+ * @param handing what resolves when another node leads
+ */
+function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
   const passed: Passed[] = []
   const waiting: (() => void)[] = []
   const right = { seq: 50, head: '00'.repeat(32), until_ms: 1_000, nodes: 1, epoch: 7 } as Right
@@ -39,6 +44,7 @@ function frontOf(behind: boolean, is_slow = false) {
   const leader = {
     rights: () => [right],
     ask: async () => right,
+    handing: () => handing,
     watch: () => undefined,
     pass: async (one: Passed) => {
       passed.push(one)
@@ -61,7 +67,7 @@ function frontOf(behind: boolean, is_slow = false) {
     { chain: chain as never, clock },
     [vault as never, []],
   )
-  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views }
+  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views, right }
 }
 const SESSION = {
   account_id: ACCOUNT,
@@ -202,3 +208,94 @@ test('a wait for a replica that stands still ends with its time, and nothing of 
   expect(new Set(await codesOf(waits))).toEqual(new Set(['lease_lost']))
   expect(replica['waiting'].size).toBe(0)
 })
+
+test('commands that come while the leading node gives its term away go to the next one, in their order', async () => {
+  const handing = Promise.withResolvers<void>()
+  const { venue, passed, right } = frontOf(false, false, handing.promise)
+  right.until_ms = -1
+  const done: number[] = []
+  const first = venue.cancelAll(ACCOUNT, []).then(() => done.push(1))
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  // The right is there again: a later command goes on behind the one that waits.
+  const second = venue.cancelAll(ACCOUNT, []).then(() => done.push(2))
+  await Bun.sleep(1)
+  expect(passed).toHaveLength(0)
+  handing.resolve()
+  await Promise.all([first, second])
+  expect([passed.length, ...done]).toEqual([2, 1, 2])
+})
+
+test('a command that waited for a node that does not come, or for this one, is for the node that leads by now', async () => {
+  const { venue, passed, right } = frontOf(false, false, Promise.resolve())
+  right.until_ms = -1
+  const code = (work: Promise<unknown>) => work.then(String, (error) => error.code)
+  expect(await code(venue.cancelAll(ACCOUNT, []))).toBe('outcome_unknown')
+  const { venue: alone, right: ended } = frontOf(false)
+  ended.until_ms = -1
+  expect(alone.handedOver()).toBeUndefined()
+  expect(await code(alone.cancelAll(ACCOUNT, []))).toBe('lease_lost')
+  expect(passed).toHaveLength(0)
+})
+
+test('no more waits at a node that follows than LIMITS.handover_waits_max', async () => {
+  const { venue, right } = frontOf(false, false, new Promise(() => undefined))
+  right.until_ms = -1
+  for (let count = 0; count < LIMITS.handover_waits_max; count++) expect(venue.handedOver()).toBeDefined()
+  expect(venue.handedOver()).toBeUndefined()
+})
+
+test.each(['lease_lost', 'draining'] as const)(
+  'a request that meets %s while the leading node gives its term away is answered once, by what leads then',
+  async (code) => {
+    let leads = false
+    let handed = Promise.withResolvers<void>()
+    const done: string[] = []
+    const unlessLed = () => {
+      if (!leads) throw new Refusal(code)
+    }
+    const base = openHarness({
+      venue: {
+        authenticate() {
+          unlessLed()
+          return SESSION
+        },
+        handedOver: () => (leads ? undefined : handed.promise),
+        nonces() {
+          done.push('read')
+          return {} as never
+        },
+        revoke: async () => void done.push('revoked'),
+        login: async () => {
+          unlessLed()
+          done.push('login')
+          throw new Refusal('credentials_invalid')
+        },
+      },
+    })
+    try {
+      const read = () => base.call('GET', `/nonces?trading_key=${KEY}`)
+      const ask = [
+        read(),
+        base.call('POST', '/auth/token/revoke'),
+        base.call('POST', '/auth/token', {
+          token: null,
+          json: { api_key: 'ab'.repeat(16), api_secret: 'cd'.repeat(32), passphrase: 'eight or more' },
+        }),
+      ]
+      await Bun.sleep(50)
+      expect(done).toEqual([])
+      leads = true
+      handed.resolve()
+      await Promise.all(ask)
+      expect(done.toSorted()).toEqual(['login', 'read', 'revoked'])
+      // One that waits in vain is rejected once, and waits no second time.
+      leads = false
+      handed = Promise.withResolvers()
+      handed.resolve()
+      expect(await read()).toMatchObject({ status: 503, json: { code } })
+    } finally {
+      await base.stop()
+    }
+  },
+)

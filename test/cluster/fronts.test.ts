@@ -1,12 +1,17 @@
 /** Three server processes over one log: clients of the nodes that follow trade, read and stream as at the leading one. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Login, type Transport, VenueClient, VenueProblem } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
+import { connect } from '../../client/connect'
+import { Session } from '../../client/session/session'
+import { parsePolicy } from '../../client/verify/policy'
+import { parseCollateral } from '../../client/verify/tdx/collateral_form'
 import { preparePlace } from '../../client/wallet/prepare'
+import { saveWallet } from '../../client/wallet/wallet_file'
 import type { PlaceResult } from '../../protocol/wire/trading'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
@@ -201,6 +206,64 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
       await until(() => fronts.some((one) => cluster.stateOf(one) === 'serves'))
       cluster.resume(leads)
       await until(async () => (await ask(leads, '/orders', { token })).status === 200)
+    },
+    LIMIT_MS,
+  )
+
+  test.each([
+    ['is killed', (leads: Node) => cluster.kill(leads).then(() => cluster.start(leads))],
+    ['hands over', (leads: Node) => cluster.replace(leads)],
+  ])(
+    'a session with the address of one front verifies it and the leading node, and trades on when that one %s',
+    async (how, end) => {
+      const { leads, fronts } = await nodes()
+      const front = fronts[0]!
+      const facts = cluster.facts(leads)!
+      const { trader, credentials } = await traderAt(front, `verifier, ${how}`)
+      const url = `https://localhost:${new URL(cluster.urlOf(front)).port}`
+      const policy = parsePolicy(readFileSync(facts.policy, 'utf8'))
+      const options = { collateral: parseCollateral(readFileSync(facts.collateral, 'utf8')) }
+      const { evidence, info } = await connect(url, policy, options)
+      expect([evidence.info.epoch, evidence.leader!.info]).toEqual([0, info])
+      expect(info.tee_pubkey).not.toBe(evidence.info.tee_pubkey)
+      const path = join(dir, `front ${how}.wallet`)
+      saveWallet(path, trader.wallet)
+      trader.close()
+      const refused: string[] = []
+      const session = await Session.open({
+        url,
+        open_venue: async () => {
+          const venue = await connect(url, policy, options)
+          const asked = async (path: string, init?: RequestInit) => {
+            const answer = await venue.fetch(path, init)
+            const is_command = init?.method !== undefined && init.method !== 'GET'
+            if (is_command && answer.status >= 400)
+              refused.push(((await answer.clone().json()) as { code: string }).code)
+            return answer
+          }
+          return { ...venue, fetch: asked }
+        },
+        login: credentials,
+        account_id: credentials.account_id,
+        wallet: path,
+        patience_ms: LIMIT_MS,
+      })
+      const trade = async () => {
+        const order = { symbol: 'SOL-USDC', side: 'sell', amount: '1', price: '156' } as const
+        const outcome = await session.place({ ...order, life_slots: 9_000 })
+        if (outcome.status !== 'accepted') throw new Error(JSON.stringify(outcome))
+        expect(await session.client.order(outcome.id)).toMatchObject({ order_id: outcome.id })
+        expect(await session.cancel(outcome.id)).toMatchObject({ status: 'accepted' })
+        return outcome.receipt!.epoch
+      }
+      expect(await trade()).toBe(info.epoch)
+      const ended = end(leads)
+      while ((await trade()) === info.epoch);
+      await ended
+      // A hand-over rejects nothing, on the fronts either.
+      if (how === 'hands over') for (const code of refused) expect(code).toBe('outcome_unknown')
+      session.close()
+      await nodes()
     },
     LIMIT_MS,
   )

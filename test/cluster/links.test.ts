@@ -5,7 +5,7 @@ import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
-import { Refusal } from '../../protocol/refusals'
+import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
 import { LINK_SIDES, parseQuote } from '../../protocol/tdx/quote'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
@@ -221,6 +221,33 @@ test('a node that may acknowledge nothing gives no right', async () => {
   const { link, line, running } = await asked(serve(answers))
   expect(line).toMatchObject({ event: 'link_lost', reason: 'unanchored' })
   expect(link.current()).toBeUndefined()
+  await running
+})
+
+test('while the leading node gives its term away what comes can wait for the next one, or for this one to lead', async () => {
+  let code: RefusalCode | undefined = 'draining'
+  const answers = new LinkAnswers(partsOf(), () => {
+    if (code !== undefined) throw new Refusal(code)
+    return LEAD
+  })
+  const { link, line, running } = await asked(serve(answers), partsOf(), true)
+  expect(line).toMatchObject({ event: 'link_lost', reason: 'draining' })
+  // It is the other node that drains.
+  expect(await link.ask().catch((error) => error.code)).toBe('lease_lost')
+  const handed = link.handing()
+  expect(handed).toBeDefined()
+  code = undefined
+  await handed
+  expect([link.current()?.epoch, link.handing()]).toEqual([LEAD.epoch, undefined])
+  code = 'unanchored'
+  await link.ask().catch(() => undefined)
+  expect(link.handing()).toBeUndefined()
+  code = 'draining'
+  await link.ask().catch(() => undefined)
+  const led = link.handing()!
+  link.stop()
+  await led
+  expect(link.handing()).toBeUndefined()
   await running
 })
 

@@ -1,5 +1,6 @@
 /** Checks 6.1 to 6.3, 6.6 and 6.7: settlement signer, vault, program, exit delay and administrator. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import type { BindingBody } from '../../../protocol/bodies/statements'
 import { venueId } from '../../../protocol/bodies/venue_id'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
@@ -14,9 +15,49 @@ import { established, type RunCheck, Skipped, type VerificationCase } from './ve
 
 /** Check 6.1: the vault at the pinned program accepts this settlement key, in this epoch and generation. */
 export const checkSettlementSigner: RunCheck = (verification) => {
-  const { chain, policy } = chainOf(verification)
   const { info } = verification.bundle
   const binding = established(verification, 'binding')
+  requireThat(binding.epoch > 0n, 'epoch 0 is of no node that leads')
+  const { config, chain } = vaultOf(verification, binding)
+  const { generation, epoch, settlement_signer } = config
+  const signer = encodeBase58(settlement_signer)
+  requireThat(signer === info.tee_pubkey, 'the vault accepts another settlement key')
+  requireThat(BigInt(epoch) === binding.epoch, 'the vault is in another epoch')
+  const measured = established(verification, 'claims').compose_hash
+  requireThat(equalBytes(config.compose_hash, measured), 'the epoch was opened by another build')
+  verification.established.config = config
+  return {
+    config_account: info.config_account,
+    settlement_signer: signer,
+    epoch: String(epoch),
+    generation: String(generation),
+    compose_hash: toHex(config.compose_hash),
+    read_at_slot: String(chain.slot),
+  }
+}
+
+/**
+ * Check 6.1 of a node that follows: of no epoch, so that nothing it signs is of one, and of the vault and venue of the node
+ * that leads, which is judged by all checks but those of a connection.
+ */
+export const checkFollowing: RunCheck = (verification) => {
+  const { info, leader } = verification.bundle
+  const binding = established(verification, 'binding')
+  requireThat(binding.epoch === 0n, 'the node is of an epoch')
+  if (leader === null) throw new Refused('nothing of the leading node was recorded')
+  requireThat(leader.info.venue === info.venue, 'the leading node is of another venue')
+  const { config, chain } = vaultOf(verification, binding)
+  verification.established.config = config
+  return { config_account: info.config_account, read_at_slot: String(chain.slot) }
+}
+
+/** The vault of the binding's venue. @throws Skipped, Refused */
+function vaultOf(
+  verification: VerificationCase,
+  binding: BindingBody,
+): { config: ConfigAccount; chain: ChainRecord } {
+  const { chain, policy } = chainOf(verification)
+  const { info } = verification.bundle
   const program_id = decodeBase58(policy.program_id, 32)!
   const genesis_hash = decodeBase58(chain.genesis_hash, 32)
   if (genesis_hash === undefined) throw new Refused('the genesis hash is malformed')
@@ -35,25 +76,12 @@ export const checkSettlementSigner: RunCheck = (verification) => {
   )
   const config = decodeConfig(decodeBase64(chain.config.data))
   if (config === undefined) throw new Refused('the vault account is malformed')
-  const { generation, epoch, settlement_signer } = config
-  const signer = encodeBase58(settlement_signer)
-  requireThat(signer === info.tee_pubkey, 'the vault accepts another settlement key')
-  requireThat(BigInt(epoch) === binding.epoch, 'the vault is in another epoch')
+  const { generation } = config
   requireThat(generation === info.generation, 'the vault is in another generation')
   const venue = venueId({ genesis_hash, program_id, config_account, generation })
   requireThat(equalBytes(venue, binding.venue), 'the venue id is of another vault')
   requireThat(equalBytes(venue, config.venue), 'the vault was initialized for another cluster')
-  const measured = established(verification, 'claims').compose_hash
-  requireThat(equalBytes(config.compose_hash, measured), 'the epoch was opened by another build')
-  verification.established.config = config
-  return {
-    config_account: info.config_account,
-    settlement_signer: signer,
-    epoch: String(epoch),
-    generation: String(generation),
-    compose_hash: toHex(config.compose_hash),
-    read_at_slot: String(chain.slot),
-  }
+  return { config, chain }
 }
 
 /** @throws Skipped when the policy names no chain; Refused when it does and the chain was not read. */

@@ -121,12 +121,13 @@ const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 /**
  * What each node of the policy shows, which must be alike but for counters and roots that move with every batch. A change may lie
  * between the slots of two nodes, so all are read again at the newest of them before they count as different or behind.
+ * @param from the slot that they have reached at least, unless one ignores it
  * @returns the record of the first, of the oldest slot of all: no part is older. @throws RpcUnavailable, Refused
  */
-export async function collectChain(policy: ChainPolicy, timeout_ms: number): Promise<ChainRecord> {
+export async function collectChain(policy: ChainPolicy, timeout_ms: number, from = 0): Promise<ChainRecord> {
   const { rpc_url, witness_rpc_urls = [] } = policy
   const urls = [rpc_url, ...witness_rpc_urls]
-  for (let [attempt, since] = [1, 0]; ; attempt++) {
+  for (let [attempt, since] = [1, from]; ; attempt++) {
     const reads = urls.map((url) => readNode({ ...policy, rpc_url: url }, since, timeout_ms))
     const records = (await Promise.all(reads)) as [ChainRecord, ...ChainRecord[]]
     const slots = records.map(({ slot }) => slot)

@@ -1,8 +1,11 @@
 /** Reads identity, attestation and evidence files of a venue; judges only their form. */
 
 import { askBounded } from '../../../protocol/ask_bounded'
+import { BINDING_BODY, BINDING_BYTES, type BindingBody } from '../../../protocol/bodies/statements'
+import { fromHex } from '../../../protocol/bytes'
+import { tryDecode } from '../../../protocol/codec'
 import { TacitError } from '../../../protocol/tacit_error'
-import type { Attestation, Info } from '../../../protocol/wire/public'
+import type { Attestation, Info, Leader } from '../../../protocol/wire/public'
 import type { Transport } from '../../api/venue_client'
 import {
   EVIDENCE_FILES_MAX,
@@ -50,8 +53,28 @@ export class EvidenceUnavailable extends TacitError {
 
 export type VenueEvidence = Pick<EvidenceBundle, 'info' | 'attestation' | 'evidences'>
 
-/** @param nonce 64 hex digits. @throws EvidenceUnavailable */
+/** What a node's statement key signed; undefined where it is malformed, which a check rejects. */
+export function boundIn({ binding }: Pick<Attestation, 'binding'>): BindingBody | undefined {
+  const body = fromHex(binding.body, BINDING_BYTES)
+  return body && tryDecode(() => BINDING_BODY.decode(body))
+}
+
+/**
+ * A node that begins to lead between two answers is asked once more.
+ * @param nonce 64 hex digits. @throws EvidenceUnavailable
+ */
 export async function collectVenue(
+  transport: AskingTransport,
+  nonce: string,
+  timeout_ms: number,
+): Promise<VenueEvidence> {
+  const first = await collectOnce(transport, nonce, timeout_ms)
+  const { epoch } = boundIn(first.attestation) ?? {}
+  const is_mixed = epoch !== undefined && epoch !== BigInt(first.info.epoch)
+  return is_mixed ? collectOnce(transport, nonce, timeout_ms) : first
+}
+
+async function collectOnce(
   transport: AskingTransport,
   nonce: string,
   timeout_ms: number,
@@ -69,6 +92,16 @@ export async function collectVenue(
     attestation: parse(attestation, ATTESTATION_FORM) as Attestation,
     evidences: { quote_json, cert_pem, sha256sum_txt, more: await getListed(get, sha256sum_txt) },
   }
+}
+
+/** What the leading node shows through one that follows it. @param nonce 64 hex digits. @throws EvidenceUnavailable */
+export async function collectLeader(
+  transport: AskingTransport,
+  nonce: string,
+  timeout_ms: number,
+): Promise<Pick<EvidenceBundle, 'info' | 'attestation'>> {
+  const answer = await getText(transport, `/attestation/leader?reportData=${nonce}`, timeout_ms)
+  return parse(answer, { info: INFO_FORM, attestation: ATTESTATION_FORM }) as Leader
 }
 
 /** The listed files beside `cert.pem`. One that cannot be had is absent and fails its check, as a malformed list does. */

@@ -31,10 +31,13 @@ def is_signed(signature: bytes, body: bytes, key: bytes) -> bool:
         return False
 
 
-def identity_of(attestation: dict[str, Any], info: dict[str, Any], nonce: bytes, spki_sha256: bytes) -> VenueIdentity:
+def identity_of(
+    attestation: dict[str, Any], info: dict[str, Any], nonce: bytes, spki_sha256: bytes | None
+) -> VenueIdentity:
     """
     The identity that the settlement key certifies and that signs this nonce and the TLS key of this connection. The
-    attestation's quote is not judged: `tacit verify` does that, and its `tee_pubkey` is the one to compare.
+    attestation's quote is not judged: `tacit verify` does that, and its `tee_pubkey` is the one to compare. Without
+    `spki_sha256` the node is one that no connection ends at: the leading one, behind one that follows.
     Raises BindingRefused naming the first check that fails.
     """
     try:
@@ -49,7 +52,7 @@ def identity_of(attestation: dict[str, Any], info: dict[str, Any], nonce: bytes,
             "binding",
             venue=venue,
             nonce=nonce,
-            spki_sha256=spki_sha256,
+            spki_sha256=body[80:112] if spki_sha256 is None else spki_sha256,
             instance_id=from_hex(info["instance_id"], 20) if info["instance_id"] else bytes(20),
             epoch=epoch,
             slot=slot,
@@ -82,6 +85,8 @@ def verify_receipt(receipt: dict[str, Any], identity: VenueIdentity, command: by
         nodes, signature = [from_hex(node, 32) for node in path], from_hex(receipt.get("signature"), 64)
     except ValueError as error:
         raise ReceiptRefused("the receipt has a malformed hash") from error
+    if epoch == 0:
+        raise ReceiptRefused("epoch 0 is of no node that leads")
     if epoch != identity.epoch:
         raise ReceiptRefused(f"the receipt is of epoch {epoch}, not {identity.epoch}")
     body = encode_body("receipt", venue=identity.venue, epoch=epoch, seq=seq, head=head, root=root)

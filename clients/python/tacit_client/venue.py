@@ -85,17 +85,20 @@ class Venue:
         certificate: str | None = None,
         spki_sha256: str | None = None,
         tee_pubkey: str | None = None,
+        leader_pubkey: str | None = None,
         timeout_s: float = 10.0,
     ):
         """
         `url` is the https origin, `login` a login file's content with `account_id`; `certificate` the path of the only
         certificate to trust, or `spki_sha256` the hex digest of the attested TLS key under the system's roots, with the
-        `tee_pubkey` beside it. `timeout_s` bounds a whole answer. Raises BindingRefused, PinMismatch, VenueProblem, OSError.
+        `tee_pubkey` beside it, and where that node follows another one `leader_pubkey`, which was accepted with it too. `timeout_s` bounds a whole answer. Raises BindingRefused, PinMismatch, VenueProblem, OSError.
         """
         if (certificate is None) == (spki_sha256 is None):
             raise ValueError("either a certificate or the digest of a TLS key is pinned")
         if spki_sha256 is not None and tee_pubkey is None:
             raise ValueError("an attested TLS key is given with the settlement key that was accepted with it")
+        if leader_pubkey is not None and tee_pubkey is None:
+            raise ValueError("the key of the leading node is given with that of the one that follows it")
         parts = urlsplit(url)
         if parts.scheme != "https" or parts.hostname is None:
             raise ValueError("a venue is reached over https")
@@ -109,7 +112,7 @@ class Venue:
         self._used = self._renew_at = 0.0
         self._token: str | None = None
         self._identities: dict[int, VenueIdentity] = {}
-        self._tee_pubkey = tee_pubkey
+        self._tee_pubkey, self._leader_pubkey = tee_pubkey, leader_pubkey
         self.info: dict[str, Any] = {}
         try:
             self.identify()
@@ -138,21 +141,37 @@ class Venue:
         return from_hex(self.info["venue"], 32)
 
     def identify(self) -> VenueIdentity:
-        """Verifies the binding of the present epoch. Raises BindingRefused, also when another venue answers."""
+        """
+        Verifies the binding of the present epoch. A node that follows binds this TLS key, and shows the leading one, which
+        signs receipts. Raises BindingRefused, also when another venue answers.
+        """
         nonce = os.urandom(32)
         info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
-        count_of(info, "generation", _GENERATION_MAX)
-        # Each start of the venue has another settlement key: the one that was given was judged, and no other.
-        is_judged = self._tee_pubkey in (None, member(info, "tee_pubkey", str))
-        if not is_judged or (self.info and info.get("venue") != self.info["venue"]):
-            raise BindingRefused("another venue or settlement key answers at this address")
+        node = self._judged(info, self._tee_pubkey)
         identity = identity_of(attestation, info, nonce, self.spki)
+        if node == 0:
+            nonce = os.urandom(32)
+            leader = self.get("/attestation/leader", reportData=nonce.hex())
+            shown, info = info, member(leader, "info", dict)
+            # A node is judged by its own key: that of the leading one is another, unless none was judged.
+            if self._judged(info, self._leader_pubkey, self._tee_pubkey is None) == 0 or info.get("venue") != shown.get("venue"):
+                raise BindingRefused("the node shows no leading one of its venue")
+            identity = identity_of(member(leader, "attestation", dict), info, nonce, None)
         known = self._identities.get(identity.epoch, identity)
         if known != identity or identity.epoch < max(self._identities, default=0):
             raise BindingRefused("an earlier epoch of the venue, or another with its number, answers at this address")
         self.info = info
         self._identities[identity.epoch] = identity
         return identity
+
+    def _judged(self, info: dict[str, Any], key: str | None, any_key: bool = True) -> int:
+        """The epoch of a node, 0 of one that follows. Raises BindingRefused."""
+        count_of(info, "generation", _GENERATION_MAX)
+        # Each start of a node has another settlement key: the one that was given was judged, and no other.
+        is_judged = key == member(info, "tee_pubkey", str) if key is not None else any_key
+        if not is_judged or (self.info and info.get("venue") != self.info["venue"]):
+            raise BindingRefused("another venue or settlement key answers at this address")
+        return count_of(info, "epoch")
 
     @property
     def epoch(self) -> int:

@@ -54,6 +54,8 @@ class Liar:
         self.spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(Path(self.certificate).read_text()))
         self.epoch, self.settlement_seed, self.statement_seed = 3, sha256(b"settlement"), sha256(b"statement")
         self.lies, self.asked = {}, []
+        # The node that this one follows.
+        self.leader: Liar | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(self.certificate, key)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -102,6 +104,9 @@ class Liar:
             return self.info()
         if call == "GET /attestation":
             return self.attestation(bytes.fromhex(parse_qs(urlsplit(target).query)["reportData"][0]))
+        if call == "GET /attestation/leader" and self.leader is not None:
+            nonce = bytes.fromhex(parse_qs(urlsplit(target).query)["reportData"][0])
+            return {"info": self.leader.info(), "attestation": self.leader.attestation(nonce)}
         return {
             "POST /auth/token": {"access_token": "t", "expires_in": 900, "account_id": LOGIN["account_id"]},
             "GET /instruments/SOL-USDC": INSTRUMENT,

@@ -1,6 +1,6 @@
 /** The corpus of attacks in a real browser: the page shows the number of the check that each attack fails. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { CHECKS } from '../../../client/verify/transcript'
+import { CHECKS_OF_LEADER } from '../../../client/verify/transcript'
 import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
 import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
@@ -32,7 +32,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     const { verdict, failed, rows } = await verify()
     expect({ verdict, failed }).toEqual({ verdict: 'partial', failed: [] })
     const passed = Object.keys(rows).filter((name) => rows[name]!.includes('pass\t'))
-    expect(passed).toEqual(CHECKS.map(([, name]) => name).filter((name) => name !== 'tls_key'))
+    expect(passed).toEqual(CHECKS_OF_LEADER.map(([, name]) => name).filter((name) => name !== 'tls_key'))
   })
 
   for (const { name, check, reason, ...attack } of ATTACKS)
@@ -40,7 +40,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
       const { verdict, failed, rows } = await verify(attack)
       expect(verdict).toBe('failed')
       expect(failed).toContain(check)
-      const [, row] = CHECKS.find(([number]) => number === check)!
+      const [, row] = CHECKS_OF_LEADER.find(([number]) => number === check)!
       expect(rows[row]).toContain(reason ?? '')
     })
 })

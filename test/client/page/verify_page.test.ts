@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../client/verify/policy'
-import { CHECKS } from '../../../client/verify/transcript'
+import { CHECKS_OF_LEADER } from '../../../client/verify/transcript'
 import { demoPolicy } from '../../../sandbox/demo/steps'
 import { buildPage } from '../../../tools/build_page'
 import { VenueProcess } from '../../faults/kit/venue_process'
@@ -61,7 +61,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(rows['compose_hash']).toContain('pass')
     expect({ verdict, focused }).toEqual({ verdict: 'partial', focused: true })
     expect(said).toContain("your policy replaced Intel's root")
-    expect(Object.keys(rows)).toEqual(CHECKS.map(([, name]) => name))
+    expect(Object.keys(rows)).toEqual(CHECKS_OF_LEADER.map(([, name]) => name))
     const skipped = Object.keys(rows).filter((name) => rows[name]!.includes('skip\t'))
     expect(skipped).toEqual(['manifest', 'rpc_operators', 'tls_key', 'kms', 'kms_owner', 'location'])
     expect(rows['tls_key']).toContain(`tacit verify ${venue.facts.url} --policy policy.json`)

@@ -1,5 +1,6 @@
 /** The venue of a session: looked at once after a failed connection, verified again for a receipt of a later epoch. */
 import { expect, test } from 'bun:test'
+import { NODE_LATE_MS } from '../../../client/limits'
 import { LiveVenue, OtherVenue, policyOf, type SessionVenue } from '../../../client/session/live_venue'
 import { VerificationFailed } from '../../../client/verified_venue'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
@@ -23,7 +24,7 @@ function processOf(epoch: number, venue = VENUE) {
   let answered = epoch
   const statement_key = publicKeyOf(seedOf(epoch))
   const certificate = toHex(STATEMENT_BODY.encode({ venue, statement_key, epoch: BigInt(epoch) }))
-  const info = { epoch, venue: toHex(venue) }
+  const info = { epoch, venue: toHex(venue), tee_pubkey: `key ${epoch}` }
   const shown = {
     base_url: 'https://venue.test',
     info,
@@ -135,6 +136,108 @@ test('of several nodes, one that is silent is left for the one that leads, and o
   await live.fetch('/orders')
   expect(second.calls).toEqual(['/orders'])
 })
+
+/** A node that follows, in front of the leading one of that epoch. */
+function frontOf(epoch: number, key: string) {
+  const one = processOf(epoch)
+  const { info, attestation } = one.shown
+  const sockets: EventTarget[] = []
+  const asked: string[] = []
+  const front = {
+    up: true,
+    moves: epoch,
+    sockets,
+    asked,
+    shown: {
+      ...one.shown,
+      evidence: { info: { ...info, epoch: 0, tee_pubkey: key }, leader: { info, attestation } },
+      webSocket: () => {
+        const socket = Object.assign(new EventTarget(), { close: () => undefined })
+        sockets.push(socket)
+        return socket
+      },
+      fetch: async (path: string, init?: RequestInit) => {
+        asked.push(path)
+        if (!front.up) await new Promise((_, reject) => init?.signal?.addEventListener('abort', reject))
+        return Response.json(path === '/attestation/leader' ? { info: { ...info, epoch: front.moves } } : {})
+      },
+    } as unknown as SessionVenue,
+  }
+  return front
+}
+
+test('through a node that follows the epoch is that of the leading one, and its sockets stay through the next', async () => {
+  const [first, again] = [frontOf(7, 'front'), frontOf(8, 'front')]
+  const nodes = [first, again]
+  const live = await LiveVenue.open(async () => nodes.shift()!.shown, undefined, true)
+  let closed = 0
+  live.webSocket('/ws/trading').addEventListener('close', () => closed++)
+  expect(await live.isInEpoch(7n)).toBe(true)
+  first.moves = 8
+  expect(await live.isInEpoch(7n)).toBe(false)
+  expect([live.info.epoch, live.identity.epoch, closed]).toEqual([8, 8n, 0])
+  expect(first.asked).toEqual(['/attestation/leader', '/attestation/leader'])
+})
+
+test('a node that follows is asked again while it has no leading one, and for what the newest receipt shows', async () => {
+  const front = frontOf(7, 'front')
+  const live = await LiveVenue.open(async () => front.shown)
+  const seen: (string | null)[] = []
+  const { fetch } = front.shown
+  let lost = 2
+  front.shown.fetch = async (path, init) => {
+    seen.push(new Headers(init?.headers).get('x-seen-seq'))
+    if (path === '/orders' && lost-- > 0) return Response.json({ code: 'lease_lost' }, { status: 503 })
+    return fetch(path, init)
+  }
+  const { signal } = new AbortController()
+  expect((await live.fetch('/orders', { method: 'POST', signal })).status).toBe(200)
+  expect(await live.hasVerified(receiptOf(7), COMMAND, { after_seq: 0, epoch: 7n })).toBe(true)
+  await live.fetch('/orders', { signal })
+  expect(seen).toEqual([null, null, null, '1000'])
+})
+
+test('a receipt of the next epoch through a node that follows is judged once the leading node can be', async () => {
+  const [first, next] = [frontOf(7, 'front'), frontOf(8, 'front')]
+  let waits = 0
+  const verify = async () => {
+    if (live === undefined) return first.shown
+    if (waits++ < 2) throw new EvidenceUnavailable('no link to a leading node')
+    // The node that follows has yet to learn who leads.
+    return waits < 5 ? first.shown : next.shown
+  }
+  let live: LiveVenue | undefined
+  live = await LiveVenue.open(verify)
+  expect(await live.hasVerified(receiptOf(8), COMMAND, { after_seq: 0, epoch: 7n })).toBe(true)
+  expect([waits, live.info.epoch]).toEqual([5, 8])
+})
+
+test('sockets of a node that is left are over at once, though it stands still', async () => {
+  const [first, second] = [frontOf(7, 'one'), frontOf(7, 'two')]
+  const nodes = [first, second, second]
+  const live = await LiveVenue.open(async () => nodes.shift()!.shown, undefined, true)
+  let closed = 0
+  live.webSocket('/ws/trading').addEventListener('close', () => closed++)
+  first.up = false
+  expect(await live.fetch('/orders').catch((error: Error) => error.name)).toBe('NodeLeft')
+  expect(closed).toBe(1)
+  await live.fetch('/orders')
+  expect(second.asked).toEqual(['/orders'])
+}, 20_000)
+
+test('a node that is slow and answers is not left for another one of the epoch', async () => {
+  const [first, second] = [frontOf(7, 'one'), frontOf(7, 'two')]
+  const nodes = [first, second, second]
+  const live = await LiveVenue.open(async () => nodes.shift()!.shown, undefined, true)
+  const slow = Promise.withResolvers<Response>()
+  const { fetch } = first.shown
+  first.shown.fetch = (path, init) => (path === '/orders' ? slow.promise : fetch(path, init))
+  const answer = live.fetch('/orders')
+  await Bun.sleep(NODE_LATE_MS + 500)
+  slow.resolve(Response.json({}))
+  expect((await answer).status).toBe(200)
+  expect(second.asked).toEqual([])
+}, 20_000)
 
 test('of several nodes, a read waits until one leads that answers, and ends with its signal', async () => {
   const [first, second] = [processOf(7), processOf(8)]

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
 import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../../../client/limits'
 import { findAccepted, type Patience, settleRequest } from '../../../client/session/settle'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
@@ -186,3 +187,19 @@ test('answers without sense end as unknown when the patience is over', async () 
     expect(await first.catch((error: unknown) => error)).toBeInstanceOf(ReceiptRefused)
   }
 }, 120_000)
+
+test('a venue that cannot be judged while it shows the order leaves the outcome open: the next attempt decides', async () => {
+  const { client, calls } = clientOf(() => refusedBy('order_exists', { result: {} }))
+  let judged = 0
+  const outcome = await settleRequest(client, SENT, {
+    ...ONCE,
+    sent_before: false,
+    patience_ms: 5_000,
+    isOver: () => false,
+    isSameProcess: async () => {
+      if (judged++ === 0) throw new EvidenceUnavailable('no node leads yet')
+      return false
+    },
+  })
+  expect([outcome.status, judged, calls.length]).toEqual(['accepted', 2, 2])
+})

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CHECKS } from '../../../client/verify/transcript'
+import { CHECKS_OF_LEADER } from '../../../client/verify/transcript'
 import { openSite } from '../../kit/verify/site'
 
 const ENTRY = join(import.meta.dir, '../../../client/verify/index.ts')
@@ -42,7 +42,7 @@ test.skipIf(node === null)('Node judges the same evidence as Bun does', async ()
     const child = Bun.spawn([node!, path], { stdout: 'pipe', stderr: 'inherit' })
     const judged = JSON.parse(await new Response(child.stdout).text())
     expect(judged).toEqual(JSON.parse(JSON.stringify(transcript)))
-    expect(judged.checks.length).toBe(CHECKS.length)
+    expect(judged.checks.length).toBe(CHECKS_OF_LEADER.length)
   } finally {
     await site.close()
     rmSync(folder, { recursive: true, force: true })

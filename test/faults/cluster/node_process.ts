@@ -79,6 +79,7 @@ class ParentLink implements LeaderPort {
   private newest: Right[] = []
   private answered: () => void = () => undefined
 
+  handing = () => undefined
   rights(): readonly Right[] {
     return this.newest
   }

@@ -80,6 +80,7 @@ export function openHarness(
     takeLimit: () => LIMIT,
     readUnits: () => 0,
     caughtUp: () => undefined,
+    handedOver: () => undefined,
     ...args.venue,
   }
   const log = openLog((line) => lines.push(line), clock.unixMs)

@@ -214,3 +214,36 @@ test('a node that claims a slot far ahead makes no honest one pass for it', asyn
   }
   expect(await reasons(both)).toContainEqual(expect.stringMatching(/could not be read/))
 })
+
+test('a node from before the epoch that the venue states is read again at the slot of its statement; one that stays there is refused', async () => {
+  const single = { ...site.policy.chain!, rpc_url: main.url }
+  const { slot } = (await site.connect()).evidence.chain!
+  let reads = 0
+  let is_late = false
+  const earlier = (result: unknown, params: unknown[]) => {
+    reads += 1
+    const { minContextSlot = 0 } = params[1] as { minContextSlot?: number }
+    if (minContextSlot > slot && !is_late) return result
+    const [config] = (result as { value: { data: [string] }[] }).value
+    const data = Buffer.from(config!.data[0], 'base64')
+    data.fill(0, CONFIG.offsetOf('epoch'), CONFIG.offsetOf('epoch') + 8)
+    config!.data[0] = data.toString('base64')
+    return { ...(result as object), context: { slot } }
+  }
+  const listed = (result: unknown) => ({ ...(result as object), context: { slot: slot + 10 } })
+  main.lies = { getMultipleAccounts: earlier, getProgramAccounts: listed }
+  try {
+    site.stateSlot(slot + 5)
+    expect(await reasons(single)).toEqual([])
+    expect(reads).toBe(2)
+    is_late = true
+    expect(await reasons(single)).toContain('settlement_signer: the vault is in another epoch')
+    // A slot that no honest node has reached is not waited for.
+    reads = 0
+    site.stateSlot(1_000_000_000)
+    expect(await reasons(single)).toContainEqual(expect.stringMatching(/^settlement_signer: .* older slot/))
+    expect(reads).toBe(1)
+  } finally {
+    site.stateSlot(5)
+  }
+})

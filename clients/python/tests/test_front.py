@@ -1,0 +1,67 @@
+"""A venue reached through a node that follows: its own keys and those of the leading node, which signs receipts."""
+
+import unittest
+
+from liar import Liar
+
+from tacit_client import BindingRefused, ReceiptRefused, Venue
+from tacit_client.encoding import sha256
+from tacit_client.receipts import verify_receipt
+
+
+class Front(unittest.TestCase):
+    def setUp(self):
+        self.liar = Liar()
+        self.addCleanup(self.liar.close)
+
+    def venue(self, **options) -> Venue:
+        opened = self.liar.venue(**options)
+        self.addCleanup(opened.close)
+        return opened
+
+    def test_a_node_that_follows_shows_the_leading_one(self):
+        front, leader = self.liar, Liar()
+        self.addCleanup(leader.close)
+        leader.settlement_seed, leader.statement_seed = sha256(b"leading"), sha256(b"leading statement")
+        front.epoch, front.leader = 0, leader
+        keys = {"tee_pubkey": front.info()["tee_pubkey"], "leader_pubkey": leader.info()["tee_pubkey"]}
+        for venue in (self.venue(), self.venue(**keys)):
+            self.assertEqual((venue.epoch, venue.info["epoch"]), (3, 3))
+            verify_receipt(leader.receipt(b"c"), venue.identity(3), b"c")
+            with self.assertRaises(ReceiptRefused):
+                verify_receipt(front.receipt(b"c", 3), venue.identity(3), b"c")
+            with self.assertRaises(ReceiptRefused):
+                verify_receipt(front.receipt(b"c"), venue.identity(3), b"c")
+        wrong = [
+            {"tee_pubkey": keys["leader_pubkey"], "leader_pubkey": keys["tee_pubkey"]},
+            {"tee_pubkey": keys["tee_pubkey"]},
+            {**keys, "leader_pubkey": keys["tee_pubkey"]},
+        ]
+        for pinned in wrong:
+            with self.assertRaises(BindingRefused):
+                self.venue(**pinned)
+        with self.assertRaises(ValueError):
+            self.venue(leader_pubkey=keys["leader_pubkey"])
+        judged = self.venue(**keys)
+        # Its own keys, an answer for another nonce, another venue, none.
+        for lie in (
+            {"info": front.info(), "attestation": front.attestation(bytes(32))},
+            {"info": leader.info(), "attestation": leader.attestation(bytes(32))},
+            {"info": {**leader.info(), "venue": "11" * 32}, "attestation": leader.attestation(bytes(32))},
+        ):
+            front.lies["GET /attestation/leader"] = lie
+            with self.assertRaises(BindingRefused):
+                self.venue()
+        del front.lies["GET /attestation/leader"]
+        front.leader = front
+        with self.assertRaises(BindingRefused):
+            self.venue()
+        # A takeover: the next leading node was not judged.
+        front.leader, leader.epoch, leader.settlement_seed = leader, 4, sha256(b"next")
+        with self.assertRaises(BindingRefused):
+            judged.identify()
+        self.assertEqual(self.venue().epoch, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,51 @@
+/** Orders the commands of an account on a node that follows (cluster.md "Front nodes"). */
+import { Refusal } from '../../protocol/refusals'
+import type { KnownNotes } from '../intake/context'
+import { indexOf } from '../machine/state/past'
+
+type RightsOfTurns = {
+  current(): object | undefined
+  caughtUp(): Promise<void> | undefined
+  handedOver(): Promise<void> | undefined
+}
+
+/** Keeps the order of an account's commands where one of them waits for the replica, or for the next leading node. */
+export class Turns {
+  /** Of accounts whose newest command waits. */
+  private readonly waiting = new Map<string, Promise<void>>()
+
+  constructor(
+    private readonly known: KnownNotes,
+    private readonly rights: RightsOfTurns,
+  ) {}
+
+  /** @param commitments of opened notes: one that the replica does not know may be one that the leading node has */
+  async run<T>(
+    account_id: string,
+    commitments: readonly Uint8Array[],
+    command: () => Promise<T>,
+  ): Promise<T> {
+    const { known, rights, waiting } = this
+    const isUnknown = (one: Uint8Array) => indexOf(known.state, known.past, 'leaves', one) === undefined
+    const is_missing = commitments.some(isUnknown)
+    const before = waiting.get(account_id)
+    const handed = rights.handedOver()
+    if (!is_missing && before === undefined && handed === undefined) return command()
+    const untilReached = async () => {
+      if (handed !== undefined) {
+        await handed
+        // The same bytes are for the node that leads by now, which may be this one.
+        if (rights.current() === undefined) throw new Refusal('outcome_unknown')
+      }
+      if (is_missing) await rights.caughtUp()
+    }
+    const turn = Promise.all([before, untilReached()]).then(() => undefined)
+    waiting.set(account_id, turn)
+    try {
+      await turn
+      return await command()
+    } finally {
+      if (waiting.get(account_id) === turn) waiting.delete(account_id)
+    }
+  }
+}
