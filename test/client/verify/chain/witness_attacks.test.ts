@@ -230,7 +230,7 @@ test('a node from before the epoch that the venue states is read again at the sl
     config!.data[0] = data.toString('base64')
     return { ...(result as object), context: { slot } }
   }
-  const listed = (result: unknown) => ({ ...(result as object), context: { slot: slot + 10 } })
+  const listed = (result: unknown) => ({ ...(result as object), context: { slot: slot + 1_000_000 } })
   main.lies = { getMultipleAccounts: earlier, getProgramAccounts: listed }
   try {
     site.stateSlot(slot + 5)
