@@ -162,7 +162,10 @@ export function transcriptText(transcript: Transcript): string {
   }
   const count = (result: 'pass' | 'fail') => checks.filter((check) => check.result === result).length
   const skipped = checks.filter(({ result }) => result === 'skipped')
-  for (const { name, reason } of skipped) lines.push(`not checked: ${name}, because ${printable(reason)}`)
+  // What is skipped for one reason on both nodes is said once.
+  lines.push(
+    ...new Set(skipped.map(({ name, reason }) => `not checked: ${name}, because ${printable(reason)}`)),
+  )
   lines.push(
     `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${skipped.length} skipped`,
   )

@@ -69,6 +69,7 @@ function act(cluster: LocalCluster, line: string, next: string, upgrade: () => P
 /** A line each second, and one for each change of the node that serves. */
 async function show(cluster: LocalCluster, kill_after_s: number): Promise<never> {
   const log = await cluster.log()
+  const urlAt = (node: number) => `https://localhost:${new URL(cluster.urlOf(node)).port}`
   const started_ms = performance.now()
   let serving: { number: number; since_ms: number } | undefined
   let lost_ms = started_ms
@@ -80,7 +81,11 @@ async function show(cluster: LocalCluster, kill_after_s: number): Promise<never>
       if (number === undefined) lost_ms = now_ms
       else
         console.log(
-          `node ${number} serves at ${cluster.facts(number)?.url}, after ${seconds(now_ms - lost_ms)}`,
+          `node ${number} serves at ${cluster.facts(number)?.url}, after ${seconds(now_ms - lost_ms)}; through the others: ${NODES.filter(
+            (one) => one !== number,
+          )
+            .map(urlAt)
+            .join(' ')}`,
         )
       serving = number === undefined ? undefined : { number, since_ms: now_ms }
     }
