@@ -47,7 +47,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
   ),
   sequencer: area(
     ['engine/sequencer', 'engine/config.ts', 'engine/index.ts', 'engine/ports.ts', 'engine/venue.ts'].concat(
-      ...['venue_methods', 'front', 'passed', 'passing'].map((name) => `engine/methods/${name}.ts`),
+      ...['venue_methods', 'front', 'passed', 'passing', 'turns'].map((name) => `engine/methods/${name}.ts`),
     ),
     [`${E}/config.test.ts`, `${E}/sequencer`, ...WHOLE_ENGINE],
     ['test/laws/simulation.test.ts', `${E}/boot/restart.test.ts`],
