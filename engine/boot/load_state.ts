@@ -31,6 +31,8 @@ export type Loaded = {
   stores: Stores
   /** From which the replay began, without its bytes. */
   snapshot: (ChainPoint & JournaledSnapshot) | undefined
+  /** The newest that counts, of which the next is made: later than `snapshot` where the read models do not reach it. */
+  newest: JournaledSnapshot | undefined
   /** Of the chain on the files. */
   verdict: Awaited<ReturnType<typeof judgeJournal>>
 }
@@ -72,7 +74,7 @@ export async function loadJudged(
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const stores_at = { dir: join(config.data_dir, 'stores'), key }
   Stores.judgeAside(stores_at)
-  const start = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : undefined
+  const { start, newest } = is_replayed ? await startOf(journal, snapshots, stores_at, reads_seq) : {}
   const { snapshot } = start ?? {}
   const stores =
     snapshot === undefined
@@ -98,7 +100,7 @@ export async function loadJudged(
   prune()
   // A full garbage collection delays no request here; later it would.
   Bun.gc(true)
-  return { ...judged, history, facts, state, stores, snapshot }
+  return { ...judged, history, facts, state, stores, snapshot, newest }
 }
 
 /** Read models of a point that is not in `journal` are of another disk or a fork: empty ones take their place. */
@@ -133,7 +135,7 @@ export async function startOf(
   snapshots: SnapshotStore,
   stores_at: StoresAt,
   reads_seq: number,
-): Promise<Start | undefined> {
+): Promise<{ start?: Start | undefined; newest?: JournaledSnapshot | undefined }> {
   const journaled = new Map<number, JournaledSnapshot>()
   const hashOf = async (point: ChainPoint) => {
     const one = await journaledSnapshot(journal, point)
@@ -147,11 +149,12 @@ export async function startOf(
     const { blocks, ...one } = snapshot
     return { blocks, snapshot: { ...one, catalogue_hash: journaled.get(one.seq)!.catalogue_hash } }
   }
-  const covered = await newest(reads_seq)
-  const reaches = covered !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
-  if (reaches || journal.firstSeq() === 1) return covered
   const found = await newest()
-  if (found !== undefined) return found
+  const is_covered = found === undefined || found.snapshot.seq <= reads_seq
+  const covered = is_covered ? found : await newest(reads_seq)
+  const reaches = covered !== undefined && covered.snapshot.seq + 1 >= journal.firstSeq()
+  if (reaches || journal.firstSeq() === 1) return { start: covered, newest: found?.snapshot }
+  if (found !== undefined) return { start: found, newest: found.snapshot }
   const where = `${stores_at.dir} and the snapshots beside it`
   throw new StoreDamaged(`nothing in ${where} leads to the journal's first record: bring both from a backup`)
 }

@@ -61,7 +61,7 @@ export class Snapshotting {
 
   constructor(
     private readonly parts: Parts,
-    /** The newest snapshot that counts; at first the one that the boot used. */
+    /** The newest snapshot that counts. */
     public newest: JournaledSnapshot | undefined,
     /** Seq of the one before it, which a start takes if the newest is damaged. */
     private previous: JournalSeq | undefined,
@@ -160,14 +160,14 @@ type Loaded = {
   snapshots: SnapshotStore
   stores: Stores
   state: State
-  snapshot: JournaledSnapshot | undefined
+  newest: JournaledSnapshot | undefined
 }
 
 /** Opens the snapshot thread of a loaded engine; begin() starts the checks. */
 export function openSnapshotting(
   { data_dir, retention_days }: EngineConfig,
   { keys, clock }: { keys: KeysPort; clock: ClockPort },
-  { journal, history, facts, snapshots, stores, state, snapshot }: Loaded,
+  { journal, history, facts, snapshots, stores, state, newest }: Loaded,
   more: Pick<Parts, 'anchoring' | 'fatal'> & { sequencer: Sequencer },
 ): Snapshotting {
   const maker = openSnapshotMaker({
@@ -179,6 +179,6 @@ export function openSnapshotting(
   })
   const files = { journal, history, facts, snapshots, stores }
   const parts = { ...files, clock, maker, rowsWaiting: () => rowsWaiting(state) }
-  const previous = snapshots.seqs().find((seq) => seq < (snapshot?.seq ?? 0))
-  return new Snapshotting({ ...parts, ...more }, snapshot, previous)
+  const previous = snapshots.seqs().find((seq) => seq < (newest?.seq ?? 0))
+  return new Snapshotting({ ...parts, ...more }, newest, previous)
 }

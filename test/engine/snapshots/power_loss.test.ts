@@ -144,7 +144,7 @@ class Lives {
     ensure(seq >= this.acknowledged, `${seq} of ${this.acknowledged} acknowledged records`)
     const snapshots = openSnapshotStore({ dir: join(root, 'snapshots'), key: KEY })
     Stores.judgeAside(AT())
-    const start = await startOf(journal, snapshots, AT(), seq)
+    const { start } = await startOf(journal, snapshots, AT(), seq)
     const newest = start?.snapshot
     ensure((newest?.seq ?? 0) >= this.taken, `the start is not of the snapshot at ${this.taken}`)
     const stores =
