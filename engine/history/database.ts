@@ -19,7 +19,7 @@ const CHECK_ROW = 'meta/check'
  * event. `seq` is the seq of a row's first event, `event` of its
  * newest; `name`, `account`, `id`, `open`, `status`, `symbol`, `slot`, `final` and `hour` are hidden (`seal.ts`). An order is identified by
  * account and `seq`, a fill by its order's id, its index and its slot: an id may be used again once its order is closed. Rows are clustered by account and seq, so that a
- * write touches few pages; only the ids are scattered.
+ * write touches few pages; only the ids are scattered. A query by an id names its index: SQLite would rather scan the account's rows.
  */
 const TABLES = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -72,15 +72,17 @@ function pruneOrders(db: Database, closed: number, account: number, cutoff: numb
     [number, number, number, number, number]
   >(
     `SELECT id, seq, (
-       SELECT ifnull(min(later.seq), ${Number.MAX_SAFE_INTEGER}) FROM orders AS later
+       SELECT ifnull(min(later.seq), ${Number.MAX_SAFE_INTEGER}) FROM orders AS later INDEXED BY orders_by_id
        WHERE later.id = orders.id AND later.account = orders.account AND later.seq > orders.seq
      ) AS next FROM orders WHERE account = ? AND seq <= ? AND open = ? AND hour < ?
      AND NOT EXISTS (
-       SELECT 1 FROM fills WHERE fills.id = orders.id AND fills.account = orders.account
+       SELECT 1 FROM fills INDEXED BY fills_by_order WHERE fills.id = orders.id AND fills.account = orders.account
        AND fills.seq < next AND fills.hour >= ?
      ) LIMIT ${ROWS_PER_STEP}`,
   )
-  const fills = db.query('DELETE FROM fills WHERE id = ? AND account = ? AND seq < ?')
+  const fills = db.query(
+    'DELETE FROM fills INDEXED BY fills_by_order WHERE id = ? AND account = ? AND seq < ?',
+  )
   const order = db.query('DELETE FROM orders WHERE account = ? AND seq = ?')
   return db.transaction((through: number) => {
     const rows = old.all(account, through, closed, cutoff, cutoff)

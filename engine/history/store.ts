@@ -76,7 +76,7 @@ export class Store {
     if (account === undefined) return undefined
     const row = this.db
       .query<{ event: number }, [Uint8Array, number]>(
-        'SELECT event FROM orders WHERE id = ? AND account = ? ORDER BY seq DESC LIMIT 1',
+        'SELECT event FROM orders INDEXED BY orders_by_id WHERE id = ? AND account = ? ORDER BY seq DESC LIMIT 1',
       )
       .get(this.ids.order.hide(order_id), account)
     return row === null ? undefined : this.event({ account_id, account }, row.event, 'order', order_id)
@@ -151,13 +151,14 @@ export class Store {
     }
   }
 
-  /** Fills of the account's orders of this id. */
+  /** Fills of the account's orders of this id, ascending by creation. */
   fillsOf(account_id: string, order_id: string): FillRow[] {
     const account = this.numberOf(account_id)
     if (account === undefined) return []
     return this.db
       .query<HiddenFill, [Uint8Array, number]>(
-        'SELECT seq, id, fill_index, event FROM fills WHERE id = ? AND account = ?',
+        `SELECT seq, id, fill_index, event FROM fills INDEXED BY fills_by_order
+         WHERE id = ? AND account = ? ORDER BY seq`,
       )
       .all(this.ids.order.hide(order_id), account)
       .map((row) => this.openFill({ account_id, account }, row))
