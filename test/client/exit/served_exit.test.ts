@@ -4,6 +4,7 @@ import { deposit, mintTo } from '../../../client/chain/deposit'
 import { readProofs, requestExit } from '../../../client/chain/exit_note'
 import { readVaultHistory } from '../../../client/chain/read_history'
 import { readExitRequest } from '../../../client/chain/read_vault'
+import { TransactionFailed } from '../../../client/chain/send_instructions'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { markSpent } from '../../../client/wallet/absorb_recovered'
@@ -32,8 +33,16 @@ afterAll(() => site.remove())
 /** Requests, and resolves once the payout has left the queue and the venue has returned the bond. */
 async function left(note: WalletNote, destination: Uint8Array): Promise<void> {
   const { chain, wallet, program_id } = trader
-  const proofs = await readProofs(chain, program_id)
-  await requestExit(chain, wallet, note, { program_id, destination, proofs })
+  for (let is_sent = false; !is_sent; ) {
+    const proofs = await readProofs(chain, program_id)
+    try {
+      await requestExit(chain, wallet, note, { program_id, destination, proofs })
+      is_sent = true
+    } catch (error) {
+      // A batch landed between both: the message says to run it again.
+      if (!(error instanceof TransactionFailed && error.facts['refusal'] === 'unknown_state')) throw error
+    }
+  }
   const nullifier = nullifierOfNote(note)
   const stage = async () =>
     (await readVaultHistory(chain, program_id)).exits.get(toHex(nullifier))?.stage ?? ''
