@@ -2,12 +2,9 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
-import { encodeBase58 } from '../../protocol/base58'
-import { fromAnyHex, utf8 } from '../../protocol/bytes'
+import { utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import { parseQuote } from '../../protocol/tdx/quote'
 import type { AnnouncedEntry } from '../../protocol/vault/announcements'
-import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
 import {
   LINK_FRAME_LATE_MS,
@@ -23,13 +20,12 @@ import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { PassedOn } from '../../server/links/passed_on'
 import { operatorApp } from '../../server/operator/operator'
-import { judgePeer } from '../../server/self_check'
 import type { Transport } from '../../server/sockets/outbox'
 import type { SocketData, Upgrader } from '../../server/sockets/upgrade'
 import { type Listener, listen } from '../../server/tls/listen'
-import { announcementsOf } from '../../tools/program/announcements_of'
 import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
 import { only } from '../kit/server/harness'
+import { admitting, judging, LEAD } from './link_kit'
 
 let machine: Machine
 let enclave: Enclave
@@ -41,13 +37,7 @@ const clock = { unixMs: () => Date.now(), monotonicMs: () => now_ms }
 beforeEach(async () => {
   machine = await openMachine()
   enclave = await openOn(machine.agent)
-  const { quote, event_log } = await enclave.keyProof('settlement')
-  announced = announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, VENUE).map((one) => ({
-    list: one.list,
-    id: 'id' in one ? one.id! : new Uint8Array(),
-    value: one.value ?? new Uint8Array(),
-    next: undefined,
-  }))
+  announced = await admitting(enclave)
   now_ms = 0
 })
 afterEach(async () => {
@@ -56,29 +46,9 @@ afterEach(async () => {
   await enclave.close()
   await machine.close()
 })
-const judge: LinkParts['judge'] = (evidence) => {
-  const { agent } = machine
-  const terms = { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() }
-  return judgePeer({ terms, announced, now_ms: Date.now() }, evidence)
-}
+
+const judge: LinkParts['judge'] = (evidence) => judging(machine, announced)(evidence)
 const partsOf = (): LinkParts => ({ enclave, clock, venue: VENUE, judge })
-const LEAD = {
-  epoch: 7,
-  seq: 41,
-  head: '00'.repeat(32),
-  right_ms: 5_000,
-  status: {
-    ready: true,
-    matching: 'running',
-    settlement: 'wired',
-    chain: { slot: 1, lag_ms: 2, genesis_hash: encodeBase58(VENUE) },
-    enclave: 'development',
-    draining: false,
-    reasons: [],
-  },
-  unavailable: null,
-  nodes: 1,
-}
 
 type Leg = {
   front: Transport | undefined

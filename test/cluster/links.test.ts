@@ -3,13 +3,11 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
-import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
-import { LINK_SIDES, parseQuote } from '../../protocol/tdx/quote'
+import { LINK_SIDES } from '../../protocol/tdx/quote'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
-import { machinePolicy } from '../../sandbox/environment'
 import { openLog } from '../../server/edge/log'
 import {
   LINK_OFFERS_MAX,
@@ -24,14 +22,13 @@ import { evidenceOf, prove } from '../../server/links/link_proof'
 import { PassedOn } from '../../server/links/passed_on'
 import { answerOf, questionOf, responseOf } from '../../server/links/questions'
 import { agreementHash, linkKey, SealedLink } from '../../server/links/sealed_link'
-import { judgePeer } from '../../server/self_check'
 import type { Upgrader } from '../../server/sockets/upgrade'
 import { type Listener, listen } from '../../server/tls/listen'
-import { announcementsOf } from '../../tools/program/announcements_of'
 import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
 import { only } from '../kit/server/harness'
 import { ATTESTATION } from '../routes/answers'
 import { HASH, KEY } from '../routes/bodies'
+import { admitting, judging, LEAD } from './link_kit'
 
 const INFO = {
   app_id: 'app',
@@ -54,24 +51,10 @@ let listener: Listener | undefined
 let now_ms = 0
 const clock = { unixMs: () => Date.now(), monotonicMs: () => now_ms }
 
-/** What a vault announces that admits the machine. */
-async function admitting(): Promise<AnnouncedEntry[]> {
-  const { quote, event_log } = await enclave.keyProof('settlement')
-  return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, VENUE).map((one) => {
-    const { list, value } = one
-    return {
-      list,
-      id: 'id' in one ? one.id! : new Uint8Array(),
-      value: value ?? new Uint8Array(),
-      next: undefined,
-    }
-  })
-}
-
 beforeEach(async () => {
   machine = await openMachine()
   enclave = await openOn(machine.agent)
-  announced = await admitting()
+  announced = await admitting(enclave)
   now_ms = 0
 })
 afterEach(async () => {
@@ -80,12 +63,7 @@ afterEach(async () => {
   await enclave.close()
   await machine.close()
 })
-
-const judge: LinkParts['judge'] = (evidence) => {
-  const { agent } = machine
-  const terms = { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() }
-  return judgePeer({ terms, announced, now_ms: Date.now() }, evidence)
-}
+const judge: LinkParts['judge'] = (evidence) => judging(machine, announced)(evidence)
 const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
   enclave,
   clock,
@@ -94,23 +72,6 @@ const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
   ...more,
 })
 
-const LEAD = {
-  epoch: 7,
-  seq: 41,
-  head: '00'.repeat(32),
-  right_ms: 5_000,
-  status: {
-    ready: true,
-    matching: 'running',
-    settlement: 'wired',
-    chain: { slot: 1, lag_ms: 2, genesis_hash: encodeBase58(VENUE) },
-    enclave: 'development',
-    draining: false,
-    reasons: [],
-  },
-  unavailable: null,
-  nodes: 1,
-}
 const leading = only<NodeVenue>('venue', { nodeBack: async () => [], nodeLost: () => undefined })
 
 /** The leading node; `calls` counts what it was asked. */
@@ -284,10 +245,8 @@ const LISTS = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
 
 test.each(LISTS)('a machine whose %s is not announced is rejected by each side', async (list) => {
   const revoked: LinkParts['judge'] = (evidence) => {
-    const { agent } = machine
-    const terms = { policy: machinePolicy(agent.root_pem), collect: async () => agent.collateral() }
     const entries = announced.filter((one) => one.list !== list)
-    return judgePeer({ terms, announced: entries, now_ms: Date.now() }, evidence)
+    return judging(machine, entries)(evidence)
   }
   const url = serve(new LinkAnswers(partsOf({ judge: revoked }), () => LEAD))
   const refused = await asked(url)
