@@ -1,8 +1,8 @@
 /**
  * Processor time of an order on the node that leads and on those that serve its clients: `bun bench/fronts.ts [--notes N]
  * [--rounds N] [--sockets N]`. Four processes over three members of etcd and one embedded chain; N notes back one order each,
- * placed on sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. What a process takes
- * while nobody trades is subtracted. Last, sockets of one front get every event of these orders.
+ * placed on sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. What a process
+ * takes without orders is subtracted. Last, sockets of one front get every event of these orders.
  */
 
 import { readFileSync } from 'node:fs'
@@ -194,7 +194,7 @@ class Trial {
     )
   }
 
-  /** Processor milliseconds a millisecond, of each node, while nobody trades. */
+  /** Processor milliseconds per millisecond of each node, without orders. */
   async idle(): Promise<Map<number, number>> {
     const before = this.usage()
     await Bun.sleep(IDLE_MS)

@@ -1,4 +1,4 @@
-/** What another node passes on is done by this one as if it had come here, but for nobody whose token may have ended since. */
+/** The leading node executes what another node passes on, and rejects what was verified before a token of the account ended. */
 import { afterEach, expect, test } from 'bun:test'
 import { intakePlace } from '../../engine/intake/requests'
 import { encodeCommand } from '../../engine/machine/codec/command_codec'

@@ -121,7 +121,7 @@ async function stopped(world: World, leader: Node): Promise<Heal> {
   return async () => leader.start()
 }
 
-/** The node dies with a command of a client under way, which nobody answers. */
+/** The node dies while a client's command is under way; the command gets no answer. */
 async function killedWithCommand(world: World): Promise<Heal> {
   const node = other(world)
   const { promise, resolve } = Promise.withResolvers<void>()
