@@ -57,8 +57,10 @@ export async function runBench(
   }
 }
 
-/** The child's side. */
+/** The child's side, once in a process. */
 export function answerQuestions(answers: Record<string, (argument: never) => unknown>): void {
+  if (process.listenerCount('message') > 0)
+    throw new Error('another file answers the questions of this process')
   // A regular exit, so that a profile of the child is written.
   process.on('SIGTERM', () => process.exit(0))
   // A bench that fails leaves no process behind.
