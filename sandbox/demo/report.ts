@@ -57,8 +57,8 @@ export class DemoFailed extends Error {
 }
 
 const DEMO_RETRY_MS = 500
-/** The codes of a venue that the chain has not shown lately to hold the epoch, or to be anchored: nothing was applied. */
-const UNAVAILABLE: ReadonlySet<unknown> = new Set(['lease_lost', 'unanchored'])
+/** The codes of a venue whose chain, held up with it, has not shown slots, epoch or anchor lately: nothing was applied. */
+const UNAVAILABLE: ReadonlySet<unknown> = new Set(['lease_lost', 'reopening', 'unanchored'])
 
 /** Retries what the venue cannot serve for a moment, for example after the machine was paused for longer than the lease. */
 export async function available<T>(attempt: () => Promise<T>): Promise<T> {

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { available, DemoFailed } from '../../sandbox/demo/report'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { chainFolder } from '../kit/chain/chain_folder'
 
@@ -33,6 +34,16 @@ test('a demo that is ended ends its venue, and leaves the folder to the next one
   )
   expect(after).toBe('gone')
 }, 180_000)
+
+test('the demo goes on after a pause of its machine, and ends at any other refusal', async () => {
+  const attempt = (codes: string[]) => async () => {
+    const code = codes.shift()
+    if (code !== undefined) throw new DemoFailed(code, code)
+    return 'accepted'
+  }
+  expect(await available(attempt(['lease_lost', 'reopening', 'unanchored']))).toBe('accepted')
+  await expect(available(attempt(['note_in_use']))).rejects.toThrow('note_in_use')
+})
 
 const venue = new VenueProcess({}, [new URL('./busy_operator.ts', import.meta.url).pathname])
 afterAll(() => venue.remove())
