@@ -13,11 +13,11 @@ import {
   type SignedGroup,
   type StoredGroup,
 } from '../journal/contract'
-import { decodeCommand, kindOf } from '../machine/codec/command_codec'
+import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
-import { COMMAND_RECORD } from '../sequencer/records'
+import { COMMAND_RECORD, snapshotTaken } from '../sequencer/records'
 import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
 
 /** Why this journal must not trade on this chain. */
@@ -124,10 +124,9 @@ export async function journaledSnapshot(
 ): Promise<JournaledSnapshot | undefined> {
   try {
     for await (const { records } of journal.readBatches(point.seq + 1, point.head)) {
-      for (const { type, body } of records) {
-        if (type !== COMMAND_RECORD || kindOf(body) !== 'snapshot_taken') continue
-        const command = decodeCommand(body)
-        if (command.kind === 'snapshot_taken' && command.seq === point.seq) return command
+      for (const record of records) {
+        const taken = snapshotTaken(record, point.seq)
+        if (taken !== undefined) return taken
       }
     }
     return undefined

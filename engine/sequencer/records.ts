@@ -1,7 +1,9 @@
 /** Defines the two types of journal records: commands, and the auction results that a replay must reproduce. */
 
 import { toHex, utf8 } from '../../protocol/bytes'
-import type { NewRecord } from '../journal/contract'
+import type { JournalSeq } from '../../protocol/units'
+import type { JournalRecord, NewRecord } from '../journal/contract'
+import { decodeCommand, kindOf } from '../machine/codec/command_codec'
 import type { AuctionRecord } from '../machine/state/outcome'
 
 export const COMMAND_RECORD = 1
@@ -23,4 +25,11 @@ export function auctionRecord(auction: AuctionRecord, unix_ms: number): NewRecor
     result_hash: toHex(auction.result_hash),
   }
   return { type: AUCTION_RECORD, unix_ms, body: utf8(JSON.stringify(body)) }
+}
+
+/** What a record states of the snapshot at `seq`; undefined if it states nothing of it. */
+export function snapshotTaken({ type, body }: JournalRecord, seq: JournalSeq) {
+  if (type !== COMMAND_RECORD || kindOf(body) !== 'snapshot_taken') return undefined
+  const command = decodeCommand(body)
+  return command.kind === 'snapshot_taken' && command.seq === seq ? command : undefined
 }

@@ -13,10 +13,11 @@ import { encodeBlocks } from '../machine/codec/encode_state'
 import { coverable } from '../machine/state/past'
 import { createState } from '../machine/state/state'
 import { releaseBytes } from '../memory/idle_gc'
+import { snapshotTaken } from '../sequencer/records'
 import { Replayer } from '../sequencer/replayer'
 import { randomHashSeed } from '../sequencer/seeds'
 import { Stores } from '../stores/stores'
-import type { MadeSnapshot, SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
+import type { JournaledSnapshot, MadeSnapshot, SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
 
 /**
  * Verified records from `from_seq` to `seq_last`, in chunks, each valid until the next is requested. Runs beside the thread
@@ -52,7 +53,8 @@ const COLLECT_EVERY = 4
 /**
  * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays what a boot would replay, so each
  * snapshot also verifies that a boot reaches the same state. The files may have changed since this process wrote them:
- * only the snapshot of the journaled hash, and the records that lead to the head of `point`, are taken.
+ * only a snapshot of the journaled hash, the one before if the newest is gone, and the records that lead to the head of `point`
+ * are taken.
  * @throws ReplayDisagrees, JournalDamaged, StoreDamaged
  */
 export async function makeSnapshot(
@@ -61,8 +63,13 @@ export async function makeSnapshot(
 ): Promise<Omit<MadeSnapshot, 'retire_before'>> {
   const { journal_dir, snapshots_dir, stores_dir, journal_key } = source
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
+  const where = { dir: journal_dir, key: journal_key }
   const { newest } = point
-  const hashOf = async ({ seq }: ChainPoint) => (seq === newest?.seq ? newest.state_hash : undefined)
+  let base: JournaledSnapshot | undefined
+  const hashOf = async (at: ChainPoint) => {
+    base = at.seq === newest?.seq ? newest : newest && journaledAt(where, at, point)
+    return base?.state_hash
+  }
   const { snapshot } = await store.newestValid(hashOf, point.seq)
   const orders = LIMITS.orders_live_max
   const seed = randomHashSeed()
@@ -72,10 +79,9 @@ export async function makeSnapshot(
       : decodeState(collecting(snapshot.blocks()), seed, orders)
   const stores_at = { dir: stores_dir, key: journal_key }
   const stores =
-    snapshot === undefined || newest === undefined
+    snapshot === undefined || base === undefined
       ? Stores.empty(stores_at)
-      : Stores.open(stores_at, newest.seq, newest.catalogue_hash)
-  const where = { dir: journal_dir, key: journal_key }
+      : Stores.open(stores_at, base.seq, base.catalogue_hash)
   const passed = snapshot === undefined ? [point] : [snapshot, point]
   const from_seq = (snapshot?.seq ?? 0) + 1
   try {
@@ -90,9 +96,27 @@ export async function makeSnapshot(
     stores.scrub()
     const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), newest?.seq)
     stores.close()
-    return { state_hash, catalogue_hash, covered }
+    return { state_hash, catalogue_hash, covered, made_of: snapshot?.seq }
   } catch (error) {
     stores.discard()
+    throw error
+  }
+}
+
+/** What the journal states of the snapshot at `at`, before `point`; undefined where it states nothing, or does not pass there. */
+function journaledAt(
+  where: { dir: string; key: Uint8Array },
+  at: ChainPoint,
+  point: ChainPoint,
+): JournaledSnapshot | undefined {
+  try {
+    let found: JournaledSnapshot | undefined
+    for (const records of durableRecords(where, at.seq + 1, [at, point], point.seq)) {
+      for (const record of records) found ??= snapshotTaken(record, at.seq)
+    }
+    return found
+  } catch (error) {
+    if (error instanceof RangeError || error instanceof JournalDamaged) return undefined
     throw error
   }
 }
@@ -112,14 +136,19 @@ function* collecting<T>(chunks: Iterable<T>): Generator<T, void, undefined> {
 /**
  * Seq below which segments may be retired: older than the retention, and before the previous snapshot too, to which a boot
  * falls back if the newest does not authenticate. 0 for none.
+ * @param previous its seq
  */
-export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): number {
+export function retirableBefore(
+  source: SnapshotSource,
+  point: Omit<SnapshotPoint, 'newest'>,
+  previous = 0,
+): number {
   const { journal_dir, journal_key, retention_ms } = source
   const where = { dir: journal_dir, key: journal_key }
   const segments = listSegments(journal_dir, journal_key)
   let before = 0
   for (const next of segments.slice(1)) {
-    if (next.seq > (point.newest?.seq ?? 0)) break
+    if (next.seq > previous) break
     // Times never decrease, so all records before this one are at least as old.
     if (!(firstTime(where, next, point) < point.unix_ms - retention_ms)) break
     before = next.seq + 1
@@ -131,7 +160,7 @@ export function retirableBefore(source: SnapshotSource, point: SnapshotPoint): n
 function firstTime(
   where: { dir: string; key: Uint8Array },
   { seq }: SegmentHeader,
-  point: SnapshotPoint,
+  point: Omit<SnapshotPoint, 'newest'>,
 ): number {
   if (seq >= point.seq) return Number.POSITIVE_INFINITY
   try {

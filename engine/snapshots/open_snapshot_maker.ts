@@ -21,6 +21,8 @@ export type MadeSnapshot = {
   state_hash: Uint8Array
   catalogue_hash: Uint8Array
   covered: Covered
+  /** Seq of the snapshot that it was made of, the one before the newest if that was gone; undefined if of the whole journal. */
+  made_of: number | undefined
   retire_before: number
 }
 

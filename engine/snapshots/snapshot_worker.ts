@@ -14,7 +14,7 @@ setPriority(constants.priority.PRIORITY_LOW)
 async function answer({ source, point }: Request): Promise<Reply> {
   try {
     const made = await makeSnapshot(source, point)
-    return { op: 'made', ...made, retire_before: retirableBefore(source, point) }
+    return { op: 'made', ...made, retire_before: retirableBefore(source, point, made.made_of) }
   } catch (error) {
     const message = error instanceof Error ? error.message : 'unknown'
     if (error instanceof ReplayDisagrees) return { op: 'failed', message, ends: 'disagrees' }

@@ -135,12 +135,12 @@ export class Snapshotting {
     await facts.mark({ seq, head })
     const { newest } = this
     const point = { seq, head, unix_ms: clock.unixMs(), newest }
-    const { retire_before, covered, ...hashes } = await maker.make(point)
+    const { retire_before, covered, made_of, ...hashes } = await maker.make(point)
     // The record drops the rows from the state, so lookups find them in the stores before.
     stores.follow(seq, hashes.catalogue_hash)
     await sequencer.submit({ kind: 'snapshot_taken', seq, ...hashes, covered })
     this.newest = { seq, ...hashes }
-    this.previous = newest?.seq
+    this.previous = made_of
     await snapshots.prune(this.kept)
     stores.prune(this.kept)
     this.newest_ms = clock.monotonicMs()

@@ -1,7 +1,15 @@
 /** The compiled Ed25519 verification gives the platform's verdict on any signature, and is used only if it gives the published ones. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ED25519_TORSION_SUBGROUP, ed25519 } from '@noble/curves/ed25519.js'
@@ -249,6 +257,27 @@ describe.skipIf(native === undefined)('the library', () => {
     library[at]! ^= 1
     const hash = createHash('sha256').update(library).digest('hex')
     expect(loaded(library, 'wrong', { 'ed25519_avx2.so': hash })).toBeUndefined()
+  })
+
+  test('a name that leads to another file once the hash is known loads what was hashed', () => {
+    const name = 'ed25519_avx2.so'
+    const other = join(folder, 'exchanged')
+    mkdirSync(other)
+    copyFileSync(join(FOLDER, name), join(other, 'built'))
+    writeFileSync(join(other, 'foreign'), 'not a library')
+    symlinkSync('built', join(other, name))
+    const built = createHash('sha256')
+      .update(readFileSync(join(other, name)))
+      .digest('hex')
+    const hashes = {
+      get [name]() {
+        rmSync(join(other, name))
+        symlinkSync('foreign', join(other, name))
+        return built
+      },
+    }
+    expect(loadNativeEd25519(other, AVX2_ONLY, hashes)).toBeDefined()
+    expect(loadNativeEd25519(other, AVX2_ONLY)).toBeUndefined()
   })
 })
 

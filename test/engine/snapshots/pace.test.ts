@@ -18,11 +18,17 @@ const MADE: MadeSnapshot = {
   state_hash: new Uint8Array(32),
   catalogue_hash: new Uint8Array(32),
   covered: { leaves: 0, nullifiers: 0, retired: 0, finals: 0 },
+  made_of: undefined,
   retire_before: 0,
 }
 
 /** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
-function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
+function site(
+  outcome: (point: SnapshotPoint) => Promise<MadeSnapshot> = async ({ newest }) => ({
+    ...MADE,
+    made_of: newest?.seq,
+  }),
+) {
   const made: SnapshotPoint[] = []
   const retired: number[] = []
   const pruned: (readonly number[])[] = []
@@ -45,7 +51,7 @@ function site(outcome: () => Promise<MadeSnapshot> = async () => MADE) {
       make: (point: SnapshotPoint) => {
         made.push(point)
         now.ms += now.took_ms
-        return outcome()
+        return outcome(point)
       },
       close: () => undefined,
     },

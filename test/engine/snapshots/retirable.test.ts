@@ -20,18 +20,16 @@ test('a segment may go when the record behind it is old, not when it is as old a
     expect(later.length).toBeGreaterThan(3)
     const unused = { snapshots_dir: dir, stores_dir: dir }
     const source = { ...unused, journal_dir: dir, journal_key: KEY, retention_ms: 5_000 }
-    const newest = { seq, state_hash: KEY, catalogue_hash: KEY }
-    const before = (unix_ms: number, ...[of]: [typeof newest?]) =>
-      retirableBefore(source, { seq, head, unix_ms, newest: of })
+    const before = (unix_ms: number, of?: number) => retirableBefore(source, { seq, head, unix_ms }, of)
     for (const [at, next] of later.slice(0, -1).entries()) {
       const first_ms = (next.seq + 1) * 1_000
-      expect(before(first_ms + source.retention_ms, newest)).toBe(at === 0 ? 0 : later[at - 1]!.seq + 1)
-      expect(before(first_ms + source.retention_ms + 1, newest)).toBe(next.seq + 1)
+      expect(before(first_ms + source.retention_ms, seq)).toBe(at === 0 ? 0 : later[at - 1]!.seq + 1)
+      expect(before(first_ms + source.retention_ms + 1, seq)).toBe(next.seq + 1)
     }
     // A boot that falls back to the snapshot before replays what follows that.
-    const third = { ...newest, seq: later[2]!.seq }
-    expect(before(1e9, third)).toBe(later[2]!.seq + 1)
-    expect(before(1e9, { ...third, seq: third.seq - 1 })).toBe(later[1]!.seq + 1)
+    const third = later[2]!.seq
+    expect(before(1e9, third)).toBe(third + 1)
+    expect(before(1e9, third - 1)).toBe(later[1]!.seq + 1)
     expect(before(1e9)).toBe(0)
     await journal.close()
   }))

@@ -1,25 +1,20 @@
 /** Snapshots of a running venue: equal to its state, beside its intake, the end of unneeded journal, hostile stores. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import {
-  cpSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { journaledSnapshot } from '../../../engine/boot/check_chain'
-import { loadState } from '../../../engine/boot/load_state'
+import { type Loaded, loadState } from '../../../engine/boot/load_state'
 import { verifyBackup } from '../../../engine/boot/verify_backup'
 import { disk } from '../../../engine/journal/disk'
+import { snapshotName } from '../../../engine/journal/snapshot_store'
 import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/encode_state'
+import type { VaultConfig } from '../../../engine/ports'
 import { makeSnapshot } from '../../../engine/snapshots/make_snapshot'
 import { BLOCK_BYTES, StoreDamaged } from '../../../engine/stores/part_file'
-import { concatBytes, toHex } from '../../../protocol/bytes'
+import { Stores } from '../../../engine/stores/stores'
+import { toHex } from '../../../protocol/bytes'
+import type { ChainPoint } from '../../../protocol/units'
 import { admission } from '../../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
@@ -32,13 +27,13 @@ afterAll(() => Object.assign(LIMITS, { stall_min_ms }))
 const site = new TestSite()
 afterEach(() => site.remove())
 
-/** The newest snapshot that the journal names. */
-async function newest({ engine: { loaded } }: TestVenue) {
-  return (
-    await loaded.snapshots.newestValid(
-      async (point) => (await journaledSnapshot(loaded.journal, point))?.state_hash,
-    )
-  ).snapshot
+/** The newest snapshot that the journal names has the state's bytes in hex. Returns its seq. */
+async function expectNewest({ engine: { loaded } }: TestVenue, state: string): Promise<number> {
+  const { journal, snapshots } = loaded
+  const hashOf = async (point: ChainPoint) => (await journaledSnapshot(journal, point))?.state_hash
+  const { snapshot } = await snapshots.newestValid(hashOf)
+  expect(Array.from(snapshot!.blocks(), toHex).join('') === state).toBe(true)
+  return snapshot!.seq
 }
 
 async function traded(open: TestVenue, orders: number): Promise<Trader> {
@@ -62,17 +57,59 @@ const sourceOf = ({ config: { data_dir } }: TestVenue) => ({
   retention_ms: 86_400_000,
 })
 
+/** The folder of a stopped venue, read once more, and what `judge` makes of it. */
+async function reloaded({ config, chain }: TestVenue, judge: (loaded: Loaded) => void, vault?: VaultConfig) {
+  const ports = { keys: site.keys, chain }
+  const loaded = await loadState(config, ports, vault ?? (await chain.readConfig()), {
+    segment_bytes: 2 * 1024 * 1024,
+  })
+  judge(loaded)
+  await loaded.journal.close()
+  await loaded.history.close()
+  loaded.facts.close()
+  loaded.stores.close()
+}
+
+/** What the check of a backup says of the folder. */
+async function judged({ config: { data_dir }, chain }: TestVenue) {
+  const { genesis_hash, program_id, config_account } = chain
+  const vault = { genesis_hash, program_id, config_account, config: await chain.readConfig() }
+  return verifyBackup({ dir: data_dir, keys: site.keys, chain: vault })
+}
+
+/**
+ * Each round begins a segment, as a start does; the oldest may go once two snapshots and an anchor lie behind it. Records of an
+ * account with a long name are the cheapest way to more than one segment of two MiB.
+ */
+async function rounds(first: TestVenue, by?: Trader) {
+  const trader = by ?? (await traded(first, 2))
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await first.chain.finalizeLeaves()
+  const fill = async ({ engine, venue } = first) => {
+    const name = 'n'.repeat(500_000)
+    for (let at = 0; at < 5; at++) {
+      const version = (engine.state.accounts.get(name)?.version ?? 0) + 1
+      await engine.sequencer.submit(admission(name, { version }))
+    }
+    const { order_id } = await venue.place('alice', trader.place(deposit))
+    await venue.cancel('alice', order_id, trader.cancel(order_id))
+    await engine.sequencer.durable()
+  }
+  const round = async (open = first) => {
+    await fill(open)
+    await open.engine.anchoring.now()
+    await open.engine.snapshotting.now()
+  }
+  return { fill, round }
+}
+
 test('the snapshot of a running venue is its state, byte for byte', async () => {
   const open = await site.open()
   await traded(open, 5)
   const expected = toHex(encodeState(open.engine.state))
   const { seq } = open.engine.loaded.journal.head()
   await open.engine.snapshotting.now()
-  const snapshot = await newest(open)
-  expect(snapshot?.seq).toBe(seq)
-  expect(
-    toHex(concatBytes(...Array.from(snapshot!.blocks(), (block) => new Uint8Array(block)))) === expected,
-  ).toBe(true)
+  expect(await expectNewest(open, expected)).toBe(seq)
   expect(open.engine.snapshotting).toMatchObject({ newest: { seq }, failures: 0 })
 })
 
@@ -87,10 +124,7 @@ test('a second snapshot is made of the first and the records since', async () =>
   await open.engine.snapshotting.now()
   const { snapshots } = open.engine.loaded
   expect(snapshots.seqs()).toHaveLength(2)
-  const snapshot = await newest(open)
-  expect(
-    toHex(concatBytes(...Array.from(snapshot!.blocks(), (block) => new Uint8Array(block)))) === expected,
-  ).toBe(true)
+  await expectNewest(open, expected)
 })
 
 test('a venue that started from a snapshot makes the next, and so leaves one at its stop', async () => {
@@ -128,53 +162,66 @@ test('commands are answered while a snapshot is made', async () => {
 
 test('journal behind both snapshots and the retention goes, and the venue starts from what is left', async () => {
   const first = await site.open({ retention_days: 1e-9 })
-  const trader = await traded(first, 2)
   const { journal } = first.engine.loaded
-  const deposit = trader.deposit('quote', 200_000_000n)
-  await first.chain.finalizeLeaves()
-  // Each round begins a segment, as a start does; the oldest may go once two snapshots and an anchor lie behind it.
-  for (let round = 0; round < 3; round++) {
-    await fillSegment(first, trader, deposit)
-    await first.engine.anchoring.now()
-    await first.engine.snapshotting.now()
-  }
+  const { round } = await rounds(first)
+  for (let at = 0; at < 3; at++) await round()
   expect(first.engine.snapshotting.failures).toBe(0)
   expect(journal.firstSeq()).toBeGreaterThan(1)
   expect(journal.firstSeq()).toBeLessThanOrEqual(first.engine.loaded.snapshots.seqs()[1]! + 1)
   await first.engine.anchoring.now()
   const expected = toHex(encodeState(first.engine.state))
   await first.close()
-
-  const loaded = await loadState(
-    first.config,
-    { keys: site.keys, chain: first.chain },
-    await first.chain.readConfig(),
-    {
-      segment_bytes: 2 * 1024 * 1024,
-    },
-  )
-  expect(toHex(encodeState(loaded.state)) === expected).toBe(true)
-  await loaded.journal.close()
-  await loaded.history.close()
-  loaded.facts.close()
+  await reloaded(first, ({ state }) => expect(toHex(encodeState(state)) === expected).toBe(true))
   // The check of a backup without its snapshots says what is missing.
-  const { genesis_hash, program_id, config_account } = first.chain
-  const chain = { genesis_hash, program_id, config_account, config: await first.chain.readConfig() }
-  rmSync(join(first.config.data_dir, 'snapshots'), { recursive: true })
-  const refused = await verifyBackup({ dir: first.config.data_dir, keys: site.keys, chain }).catch(String)
-  expect(refused).toMatch(/a snapshot and its stores are needed$/)
+  rmSync(sourceOf(first).snapshots_dir, { recursive: true })
+  expect(`${await expectFailed(judged(first))}`).toMatch(/a snapshot and its stores are needed$/)
 }, 120_000)
+
+for (const start of ['same', 'next'] as const)
+  test(`a newest snapshot removed under the ${start} process: the round after it is made of the one before`, async () => {
+    let open = await site.open({ retention_days: 1e-9 })
+    const { round } = await rounds(open)
+    for (let at = 0; at < 3; at++) await round()
+    if (start === 'next') {
+      await open.close()
+      open = await site.open({ retention_days: 1e-9 })
+    }
+    const { journal, snapshots, stores } = open.engine.loaded
+    const { snapshotting, anchoring, state } = open.engine
+    expect(journal.firstSeq()).toBeGreaterThan(1)
+    const [newest, previous] = snapshots.seqs()
+    expect(snapshotting.newest!.seq).toBe(newest!)
+    const { snapshots_dir, stores_dir } = sourceOf(open)
+    rmSync(join(snapshots_dir, snapshotName(newest!)))
+    await round(open)
+    expect(snapshotting.failures).toBe(0)
+    const made = snapshotting.newest!
+    expect(made.seq).toBeGreaterThan(newest!)
+    expect(snapshotting.kept).toEqual([made.seq, previous!])
+    expect(snapshots.seqs()).toEqual([made.seq, previous!])
+    // A start that falls back to the one before finds all that follows it.
+    expect(journal.firstSeq()).toBeLessThanOrEqual(previous! + 1)
+    expect(Stores.areWhole({ dir: stores_dir, key: site.keys.journal_key }, made, 'blocks')).toBe(true)
+    await anchoring.now()
+    const expected = toHex(encodeState(state))
+    const { covered } = stores
+    await open.close()
+    await reloaded(open, (loaded) => {
+      expect(loaded.snapshot?.seq).toBe(made.seq)
+      expect(toHex(encodeState(loaded.state)) === expected).toBe(true)
+      expect(loaded.stores.covered).toEqual(covered)
+    })
+  }, 120_000)
 
 test('the journal behind the position on chain stays, however old: the next start judges the tail by it', async () => {
   const first = await site.open({ retention_days: 1e-9 })
   const trader = await traded(first, 2)
   await first.engine.anchoring.now()
   const { journal_seq } = await first.chain.readConfig()
-  const deposit = trader.deposit('quote', 200_000_000n)
-  await first.chain.finalizeLeaves()
   // As in a venue that is paused for longer than the retention: nothing of this is anchored.
-  for (let round = 0; round < 3; round++) {
-    await fillSegment(first, trader, deposit)
+  const { fill } = await rounds(first, trader)
+  for (let at = 0; at < 3; at++) {
+    await fill()
     await first.engine.snapshotting.now()
   }
   expect(first.engine.loaded.journal.firstSeq()).toBeLessThanOrEqual(journal_seq + 1)
@@ -186,7 +233,7 @@ test('the journal behind the position on chain stays, however old: the next star
 /** What a host does to a part while the venue is stopped. */
 const HOSTILE = {
   deleted: (part: string) => rmSync(part),
-  cut: (part: string) => truncateSync(part, statSync(part).size - 1),
+  cut: (part: string) => writeFileSync(part, readFileSync(part).subarray(0, -1)),
 }
 
 const partsOf = ({ config }: TestVenue) => {
@@ -228,7 +275,10 @@ test('stores as they were before the newest snapshot count with the older one, a
   const first = await site.open()
   const trader = await traded(first, 3)
   await first.engine.snapshotting.now()
-  const { newest: older, parts } = await kept(first)
+  const older = first.engine.snapshotting.newest?.seq
+  const dir = sourceOf(first).stores_dir
+  const parts = `${dir}-copy`
+  cpSync(dir, parts, { recursive: true })
   await first.venue.cancelAll('alice', [trader.cancelAll()])
   await first.engine.sequencer.durable()
   await first.engine.snapshotting.now()
@@ -236,7 +286,6 @@ test('stores as they were before the newest snapshot count with the older one, a
   const rows = first.engine.loaded.stores.covered
   expect(rows.finals).toBeGreaterThan(3)
   await first.close()
-  const dir = join(first.config.data_dir, 'stores')
   rmSync(dir, { recursive: true })
   cpSync(parts, dir, { recursive: true })
   const { engine } = await site.open()
@@ -245,13 +294,6 @@ test('stores as they were before the newest snapshot count with the older one, a
   for (let number = 0; number < rows.finals; number++)
     expect(engine.loaded.stores.indexOf('finals', engine.state.finals.rows.at(number))).toBe(number)
 }, 120_000)
-
-/** The newest snapshot, and a copy of its stores. */
-async function kept({ engine, config }: TestVenue) {
-  const parts = join(config.data_dir, 'stores-copy')
-  cpSync(join(config.data_dir, 'stores'), parts, { recursive: true })
-  return { newest: engine.snapshotting.newest?.seq, parts }
-}
 
 /** What a host does to a part under a running venue. */
 const SPOILED_BLOCKS = {
@@ -285,18 +327,12 @@ test('a block that no lookup reads is noticed by a later snapshot and by the che
   const trader = await traded(first, 3)
   await first.engine.snapshotting.now()
   await first.engine.anchoring.now()
-  const { genesis_hash, program_id, config_account } = first.chain
-  const judged = async () => {
-    const config = await first.chain.readConfig()
-    const chain = { genesis_hash, program_id, config_account, config }
-    return verifyBackup({ dir: first.config.data_dir, keys: site.keys, chain })
-  }
   const { seq } = first.engine.snapshotting.newest!
-  expect((await judged()).snapshot).toEqual({ seq, agrees: true })
+  expect((await judged(first)).snapshot).toEqual({ seq, agrees: true })
   const part = partsOf(first)[0]!
   const bytes = readFileSync(part)
   writeFileSync(part, bytes.fill(0, bytes.length - BLOCK_BYTES))
-  expect((await judged()).snapshot).toBeUndefined()
+  expect((await judged(first)).snapshot).toBeUndefined()
   await first.venue.cancelAll('alice', [trader.cancelAll()])
   await first.engine.sequencer.durable()
   expect(first.fatal).toEqual([])
@@ -308,38 +344,26 @@ test('a block that no lookup reads is noticed by a later snapshot and by the che
   expect(engine.loaded.stores.covered.finals).toBeGreaterThan(0)
 }, 120_000)
 
-async function expectFailed(promise: Promise<unknown>): Promise<void> {
-  const outcome = await promise.then(
-    () => 'answered',
-    () => 'failed',
+async function expectFailed(promise: Promise<unknown>): Promise<Error> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: Error) => reason,
   )
-  expect(outcome).toBe('failed')
+  expect(error).toBeInstanceOf(Error)
+  return error!
 }
 
 test('without the stores, and with a journal that begins later, the start is refused with what to do', async () => {
   const first = await site.open({ retention_days: 1e-9 })
-  const trader = await traded(first, 2)
-  const deposit = trader.deposit('quote', 200_000_000n)
-  await first.chain.finalizeLeaves()
-  for (let round = 0; round < 3; round++) {
-    await fillSegment(first, trader, deposit)
-    await first.engine.anchoring.now()
-    await first.engine.snapshotting.now()
-  }
+  const { round } = await rounds(first)
+  for (let at = 0; at < 3; at++) await round()
   expect(first.engine.loaded.journal.firstSeq()).toBeGreaterThan(1)
   await first.engine.anchoring.now()
   await first.close()
   for (const part of partsOf(first)) rmSync(part)
-  const config = await first.chain.readConfig()
-  const opening = loadState(first.config, { keys: site.keys, chain: first.chain }, config, {
-    segment_bytes: 2 * 1024 * 1024,
-  })
-  const error = await opening.then(
-    () => undefined,
-    (reason: Error) => reason,
-  )
+  const error = await expectFailed(reloaded(first, () => undefined))
   expect(error).toBeInstanceOf(StoreDamaged)
-  expect(error!.message).toContain('from a backup')
+  expect(error.message).toContain('from a backup')
 }, 120_000)
 
 test('files that no snapshot names go at a start, but not while the chain contradicts the journal', async () => {
@@ -349,46 +373,28 @@ test('files that no snapshot names go at a start, but not while the chain contra
   await first.engine.anchoring.now()
   const config = await first.chain.readConfig()
   await first.close()
-  const newer = join(first.config.data_dir, 'stores', `${'f'.repeat(16)}.part`)
-  writeFileSync(newer, new Uint8Array(1))
+  const newer = `${'f'.repeat(16)}.part`
+  const { stores_dir } = sourceOf(first)
+  writeFileSync(join(stores_dir, newer), new Uint8Array(1))
   for (const [journal_seq, fault] of [
     [config.journal_seq + 1_000, 'rolled_back'],
     [config.journal_seq, undefined],
   ] as const) {
-    const ports = { keys: site.keys, chain: first.chain }
-    const loaded = await loadState(first.config, ports, { ...config, journal_seq })
-    expect(loaded.verdict.fault).toBe(fault)
-    expect(existsSync(newer)).toBe(fault !== undefined)
-    await loaded.journal.close()
-    await loaded.history.close()
-    loaded.facts.close()
-    loaded.stores.close()
+    const judge = ({ verdict }: Loaded) => expect(verdict.fault).toBe(fault)
+    await reloaded(first, judge, { ...config, journal_seq })
+    expect(readdirSync(stores_dir).includes(newer)).toBe(fault !== undefined)
   }
 }, 120_000)
 
 test('journal within the retention stays', async () => {
   const open = await site.open()
-  const trader = await traded(open, 2)
-  const deposit = trader.deposit('quote', 200_000_000n)
-  await open.chain.finalizeLeaves()
-  for (let round = 0; round < 2; round++) {
-    await fillSegment(open, trader, deposit)
+  const { fill } = await rounds(open)
+  for (let at = 0; at < 2; at++) {
+    await fill()
     await open.engine.snapshotting.now()
   }
   expect(open.engine.loaded.journal.firstSeq()).toBe(1)
 }, 120_000)
-
-/** Records of an account with a long name are the cheapest way to more than one segment of two MiB. */
-async function fillSegment(open: TestVenue, trader: Trader, deposit: ReturnType<Trader['deposit']>) {
-  const name = 'n'.repeat(500_000)
-  for (let at = 0; at < 5; at++) {
-    const version = (open.engine.state.accounts.get(name)?.version ?? 0) + 1
-    await open.engine.sequencer.submit(admission(name, { version }))
-  }
-  const { order_id } = await open.venue.place('alice', trader.place(deposit))
-  await open.venue.cancel('alice', order_id, trader.cancel(order_id))
-  await open.engine.sequencer.durable()
-}
 
 test('a snapshot that finds no space leaves nothing on the disk, however often it is tried', async () => {
   const open = await site.open()
@@ -399,11 +405,9 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   trader.deposit('quote', 200_000_000n)
   await open.chain.finalizeLeaves()
   await open.engine.sequencer.durable()
-  const { data_dir } = open.config
   const source = sourceOf(open)
   const { stores_dir, snapshots_dir } = source
-  const { newest: before } = open.engine.snapshotting
-  const point = { ...open.engine.loaded.journal.head(), unix_ms: 0, newest: before }
+  const point = { ...open.engine.loaded.journal.head(), unix_ms: 0, newest: open.engine.snapshotting.newest }
   const files = () => [readdirSync(stores_dir), readdirSync(snapshots_dir)]
   const kept = files()
   const full = () => Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' })
@@ -427,7 +431,7 @@ test('a snapshot that finds no space leaves nothing on the disk, however often i
   expect(open.engine.snapshotting.newest?.seq).toBe(point.seq)
   expect(readdirSync(stores_dir).filter((name) => !kept[0]!.includes(name))).toHaveLength(2)
   // The owner alone reads and enters; the lock is SQLite's.
-  for (const dir of ['journal', 'stores', 'snapshots'].map((name) => join(data_dir, name))) {
+  for (const dir of [source.journal_dir, stores_dir, snapshots_dir]) {
     const paths = [dir, ...readdirSync(dir).map((name) => join(dir, name))]
     const open_to_others = paths.filter((path) => (statSync(path).mode & 0o077) !== 0)
     expect(open_to_others.filter((path) => !path.includes('journal.lock'))).toEqual([])
@@ -480,17 +484,15 @@ test('a rebuild of the stores that finds no space, or is killed, leaves no part 
 
 test('damage in an old segment stops no snapshot, and the segment stays', async () => {
   const open = await site.open({ retention_days: 1e-9 })
-  const trader = await traded(open, 2)
-  const deposit = trader.deposit('quote', 200_000_000n)
-  await open.chain.finalizeLeaves()
-  for (let round = 0; round < 2; round++) await fillSegment(open, trader, deposit)
+  const { fill } = await rounds(open)
+  for (let at = 0; at < 2; at++) await fill()
   await open.engine.snapshotting.now()
   // The first frame of the second segment, whose time says whether the first one may go.
   const path = join(open.config.data_dir, 'journal', '0000000002.segment')
   const bytes = readFileSync(path)
   bytes[600]! ^= 1
   writeFileSync(path, bytes)
-  await fillSegment(open, trader, deposit)
+  await fill()
   await open.engine.snapshotting.now()
   expect(open.engine.snapshotting.failures).toBe(0)
   expect(open.engine.loaded.journal.firstSeq()).toBe(1)
