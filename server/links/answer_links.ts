@@ -41,8 +41,16 @@ export type LinkParts = {
 /**
  * `node` as it named itself, empty before it has. `alive_ms`: it has lived since, as it had an answer that was given then, or had
  * just proved itself: the host can hold back its frames, and deliver them when it is dead. `frames`: sent on its connection.
+ * `is_left`: frames on a connection have come under a newer link of the node.
  */
-type Known = { link: SealedLink; since_ms: number; node: string; alive_ms: number; frames: number }
+type Known = {
+  link: SealedLink
+  since_ms: number
+  node: string
+  alive_ms: number
+  frames: number
+  is_left: boolean
+}
 /** `seq`: what the node has at least. */
 type Node = { seq: number; asked_ms: number }
 
@@ -138,6 +146,18 @@ export class LinkAnswers implements Fronts {
     for (const [id] of older) this.links.delete(id)
   }
 
+  /**
+   * A node uses its links in the order in which it proved them, and has given up each connection before. So once a frame came
+   * under a link, none counts that comes on a connection under an older one.
+   */
+  carry(id: string): void {
+    const node = this.links.get(id)?.node
+    for (const [older, one] of this.links) {
+      if (older === id) return
+      if (one.node === node) one.is_left = true
+    }
+  }
+
   nowMs(): number {
     return this.parts.clock.monotonicMs()
   }
@@ -146,6 +166,12 @@ export class LinkAnswers implements Fronts {
   known(id: string): Known | undefined {
     const known = this.links.get(id)
     return known !== undefined && this.nowMs() - known.since_ms < LINK_LIFE_MS ? known : undefined
+  }
+
+  /** As `known`, for a connection: undefined for a link that is left, too. */
+  carrying(id: string): Known | undefined {
+    const known = this.known(id)
+    return known?.is_left ? undefined : known
   }
 
   /** Nodes that may have the right to answer. */
@@ -166,7 +192,7 @@ export class LinkAnswers implements Fronts {
 
   private keep(link: SealedLink): void {
     const since_ms = this.nowMs()
-    this.links.set(toHex(link.id), { link, since_ms, node: '', alive_ms: since_ms, frames: 0 })
+    this.links.set(toHex(link.id), { link, since_ms, node: '', alive_ms: since_ms, frames: 0, is_left: false })
     if (this.links.size > LINKS_MAX) this.links.delete(this.links.keys().next().value!)
   }
 }

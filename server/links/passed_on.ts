@@ -127,7 +127,7 @@ class Carried {
     this.opened_ms = answers.nowMs()
     this.stream = new Stream(
       'passed',
-      (id) => answers.known(id)?.link,
+      (id) => answers.carrying(id)?.link,
       (frame) => {
         if (this.is_over) return
         const is_slow = (this.transport?.getBufferedAmount() ?? 0) > LINK_STREAM_BUFFER_BYTES
@@ -162,7 +162,7 @@ class Carried {
   isLost(): boolean {
     const { link, stream } = this
     const now_ms = this.answers.nowMs()
-    const known = link && this.answers.known(toHex(link.id))
+    const known = link && this.answers.carrying(toHex(link.id))
     if (link !== undefined && known === undefined) return true
     if (now_ms - (known?.alive_ms ?? this.opened_ms) >= LINK_SILENT_MS) return true
     const { number, by_ms } = this.due ?? { number: 0, by_ms: 0 }
@@ -178,7 +178,10 @@ class Carried {
     // An answer is sealed for the newest link here: with two nodes on one connection it would be of the other.
     if (sender === '' || (this.node ?? sender) !== sender) throw new Error('a connection is of one node')
     this.node = sender
-    if (this.link !== link) this.stream.use(link)
+    if (this.link !== link) {
+      this.stream.use(link)
+      this.answers.carry(toHex(link.id))
+    }
     this.link = link
     for (const [number, content] of messages) {
       if (++this.waiting > LINK_PASSED_MAX) throw new Error('more than a node passes on')

@@ -215,8 +215,7 @@ test('an answer on a connection that ended is none on the next one', async () =>
   asked.resolve()
   await outcome(asking)
   hold(undefined)
-  // As the node does by itself: a link that was carried is given up, and the next one gets a connection of its own.
-  while (typeof (await outcome(link.ask())) === 'string') await Bun.sleep(5)
+  await again(link)
   await begun(legs, legs.length - 1)
   const bobs = outcome(link.pass(commandOf('bob')))
   await until(() => legs.at(-1)!.to_leader.length === 1)
@@ -253,6 +252,41 @@ test('commands keep their order over the renewal of a link', async () => {
   link.stop()
   expect(order).toEqual(['0 first'])
 })
+
+/** As the node does by itself: a link that was carried is given up, and the next one gets a connection of its own. */
+async function again(link: LeaderLink): Promise<void> {
+  while (typeof (await outcome(link.ask())) === 'string') await Bun.sleep(5)
+}
+
+test.each([0, 1])(
+  'of a connection that the node has given up no frame counts behind those of its next one, though %p of them came before',
+  async (carried) => {
+    const { legs, url, order } = world()
+    const link = linkTo(url)
+    await link.ask()
+    await until(() => legs[0]?.front !== undefined && legs[0].to_leader.length === 1)
+    const [leg] = legs as [Leg]
+    for (const frame of leg.to_leader.splice(0, carried)) leg.leader.message(frame)
+    const first = outcome(link.pass(commandOf('1 place')))
+    await until(() => leg.to_leader.length === 2 - carried)
+    // The host ends the connection towards the front alone.
+    leg.front!.close(1000, '')
+    expect(await first).toBe('outcome_unknown')
+    await again(link)
+    const next = await begun(legs, legs.length - 1)
+    void outcome(link.pass(commandOf('2 cancel')))
+    await until(() => next.to_leader.length === 1)
+    next.leader.message(next.to_leader[0]!)
+    await Bun.sleep(20)
+    now_ms = LINK_SILENT_MS - 100
+    for (const frame of leg.to_leader) leg.leader.message(frame)
+    await Bun.sleep(20)
+    expect([order, next.is_over]).toEqual([['2 cancel'], false])
+    await looked()
+    expect(leg.is_over).toBe(true)
+    link.stop()
+  },
+)
 
 test('a front whose clients only read keeps its connection and its link, over renewals', async () => {
   const { legs, url, lost, answers } = world()
