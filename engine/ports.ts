@@ -457,15 +457,15 @@ export interface AccountBook {
    */
   recordLogin(account_id: string, credential: Credential, token: JournaledToken): Promise<void>
   /** Journals that a token has ended. Resolves once durable. @throws Refusal of Availability */
-  recordEnd(account_id: string, token_id: string): Promise<void>
+  recordEnd(session: Pick<Session, 'account_id' | 'token_id' | 'access'>): Promise<void>
   /** The chain's clock. */
   unixMs(): number
 }
 
 /** Of the node that leads: the ones that follow it. */
 export interface Fronts {
-  /** Resolves once none of them answers reads of accounts without having the records up to `seq`. */
-  applied(seq: JournalSeq): Promise<void>
+  /** Resolves once none of them answers reads of accounts without having the records of this epoch up to `seq`. */
+  applied(seq: JournalSeq, epoch: number): Promise<void>
 }
 
 /** Of a node that follows: the one that leads. */
@@ -475,10 +475,12 @@ export interface LeaderPort {
   /** What it answers now. @throws Refusal `lease_lost` */
   ask(): Promise<Right>
   /**
-   * While the leading node gives its term away: resolves when the next one has answered, when this node leads, or after
-   * LINK_HANDOVER_MS. Undefined at any other time.
+   * From when the leading node gives its term away until `arrived`, until this node leads, or for LINK_HANDOVER_MS: resolves
+   * when the next one has answered, or with the end of that time. Undefined at any other time.
    */
   handing(): Promise<void> | undefined
+  /** This node answers by the word of the next leading one; without effect before that one has answered. */
+  arrived(): void
   /**
    * Calls `answered` when its rights are newer. Each connection begins with `sockets`, those armed here that are open, and
    * `unarmed` has the ones among them that are not armed there.

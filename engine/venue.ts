@@ -129,8 +129,8 @@ export interface FollowingNode {
   front(leader: LeaderPort): NodeVenue
   /** Whether it has a state to serve from: the chain has shown who wrote its journal. */
   isShown(): boolean
-  /** End of what its state has. */
-  applied(): JournalSeq
+  /** End of what its state has, and the epoch there. */
+  applied(): { seq: JournalSeq; epoch: number }
 
   /** 64 hex digits. */
   readonly venue: string
@@ -172,9 +172,9 @@ export interface NodeVenue {
   caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
   /**
    * On a node that follows and may not answer because the leading one gives its term away: resolves once it may, or leads, or the
-   * wait is over. Undefined where nothing is to be waited for.
+   * wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
    */
-  handedOver(): Promise<void> | undefined
+  handedOver(token: string | undefined): Promise<void> | undefined
   /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
   passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
   /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */

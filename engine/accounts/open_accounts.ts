@@ -50,7 +50,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
     authenticate: (token) => tokens.authenticate(token),
     async revoke(session) {
       tokens.revoke(session.token_id)
-      const record = () => book.recordEnd(session.account_id, session.token_id)
+      const record = () => book.recordEnd(session)
       await record().catch((error) => {
         void recordLater(record, session)
         throw error

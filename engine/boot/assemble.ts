@@ -38,7 +38,7 @@ import { TransparencyReads } from '../reads/transparency'
 import { Anchoring } from '../sequencer/anchoring'
 import { Availability, type StopReason } from '../sequencer/availability'
 import { Closing } from '../sequencer/closing'
-import { DisconnectGrace } from '../sequencer/disconnect_grace'
+import { type ArmedSockets, DisconnectGrace } from '../sequencer/disconnect_grace'
 import { applyDurable, EndedTokens } from '../sequencer/durable_effects'
 import { HashPump } from '../sequencer/hash_pump'
 import { Landings, Outbox } from '../sequencer/outbox'
@@ -49,6 +49,7 @@ import { openIntake, openWrites } from '../sequencer/writes'
 import { Scrub } from '../snapshots/scrub'
 import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
+import type { Session } from '../venue'
 import type { Loaded } from './load_state'
 import { signerOf } from './open_epoch'
 
@@ -172,9 +173,10 @@ function bookOf(state: State, { unixMs }: ClockPort, record: Recorder): AccountB
           yield { ...token, account_id, credential }
         }
     },
-    recordLogin: (account_id, { credential_id, version }, token) =>
-      record.submit({ kind: 'token_issued', account_id, credential_id, version, ...token }),
-    recordEnd: (account_id, token_id) => record.submit({ kind: 'token_ended', account_id, token_id }),
+    recordLogin: (account_id, { credential_id, version, kind }, token) =>
+      record.submit({ kind: 'token_issued', account_id, credential_id, version, ...token }, kind),
+    recordEnd: ({ account_id, token_id, access }) =>
+      record.submit({ kind: 'token_ended', account_id, token_id }, access),
     unixMs,
   }
 }
@@ -210,8 +212,8 @@ function openFiles(
 
 /** Where logins and their ends are journaled. */
 type Recorder = {
-  /** Resolves once it is durable. @throws Refusal */
-  submit(command: CommandBody & { account_id: string }): Promise<void>
+  /** Resolves once it is durable. @param access of the credential. @throws Refusal */
+  submit(command: CommandBody & { account_id: string }, access: Session['access']): Promise<void>
 }
 
 /** The views that durable records update. */
@@ -238,8 +240,7 @@ export function openViews(
   return {
     record,
     right,
-    /** Accounts by the armed sockets of this process. */
-    armed: new Map<string, string>(),
+    armed: new Map() as ArmedSockets,
     ended: new EndedTokens(journal.head().seq),
     accounts,
     history,

@@ -112,6 +112,7 @@ export class Follower {
     return this.ports.chain
   }
   readonly applied = (): JournalSeq => this.replayed.seq
+  readonly epoch = (): number => this.loaded.state.epoch
   readonly isAt = ({ seq, head }: ChainPointText): boolean => this.ends.get(seq) === head
   readonly versions = () => ({ version: this.loaded.state.version, carried: VERSIONS })
   readonly lag = () => this.node.lag(this.loaded.journal.head().seq)

@@ -17,11 +17,12 @@ import type { ChainPort, ClockPort, LeaderPort, VaultConfig, VaultMint } from '.
 import { noncesOf } from '../reads/own_reads'
 import { MarketReads, SettlementReads } from '../reads/public_reads'
 import { TransparencyReads } from '../reads/transparency'
+import { arming } from '../sequencer/disconnect_grace'
 import { openIntake, Writes } from '../sequencer/writes'
 import { subscribe } from '../streams/hub'
 import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
-import { bytesOf, Passing } from './passing'
+import { bytesOf, laneOf, Passing, Shares } from './passing'
 import { Turns } from './turns'
 
 /** The node's copy of the venue. */
@@ -34,6 +35,8 @@ export type Replica = {
   onViews(opened: (views: Views) => void): void
   known: KnownNotes
   applied(): JournalSeq
+  /** Of the state. */
+  epoch(): number
   /** Whether the journal of this node has this end. */
   isAt(right: Pick<Right, 'seq' | 'head'>): boolean
   /** Resolves once `seq` is applied. @throws Refusal `lease_lost` after `ms` */
@@ -55,17 +58,22 @@ type FrontParts = {
 class Rights {
   /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
   private readonly given = new Map<string, JournalSeq>()
+  private readonly share = new Shares(LIMITS.passed_account_max)
   private waiting = 0
+  /** All that waits for the next leading node waits for the same. */
+  private next: Promise<void> | undefined
 
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
 
-  /** The newest answer of the leading node that this node has reached; undefined where it may answer nothing. */
+  /**
+   * The newest answer of the leading node that this node has reached; undefined where it may answer nothing. In an epoch one boot
+   * writes one log: with the same epoch and an end of that log, what this node has is of no other one.
+   */
   current(): Right | undefined {
     const { replica, leader, clock } = this.parts
-    const now_ms = clock.monotonicMs()
-    return leader
-      .rights()
-      .findLast((one) => now_ms < one.until_ms && one.seq <= replica.applied() && replica.isAt(one))
+    const right = leader.rights().findLast(({ seq }) => seq <= replica.applied())
+    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
+    return right.epoch === replica.epoch() && replica.isAt(right) ? right : undefined
   }
 
   require(): Right {
@@ -80,27 +88,44 @@ class Rights {
     const right = this.require()
     // Below the newest reached answer nothing is missing.
     if (needed <= Math.max(right.seq, this.parts.replica.applied())) this.forget(account_id, given)
-    else return this.wait(needed).then(() => this.forget(account_id, given))
+    else return bounded(this.wait(needed)).then(() => this.forget(account_id, given))
     return undefined
   }
 
-  /** Of what comes while the leading node gives its term away nothing is rejected, as there. */
-  handedOver(): Promise<void> | undefined {
-    const handing = this.current() === undefined ? this.parts.leader.handing() : undefined
-    if (handing === undefined || this.waiting >= LIMITS.handover_waits_max) return undefined
+  /** Of what comes while the leading node gives its term away nothing is rejected, as there. @param lane of the caller */
+  handedOver(lane: string): Promise<void> | undefined {
+    if (this.current() !== undefined || this.parts.leader.handing() === undefined) return undefined
+    if (this.waiting >= LIMITS.handover_waits_max || this.share.isFull(lane)) return undefined
     this.waiting += 1
-    return handing
-      .then(() => this.reached())
+    this.next ??= this.untilReached().finally(() => {
+      this.next = undefined
+    })
+    const { next } = this
+    return this.share
+      .run(lane, () => next)
       .finally(() => {
         this.waiting -= 1
       })
   }
 
-  /** This node has what the newest answer is of. */
-  private async reached(): Promise<void> {
+  /** Resolves once this node may answer by the word of the next leading node, or leads, or the hand-over is over. */
+  private async untilReached(): Promise<void> {
     const { leader, replica } = this.parts
-    const seq = leader.rights().at(-1)?.seq
-    if (seq !== undefined) await replica.untilApplied(seq, LIMITS.right_ms).catch(() => undefined)
+    const handing = leader.handing()
+    do {
+      await handing
+      const seq = leader.rights().at(-1)?.seq
+      if (seq !== undefined) await replica.untilApplied(seq, LIMITS.right_ms).catch(() => undefined)
+      if (this.arrived()) return
+      await Bun.sleep(LIMITS.log_poll_ms)
+    } while (leader.handing() === handing)
+  }
+
+  /** A right that is lost after a hand-over is lost as any other one. */
+  arrived(): boolean {
+    const has_right = this.current() !== undefined
+    if (has_right) this.parts.leader.arrived()
+    return has_right
   }
 
   /** The account knows what was durable at `seq`. */
@@ -123,6 +148,13 @@ class Rights {
   }
 }
 
+/** @throws Refusal `lease_lost` after LIMITS.right_ms, or what `work` throws */
+async function bounded(work: Promise<void>): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Refusal('lease_lost')), LIMITS.right_ms)
+  await Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}
+
 /** What the process serves while this node follows. */
 export function followingNode(
   node: ClusterNode,
@@ -137,7 +169,7 @@ export function followingNode(
     leaderUrl: () => node.leader_url || undefined,
     front: (leader) => frontVenue({ replica, leader, config, chain, clock, first }),
     lag: () => replica.lag(),
-    applied: () => replica.applied(),
+    applied: () => ({ seq: replica.applied(), epoch: replica.epoch() }),
     isShown: () => replica.isShown(),
     versions: () => replica.versions(),
     status: () => replica.status(),
@@ -149,25 +181,29 @@ function frontVenue(parts: FrontParts): NodeVenue {
   const { replica, leader, clock } = parts
   const rights = new Rights(parts)
   const passing = new Passing(leader, rights, () => replica.applied())
+  const turns = new Turns(replica.known, rights)
   let views: Views | undefined
   leader.watch({
     sockets: () => views?.armed.keys() ?? [],
     unarmed(origins) {
       for (const one of origins) views?.armed.delete(one)
     },
-    answered: () => views?.hub.resume(),
+    answered() {
+      rights.arrived()
+      views?.hub.resume()
+    },
   })
   replica.onViews((opened) => {
     views = opened
     views.right.mayPush = () => rights.current() !== undefined
-    views.record.submit = async (command) => {
-      const { seq } = await passing.record(command)
+    views.record.submit = async (command, access) => {
+      const { seq } = await passing.record(command, access)
       await replica.untilApplied(seq, LIMITS.right_ms)
     }
   })
   return {
-    ...commandsOf(parts, passing, rights),
-    ...recordsOf(parts, passing),
+    ...commandsOf(parts, passing, rights, turns),
+    ...recordsOf(parts, passing, rights, turns),
     ...readsOf(parts, passing, rights),
     ...sessionsOf(parts, passing, rights),
     get own() {
@@ -175,7 +211,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     },
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
-    handedOver: () => rights.handedOver(),
+    handedOver: (token) => rights.handedOver(laneOfToken(replica, token)),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -195,6 +231,15 @@ function frontVenue(parts: FrontParts): NodeVenue {
     ...NOT_HERE,
     drain: async () => replica.views().hub.bye('upgrade', LIMITS.restart_retry_after_ms),
     close: async () => undefined,
+  }
+}
+
+/** Of a token that this node does not know, or none, the lane of strangers. */
+function laneOfToken(replica: Replica, token: string | undefined): string {
+  try {
+    return laneOf(replica.views().accounts.authenticate(token!))
+  } catch {
+    return ''
   }
 }
 
@@ -226,6 +271,7 @@ function commandsOf(
   { replica, config, chain, first }: FrontParts,
   passing: Passing,
   rights: Rights,
+  turns: Turns,
 ): Pick<NodeVenue, Commands> {
   const { known } = replica
   const intake = openIntake(config, known, chain, first.config.generation)
@@ -236,7 +282,6 @@ function commandsOf(
       const passed = { kind: 'command', seq, access: 'trade', command: bytes, signed, answers } as const
       return (await passing.of(caller, passed)).value
     })
-  const turns = new Turns(known, rights)
   /** In the turn in which the caller's token was verified. */
   const inTurn = <T>(
     account_id: string,
@@ -283,20 +328,26 @@ function commandsOf(
 function recordsOf(
   { replica, config, chain, first }: FrontParts,
   passing: Passing,
+  rights: Rights,
+  turns: Turns,
 ): Pick<NodeVenue, Records> {
   const { venue } = openIntake(config, replica.known, chain, first.config.generation)
   return {
     async armDisconnect(account_id, origin, armed) {
-      const { armed: sockets } = replica.views()
-      sockets.set(origin, account_id)
-      await passing.record({ kind: 'arm_disconnect', account_id, origin, armed })
-      if (!armed) sockets.delete(origin)
+      const seq = replica.applied()
+      const call = { account_id, origin, armed }
+      return turns.run(account_id, [], async () => {
+        rights.require()
+        await arming(replica.views().armed, call, () =>
+          passing.record({ kind: 'arm_disconnect', ...call }, 'trade', seq),
+        )
+      })
     },
     async disconnected(account_id, origin) {
       const views = replica.views()
       views.armed.delete(origin)
       for (;;) {
-        const failed = await views.record.submit({ kind: 'disconnected', account_id, origin }).then(
+        const failed = await views.record.submit({ kind: 'disconnected', account_id, origin }, 'trade').then(
           () => false,
           () => true,
         )

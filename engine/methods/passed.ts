@@ -30,8 +30,8 @@ const RECORDS: readonly CommandKind[] = [
 const OF_TOKENS: readonly CommandKind[] = ['token_issued', 'token_ended', 'disconnected']
 
 /** Resolves once no node answers by a token that has ended: each has the record, or no right to answer any more. */
-export async function untilEnded({ fronts, node, sequencer }: Engine): Promise<void> {
-  await Promise.all([node?.alone(), fronts?.applied(sequencer.seq_durable)])
+export async function untilEnded({ fronts, node, sequencer, state }: Engine): Promise<void> {
+  await Promise.all([node?.alone(), fronts?.applied(sequencer.seq_durable, state.epoch)])
 }
 
 /** @throws Refusal */

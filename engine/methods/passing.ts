@@ -14,7 +14,7 @@ type Rights = {
   gave(account_id: string, seq: JournalSeq): void
 }
 
-const laneOf = ({ account_id, access }: Caller): string => `${access} ${account_id}`
+export const laneOf = ({ account_id, access }: Caller): string => `${access} ${account_id}`
 
 export class Passing {
   /** The newest limits of commands at the leading node, by account and access. */
@@ -60,11 +60,17 @@ export class Passing {
     return this.share.run(laneOf(caller), () => this.send(caller, passed))
   }
 
-  /** Called in the turn in which the caller's token was verified; the end of a socket needs none, nor a share. */
-  record(command: CommandBody & { account_id: string }): Promise<PassedAnswer> {
-    const caller: Caller = { account_id: command.account_id, access: 'trade' }
-    const bytes = bytesOf(command)
-    const record = { kind: 'record', seq: this.applied(), access: 'trade', command: bytes } as const
+  /**
+   * The end of a socket needs no token, nor a share.
+   * @param seq what was applied in the turn in which the caller's token was verified: by default, this one
+   */
+  record(
+    command: CommandBody & { account_id: string },
+    access: Caller['access'] = 'trade',
+    seq = this.applied(),
+  ): Promise<PassedAnswer> {
+    const caller: Caller = { account_id: command.account_id, access }
+    const record = { kind: 'record', seq, access, command: bytesOf(command) } as const
     return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record)
   }
 
@@ -103,16 +109,19 @@ export const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...
 const full = () => new Refusal('matching_unavailable', { subsystem: 'link' })
 
 /** Bounds what waits for the leading node, by lane. */
-class Shares {
+export class Shares {
   private readonly waiting = new Map<string, number>()
 
   constructor(private readonly most: number) {}
 
+  isFull(lane: string): boolean {
+    return (this.waiting.get(lane) ?? 0) >= this.most
+  }
+
   /** @throws Refusal `matching_unavailable` */
   async run<T>(lane: string, work: () => Promise<T>): Promise<T> {
-    const before = this.waiting.get(lane) ?? 0
-    if (before >= this.most) throw full()
-    this.waiting.set(lane, before + 1)
+    if (this.isFull(lane)) throw full()
+    this.waiting.set(lane, (this.waiting.get(lane) ?? 0) + 1)
     try {
       return await work()
     } finally {

@@ -7,6 +7,7 @@ import { close, drain } from '../boot/stop'
 import { checkOrder } from '../intake/requests'
 import { VERSIONS } from '../machine/state/version'
 import { noncesOf } from '../reads/own_reads'
+import { arming } from '../sequencer/disconnect_grace'
 import { subscribe } from '../streams/hub'
 import type { Lead, Venue } from '../venue'
 import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
@@ -86,11 +87,10 @@ type SocketCalls = 'armDisconnect' | 'disconnected' | 'isArmed' | 'nodeLost' | '
 
 function socketCalls({ armed, availability, grace, sequencing }: Engine): Pick<Venue, SocketCalls> {
   return {
-    async armDisconnect(account_id, origin, arms) {
-      armed.set(origin, account_id)
-      await sequencing.armDisconnect(account_id, origin, arms)
-      if (!arms) armed.delete(origin)
-    },
+    armDisconnect: (account_id, origin, arms) =>
+      arming(armed, { account_id, origin, armed: arms }, () =>
+        sequencing.armDisconnect(account_id, origin, arms),
+      ),
     async disconnected(account_id, origin) {
       armed.delete(origin)
       await sequencing.disconnected(account_id, origin)

@@ -2,9 +2,39 @@
  * Delays cancel-on-disconnect after a crash, and where a node of a cluster is lost: traders whose sockets were armed get a
  * grace period to reconnect before their orders are cancelled. A planned stop disarms the sockets that it closes.
  */
+import { Refusal } from '../../protocol/refusals'
 import { LIMITS } from '../limits'
 import type { State } from '../machine/state/state'
 import type { Sequencer } from './sequencer'
+
+/** By the sockets of this process that are armed, the call that was the last to arm or disarm each. */
+export type ArmedSockets = Map<string, { account_id: string }>
+
+/**
+ * Of calls for one socket that overlap the last one counts: none deletes or restores the entry of another.
+ * @param record journals it. @throws what it throws
+ */
+export async function arming(
+  sockets: ArmedSockets,
+  { account_id, origin, armed }: { account_id: string; origin: string; armed: boolean },
+  record: () => Promise<unknown>,
+): Promise<void> {
+  const before = sockets.get(origin)
+  const call = { account_id }
+  const end = (entry: typeof before) => {
+    if (sockets.get(origin) !== call) return
+    if (entry === undefined) sockets.delete(origin)
+    else sockets.set(origin, entry)
+  }
+  sockets.set(origin, call)
+  try {
+    await record()
+    if (!armed) end(undefined)
+  } catch (error) {
+    if (error instanceof Refusal && error.applied === 'no') end(before)
+    throw error
+  }
+}
 
 export class DisconnectGrace {
   /** Origins of the earlier process by account. */
@@ -13,11 +43,10 @@ export class DisconnectGrace {
   /** By node without a link. */
   private readonly lost = new Map<string, ReturnType<typeof setTimeout>>()
 
-  /** @param own accounts by the armed sockets of this process */
   constructor(
     private readonly state: State,
     private readonly sequencer: Sequencer,
-    private readonly own: Map<string, string>,
+    private readonly own: ArmedSockets,
   ) {}
 
   /** Starts the grace period for every armed origin but those that this process opened while it followed. */

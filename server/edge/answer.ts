@@ -62,7 +62,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
         const session = identify(contract, services, request)
         return handler(callOf(request, { session, params }, parseBody(request, bytes)))
       }
-      return finish(await acrossHandOver(services.venue, handle), exchange)
+      return finish(await acrossHandOver(services.venue, request, handle), exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
@@ -94,7 +94,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       }
       return late === undefined ? handle() : late.then(handle)
     }
-    return retried(services.venue, go, (error) => refuse(error, exchange))
+    return retried(services.venue, request, go, (error) => refuse(error, exchange))
   }
 }
 
@@ -124,6 +124,7 @@ const NOT_HERE: readonly RefusalCode[] = ['lease_lost', 'draining']
 /** Runs again, once, where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
 function retried(
   venue: NodeVenue,
+  request: Request,
   run: () => Response | Promise<Response>,
   refused: (error: unknown) => Response,
 ): Response | Promise<Response> {
@@ -132,11 +133,11 @@ function retried(
   try {
     const answer = run()
     return answer instanceof Promise
-      ? answer.catch((error) => again(error, handedAfter(venue, error)))
+      ? answer.catch((error) => again(error, handedAfter(venue, request, error)))
       : answer
   } catch (error) {
     try {
-      return again(error, caughtUpAfter(venue, error))
+      return again(error, caughtUpAfter(venue, request, error))
     } catch (lost) {
       return refused(lost)
     }
@@ -144,25 +145,34 @@ function retried(
 }
 
 /** Runs again, once, where the leading node gives its term away. */
-async function acrossHandOver(venue: NodeVenue, handle: () => unknown): Promise<unknown> {
+async function acrossHandOver(venue: NodeVenue, request: Request, handle: () => unknown): Promise<unknown> {
   try {
     return await handle()
   } catch (error) {
-    const handed = handedAfter(venue, error)
+    const handed = handedAfter(venue, request, error)
     if (handed === undefined) throw error
     await handed
     return handle()
   }
 }
 
-function handedAfter(venue: NodeVenue, error: unknown): Promise<void> | undefined {
-  return error instanceof Refusal && NOT_HERE.includes(error.code) ? venue.handedOver() : undefined
+function handedAfter(venue: NodeVenue, request: Request, error: unknown): Promise<void> | undefined {
+  if (!(error instanceof Refusal) || !NOT_HERE.includes(error.code)) return undefined
+  return venue.handedOver(tokenOf(request))
+}
+
+function tokenOf(request: Request): string | undefined {
+  try {
+    return socketToken(request)
+  } catch {
+    return undefined
+  }
 }
 
 /** @throws Refusal `lease_lost` */
-export function caughtUpAfter(venue: NodeVenue, error: unknown): Promise<void> | undefined {
+export function caughtUpAfter(venue: NodeVenue, request: Request, error: unknown): Promise<void> | undefined {
   const is_late = error instanceof Refusal && MAY_BE_NEWER.includes(error.code)
-  return is_late ? venue.caughtUp() : handedAfter(venue, error)
+  return is_late ? venue.caughtUp() : handedAfter(venue, request, error)
 }
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {

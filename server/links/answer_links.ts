@@ -51,8 +51,8 @@ type Known = {
   frames: number
   is_left: boolean
 }
-/** `seq`: what the node has at least. */
-type Node = { seq: number; asked_ms: number }
+/** What the node has at least: in an epoch one boot writes one log, so that it has all of that epoch up to `seq`. */
+type Node = { epoch: number; seq: number; asked_ms: number }
 
 export class LinkAnswers implements Fronts {
   /** Keys that were offered and not used, the oldest first. */
@@ -128,12 +128,15 @@ export class LinkAnswers implements Fronts {
     }
   }
 
-  private asked({ seq, node, frames, heard_ms }: Applied, known: Known): number {
+  private asked({ seq, epoch, node, frames, heard_ms }: Applied, known: Known): number {
     const now_ms = this.nowMs()
     const before = this.nodes.get(node)
     if (before === undefined)
       for (const [name, one] of this.nodes) if (!isLive(one, now_ms)) this.nodes.delete(name)
-    this.nodes.set(node, { seq: Math.max(seq, before?.seq ?? 0), asked_ms: now_ms })
+    // Questions overtake each other.
+    const has_more =
+      before !== undefined && (before.epoch > epoch || (before.epoch === epoch && before.seq > seq))
+    this.nodes.set(node, { ...(has_more ? before : { epoch, seq }), asked_ms: now_ms })
     if (known.node === '') this.forget(node)
     const alive_ms = Math.min(heard_ms ?? known.since_ms, now_ms)
     Object.assign(known, { node, frames, alive_ms: Math.max(alive_ms, known.alive_ms) })
@@ -181,18 +184,26 @@ export class LinkAnswers implements Fronts {
   }
 
   /** A node that has had no answer for longer than its right lasts answers nothing. */
-  async applied(seq: number): Promise<void> {
+  async applied(seq: number, epoch: number): Promise<void> {
     const until_ms = this.nowMs() + RIGHT_WAIT_MS
     const isBehind = () => {
       const now_ms = this.nowMs()
-      return [...this.nodes.values()].some((one) => isLive(one, now_ms) && one.seq < seq)
+      const lacks = (one: Node) => one.epoch !== epoch || one.seq < seq
+      return [...this.nodes.values()].some((one) => isLive(one, now_ms) && lacks(one))
     }
     while (this.nowMs() < until_ms && isBehind()) await Bun.sleep(LINK_APPLIED_LOOK_MS)
   }
 
   private keep(link: SealedLink): void {
     const since_ms = this.nowMs()
-    this.links.set(toHex(link.id), { link, since_ms, node: '', alive_ms: since_ms, frames: 0, is_left: false })
+    this.links.set(toHex(link.id), {
+      link,
+      since_ms,
+      node: '',
+      alive_ms: since_ms,
+      frames: 0,
+      is_left: false,
+    })
     if (this.links.size > LINKS_MAX) this.links.delete(this.links.keys().next().value!)
   }
 }

@@ -44,23 +44,32 @@ function isLeader(answer: unknown): answer is Leader {
 type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number }
 type Watching = Parameters<LeaderPort['watch']>[0]
 
-/** From the first answer by which the leading node gives its term away until the next one answers. */
+/** From the first answer by which the leading node gives its term away, at most for LINK_HANDOVER_MS. */
 class Handing {
-  private under_way: { over: Promise<void>; end: () => void } | undefined
+  private under_way:
+    | { over: Promise<void>; resolve: () => void; timer: ReturnType<typeof setTimeout> }
+    | undefined
+  private has_answered = false
 
   begin(): void {
     if (this.under_way !== undefined) return
     const { promise: over, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(() => this.end(), LINK_HANDOVER_MS)
     timer.unref()
-    const end = () => {
-      clearTimeout(timer)
-      resolve()
-    }
-    this.under_way = { over, end }
+    this.under_way = { over, resolve, timer }
+    this.has_answered = false
+  }
+  /** The next one has. */
+  answered(): void {
+    this.has_answered = true
+    this.under_way?.resolve()
+  }
+  arrived(): void {
+    if (this.has_answered) this.end()
   }
   end(): void {
-    this.under_way?.end()
+    clearTimeout(this.under_way?.timer)
+    this.under_way?.resolve()
     this.under_way = undefined
   }
   get over(): Promise<void> | undefined {
@@ -84,7 +93,7 @@ export class LeaderLink implements LeaderPort {
     private readonly parts: LinkParts & { log: Log },
     /** Where it says that it is; it proves itself there. */
     private readonly leaderUrl: () => string | undefined,
-    private readonly applied: () => number,
+    private readonly applied: () => { seq: number; epoch: number },
   ) {}
 
   /** Undefined once the newest answer is older than LINK_RIGHT_MS. */
@@ -99,6 +108,10 @@ export class LeaderLink implements LeaderPort {
 
   handing(): Promise<void> | undefined {
     return this.handed.over
+  }
+
+  arrived(): void {
+    this.handed.arrived()
   }
 
   watch(on: Watching): void {
@@ -189,7 +202,7 @@ export class LeaderLink implements LeaderPort {
     const { heard_ms } = open
     const frames = this.streamOf(url)?.sent ?? 0
     const applied = {
-      seq: this.applied(),
+      ...this.applied(),
       node: this.node,
       frames,
       ...(heard_ms === undefined ? {} : { heard_ms }),
@@ -205,7 +218,7 @@ export class LeaderLink implements LeaderPort {
         this.open = undefined
         throw error
       })
-    this.handed.end()
+    this.handed.answered()
     for (const { answered } of this.watching) answered()
     return right
   }

@@ -11,11 +11,12 @@ const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))
 const Base64 = t.String()
 
 /**
- * What a node that follows has applied, the name with which its sockets begin, the frames that it sent on its connection, and
- * `at_ms` of the newest answer that it had on this link.
+ * What a node that follows has applied, with the epoch of its state, the name with which its sockets begin, the frames that it
+ * sent on its connection, and `at_ms` of the newest answer that it had on this link.
  */
 const Applied = exact({
   seq: Count,
+  epoch: Count,
   node: t.String({ pattern: '^[0-9a-f]{16}\\.$' }),
   frames: Count,
   heard_ms: t.Optional(Count),

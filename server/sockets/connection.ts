@@ -179,10 +179,18 @@ export class Connection implements OpSocket {
   }
 
   async arm(armed: boolean): Promise<void> {
+    const { venue } = this.services
+    const before = this.armed
     // Set before the answer: if the socket closes meanwhile, the engine decides by its journal.
     this.armed = true
-    await this.services.venue.armDisconnect(this.account_id, this.origin, armed)
-    this.armed = armed
+    try {
+      await venue.armDisconnect(this.account_id, this.origin, armed)
+      // Another call may be under way, and be the last one.
+      this.armed = armed || venue.isArmed(this.origin)
+    } catch (error) {
+      this.armed = before || venue.isArmed(this.origin)
+      throw error
+    }
   }
 
   bye(reason: 'upgrade' | 'restart', retry_after_ms: number): void {

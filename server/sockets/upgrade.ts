@@ -57,7 +57,7 @@ export function upgrading(
       }
       const open = () => connect(stream.contract, services, request, server, request_id)
       await open().catch(async (error) => {
-        const late = caughtUpAfter(services.venue, error)
+        const late = caughtUpAfter(services.venue, request, error)
         if (late === undefined) throw error
         await late
         await open()

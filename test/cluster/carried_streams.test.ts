@@ -134,7 +134,7 @@ const linkTo = (url: string) =>
   new LeaderLink(
     { ...partsOf(), log: openLog(() => undefined, Date.now) },
     () => url,
-    () => 3,
+    () => ({ seq: 3, epoch: 7 }),
   )
 const commandOf = (account: string): Passed =>
   ({

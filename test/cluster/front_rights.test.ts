@@ -1,6 +1,7 @@
 /** A front without a right passes nothing on; what it passes on of one account is bounded, and its armed sockets are armed. */
 import { expect, test } from 'bun:test'
 import { openAccounts } from '../../engine/accounts/open_accounts'
+import type { Views } from '../../engine/boot/assemble'
 import { Follower } from '../../engine/boot/follow'
 import { LIMITS } from '../../engine/limits'
 import { followingNode, type Replica } from '../../engine/methods/front'
@@ -21,6 +22,16 @@ function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
   const passed: Passed[] = []
   const waiting: (() => void)[] = []
   const right = { seq: 50, head: '00'.repeat(32), until_ms: 1_000, nodes: 1, epoch: 7 } as Right
+  const state = {
+    applied: behind ? 49 : 50,
+    epoch: 7,
+    ends: new Set([50]),
+    rights: [right],
+    handing,
+    ask: async () => right,
+    /** How long the replica takes to read on. */
+    reads_ms: undefined as number | undefined,
+  }
   const book = {
     limits: () => ({ rate_capacity: 10, rate_refill_per_s: 1 }),
     tokens: () => [],
@@ -34,17 +45,25 @@ function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
   })
   const views = { accounts, armed: new Map(), right: {}, record: {}, hub: { resume: () => undefined } }
   const replica = only<Replica>('replica', {
-    applied: () => (behind ? 49 : 50) as never,
-    isAt: () => true,
+    applied: () => state.applied as never,
+    epoch: () => state.epoch,
+    isAt: ({ seq }) => state.ends.has(seq),
     views: () => views as never,
     onViews: (opened) => opened(views as never),
-    untilApplied: async () => undefined,
+    untilApplied: async () => {
+      if (state.reads_ms === undefined) return
+      await Bun.sleep(state.reads_ms)
+      state.applied = 50
+    },
     known: { state: {}, past: {} } as never,
   })
   const leader = {
-    rights: () => [right],
-    ask: async () => right,
-    handing: () => handing,
+    rights: () => state.rights,
+    ask: () => state.ask(),
+    handing: () => state.handing,
+    arrived: () => {
+      state.handing = undefined
+    },
     watch: () => undefined,
     pass: async (one: Passed) => {
       passed.push(one)
@@ -67,7 +86,7 @@ function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
     { chain: chain as never, clock },
     [vault as never, []],
   )
-  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views, right }
+  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views, right, state }
 }
 const SESSION = {
   account_id: ACCOUNT,
@@ -77,18 +96,35 @@ const SESSION = {
   access: 'trade',
 } as const
 
-test('a socket of a front without a right passes on no command of a token that may have been revoked', async () => {
-  const { venue, passed } = frontOf(true)
-  expect(() => venue.authenticate('x'.repeat(43))).toThrow(expect.objectContaining({ code: 'lease_lost' }))
+/** An open socket there, what it was sent, and the codes with which it closed. */
+function socketOf(venue: NodeVenue) {
   const services = {
-    venue,
+    venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
     clock,
     node: '0011223344556677.',
-    meters: { answered() {}, refused() {}, frameReceived() {}, frameSent() {} },
+    meters: { answered() {}, refused() {}, frameReceived() {}, framesSent() {} },
     log: { write() {} },
   }
   const contract = { name: 'trading', kinds: () => true, ops: TRADING_OPS, snapshot: false }
   const connection = new Connection(services as never, contract as never, SESSION, () => undefined)
+  const sent: string[] = []
+  const closed: number[] = []
+  const transport = {
+    send: (text: string) => sent.push(text),
+    getBufferedAmount: () => 0,
+    cork: (send: () => void) => send(),
+    close: (code: number) => closed.push(code),
+    terminate: () => undefined,
+  }
+  const subscription = { seq_first: 1, seq_last: 0, seqNow: () => 0, close: () => undefined }
+  connection.opened(transport as never, { subscription, after: undefined, snapshot: undefined } as never)
+  return { connection, sent, closed }
+}
+
+test('a socket of a front without a right passes on no command of a token that may have been revoked', async () => {
+  const { venue, passed } = frontOf(true)
+  expect(() => venue.authenticate('x'.repeat(43))).toThrow(expect.objectContaining({ code: 'lease_lost' }))
+  const { connection } = socketOf(venue)
   connection.message(JSON.stringify({ id: '1', op: 'cancel_on_disconnect', params: { armed: true } }))
   await Bun.sleep(20)
   expect(passed).toHaveLength(0)
@@ -162,26 +198,7 @@ test('one account has a share of what waits for the leading node, and callers wi
 
 test('a socket that is armed no more, as its node was lost, is closed', async () => {
   const { venue, views } = frontOf(false)
-  const services = {
-    venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
-    clock,
-    node: '0011223344556677.',
-    meters: { answered() {}, refused() {}, frameReceived() {}, framesSent() {} },
-    log: { write() {} },
-  }
-  const contract = { name: 'trading', kinds: () => true, ops: TRADING_OPS, snapshot: false }
-  const connection = new Connection(services as never, contract as never, SESSION, () => undefined)
-  const sent: string[] = []
-  const closed: number[] = []
-  const transport = {
-    send: (text: string) => sent.push(text),
-    getBufferedAmount: () => 0,
-    cork: (send: () => void) => send(),
-    close: (code: number) => closed.push(code),
-    terminate: () => undefined,
-  }
-  const subscription = { seq_first: 1, seq_last: 0, seqNow: () => 0, close: () => undefined }
-  connection.opened(transport as never, { subscription, after: undefined, snapshot: undefined } as never)
+  const { connection, sent, closed } = socketOf(venue)
   await connection.arm(true)
   connection.tick(0)
   expect(closed).toEqual([])
@@ -190,6 +207,42 @@ test('a socket that is armed no more, as its node was lost, is closed', async ()
   connection.tick(0)
   expect(closed).toEqual([1012])
   expect(sent.at(-1)).toContain('"type":"bye","reason":"restart"')
+})
+
+test('of calls that arm and disarm a socket in one go the last one counts', async () => {
+  const { venue, views } = frontOf(false)
+  const { connection, closed } = socketOf(venue)
+  await connection.arm(true)
+  await Promise.all([connection.arm(false), connection.arm(true)])
+  connection.tick(0)
+  expect([closed, [...views.armed.keys()]]).toEqual([[], [connection.origin]])
+  await Promise.all([connection.arm(true), connection.arm(false)])
+  connection.tick(0)
+  expect([closed, [...views.armed.keys()]]).toEqual([[], []])
+})
+
+test('arming waits for the next leading node as commands do, and what was not sent arms nothing', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, views, passed, state } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const { connection, closed } = socketOf(venue)
+  const armed = connection.arm(true)
+  await Bun.sleep(1)
+  expect(passed).toHaveLength(0)
+  // Revocations between this call and its turn end it there.
+  state.applied = 60
+  right.until_ms = 1_000
+  handed.resolve()
+  await armed
+  expect([passed.map((one) => (one as { seq: number }).seq), ...views.armed.keys()]).toEqual([
+    [50],
+    connection.origin,
+  ])
+  right.until_ms = -1
+  const other = socketOf(venue)
+  expect(await codesOf([other.connection.arm(true)])).toEqual(['lease_lost'])
+  other.connection.tick(0)
+  expect([closed, other.closed, views.armed.size]).toEqual([[], [], 1])
 })
 
 test('a wait for a replica that stands still ends with its time, and nothing of it is kept', async () => {
@@ -227,22 +280,121 @@ test('commands that come while the leading node gives its term away go to the ne
 })
 
 test('a command that waited for a node that does not come, or for this one, is for the node that leads by now', async () => {
-  const { venue, passed, right } = frontOf(false, false, Promise.resolve())
+  const handed = Promise.withResolvers<void>()
+  const { venue, passed, right, state } = frontOf(false, false, handed.promise)
   right.until_ms = -1
   const code = (work: Promise<unknown>) => work.then(String, (error) => error.code)
-  expect(await code(venue.cancelAll(ACCOUNT, []))).toBe('outcome_unknown')
+  const waits = code(venue.cancelAll(ACCOUNT, []))
+  state.handing = undefined
+  handed.resolve()
+  expect(await waits).toBe('outcome_unknown')
   const { venue: alone, right: ended } = frontOf(false)
   ended.until_ms = -1
-  expect(alone.handedOver()).toBeUndefined()
+  expect(alone.handedOver(undefined)).toBeUndefined()
   expect(await code(alone.cancelAll(ACCOUNT, []))).toBe('lease_lost')
   expect(passed).toHaveLength(0)
 })
 
+/** A front that waits for the next leading node, and knows the tokens of these callers. */
+function handingFront(tokens: Readonly<Record<string, object>>) {
+  const front = frontOf(false, false, new Promise(() => undefined))
+  front.right.until_ms = -1
+  const { accounts } = front.views
+  accounts.authenticate = (token) => {
+    if (tokens[token] === undefined) throw new Refusal('token_invalid')
+    return tokens[token] as never
+  }
+  return front
+}
+
 test('no more waits at a node that follows than LIMITS.handover_waits_max', async () => {
-  const { venue, right } = frontOf(false, false, new Promise(() => undefined))
+  const lanes = LIMITS.handover_waits_max / LIMITS.passed_account_max
+  const accounts = Array.from({ length: lanes + 1 }, (_, at) => ({ ...SESSION, account_id: `account ${at}` }))
+  const { venue } = handingFront(Object.fromEntries(accounts.map((one) => [one.account_id, one])))
+  for (const { account_id } of accounts.slice(1))
+    for (let count = 0; count < LIMITS.passed_account_max; count++)
+      expect(venue.handedOver(account_id)).toBeDefined()
+  expect(venue.handedOver('account 0')).toBeUndefined()
+})
+
+test('neither strangers nor one account take the waits of a hand-over from others', async () => {
+  const { venue } = handingFront({ one: SESSION, other: OTHER, reads: { ...SESSION, access: 'read' } })
+  for (const token of ['garbage', 'one']) {
+    for (let count = 0; count < LIMITS.passed_account_max; count++)
+      expect(venue.handedOver(token)).toBeDefined()
+    expect(venue.handedOver(token)).toBeUndefined()
+  }
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  for (const token of ['other', 'reads']) expect(venue.handedOver(token)).toBeDefined()
+})
+
+test('commands of one account take no waits of a hand-over from others', async () => {
+  const { venue } = handingFront({})
+  const many = Array.from({ length: LIMITS.handover_waits_max }, () => venue.cancelAll(ACCOUNT, []))
+  const other = venue.cancelAll(OTHER.account_id, [])
+  const refused = codesOf(many.slice(LIMITS.passed_account_max))
+  expect(new Set(await refused)).toEqual(new Set(['matching_unavailable']))
+  expect(await Promise.race([codesOf([other]), codesOf(many.slice(0, 1)), Bun.sleep(20)])).toBeUndefined()
+})
+
+test('what comes before the replica reaches the first answer of the next leading node waits, and after that nothing does', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, state, passed } = frontOf(true, false, handed.promise)
   right.until_ms = -1
-  for (let count = 0; count < LIMITS.handover_waits_max; count++) expect(venue.handedOver()).toBeDefined()
-  expect(venue.handedOver()).toBeUndefined()
+  const first = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  state.reads_ms = 100
+  right.until_ms = 1_000
+  handed.resolve()
+  await Bun.sleep(1)
+  const edge = venue.handedOver(undefined)
+  expect(edge).toBeDefined()
+  expect(await codesOf([first, venue.cancelAll(OTHER.account_id, []), edge!])).toEqual(['ok', 'ok', 'ok'])
+  expect(passed).toHaveLength(2)
+  state.applied = 49
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  expect(await codesOf([venue.cancelAll(ACCOUNT, [])])).toEqual(['lease_lost'])
+})
+
+test('a read waits at most LIMITS.right_ms for what the account was answered with, whoever leads', async () => {
+  const { venue, state } = frontOf(false)
+  state.ask = () => new Promise(() => undefined)
+  const began_ms = performance.now()
+  expect(await codesOf([venue.caughtUp(ACCOUNT, 60 as never)!])).toEqual(['lease_lost'])
+  expect(performance.now() - began_ms).toBeLessThan(LIMITS.right_ms + 500)
+})
+
+test('logins and ends of tokens of a credential that only reads take nothing of the share of the trader', async () => {
+  const { venue, views, waiting } = frontOf(false, true)
+  const { submit } = views.record as unknown as Views['record']
+  const ended = { kind: 'token_ended', account_id: ACCOUNT, token_id: 'ab'.repeat(32) } as const
+  const ends = codesOf(Array.from({ length: LIMITS.passed_account_max + 1 }, () => submit(ended, 'read')))
+  const cancels = codesOf([venue.cancelAll(ACCOUNT, [])])
+  await answerAll(waiting)
+  expect(await cancels).toEqual(['ok'])
+  const codes = await ends
+  expect(codes.filter((code) => code !== 'ok')).toEqual(['matching_unavailable'])
+})
+
+test('a replica of another log than that of the leading node has no right, neither by an older nor by the newest answer', () => {
+  const { venue, right, state } = frontOf(false)
+  const has_right = () => {
+    try {
+      venue.authenticate('x'.repeat(43))
+      return true
+    } catch (error) {
+      return (error as Refusal).code !== 'lease_lost'
+    }
+  }
+  expect(has_right()).toBe(true)
+  // Both logs have 50; the replica went on in one that another node wrote.
+  Object.assign(state, { applied: 55, epoch: 8 })
+  expect(has_right()).toBe(false)
+  // A later answer that the replica contradicts.
+  Object.assign(state, { epoch: 7, rights: [right, { ...right, seq: 51 }] })
+  expect(has_right()).toBe(false)
+  state.ends.add(51)
+  expect(has_right()).toBe(true)
 })
 
 test.each(['lease_lost', 'draining'] as const)(

@@ -95,13 +95,18 @@ function serve(answers: LinkAnswers): string {
 }
 
 /** One question of a node that follows; the event that it logs. */
-async function asked(url: string, parts = partsOf(), goes_on = false) {
+async function asked(
+  url: string,
+  parts = partsOf(),
+  goes_on = false,
+  applied = { seq: 3, epoch: LEAD.epoch },
+) {
   const lines = Promise.withResolvers<{ event: string; reason?: string }>()
   const log = openLog((line) => lines.resolve(JSON.parse(line)), Date.now)
   const link = new LeaderLink(
     { ...parts, log },
     () => url,
-    () => 3,
+    () => applied,
   )
   const running = link.run()
   const line = await lines.promise
@@ -135,9 +140,9 @@ test('a revocation waits for a node that lacks it until that one shows it, or it
   const { running } = await asked(serve(answers))
   await running
   // It has shown 3 records.
-  await answers.applied(3)
+  await answers.applied(3, LEAD.epoch)
   let ended = false
-  const waits = answers.applied(4).then(() => {
+  const waits = answers.applied(4, LEAD.epoch).then(() => {
     ended = true
   })
   now_ms = LINK_RIGHT_WAIT * LINK_RIGHT_MS - 1
@@ -146,7 +151,21 @@ test('a revocation waits for a node that lacks it until that one shows it, or it
   now_ms += 1
   await waits
   // Later it has no right.
-  await answers.applied(5)
+  await answers.applied(5, LEAD.epoch)
+})
+
+test('a revocation waits for a node that has more of the log of another epoch, in which it may be missing', async () => {
+  const answers = new LinkAnswers(partsOf(), () => LEAD)
+  const { running } = await asked(serve(answers), partsOf(), false, { seq: 9, epoch: LEAD.epoch - 1 })
+  await running
+  let ended = false
+  const waits = answers.applied(4, LEAD.epoch).then(() => {
+    ended = true
+  })
+  await Bun.sleep(50)
+  expect(ended).toBe(false)
+  now_ms = LINK_RIGHT_WAIT * LINK_RIGHT_MS
+  await waits
 })
 
 test('what is passed on is answered over the stream, and a connection that ends takes its link with it', async () => {
@@ -197,9 +216,13 @@ test('while the leading node gives its term away what comes can wait for the nex
   expect(await link.ask().catch((error) => error.code)).toBe('lease_lost')
   const handed = link.handing()
   expect(handed).toBeDefined()
+  link.arrived()
   code = undefined
   await handed
-  expect([link.current()?.epoch, link.handing()]).toEqual([LEAD.epoch, undefined])
+  // Until what the next one answered is reached here.
+  expect([link.current()?.epoch, link.handing()]).toEqual([LEAD.epoch, handed])
+  link.arrived()
+  expect(link.handing()).toBeUndefined()
   code = 'unanchored'
   await link.ask().catch(() => undefined)
   expect(link.handing()).toBeUndefined()

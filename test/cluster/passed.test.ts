@@ -144,6 +144,19 @@ test('a node that is back says which sockets are open: the others have closed, a
   expect(armedOf(open)).toEqual([`${NODE}open`])
 })
 
+test('of calls that arm and disarm a socket of the leading node in one go the last one counts', async () => {
+  const open = await site.open()
+  await Trader.provisioned(open, 'alice')
+  const { venue } = open
+  const all = (...calls: boolean[]) =>
+    Promise.all(calls.map((armed) => venue.armDisconnect('alice', 'own', armed)))
+  await all(true)
+  await all(false, true)
+  expect([armedOf(open), venue.parsed.isArmed('own')]).toEqual([['own'], true])
+  await all(true, false)
+  expect([armedOf(open), venue.parsed.isArmed('own')]).toEqual([[], false])
+})
+
 test('the end of a socket that comes with its arming leaves nothing armed', async () => {
   const open = await site.open()
   await Trader.provisioned(open, 'alice')

@@ -61,7 +61,7 @@ export class AccountSite {
         this.accounts.durable(issued)
         this.meanwhile()
       },
-      recordEnd: async (account_id, token_id) => {
+      recordEnd: async ({ account_id, token_id }) => {
         this.ending()
         this.world.must({ kind: 'token_ended', account_id, token_id })
       },

@@ -80,6 +80,7 @@ class ParentLink implements LeaderPort {
   private answered: () => void = () => undefined
 
   handing = () => undefined
+  arrived = () => undefined
   rights(): readonly Right[] {
     return this.newest
   }

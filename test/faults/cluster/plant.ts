@@ -27,8 +27,9 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'stale-front-answers': {
     file: 'engine/methods/front.ts',
-    text: '.findLast((one) => now_ms < one.until_ms && one.seq <= replica.applied() && replica.isAt(one))',
-    replacement: '.at(-1 + 0 * now_ms * replica.applied())',
+    text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
+    return right.epoch === replica.epoch() && replica.isAt(right) ? right : undefined`,
+    replacement: '    return right ?? (clock.monotonicMs() > 0 ? leader.rights().at(-1) : undefined)',
   },
   'head-read-after-lost-reply': {
     file: LOG,
