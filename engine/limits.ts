@@ -243,9 +243,15 @@ export const LIMITS = {
   /** Longest wait for another connection's lock, when the database is opened and when it is read. */
   history_open_wait_ms: 10_000,
   history_read_wait_ms: 1_000,
-  /** Page cache of the writing connection, and pages of the write-ahead log at which it is merged. */
+  /** Page cache of the writing connection. */
   history_cache_kib: 16_384,
-  history_wal_pages: 2_048,
+  /**
+   * Changed rows after which the write-ahead log is merged. Ids look random, so each order touches different pages, and
+   * rarer merges write each page less often; one occupies a core for some milliseconds, which bounds how rare they may be.
+   */
+  history_merge_rows: 8_192,
+  /** Bytes of the history that the disk is given at once. */
+  history_write_out_bytes: 131_072,
 
   // Reads and streams
 

@@ -31,7 +31,10 @@ export interface History {
   record(journal_seq: JournalSeq, events: readonly NewEvent[]): void
   /** Ends a journal group: what was recorded belongs to the journal with this head, and to no other. Only then is it written. */
   seal(point: ChainPoint): void
-  /** Journal seq up to which the history is durable: replay records from the next one. 0 = rebuild from the start. */
+  /**
+   * Journal seq up to which the history is written: replay records from the next one. 0 = rebuild from the start. The end of the
+   * process loses none of it, a power loss what was written after the last `sync`.
+   */
   watermark(): JournalSeq
   /** The point of the journal at the opening's watermark; a journal without it is not the one of this history. */
   readonly opened: ChainPoint
@@ -70,8 +73,10 @@ export interface History {
   isBroken(): boolean
   /** The disk takes no writes; reads go on. */
   isStalled(): boolean
-  /** Resolves when everything recorded so far is durable. Rejects with HistoryStalled while the disk takes no writes. */
+  /** Resolves when everything recorded so far is written. Rejects with HistoryStalled while the disk takes no writes. */
   flush(): Promise<void>
+  /** Resolves when everything recorded so far is durable. Rejects like `flush`. */
+  sync(): Promise<void>
   close(): Promise<void>
 }
 
@@ -101,16 +106,18 @@ export type NewLines = { account_id: string; lines: string }
 export type Request =
   | { op: 'open'; dir: string; key: Uint8Array }
   | { op: 'write'; accounts: NewLines[]; point: ChainPoint }
+  | { op: 'sync' }
   | { op: 'prune'; cutoff_unix_ms: number }
   | { op: 'close' }
 
 export type Reply =
   | { op: 'opened'; point: ChainPoint }
   | { op: 'refused'; message: string }
-  /** The oldest pending write is durable. */
+  /** The oldest pending write is committed. */
   | { op: 'written'; watermark: number }
   /** A write found no space or an I/O error and is repeated. */
   | { op: 'stalled' }
+  | { op: 'synced' }
   | { op: 'pruned' }
   | { op: 'failed'; message: string }
   | { op: 'closed' }

@@ -8,7 +8,7 @@ import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import { Sealer, sealPoint, Unsealer, unsealPoint } from './seal'
 
-const FILE_NAME = 'history.sqlite'
+export const FILE_NAME = 'history.sqlite'
 /** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
 const VERSION = 5
@@ -82,14 +82,12 @@ function openFile(dir: string, key: Uint8Array): WritableDatabase {
   try {
     // A connection that another thread has just closed may still be checkpointing.
     db.run(`PRAGMA busy_timeout = ${LIMITS.history_open_wait_ms}`)
-    // FULL: the journal is retired up to the watermark, so the watermark must not run ahead of the disk.
+    // No sync at commits and no checkpoint of SQLite's own: `gentle_sync.ts` makes both.
     db.run('PRAGMA journal_mode = WAL')
-    db.run('PRAGMA synchronous = FULL')
+    db.run('PRAGMA synchronous = NORMAL')
+    db.run('PRAGMA wal_autocheckpoint = 0')
     // A negative size counts KiB.
     db.run(`PRAGMA cache_size = -${LIMITS.history_cache_kib}`)
-    // Ids look random, so each order touches different pages, and rarer checkpoints write each page less often. A
-    // checkpoint blocks for some milliseconds, which bounds how rare they may be.
-    db.run(`PRAGMA wal_autocheckpoint = ${LIMITS.history_wal_pages}`)
     const version = db.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version
     if (version === 0) create(db, key)
     else if (version !== VERSION) throw new Error('made by another version')

@@ -5,6 +5,7 @@ import { constants, getPriority, setPriority } from 'node:os'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { Reply, Request } from './contract'
 import { isDiskError, openWritable } from './database'
+import { GentleSync } from './gentle_sync'
 import { pruneTables } from './prune_tables'
 import { Names } from './seal'
 import { type GentleWrites, writeGently } from './write_gently'
@@ -16,27 +17,46 @@ declare const self: Worker
 // threads go first; only a few steps lower, because a starved history ends in backpressure on the writer.
 setPriority(Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5))
 
-type Opened = { db: Database; names: Names; writes: GentleWrites }
+type Opened = { db: Database; files: GentleSync; names: Names; writes: GentleWrites }
 let opened: Opened | undefined
 
 const reply = (message: Reply): void => self.postMessage(message)
 
 function open(dir: string, key: Uint8Array): void {
   const { db, sealer, point } = openWritable(dir, key)
-  const written = (until: number) => reply({ op: 'written', watermark: until })
+  const files = new GentleSync(db, dir)
+  const written = (until: number) => {
+    reply({ op: 'written', watermark: until })
+    files.committed()
+  }
   const names = new Names(key)
+  const writer = eventWriter(db, key, names, sealer)
   opened = {
     db,
+    files,
     names,
-    writes: writeGently(eventWriter(db, key, names, sealer), written, () => reply({ op: 'stalled' }), failed),
+    writes: writeGently(
+      {
+        ...writer,
+        write(...batch) {
+          files.check()
+          return writer.write(...batch)
+        },
+      },
+      written,
+      () => reply({ op: 'stalled' }),
+      failed,
+    ),
   }
   reply({ op: 'opened', point })
 }
 
-async function prune({ db, names, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
+async function prune({ db, files, names, writes }: Opened, cutoff_unix_ms: number): Promise<void> {
   const step = pruneTables(db, names, cutoff_unix_ms)
   try {
     for (await writes.idle(); step(); await writes.idle()) {
+      // Throws before another step, if a sync failed.
+      files.committed()
       await new Promise<void>((resolve) => setImmediate(resolve))
     }
   } catch (error) {
@@ -46,7 +66,7 @@ async function prune({ db, names, writes }: Opened, cutoff_unix_ms: number): Pro
   reply({ op: 'pruned' })
 }
 
-async function close({ db, writes }: Opened): Promise<void> {
+async function close({ db, files, writes }: Opened): Promise<void> {
   await writes.idle()
   try {
     db.run('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -54,6 +74,7 @@ async function close({ db, writes }: Opened): Promise<void> {
     // The next opening reads the write-ahead log.
   }
   db.close()
+  files.close()
   reply({ op: 'closed' })
 }
 
@@ -67,6 +88,10 @@ function handle(request: Exclude<Request, { op: 'open' }>, opened: Opened): void
   switch (request.op) {
     case 'write':
       opened.writes.push(request)
+      break
+    case 'sync':
+      opened.files.sync()
+      reply({ op: 'synced' })
       break
     case 'prune':
       prune(opened, request.cutoff_unix_ms).catch(failed)

@@ -61,7 +61,11 @@ class WorkerHistory implements History {
   private broken: HistoryBroken | undefined
   private stalled = false
   private closed = false
-  private pruning: { resolve: () => void; reject: (error: Error) => void }[] = []
+  /** Of the thread, oldest first. */
+  private readonly awaited: Record<'pruned' | 'synced', PromiseWithResolvers<void>[]> = {
+    pruned: [],
+    synced: [],
+  }
   private on_closed: (() => void) | undefined
 
   constructor(
@@ -131,7 +135,13 @@ class WorkerHistory implements History {
     // Unwritten events may be old too, because a replay records events of any age.
     await this.flush()
     this.post({ op: 'prune', cutoff_unix_ms: now_unix_ms - this.retention_ms })
-    await new Promise<void>((resolve, reject) => this.pruning.push({ resolve, reject }))
+    await this.reply('pruned')
+  }
+
+  async sync(): Promise<void> {
+    await this.flush()
+    this.post({ op: 'sync' })
+    await this.reply('synced')
   }
 
   async flush(): Promise<void> {
@@ -179,9 +189,9 @@ class WorkerHistory implements History {
       this.stalled = true
       this.writes.rejectFlushes(new HistoryStalled('the disk takes no writes of the history'))
       this.on_closed?.()
-    } else if (reply.op === 'pruned') {
-      this.prune_count++
-      this.pruning.shift()?.resolve()
+    } else if (reply.op === 'pruned' || reply.op === 'synced') {
+      if (reply.op === 'pruned') this.prune_count++
+      this.awaited[reply.op].shift()?.resolve()
     } else if (reply.op === 'failed') this.break(reply.message)
     else if (reply.op === 'closed') this.on_closed?.()
   }
@@ -194,7 +204,8 @@ class WorkerHistory implements History {
     if (this.broken !== undefined) return this.broken
     this.broken = new HistoryBroken(message)
     this.writes.abandon(this.broken)
-    for (const { reject } of this.pruning.splice(0)) reject(this.broken)
+    for (const { reject } of [...this.awaited.pruned.splice(0), ...this.awaited.synced.splice(0)])
+      reject(this.broken)
     this.on_closed?.()
     if (is_intact) return this.broken
     try {
@@ -203,6 +214,12 @@ class WorkerHistory implements History {
       // If the folder is not writable, the journal fails too, which stops the venue.
     }
     return this.broken
+  }
+
+  private reply(op: 'pruned' | 'synced'): Promise<void> {
+    const awaited = Promise.withResolvers<void>()
+    this.awaited[op].push(awaited)
+    return awaited.promise
   }
 
   private post(request: Request): void {

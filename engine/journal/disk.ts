@@ -27,6 +27,8 @@ export type Disk = {
   write(fd: number, bytes: Uint8Array, from: number, length: number, at: number): number
   sync(fd: number): void
   datasync(fd: number): void
+  /** Writes what the kernel holds of these bytes to the medium; neither makes them durable nor reports an error of the disk. */
+  writeOut(fd: number, from: number, length: number): void
   truncate(path: string, bytes: number): void
   renameSync(from: string, to: string): void
   rmSync(path: string): void
@@ -39,8 +41,11 @@ export type Disk = {
 }
 
 const DONTNEED = 4
-const { posix_fadvise: fadvise } = dlopen('libc.so.6', {
+/** Waits for the pages that are on their way, sends the others and waits for them. */
+const WAIT_WRITE_WAIT = 7
+const { posix_fadvise: fadvise, sync_file_range: syncRange } = dlopen('libc.so.6', {
   posix_fadvise: { args: ['i32', 'i64', 'i64', 'i32'], returns: 'i32' },
+  sync_file_range: { args: ['i32', 'i64', 'i64', 'u32'], returns: 'i32' },
 }).symbols
 
 export const disk: Disk = {
@@ -56,6 +61,7 @@ export const disk: Disk = {
   write: fs.writeSync,
   sync: fs.fsyncSync,
   datasync: fs.fdatasyncSync,
+  writeOut: (fd, from, length) => void syncRange(fd, from, length, WAIT_WRITE_WAIT),
   truncate: fs.truncateSync,
   renameSync: fs.renameSync,
   rmSync: (path) => fs.rmSync(path, { force: true }),

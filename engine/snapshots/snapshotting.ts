@@ -130,7 +130,7 @@ export class Snapshotting {
     const { seq, head } = journal.head()
     if (seq !== sequencer.seq_durable || seq === this.newest?.seq) return
     // A boot from this snapshot feeds the read models only later records, so they must have reached it.
-    await history.flush()
+    await history.sync()
     if (history.watermark() < seq) throw new HistoryBroken('the read models fell behind')
     await facts.mark({ seq, head })
     const { newest } = this

@@ -260,6 +260,7 @@ export class SimulatedDisk {
       else this.flush(inode)
     },
     datasync: (fd) => this.flush(this.file(fd)),
+    writeOut: () => undefined,
     truncate: (path, bytes) =>
       this.mutate(() => {
         const inode = this.inode(path)

@@ -215,7 +215,7 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'engine/history',
     owns: 'past events and answers',
-    values: ['protocol', 'engine/limits', 'engine/memory'],
+    values: ['protocol', 'engine/limits', 'engine/memory', 'engine/journal/disk'],
     types: ['engine/ports'],
   },
   {

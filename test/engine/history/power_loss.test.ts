@@ -1,23 +1,26 @@
 /**
- * History and public facts when the process or the power ends after any step of a write or of pruning. A killed process leaves
- * the files as they are after the step. A power loss also drops any sectors of the write-ahead log that were written since
- * SQLite last synced it. The reopened database must hold exactly the rows of the journal point that it names, and that point
- * must not precede one that was durable.
+ * History and public facts when the process or the power ends after any step of a write, of a merge of the log into the
+ * database, or of pruning. A killed process leaves the files as they are after the step. A power loss also drops any sectors of
+ * both files that were written since their last sync. The reopened database must hold exactly the rows of the journal point that
+ * it names, and that point must not precede one that was durable.
  */
-import { expect, test } from 'bun:test'
+import { afterEach, expect, mock, spyOn, test } from 'bun:test'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { openWritable } from '../../../engine/history/database'
+import { GentleSync } from '../../../engine/history/gentle_sync'
 import { pruneTables } from '../../../engine/history/prune_tables'
 import { Names } from '../../../engine/history/seal'
 import { Store } from '../../../engine/history/store'
 import { eventWriter } from '../../../engine/history/write_tables'
+import { disk } from '../../../engine/journal/disk'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { Random } from '../../kit/random'
 import { DAY_MS, fill, KEY, order, pointAt, START_MS, withFolder } from './account_events'
 
 const SEED = Number(process.env['TACIT_POWER_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const SECTOR = 512
+const DRAWS = 3
 const walOf = (dir: string, file: string): Buffer => {
   const path = join(dir, `${file}-wal`)
   return existsSync(path) ? readFileSync(path) : Buffer.alloc(0)
@@ -30,17 +33,85 @@ function leave(dir: string, file: string, lost?: { synced: Buffer; random: Rando
   mkdirSync(left)
   copyFileSync(join(dir, file), join(left, file))
   const log = walOf(dir, file)
-  if (lost !== undefined) {
-    const from = lost.random.below(log.length + 1)
-    for (let at = 0; at < log.length; at += SECTOR) {
-      if (at < from || lost.random.below(3) > 0) continue
-      const sector = log.subarray(at, at + SECTOR)
-      sector.fill(0)
-      sector.set(lost.synced.subarray(at, at + SECTOR))
-    }
-  }
+  if (lost !== undefined) dropSectors(log, lost.synced, lost.random)
   writeFileSync(join(left, `${file}-wal`), log)
   return left
+}
+
+/** Puts some sectors back as they were; now and then none or all of them, which independent draws hardly give. */
+function dropSectors(bytes: Buffer, synced: Buffer, random: Random): void {
+  const mood = random.below(4)
+  const from = random.below(bytes.length + 1)
+  for (let at = 0; at < bytes.length; at += SECTOR) {
+    if (mood === 0 || (mood > 1 && (at < from || random.below(3) > 0))) continue
+    const sector = bytes.subarray(at, at + SECTOR)
+    sector.fill(0)
+    sector.set(synced.subarray(at, at + SECTOR))
+  }
+}
+
+afterEach(() => mock.restore())
+
+const FILE = 'history.sqlite'
+const LOG = `${FILE}-wal`
+/** Bytes of the header of a log: SQLite syncs it by itself before the frames of a log that it begins again. */
+const LOG_HEADER = 32
+
+/** The history's files, and what of them is on the medium. */
+class History {
+  readonly db
+  readonly sealer
+  readonly sync: GentleSync
+  private readonly random = new Random(SEED)
+  private readonly synced = new Map([FILE, LOG].map((name) => [name, Buffer.alloc(0)]))
+
+  constructor(private readonly dir: string) {
+    const names = new Map<number, string>()
+    const { openSync, datasync } = disk
+    spyOn(disk, 'openSync').mockImplementation((path, flags) => {
+      const fd = openSync(path, flags)
+      names.set(fd, basename(path))
+      return fd
+    })
+    spyOn(disk, 'datasync').mockImplementation((fd) => {
+      datasync(fd)
+      this.keep(names.get(fd)!)
+    })
+    const { db, sealer } = openWritable(dir, KEY)
+    this.db = db
+    this.sealer = sealer
+    expect(db.query('PRAGMA wal_autocheckpoint').get()).toEqual({ wal_autocheckpoint: 0 })
+    this.sync = new GentleSync(db, dir)
+    this.keep(FILE)
+    this.keep(LOG)
+  }
+
+  private keep(name: string): void {
+    this.synced.set(name, readFileSync(join(this.dir, name)))
+  }
+
+  /** The folder as a kill leaves it, then as some power losses may. */
+  *left(): Generator<string> {
+    // NORMAL: SQLite syncs the header of a new log, and nothing else.
+    expect(this.db.query('PRAGMA synchronous').get()).toEqual({ synchronous: 1 })
+    yield leave(this.dir, FILE)
+    const log = readFileSync(join(this.dir, LOG))
+    log.copy(this.synced.get(LOG)!, 0, 0, LOG_HEADER)
+    for (let draw = 0; draw < DRAWS; draw++) {
+      const left = leave(this.dir, FILE)
+      for (const name of [FILE, LOG]) {
+        const bytes = readFileSync(join(left, name))
+        dropSectors(bytes, this.synced.get(name)!, this.random)
+        writeFileSync(join(left, name), bytes)
+      }
+      yield left
+    }
+  }
+
+  close(): void {
+    this.db.close()
+    this.sync.close()
+  }
 }
 
 const ACCOUNTS = ['alice', 'bob']
@@ -80,36 +151,69 @@ function reopened(left: string): number {
 }
 
 test(
-  'a history whose process or power ends after any step of a write is that of its point',
+  'a history whose process or power ends after any step of a write or of a merge is that of its point',
   () =>
     withFolder(async (dir) => {
       console.log(`TACIT_POWER_SEED=${SEED}`)
-      const file = 'history.sqlite'
-      const random = new Random(SEED)
-      const { db, sealer } = openWritable(dir, KEY)
-      // FULL: SQLite syncs the log at each commit, as is assumed below.
-      expect(db.query('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
-      // The copies must not depend on when SQLite moves the log into the file.
-      db.run('PRAGMA wal_autocheckpoint = 0')
-      const writer = eventWriter(db, KEY, new Names(KEY), sealer)
+      const history = new History(dir)
+      const writer = eventWriter(history.db, KEY, new Names(KEY), history.sealer)
       let steps = 0
-      for (let n = 1; n <= 5; n++) {
-        let synced = walOf(dir, file)
-        const step = writer.write(batch(n), pointAt(n))
-        for (let more = true; more; steps++) {
-          more = step()
-          const durable = more ? n - 1 : n
-          if (!more) synced = walOf(dir, file)
-          expect(reopened(leave(dir, file))).toBe(durable)
-          expect(reopened(leave(dir, file, { synced, random }))).toBe(durable)
+      let lost = 0
+      const check = (durable: number, written: number) => {
+        const [killed, ...points] = [...history.left().map(reopened)]
+        expect(killed).toBe(written)
+        for (const point of points) {
+          expect(point).toBeGreaterThanOrEqual(durable)
+          expect(point).toBeLessThanOrEqual(written)
+          if (point < written) lost++
         }
-        if (n === 3) db.run('PRAGMA wal_checkpoint(RESTART)')
+        steps++
       }
-      expect(steps).toBeGreaterThan(20)
-      db.close()
+      let durable = 0
+      for (let n = 1; n <= 9; n++) {
+        const step = writer.write(batch(n), pointAt(n))
+        for (let more = true; more; ) {
+          more = step()
+          check(durable, more ? n - 1 : n)
+        }
+        if (n % 4 === 1) {
+          history.sync.sync()
+          durable = n
+          check(n, n)
+        }
+        if (n % 3 > 0) continue
+        for (const _ of history.sync.merge()) {
+          durable = n
+          check(n, n)
+        }
+      }
+      expect(steps).toBeGreaterThan(40)
+      expect(lost).toBeGreaterThan(20)
+      history.close()
     }),
   120_000,
 )
+
+test('after a sync that failed nothing is written', () =>
+  withFolder(async (dir) => {
+    const history = new History(dir)
+    const { sync, db, sealer } = history
+    const write = (n: number) => {
+      sync.check()
+      const step = eventWriter(db, KEY, new Names(KEY), sealer).write(batch(n), pointAt(n))
+      while (step());
+      sync.committed()
+    }
+    write(1)
+    const failing = spyOn(disk, 'datasync').mockImplementationOnce(() => {
+      throw Object.assign(new Error('EIO'), { code: 'EIO' })
+    })
+    expect(() => sync.sync()).toThrow('EIO')
+    failing.mockRestore()
+    expect(() => write(2)).toThrow('EIO')
+    expect(() => sync.sync()).toThrow('EIO')
+    history.close()
+  }))
 
 const PRUNED_ORDERS = 1_600
 /** Closed orders with a fill on day 0, an open one among them in ten; then young ones. */
@@ -154,22 +258,19 @@ test(
   'pruning whose process or power ends after any step leaves what is young or open, and the next round ends it',
   () =>
     withFolder(async (dir) => {
-      const file = 'history.sqlite'
-      const random = new Random(SEED)
       const names = new Names(KEY)
       const cutoff = START_MS + 10 * DAY_MS
-      const { db, sealer } = openWritable(dir, KEY)
-      db.run('PRAGMA wal_autocheckpoint = 0')
-      const write = eventWriter(db, KEY, names, sealer).write(longPast(), pointAt(1))
+      const history = new History(dir)
+      const write = eventWriter(history.db, KEY, names, history.sealer).write(longPast(), pointAt(1))
       while (write());
-      const prune = pruneTables(db, names, cutoff)
+      history.sync.sync()
+      const prune = pruneTables(history.db, names, cutoff)
       const left: ReturnType<typeof readable>['accounts'][] = []
-      let synced = walOf(dir, file)
       let steps = 0
       for (let more = true; more; steps++) {
         more = prune()
-        for (const lost of [undefined, { synced, random }]) {
-          const copy = leave(dir, file, lost)
+        if (steps % 5 === 4) for (const _ of history.sync.merge());
+        for (const copy of history.left()) {
           const found = readable(copy)
           expect(found.point).toEqual(pointAt(1))
           const again = pruneTables(found.db, names, cutoff)
@@ -179,7 +280,6 @@ test(
           left.push(ended.accounts)
           ended.db.close()
         }
-        synced = walOf(dir, file)
       }
       expect(steps).toBeGreaterThan(6)
       const [{ orders, fills, events }] = left[0] as [(typeof left)[0][0]]
@@ -187,7 +287,7 @@ test(
       expect([orders.length, fills.length]).toEqual([open + 100, 90])
       expect(events).toHaveLength(100 / 10 + 90 * 3)
       for (const one of left) expect(one).toEqual(left[0]!)
-      db.close()
+      history.close()
     }),
   120_000,
 )
