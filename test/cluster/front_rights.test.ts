@@ -6,10 +6,14 @@ import { Follower } from '../../engine/boot/follow'
 import { LIMITS } from '../../engine/limits'
 import { followingNode, type Replica } from '../../engine/methods/front'
 import type { NodeVenue, Passed, Right } from '../../engine/venue'
+import { venueId } from '../../protocol/bodies/venue_id'
 import { Refusal } from '../../protocol/refusals'
+import { CredentialRequest } from '../../protocol/wire/accounts'
+import { parserOf } from '../../protocol/wire/parse'
 import { TRADING_OPS } from '../../server/sockets/commands'
 import { Connection } from '../../server/sockets/connection'
 import { only, openHarness } from '../kit/server/harness'
+import { accountId, testCredential } from '../kit/venue/test_login'
 import { KEY } from '../routes/bodies'
 
 const ACCOUNT = 'ab'.repeat(32)
@@ -128,6 +132,16 @@ test('a socket of a front without a right passes on no command of a token that m
   connection.message(JSON.stringify({ id: '1', op: 'cancel_on_disconnect', params: { armed: true } }))
   await Bun.sleep(20)
   expect(passed).toHaveLength(0)
+})
+
+test('at a front an account key signs credentials of the account of the token only', async () => {
+  const { venue, passed } = frontOf(false)
+  const id = new Uint8Array(32)
+  const at = venueId({ genesis_hash: id, program_id: id, config_account: id, generation: 0 })
+  const request = parserOf(CredentialRequest)(testCredential('alice', at).request)
+  const codes = [ACCOUNT, accountId('alice'), undefined].map((one) => venue.setCredential(one, request))
+  expect(await codesOf(codes)).toEqual(['account_unknown', 'ok', 'ok'])
+  expect(passed).toHaveLength(2)
 })
 
 test('commands with wrong signatures on a front take tokens of the account', () => {

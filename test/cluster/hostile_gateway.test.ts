@@ -40,6 +40,30 @@ test(
 )
 
 test(
+  'the codes of gRPC that a repetition does not change, and no others, are rejections',
+  async () => {
+    const rejected: number[] = []
+    for (let code = 0; code <= 16; code++) {
+      const { url } = gateway(rejecting(code, 'etcdserver: of this code'))
+      const error = await failure(etcdAt(url).txn([], [{ get: 'a' }]))
+      if (error instanceof EtcdRejects) rejected.push(code)
+      else expect(error).toBeInstanceOf(NoReply)
+    }
+    expect(rejected).toEqual([3, 5, 7, 8, 9, 11, 12, 16])
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a member that names no size of its database uses none',
+  async () => {
+    const member = gateway(() => Response.json({ header: { revision: '7' } }))
+    expect(await etcdAt(member.url).compact()).toBe(0)
+  },
+  LIMIT_MS,
+)
+
+test(
   'a member that rejects alone, or is busy, is passed over',
   async () => {
     const broken = gateway(rejecting(3, 'etcdserver: request is too large'))
@@ -102,6 +126,7 @@ for (const [what, body] of Object.entries({
   'a key that is as long as it says':
     '{"succeeded":true,"responses":[{"response_range":{"kvs":[{"key":{"length":5}}]}}]}',
   'more values than an answer has': `{"succeeded":true,"responses":[{}],"more":[${'{},'.repeat(9_999)}{}]}`,
+  'more values than an answer has, in one list': `{"succeeded":true,"responses":[{}],"more":[${'1,'.repeat(LIMITS.log_answer_values_max)}1]}`,
   'lists in lists': `{"succeeded":true,"responses":[{}],"more":${'['.repeat(9_999)}${']'.repeat(9_999)}}`,
 }))
   test(

@@ -3,11 +3,12 @@ import { afterEach, expect, test } from 'bun:test'
 import { intakePlace } from '../../engine/intake/requests'
 import { encodeCommand } from '../../engine/machine/codec/command_codec'
 import type { Passed } from '../../engine/venue'
+import { fromHex } from '../../protocol/bytes'
 import { parserOf } from '../../protocol/wire/parse'
 import { PlaceRequest, type PlaceResult } from '../../protocol/wire/trading'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
-import { accountId } from '../kit/venue/test_login'
+import { accountId, testCredential } from '../kit/venue/test_login'
 import { Trader } from '../kit/venue/trader'
 
 let site = new TestSite()
@@ -73,6 +74,19 @@ test('a command that was verified before a token of its account ended is refused
   const timely = passedOf(open, trader.place(two), engine.sequencer.seq_durable)
   await open.venue.parsed.passed(timely, () => 0)
   expect(engine.state.orders.size).toBe(1)
+})
+
+test('a credential that is set at the leading node is answered once no other node answers by an older one', async () => {
+  const open = await site.open()
+  await Trader.provisioned(open, 'alice')
+  const { engine, venue } = open
+  const before = engine.sequencer.seq_durable
+  const awaited: number[] = []
+  Object.assign(engine, { fronts: { applied: async (seq: number) => void awaited.push(seq) } })
+  const id = fromHex(venue.identity().venue, 32)!
+  await venue.setCredential(undefined, testCredential('alice', id, { version: 2 }).request)
+  expect(awaited).toHaveLength(1)
+  expect(awaited[0]).toBeGreaterThan(before)
 })
 
 test('only the commands of clients are passed on', async () => {

@@ -246,6 +246,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       value.set([1, 0, 0, 0, 0, 0, 0, 0])
       value.set(kept.head, 8)
       await etcdOf(cluster).txn([], [{ put: old.key, value }])
+      // What lies behind the head was not acknowledged.
+      expect(textsOf(await other!.read(START))).toEqual(['one'])
       expect(await failure(log!.append(term, entryOf(ahead, 'three')))).toBeInstanceOf(LogRolledBack)
       expect(await failure(other!.takeTerm(2, ahead))).toBeInstanceOf(LogRolledBack)
       // And from a contradicting node: it does not read entries of another history.
@@ -259,7 +261,8 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a log begins behind a journal that is ahead of it, deposes its leader, and keeps what it has behind one that is not',
     async () => {
-      const [log, other] = logsOf(cluster, 2)
+      const sealing = newSealing()
+      const [log, other] = logsOf(cluster, 2, sealing)
       const term = await log!.takeTerm(1, START)
       const entries = [entryOf(START, 'one')]
       entries.push(entryOf(entries[0]!.to, 'two'), entryOf(entries[0]!.to, 'otherwise'))
@@ -272,7 +275,13 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       for (const own of [kept, { seq: kept.seq, head: new Uint8Array(32).fill(1) }])
         expect(await failure(other!.beginBehind(own))).toBeInstanceOf(LogRolledBack)
       expect(textsOf(await all(log!))).toEqual(['one'])
+      // Parts of an entry that a deposed leader began go.
+      const place = `tacit/${toHex(sealing.venue)}/log/${String(kept.seq + 1).padStart(16, '0')}/`
+      const left = [0, 1].map((part) => ({ put: `${place}000${part}`, value: new Uint8Array(9) }))
+      await etcdOf(cluster).txn([], left)
       await other!.beginBehind(ahead)
+      const { found } = await etcdOf(cluster).txn([], [{ range: place, to: `${place}~`, most: 9 }])
+      expect(found).toEqual([[]])
       expect(await failure(log!.append(term, entries[2]!))).toBeInstanceOf(Deposed)
       expect(await failure(log!.append(term, entryOf(ahead, 'deposed')))).toBeInstanceOf(Deposed)
       // A second repair, from the other of two journals, changes nothing.

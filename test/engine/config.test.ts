@@ -27,6 +27,7 @@ test('all faults are named together', () => {
 const faulty: [string, Partial<Instrument>, string][] = [
   ['a value that would be rounded', { tick_size: '1' }, 'tick_size'],
   ['side totals beyond exact integers', { max_amount: '18446744073709000000' }, 'max_amount'],
+  ['a minimum of nothing', { min_amount: '0' }, 'min_amount'],
   ['a minimum off lot', { min_amount: '1000001' }, 'min_amount'],
   ['a minimum above the maximum', { min_amount: '2000000000000' }, 'max_amount'],
   ['a reference off tick', { initial_reference: '100000001' }, 'initial_reference'],
@@ -41,6 +42,22 @@ for (const [what, change, setting] of faulty) {
   test(`${what} is refused and names ${setting}`, () => {
     const faults = checkConfig(withInstrument(change))
     expect(faults.some((fault) => fault.startsWith(`instruments[0].${setting}`))).toBe(true)
+  })
+}
+
+type Mint = EngineConfig['mints'][number]
+const faulty_mints: [string, Partial<Mint>, string][] = [
+  ['a mint that is no address', { mint: 'x' }, 'mint'],
+  ['more decimals than a mint has', { decimals: 256 }, 'decimals'],
+  ['a smallest withdrawal of nothing', { min_withdraw: '0' }, 'min_withdraw'],
+  ['a smallest withdrawal that is no number', { min_withdraw: '1.5' }, 'min_withdraw'],
+  ['a fee that is no number', { withdraw_fee: '' }, 'withdraw_fee'],
+]
+for (const [what, change, setting] of faulty_mints) {
+  test(`${what} is refused and names ${setting}`, () => {
+    const [first, ...others] = good.mints
+    const faults = checkConfig({ ...good, mints: [{ ...first!, ...change }, ...others] })
+    expect(faults.some((fault) => fault.startsWith(`mints[0].${setting}: `))).toBe(true)
   })
 }
 

@@ -60,6 +60,19 @@ test('crossing orders fill at a close, settle, and their fills reach finality', 
   expect(stages.fills).toEqual(order.fills)
 })
 
+test('a stop waits for a batch that is packed until it has landed', async () => {
+  const open = await site.open()
+  await cross(open)
+  const { landings, pump } = open.engine
+  await landings.done()
+  await open.chain.tick(2)
+  await pump.idle()
+  const done = landings.done().then(() => 'landed')
+  expect(await Promise.race([done, Bun.sleep(20)])).toBeUndefined()
+  await open.chain.settleNext()
+  expect(await Promise.race([done, Bun.sleep(5_000)])).toBe('landed')
+})
+
 test('a batch is final for its traders once the paths of its notes can be asked for, and not before', async () => {
   const open = await site.open()
   const { buy } = await cross(open)

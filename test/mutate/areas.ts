@@ -50,7 +50,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
       ...['venue_methods', 'front', 'passed', 'passing', 'turns'].map((name) => `engine/methods/${name}.ts`),
     ),
     [`${E}/config.test.ts`, `${E}/sequencer`, ...WHOLE_ENGINE],
-    ['test/laws/simulation.test.ts', `${E}/boot/restart.test.ts`],
+    ['test/laws/simulation.test.ts', `${E}/boot/restart.test.ts`].concat(
+      ['front_rights', 'passed'].map((name) => `test/cluster/${name}.test.ts`),
+    ),
   ),
   chain: area(
     ['engine/chain'],
@@ -60,11 +62,9 @@ export const AREAS: Readonly<Record<string, Area>> = {
   cluster: area(
     ['engine/cluster'],
     ['test/cluster/replicated_log.test.ts', 'test/cluster/journal_log.test.ts'],
-    [
-      'test/cluster/log_campaign.test.ts',
-      'test/cluster/hostile_gateway.test.ts',
-      'test/cluster/venue_cluster.test.ts',
-    ],
+    ['hostile_gateway', 'cluster_node', 'log_campaign', 'venue_cluster'].map(
+      (name) => `test/cluster/${name}.test.ts`,
+    ),
   ),
   server: area(
     ['server'],
@@ -123,12 +123,14 @@ export const AREAS: Readonly<Record<string, Area>> = {
   exit: area(
     ['client/exit', 'client/chain', 'client/archive', 'client/audit'],
     [`${C}/vault_proofs.test.ts`, `${C}/chain`, `${C}/archive`, `${C}/audit`],
-    [`${C}/exit`],
+    [`${C}/exit`, 'test/tools/auction_cli.test.ts'],
   ),
   cli: area(
     ['client/cli'],
     [`${C}/cli/verbs.test.ts`, 'test/tools/auction_cli.test.ts', 'test/tools/audit_batch.test.ts'],
-    [`${C}/cli`, `${C}/archive/archive_command.test.ts`, 'test/tools/wrong_inputs.test.ts'],
+    [`${C}/cli`, `${C}/archive/archive_command.test.ts`, `${C}/verify/commands.test.ts`].concat(
+      ['account_verbs', 'wrong_inputs'].map((name) => `test/tools/${name}.test.ts`),
+    ),
   ),
   pages: area(['client/page'], [`${C}/page`], []),
   native: area(

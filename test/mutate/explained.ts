@@ -27,4 +27,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'how many messages share a frame is a choice: a frame that is sent earlier costs one more',
   'engine/chain/client/vault_events.ts: if (page.length < PAGE || !before || slots.at(-1)! < window.from) return true => if (page.length < PAGE || !before || slots.at(-2)! < window.from) return true':
     'the page behind has only slots before the window, which are skipped: one read more',
+  "engine/reads/public_facts.ts: if (batch_id > last) this.rows.set('landed/last', batch_id) => if (batch_id >= last) this.rows.set('landed/last', batch_id)":
+    'at equality the value that is there is written again',
+  'engine/history/write_tables.ts: newest.set(name, latest) => {}':
+    'a row is written once per event of a batch in place of once per batch, and the last one prevails: time alone',
 }

@@ -11,7 +11,7 @@ import {
   toInstruction,
 } from '../../../client/chain/chain_access'
 import { deposit, searchDeposits } from '../../../client/chain/deposit'
-import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
+import { requireLamports, sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
 import { Wallet } from '../../../client/wallet/wallet'
 import { transferLamports } from '../../../sandbox/chain/token_instructions'
 import { CliSite, USDC } from '../cli_site'
@@ -135,6 +135,26 @@ test('the text of a node is quoted as one printable line', async () => {
   await proxy.stop(true)
 }, 120_000)
 
+test('a simulation names what the transaction takes, or why it fails, and sends nothing', async () => {
+  const rehearsal = { lamports: 0n }
+  const chain = { ...(await access(node.url)), rehearsal }
+  let sent = 0
+  const failure = () => send(chain).catch((error: Error) => error)
+  node.lies = { sendTransaction: (told) => [told, sent++] }
+  const lamports = await requireLamports(chain, [165])
+  expect(lamports).toBeGreaterThan(10_000n)
+  expect(await failure()).toMatchObject({ code: 'not_sent', facts: { lamports } })
+  node.lies.simulateTransaction = (told) => {
+    const { value, ...rest } = told as { value: object }
+    return { ...rest, value: { ...value, err: 'AccountInUse' } }
+  }
+  expect(await failure()).toMatchObject({
+    code: 'transaction_failed',
+    message: 'the transaction fails in its simulation',
+  })
+  expect(sent).toBe(0)
+}, 120_000)
+
 test('a node that takes a request and never answers ends the wait, and is named', async () => {
   const silent = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Promise<Response>(() => {}) })
   const { rpc } = openChainReader(silent.url.href, 50)
@@ -153,6 +173,21 @@ async function deposited(urls: string): Promise<Wallet> {
   expect(wallet.freeNotes(USDC)).toEqual([note])
   return wallet
 }
+
+test('a deposit that was sent and may still land keeps its blinding; one that was never sent gives it back', async () => {
+  const wallet = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+  const chain = await openChainAccess(node.url, wallet.seed)
+  await site.fund(chain.payer.address, USDC, '5000000')
+  const terms = { program_id: site.program_id, mint: USDC, amount: 5_000_000n, key_index: 0 }
+  for (const [method, deposits] of [
+    ['getMultipleAccounts', 0],
+    ['getSignatureStatuses', 1],
+  ] as const) {
+    node.lies = { [method]: () => 'x' }
+    expect(await deposit(chain, wallet, terms).catch((error: Error) => error)).toBeInstanceOf(Error)
+    expect([method, wallet.counters(0).deposits]).toEqual([method, deposits])
+  }
+}, 120_000)
 
 test('a node that serves the transaction late is asked again', async () => {
   let asked = 0

@@ -1,5 +1,6 @@
 /** Retention: what is older than promised goes, what is younger or live stays. */
 import { expect, test } from 'bun:test'
+import { Retention } from '../../../engine/sequencer/retention'
 import type * as wire from '../../../protocol/wire/trading'
 import { DAY_MS, fill, id, order, Recorder, START_MS, withFolder, withHistory } from './account_events'
 
@@ -123,4 +124,19 @@ test('what was recorded and not yet written is pruned like the rest', async () =
       expect(history.order(id(1))).toBeUndefined()
     })
   })
+})
+
+test('a deletion that fails is left to the next one, and ends nothing', async () => {
+  const times: number[] = []
+  const history = {
+    prune: async (unix_ms: number) => {
+      times.push(unix_ms)
+      throw new Error('the read models are broken')
+    },
+  }
+  const retention = new Retention(history as never, { unixMs: () => day(3), monotonicMs: () => 0 })
+  retention.begin()
+  await Bun.sleep(1)
+  retention.stop()
+  expect(times).toEqual([day(3)])
 })

@@ -105,6 +105,18 @@ test('fills known only from an order event are shown until an event of their own
   )
 })
 
+test('the fills of an order are listed by their index, in whatever order they came', async () => {
+  await inEveryState(
+    (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'order.filled', order(1, 'filled', { filled_amount: '1000' }))
+      for (const index of [1, 0]) recorder.record('alice', 'fill.matched', fill(1, index, 'matched'))
+    },
+    (history) => expect(history.order(id(1))?.fills.map(({ fill_index }) => fill_index)).toEqual([0, 1]),
+  )
+})
+
 test('orders page by creation and filter by status and symbol', async () => {
   const page = (
     history: ParsedHistory,

@@ -111,3 +111,21 @@ test('in a batch that a quorum shows as landed: the venue halts, also after a st
   await landAll(last, 2)
   expect(last.venue.status()).toMatchObject({ ready: true, matching: 'running' })
 })
+
+test('in a batch that a quorum has taken back: what is disproved leaves it, and the process starts once again', async () => {
+  const parts = await trading()
+  await packedBefore(parts)
+  const { open } = parts
+  await open.engine.pump.idle()
+  const { outbox } = open.chain
+  const exits = () => outbox.payload(1)?.payouts.filter(({ kind }) => kind === 'exit').length
+  await outbox.dropExits(1, () => false)
+  expect([exits(), open.fatal]).toEqual([1, []])
+  await outbox.dropExits(1, () => true)
+  expect(open.fatal.map(({ message }) => message)).toEqual([
+    'exits that were never requested left their batches',
+  ])
+  await open.close()
+  const again = await site.open()
+  expect(again.engine.state.settlement.exits.size).toBe(0)
+})

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { LIMITS } from '../../../engine/limits'
 import { createState } from '../../../engine/machine/state/state'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
+import { Refusal } from '../../../protocol/refusals'
 import { admission, FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
@@ -76,4 +77,13 @@ test('a client is refused when too many commands wait for the disk; slots, halts
     'vault_frozen',
   ])
   expect(fatal).toEqual([])
+})
+
+test('a refusal waits until the state that it depends on is on disk', async () => {
+  const { sequencer } = hangingSequencer()
+  void sequencer.submit(admission('alice'))
+  const refused = refusalOf(sequencer.submit(admission('alice'), new Uint8Array(64)))
+  expect(await Promise.race([refused, Bun.sleep(20)])).toBeUndefined()
+  sequencer.stop(new Refusal('draining'))
+  expect((await refused).code).toBe('draining')
 })
