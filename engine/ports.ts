@@ -490,8 +490,11 @@ export interface LeaderPort {
     sockets?: () => Iterable<string>
     unarmed?: (origins: readonly string[]) => void
   }): void
-  /** @throws Refusal of the leading node; `lease_lost` where nothing was sent, `outcome_unknown` when no answer came */
-  pass(passed: Passed): Promise<PassedAnswer>
+  /**
+   * @param epoch of the leading node that this is for: another one gets nothing of it
+   * @throws Refusal of the leading node; `lease_lost` where nothing was sent, `outcome_unknown` when no answer came
+   */
+  pass(passed: Passed, epoch?: number): Promise<PassedAnswer>
 }
 
 /** Reasons of the process around the engine; none makes the venue not ready. */

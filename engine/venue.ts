@@ -175,6 +175,8 @@ export interface NodeVenue {
    * wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
    */
   handedOver(token: string | undefined): Promise<void> | undefined
+  /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */
+  epochLed(): number | undefined
   /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
   passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
   /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */

@@ -106,6 +106,7 @@ class Follower implements EventStream {
   private async open(): Promise<void> {
     let token: string
     try {
+      await this.client.transport.look?.()
       token = await this.client.token()
     } catch (error) {
       if (endsTrading(error)) this.end(error)

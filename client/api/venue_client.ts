@@ -13,7 +13,9 @@ export type Transport = {
   readonly base_url: string
   fetch(path: string, init?: RequestInit): Promise<Response>
   /** Opens a `wss` stream under the same pin. */
-  webSocket(path: string): WebSocket
+  webSocket(path: string, headers?: Record<string, string>): WebSocket
+  /** Looks, before a stream is opened again, whether the venue is still the verified one. @throws as `fetch` */
+  look?(): Promise<void>
 }
 
 /** The venue rejected a call: an RFC 9457 problem with a stable code. */

@@ -59,6 +59,9 @@ class NodeLeft extends TacitError {
   }
 }
 
+/** To a node that follows: epoch of the leading one that is judged here. */
+const JUDGED_HEADER = 'x-leader-epoch'
+
 /** By these a node says that it leads no more. */
 const RESIGNED: readonly RefusalCode[] = ['lease_lost', 'draining']
 
@@ -68,7 +71,7 @@ export class LiveVenue implements Transport {
   /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
   private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
-  /** Journal seq of the newest verified receipt: what a node that follows must have before it answers. */
+  /** Journal seq of the newest verified receipt of this epoch: what a node that follows must have before it answers. */
   private seen_seq = 0
   /** Open ones of the node that serves now. */
   private readonly sockets = new Set<WebSocket>()
@@ -131,7 +134,7 @@ export class LiveVenue implements Transport {
     }
   }
   private async ask(path: string, init?: RequestInit): Promise<Response> {
-    if (this.suspect !== undefined) await this.renew()
+    await this.look()
     const answer = this.current.fetch(path, this.seeing(init))
     try {
       return await (this.waits ? this.unlessMoved(answer) : answer)
@@ -160,10 +163,15 @@ export class LiveVenue implements Transport {
       clearInterval(timer)
     }
   }
+  /**
+   * A node that follows answers by the word of the leading node that is judged here, and sends nothing to another one. The log of
+   * a later epoch has what the earlier one acknowledged, unless that one lost a fork.
+   */
   private seeing(init: RequestInit | undefined): RequestInit | undefined {
-    if (!isFollowing(this.current) || this.seen_seq === 0) return init
+    if (!isFollowing(this.current)) return init
     const headers = new Headers(init?.headers)
-    headers.set('x-seen-seq', String(this.seen_seq))
+    headers.set(JUDGED_HEADER, String(this.info.epoch))
+    if (this.seen_seq > 0) headers.set('x-seen-seq', String(this.seen_seq))
     return { ...init, headers }
   }
   /** Whether the node executed nothing because it leads no more. */
@@ -182,10 +190,18 @@ export class LiveVenue implements Transport {
     )
   }
   webSocket(path: string): WebSocket {
-    const socket = this.current.webSocket(path)
+    const is_following = isFollowing(this.current)
+    const judged = is_following ? { [JUDGED_HEADER]: String(this.info.epoch) } : undefined
+    const socket = this.current.webSocket(path, judged)
     this.sockets.add(socket)
-    socket.addEventListener('close', () => this.sockets.delete(socket))
+    socket.addEventListener('close', () => {
+      // Another node may lead.
+      if (this.sockets.delete(socket) && is_following) this.suspect ??= 'connection'
+    })
     return socket
+  }
+  async look(): Promise<void> {
+    if (this.suspect !== undefined) await this.renew()
   }
 
   /**
@@ -207,7 +223,7 @@ export class LiveVenue implements Transport {
     const identity = this.identities.get(epoch)
     if (identity === undefined) return false
     await verifyReceipt(receipt, identity, command, sent.after_seq)
-    this.seen_seq = Math.max(this.seen_seq, receipt.seq)
+    if (epoch === this.identity.epoch) this.seen_seq = Math.max(this.seen_seq, receipt.seq)
     return true
   }
 
@@ -239,15 +255,15 @@ export class LiveVenue implements Transport {
   }
   /** Limits a look at several nodes to NODE_LATE_MS: one that does not answer delays no other. A later success still counts. */
   private async lookInTime(): Promise<void> {
-    if (!this.waits) return this.look()
+    if (!this.waits) return this.judge()
     let timer: ReturnType<typeof setTimeout> | undefined
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new EvidenceUnavailable('no node leads yet')), NODE_LATE_MS)
     })
-    return Promise.race([this.look(), late]).finally(() => clearTimeout(timer))
+    return Promise.race([this.judge(), late]).finally(() => clearTimeout(timer))
   }
   /** The pinned connection that still shows the same epoch is the same process of the same venue; all else is verified again. */
-  private async look(): Promise<void> {
+  private async judge(): Promise<void> {
     if (this.suspect === 'leader' || !(await this.isSame())) await this.replace()
     this.suspect = undefined
   }
@@ -279,6 +295,7 @@ export class LiveVenue implements Transport {
     if (is_other && may_stay && (await this.isSame())) return
     this.keep(next)
     this.current = next
+    if (next.info.epoch > before.info.epoch) this.seen_seq = 0
     if (is_other) this.closeSockets()
   }
   /** A node that stands still ends no socket, nor answers that one ends: its user learns it at once. */

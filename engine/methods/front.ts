@@ -67,13 +67,16 @@ class Rights {
 
   /**
    * The newest answer of the leading node that this node has reached; undefined where it may answer nothing. In an epoch one boot
-   * writes one log: with the same epoch and an end of that log, what this node has is of no other one.
+   * writes one log: with the same epoch and an end of that log, what this node has is of no other one. Once the next leading node
+   * has answered, those of the one before count no more.
    */
   current(): Right | undefined {
     const { replica, leader, clock } = this.parts
-    const right = leader.rights().findLast(({ seq }) => seq <= replica.applied())
+    const rights = leader.rights()
+    const right = rights.findLast(({ seq }) => seq <= replica.applied())
     if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
-    return right.epoch === replica.epoch() && replica.isAt(right) ? right : undefined
+    const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
+    return is_led && replica.isAt(right) ? right : undefined
   }
 
   require(): Right {
@@ -211,6 +214,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     },
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
+    epochLed: () => rights.current()?.epoch,
     handedOver: (token) => rights.handedOver(laneOfToken(replica, token)),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
@@ -275,12 +279,12 @@ function commandsOf(
 ): Pick<NodeVenue, Commands> {
   const { known } = replica
   const intake = openIntake(config, known, chain, first.config.generation)
-  const writesAt = (seq: JournalSeq) =>
+  const writesAt = (seq: JournalSeq, judged: number | undefined) =>
     new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
       const caller: Caller = { account_id: command.account_id, access: 'trade' }
       const bytes = bytesOf(command)
       const passed = { kind: 'command', seq, access: 'trade', command: bytes, signed, answers } as const
-      return (await passing.of(caller, passed)).value
+      return (await passing.of(caller, passed, judged)).value
     })
   /** In the turn in which the caller's token was verified. */
   const inTurn = <T>(
@@ -288,7 +292,7 @@ function commandsOf(
     commitments: readonly Uint8Array[],
     command: (writes: Writes) => Promise<T>,
   ): Promise<T> => {
-    const writes = writesAt(replica.applied())
+    const writes = writesAt(replica.applied(), rights.current()?.epoch)
     return turns.run(account_id, commitments, () => command(writes))
   }
   const opened = (commitment: Uint8Array, opening: unknown) => (opening ? [commitment] : [])
@@ -334,12 +338,12 @@ function recordsOf(
   const { venue } = openIntake(config, replica.known, chain, first.config.generation)
   return {
     async armDisconnect(account_id, origin, armed) {
-      const seq = replica.applied()
+      const [seq, judged] = [replica.applied(), rights.current()?.epoch]
       const call = { account_id, origin, armed }
       return turns.run(account_id, [], async () => {
         rights.require()
         await arming(replica.views().armed, call, () =>
-          passing.record({ kind: 'arm_disconnect', ...call }, 'trade', seq),
+          passing.record({ kind: 'arm_disconnect', ...call }, 'trade', seq, judged),
         )
       })
     },

@@ -10,7 +10,7 @@ import type { Caller, LimitState, Passed, PassedAnswer } from '../venue'
 /** What the right to answer rests on, and what the caller was answered with. */
 type Rights = {
   /** @throws Refusal `lease_lost` */
-  require(): unknown
+  require(): { epoch: number }
   gave(account_id: string, seq: JournalSeq): void
 }
 
@@ -53,11 +53,14 @@ export class Passing {
     return this.pages.run(lane, () => this.value(passed))
   }
 
-  /** Resolves with the seq that the answer depends on, too. */
-  async of(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+  /**
+   * Resolves with the seq that the answer depends on, too.
+   * @param judged epoch of the leading node when the caller asked, where it had a right then: it may have judged no other one
+   */
+  async of(caller: Caller, passed: Passed, judged?: number): Promise<PassedAnswer> {
     // Without it a token may have ended at another node.
-    this.rights.require()
-    return this.share.run(laneOf(caller), () => this.send(caller, passed))
+    const { epoch } = this.rights.require()
+    return this.share.run(laneOf(caller), () => this.send(caller, passed, judged ?? epoch))
   }
 
   /**
@@ -68,16 +71,17 @@ export class Passing {
     command: CommandBody & { account_id: string },
     access: Caller['access'] = 'trade',
     seq = this.applied(),
+    judged?: number,
   ): Promise<PassedAnswer> {
     const caller: Caller = { account_id: command.account_id, access }
     const record = { kind: 'record', seq, access, command: bytesOf(command) } as const
-    return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record)
+    return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record, judged)
   }
 
-  private async send(caller: Caller, passed: Passed): Promise<PassedAnswer> {
+  private async send(caller: Caller, passed: Passed, epoch?: number): Promise<PassedAnswer> {
     const { account_id } = caller
     try {
-      const answer = await this.leader.pass(passed)
+      const answer = await this.leader.pass(passed, epoch)
       this.rights.gave(account_id, answer.seq)
       if (answer.limits !== null) this.limits.set(laneOf(caller), answer.limits)
       return answer

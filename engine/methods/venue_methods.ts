@@ -67,6 +67,7 @@ export function venueOf(engine: Engine): Venue {
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
     handedOver: () => undefined,
+    epochLed: () => engine.state.epoch,
     passed: async (passed, costOf) => passedTo(engine, passed, costOf),
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],

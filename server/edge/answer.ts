@@ -102,11 +102,24 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
 const SEEN_HEADER = 'x-seen-seq'
 
 /** @throws Refusal `field_invalid` */
-export function seqSeen({ headers }: Request): number | undefined {
-  const text = headers.get(SEEN_HEADER)
+export const seqSeen = (request: Request): number | undefined => countIn(request, SEEN_HEADER)
+
+/** Epoch of the leading node that the caller has judged, by which it wants to be answered. */
+const JUDGED_HEADER = 'x-leader-epoch'
+
+/** @throws Refusal `field_invalid` */
+export const epochJudged = (request: Request): number | undefined => countIn(request, JUDGED_HEADER)
+
+function countIn({ headers }: Request, field: string): number | undefined {
+  const text = headers.get(field)
   if (text === null) return undefined
-  if (!/^[0-9]{1,15}$/.test(text)) throw new Refusal('field_invalid', { field: SEEN_HEADER })
+  if (!/^[0-9]{1,15}$/.test(text)) throw new Refusal('field_invalid', { field })
   return Number(text)
+}
+
+/** Nothing of the caller goes to a leading node that it has not judged. @throws Refusal `lease_lost` */
+export function requireJudged(venue: NodeVenue, epoch: number | undefined): void {
+  if (epoch !== undefined && venue.epochLed() !== epoch) throw new Refusal('lease_lost')
 }
 
 /** A node that follows may not know yet what these say is unknown. */
@@ -178,6 +191,7 @@ export function caughtUpAfter(venue: NodeVenue, request: Request, error: unknown
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
   if (contract.bearer === undefined) return undefined
   if (contract.bearer === 'optional') return sessionIfAny(services.venue, request)
+  requireJudged(services.venue, epochJudged(request))
   return authenticateFor(contract, services.venue, bearerToken(request))
 }
 

@@ -84,6 +84,8 @@ export interface OpSocket {
   readonly access: Session['access']
   /** Identifies this socket to the engine; cancel-on-disconnect covers the orders placed with it. */
   readonly origin: string
+  /** Epoch of the leading node that the client has judged. */
+  readonly judged?: number | undefined
   renew(token: string): Session
   arm(armed: boolean): Promise<void>
 }

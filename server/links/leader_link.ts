@@ -126,8 +126,9 @@ export class LeaderLink implements LeaderPort {
     return asking.next
   }
 
-  async pass(passed: Passed): Promise<PassedAnswer> {
+  async pass(passed: Passed, epoch?: number): Promise<PassedAnswer> {
     if (this.current() === undefined || this.stream === undefined) throw new Refusal('lease_lost')
+    if (epoch !== undefined && this.stream.epoch !== epoch) throw new Refusal('lease_lost')
     return answerOfPassed(await this.stream.ask(textOfPassed(passed)))
   }
 
@@ -210,14 +211,15 @@ export class LeaderLink implements LeaderPort {
     const lead = leadOf(await this.answerTo(open, { applied }, LINK_RIGHT_MS))
     const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
     const right = { ...lead, until_ms }
-    const now_ms = clock.monotonicMs()
-    this.newest = [...this.newest.filter((one) => now_ms < one.until_ms), right]
     if (open !== known || this.stream?.isOpen() !== true)
       await this.streamTo(open).catch((error) => {
         // The next question is of a new link, which no connection has carried.
         this.open = undefined
         throw error
       })
+    this.stream!.epoch = lead.epoch
+    const now_ms = clock.monotonicMs()
+    this.newest = [...this.newest.filter((one) => now_ms < one.until_ms), right]
     this.handed.answered()
     for (const { answered } of this.watching) answered()
     return right

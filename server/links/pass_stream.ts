@@ -22,6 +22,8 @@ export class PassStream {
   private readonly timer: ReturnType<typeof setInterval>
   private numbered = 0
   private is_open = true
+  /** Of the leading node, as it answered last on a link that this connection carries. */
+  epoch = 0
 
   private constructor(
     readonly url: string,

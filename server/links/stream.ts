@@ -36,6 +36,8 @@ export class Stream {
   /** Frames are sealed for this link from now on. @throws Error for a link that another connection carries */
   use(link: SealedLink): void {
     link.carriedBy(this)
+    // What was pushed is for the node of the link before.
+    this.flush()
     this.link = link
   }
 

@@ -10,7 +10,7 @@ import {
   PlaceRequest,
 } from '../../protocol/wire/trading'
 import { exact, type Parsed, type TSchema, t } from '../../protocol/wire/values'
-import { authenticate } from '../edge/answer'
+import { authenticate, requireJudged } from '../edge/answer'
 import type { Op, OpCall, OpSocket } from '../edge/endpoint'
 import { problemFields, refusalOf } from '../edge/problem'
 import { COST, openBucket } from '../edge/rate'
@@ -119,7 +119,10 @@ export function openCommands(args: {
     try {
       const op = Object.hasOwn(ops, frame.op) ? ops[frame.op] : undefined
       if (op === undefined) throw new Refusal('frame_invalid', { field: 'op' })
-      if (op.cost > 0) services.venue.takeLimit(socket, op.cost, 'command')
+      if (op.cost > 0) {
+        requireJudged(services.venue, socket.judged)
+        services.venue.takeLimit(socket, op.cost, 'command')
+      }
       return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }
     } catch (error) {
       throw new FrameError(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)

@@ -37,7 +37,7 @@ export class Connection implements OpSocket {
   /** Receives the subscription's events, from before the upgrade. */
   readonly sink: EventSink = {
     events: (events) => {
-      if (this.behind || this.isOver()) return
+      if (this.behind || this.isOver() || this.isPassed()) return
       this.delivery.events(events)
       this.behind = this.delivery.waiting() >= EARLY_EVENTS_MAX
     },
@@ -62,6 +62,7 @@ export class Connection implements OpSocket {
     private readonly contract: StreamContract,
     session: Session,
     private readonly onClosed: (connection: Connection) => void,
+    readonly judged?: number | undefined,
   ) {
     this.account_id = session.account_id
     this.access = session.access
@@ -152,6 +153,7 @@ export class Connection implements OpSocket {
       this.unarmed()
       return
     }
+    if (this.isPassed()) return
     const left_ms = this.current.expires_ms - now_ms
     if (left_ms <= EXPIRY_WARNING_MS && !this.warned) {
       this.warned = true
@@ -219,6 +221,18 @@ export class Connection implements OpSocket {
   private isOver(now_ms = this.services.clock.monotonicMs()): boolean {
     if (now_ms < this.current.expires_ms) return false
     this.close(TOKEN_ENDED, 'token ended')
+    return true
+  }
+
+  /**
+   * Another node leads than the client has judged: it is to judge that one, and comes back. An armed socket stays, as its end
+   * would cancel orders, and takes no commands.
+   */
+  private isPassed(): boolean {
+    if (this.judged === undefined || this.armed) return false
+    const epoch = this.services.venue.epochLed()
+    if (epoch === undefined || epoch === this.judged) return false
+    this.bye('restart', 0)
     return true
   }
 

@@ -5,7 +5,15 @@ import { Refusal } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import { exact, QueryInteger, t } from '../../protocol/wire/values'
-import { type Answering, authenticateFor, caughtUpAfter, seqSeen, socketToken } from '../edge/answer'
+import {
+  type Answering,
+  authenticateFor,
+  caughtUpAfter,
+  epochJudged,
+  requireJudged,
+  seqSeen,
+  socketToken,
+} from '../edge/answer'
 import { readQuery } from '../edge/body'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
@@ -79,6 +87,8 @@ async function connect(
   request_id: string,
 ): Promise<void> {
   const { venue, sockets } = services
+  const judged = epochJudged(request)
+  requireJudged(venue, judged)
   const session = authenticateFor(contract, venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session, COST.read))
   const after = resumePoint(readQuery(request.url))
@@ -86,7 +96,7 @@ async function connect(
   const release = sockets.reserve(session)
   let subscription: Subscription | undefined
   try {
-    const connection = new Connection(services, contract, session, (closed) => sockets.remove(closed))
+    const connection = new Connection(services, contract, session, (closed) => sockets.remove(closed), judged)
     const start = await begin(services, contract, session, connection, after)
     subscription = start.subscription
     const data = socketData(services, connection, start, release)

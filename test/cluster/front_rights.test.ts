@@ -69,7 +69,8 @@ function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
       state.handing = undefined
     },
     watch: () => undefined,
-    pass: async (one: Passed) => {
+    pass: async (one: Passed, epoch?: number) => {
+      if (epoch !== undefined && epoch !== state.rights.at(-1)!.epoch) throw new Refusal('lease_lost')
       passed.push(one)
       if (is_slow) await new Promise<void>((resolve) => waiting.push(resolve))
       return { value: {}, seq: 50, limits: null }
@@ -101,7 +102,7 @@ const SESSION = {
 } as const
 
 /** An open socket there, what it was sent, and the codes with which it closed. */
-function socketOf(venue: NodeVenue) {
+function socketOf(venue: NodeVenue, judged?: number) {
   const services = {
     venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
     clock,
@@ -110,7 +111,7 @@ function socketOf(venue: NodeVenue) {
     log: { write() {} },
   }
   const contract = { name: 'trading', kinds: () => true, ops: TRADING_OPS, snapshot: false }
-  const connection = new Connection(services as never, contract as never, SESSION, () => undefined)
+  const connection = new Connection(services as never, contract as never, SESSION, () => undefined, judged)
   const sent: string[] = []
   const closed: number[] = []
   const transport = {
@@ -320,6 +321,63 @@ function handingFront(tokens: Readonly<Record<string, object>>) {
   }
   return front
 }
+
+test('a command that came while one node led is not for the next one, which its client may not have judged', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, state, passed } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const unbound = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  const bound = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  Object.assign(state, { epoch: 8, rights: [right, { ...right, epoch: 8 }] })
+  handed.resolve()
+  expect(await codesOf([unbound, bound])).toEqual(['ok', 'lease_lost'])
+  expect([passed.length, venue.epochLed()]).toEqual([1, 8])
+  // The next one has answered, and the replica has yet to reach it.
+  state.epoch = 7
+  expect(venue.epochLed()).toBeUndefined()
+})
+
+test('a socket takes no commands for another leading node than its client has judged, and closes unless it is armed', async () => {
+  const { venue, passed, right, state } = frontOf(false)
+  const cancels = JSON.stringify({
+    id: '1',
+    op: 'cancel_on_disconnect',
+    params: { armed: true },
+  })
+  const [one, armed, unbound] = [7, 7, undefined].map((judged) => socketOf(venue, judged))
+  await armed!.connection.arm(true)
+  Object.assign(state, { epoch: 8, rights: [{ ...right, epoch: 8 }] })
+  for (const { connection } of [one!, armed!, unbound!]) connection.message(cancels)
+  await Bun.sleep(1)
+  for (const { connection } of [one!, armed!, unbound!]) connection.tick(0)
+  expect([one!.closed, armed!.closed, unbound!.closed, passed.length]).toEqual([[1012], [], [], 2])
+  expect(one!.sent.slice(-2).join()).toMatch(/lease_lost.*"type":"bye","reason":"restart","retry_after_ms":0/)
+})
+
+test('a request is answered by the word of the leading node that its caller has judged alone', async () => {
+  let epoch: number | undefined = 7
+  const base = openHarness({
+    venue: { authenticate: () => SESSION, epochLed: () => epoch, nonces: () => ({}) as never },
+  })
+  try {
+    const codeOf = async (judged: string) => {
+      const headers = { 'x-leader-epoch': judged }
+      const { json } = await base.call('GET', `/nonces?trading_key=${KEY}`, { headers })
+      return (json as { code?: string }).code
+    }
+    expect(await codeOf('7')).not.toBe('lease_lost')
+    expect(await codeOf('seven')).toBe('field_invalid')
+    for (const led of [8, undefined]) {
+      epoch = led
+      expect(await codeOf('7')).toBe('lease_lost')
+    }
+  } finally {
+    await base.stop()
+  }
+})
 
 test('no more waits at a node that follows than LIMITS.handover_waits_max', async () => {
   const lanes = LIMITS.handover_waits_max / LIMITS.passed_account_max

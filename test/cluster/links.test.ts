@@ -187,6 +187,10 @@ test('what is passed on is answered over the stream, and a connection that ends 
   const answers = await Promise.all(places.map((one) => link.pass(one)))
   expect(answers).toEqual(places.map(() => ({ value: { of: 'record' }, seq: 41, limits: null })))
   expect(taken).toEqual(places)
+  // The connection is to the leading node of another epoch.
+  expect(await link.pass(places[0]!, LEAD.epoch + 1).catch((error) => error.code)).toBe('lease_lost')
+  expect(await link.pass(places[0]!, LEAD.epoch)).toMatchObject({ seq: 41 })
+  expect(taken.splice(places.length)).toHaveLength(1)
   const refused = await link.pass({ kind: 'tree_root' }).catch((error) => error)
   expect([refused.code, refused.facts]).toEqual(['rate_limited', { retry_after_ms: 7 }])
   await listener!.stop(0)

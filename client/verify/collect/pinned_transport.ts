@@ -60,15 +60,18 @@ export async function pinnedTransport(url: URL, peer: Peer): Promise<Transport> 
   return {
     base_url: url.origin,
     fetch: (path, init) => open.fetch(within(url, path), { ...init, redirect: 'error' }),
-    webSocket(path) {
+    webSocket(path, headers = {}) {
       const target = within(url, path)
       target.protocol = 'wss:'
-      return open.webSocket(target)
+      return open.webSocket(target, headers)
     },
   }
 }
 
-type Opener = { fetch(url: URL, init: RequestInit): Promise<Response>; webSocket(url: URL): WebSocket }
+type Opener = {
+  fetch(url: URL, init: RequestInit): Promise<Response>
+  webSocket(url: URL, headers: Record<string, string>): WebSocket
+}
 
 type TlsOptions =
   | Pick<Required<ConnectionOptions>, 'ca' | 'rejectUnauthorized'>
@@ -78,8 +81,8 @@ async function openerOf(tls: TlsOptions): Promise<Opener> {
   if (typeof Bun !== 'undefined')
     return {
       fetch: (url, init) => fetch(url, { ...init, tls } as RequestInit),
-      // The DOM's type of the constructor has no TLS options.
-      webSocket: (url) => new WebSocket(url, { tls } as unknown as string[]),
+      // The DOM's type of the constructor has no such options.
+      webSocket: (url, headers) => new WebSocket(url, { tls, headers } as unknown as string[]),
     }
   const undici = await import('undici')
   const dispatcher = new undici.Agent({ connect: tls })
@@ -88,7 +91,7 @@ async function openerOf(tls: TlsOptions): Promise<Opener> {
   return {
     fetch: async (url, init) =>
       (await undici.fetch(url, { ...(init as Init), dispatcher })) as unknown as Response,
-    webSocket: (url) => new undici.WebSocket(url, { dispatcher }) as unknown as WebSocket,
+    webSocket: (url, headers) => new undici.WebSocket(url, { dispatcher, headers }) as unknown as WebSocket,
   }
 }
 

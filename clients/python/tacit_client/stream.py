@@ -32,7 +32,7 @@ def _opened(venue: Venue, path: str, token: str) -> ClientConnection:
             f"wss://{venue.host}:{venue.port}{path}",
             sock=plain,
             ssl=venue.context,
-            additional_headers={"authorization": f"Bearer {token}"},
+            additional_headers={**venue.judged, "authorization": f"Bearer {token}"},
             max_size=_FRAME_BYTES_MAX,
             open_timeout=venue.timeout_s,
             proxy=None,
@@ -48,7 +48,8 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
     """
     Yields the account's events behind seq `after`, each once and in order: {seq, kind, slot, unix_ms, data}. The position
     moves when the next one is asked for. A socket without two heartbeats, or with a malformed frame, is opened again;
-    `ended` ends the stream. Raises EventsMissing when the venue no longer sends some, VenueProblem when the login is refused for good.
+    `ended` ends the stream. Raises EventsMissing when the venue no longer sends some, VenueProblem when the login is refused for good,
+    BindingRefused when the next leading node is none that was judged.
     """
     ended = ended or threading.Event()
     wait_s = _RETRY_FIRST_S
@@ -87,6 +88,8 @@ def follow_events(venue: Venue, after: int, ended: threading.Event | None = None
         except InvalidStatus as error:
             if error.response.status_code == 401 and token is not None:
                 venue.forget(token)
+            elif error.response.status_code == 503:
+                venue.moved()
         except VenueProblem as problem:
             if problem.code in LOGIN_REFUSED:
                 raise

@@ -1,5 +1,6 @@
 """Calls the venue over connections whose TLS key is pinned, with a token that it renews."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -113,6 +114,7 @@ class Venue:
         self._token: str | None = None
         self._identities: dict[int, VenueIdentity] = {}
         self._tee_pubkey, self._leader_pubkey = tee_pubkey, leader_pubkey
+        self._follows = False
         self.info: dict[str, Any] = {}
         try:
             self.identify()
@@ -160,7 +162,7 @@ class Venue:
         known = self._identities.get(identity.epoch, identity)
         if known != identity or identity.epoch < max(self._identities, default=0):
             raise BindingRefused("an earlier epoch of the venue, or another with its number, answers at this address")
-        self.info = info
+        self.info, self._follows = info, node == 0
         self._identities[identity.epoch] = identity
         return identity
 
@@ -177,6 +179,19 @@ class Venue:
     def epoch(self) -> int:
         """The newest one verified."""
         return max(self._identities)
+
+    @property
+    def judged(self) -> dict[str, str]:
+        """Of a call of the account: a node that follows passes nothing on to another leading node than this one."""
+        return {"x-leader-epoch": str(self.epoch)} if self._follows else {}
+
+    def moved(self) -> bool:
+        """Whether another node leads behind this one; it is verified then. Raises BindingRefused."""
+        before = self.epoch
+        if self._follows:
+            with contextlib.suppress(VenueProblem, OSError, ValueError):
+                self.identify()
+        return self.epoch != before
 
     def identity(self, epoch: int) -> VenueIdentity | None:
         """The signer of receipts of an epoch; None for one before this venue was opened."""
@@ -208,23 +223,25 @@ class Venue:
 
     def own(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """
-        A call of the account. Logs in once more when the venue has forgotten the token, which changed nothing. Raises
-        VenueProblem; any other error leaves the outcome of a command open.
+        A call of the account. Logs in once more when the venue has forgotten the token, and verifies the next leading node
+        behind one that follows: both changed nothing. Raises VenueProblem, BindingRefused; any other error leaves the outcome
+        of a command open.
         """
         target = f"{path}?{urlencode(query)}" if query else path
         token = self.token()
         try:
             return self._call(method, target, body, token)
         except VenueProblem as problem:
-            if problem.code not in _DEAD_TOKEN:
+            if problem.code in _DEAD_TOKEN:
+                self.forget(token)
+            elif problem.code != "lease_lost" or not self.moved():
                 raise
-        self.forget(token)
         return self._call(method, target, body, self.token())
 
     def _call(self, method: str, target: str, body: Any, token: str | None) -> Any:
         headers = {"accept": "application/json"}
         if token is not None:
-            headers["authorization"] = f"Bearer {token}"
+            headers.update(self.judged, authorization=f"Bearer {token}")
         if body is not None:
             headers["content-type"] = "application/json"
         with self._lock:

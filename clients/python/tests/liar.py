@@ -54,6 +54,8 @@ class Liar:
         self.spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(Path(self.certificate).read_text()))
         self.epoch, self.settlement_seed, self.statement_seed = 3, sha256(b"settlement"), sha256(b"statement")
         self.lies, self.asked = {}, []
+        # By calls that were answered: the epoch that they named.
+        self.judged: list[int] = []
         # The node that this one follows.
         self.leader: Liar | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -83,13 +85,20 @@ class Liar:
                 reader = peer.makefile("rb")
                 while line := reader.readline():
                     method, target, _ = line.decode().split(" ")
-                    length = 0
+                    length, judged = 0, None
                     while (header := reader.readline().strip()):
                         if header.lower().startswith(b"content-length:"):
                             length = int(header.split(b":")[1])
+                        if header.lower().startswith(b"x-leader-epoch:"):
+                            judged = int(header.split(b":")[1])
                     body = json.loads(reader.read(length)) if length else None
                     self.asked.append((f"{method} {urlsplit(target).path}", body))
                     answer = self._answer(f"{method} {urlsplit(target).path}", target, body)
+                    # As a node that follows answers for another leading one.
+                    if judged is not None and self.leader is not None and judged != self.leader.epoch:
+                        answer = http({"code": "lease_lost", "status": 503, "applied": "no"}, 503)
+                    elif judged is not None:
+                        self.judged.append(judged)
                     if callable(answer):
                         return answer(peer)
                     peer.sendall(answer if isinstance(answer, bytes) else http(answer))

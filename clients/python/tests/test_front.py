@@ -62,6 +62,24 @@ class Front(unittest.TestCase):
             judged.identify()
         self.assertEqual(self.venue().epoch, 4)
 
+    def test_nothing_goes_through_a_node_that_follows_to_a_leading_one_that_is_not_judged(self):
+        front, leader = self.liar, Liar()
+        self.addCleanup(leader.close)
+        leader.settlement_seed, leader.statement_seed = sha256(b"leading"), sha256(b"leading statement")
+        front.epoch, front.leader = 0, leader
+        pinned = self.venue(tee_pubkey=front.info()["tee_pubkey"], leader_pubkey=leader.info()["tee_pubkey"])
+        any_leader = self.venue()
+        for venue in (pinned, any_leader):
+            venue.own("GET", "/nonces")
+        self.assertEqual((front.judged, pinned.judged), ([3, 3], {"x-leader-epoch": "3"}))
+        leader.epoch, leader.settlement_seed = 4, sha256(b"next")
+        with self.assertRaises(BindingRefused):
+            pinned.own("GET", "/nonces")
+        any_leader.own("GET", "/nonces")
+        self.assertEqual(front.judged, [3, 3, 4])
+        # A leading node takes no such name from a client that verified it.
+        self.assertEqual(leader.venue().judged, {})
+
 
 if __name__ == "__main__":
     unittest.main()

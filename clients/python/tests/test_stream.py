@@ -12,7 +12,7 @@ from liar import LOGIN, certificate_files
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from tacit_client import EventsMissing, PinMismatch
+from tacit_client import BindingRefused, EventsMissing, PinMismatch
 from tacit_client.stream import follow_events
 from tacit_client.venue import pinned_context, spki_sha256_of
 
@@ -68,12 +68,14 @@ class Stream(unittest.TestCase):
         self.certificate = Path(certificate).read_text()
         spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(self.certificate))
         self.venue = SimpleNamespace(
-            **{"host": "localhost", "port": server.socket.getsockname()[1], "timeout_s": 5.0},
+            **{"host": "localhost", "port": server.socket.getsockname()[1], "timeout_s": 5.0, "judged": {}},
             **{"context": pinned_context(spki, self.certificate), "token": lambda: LOGIN["api_key"], "forget": lambda token: None},
         )
 
     def _lead(self, socket, request):
-        """Each of `leads` answers one upgrade with a redirect to it."""
+        """Each of `leads` answers one upgrade with a redirect to it. A socket for another leading node than that of epoch 4 is refused."""
+        if request.headers.get("x-leader-epoch", "4") != "4":
+            return socket.respond(503, "")
         if self.leads and request.path.startswith("/ws/trading?after=4"):
             answer = socket.respond(302, "")
             answer.headers["Location"] = self.leads.pop()
@@ -123,6 +125,21 @@ class Stream(unittest.TestCase):
     def test_an_event_that_was_taken_is_not_taken_again(self):
         events = self.follow([HELLO, event(1), event(1, data={"again": 1}), event(0), event(2)])
         self.assertEqual([next(events)["data"], next(events)["seq"]], [{}, 2])
+
+    def test_a_socket_is_opened_once_the_next_leading_node_is_verified_and_never_to_one_that_is_not(self):
+        def moved():
+            self.venue.judged = {"x-leader-epoch": "4"}
+
+        self.venue.judged, self.venue.moved = {"x-leader-epoch": "3"}, moved
+        self.assertEqual(next(self.follow([HELLO, event(1)]))["seq"], 1)
+
+        def refused():
+            raise BindingRefused("no key that was judged")
+
+        self.venue.judged, self.venue.moved = {"x-leader-epoch": "3"}, refused
+        with self.assertRaises(BindingRefused):
+            next(self.follow([HELLO, event(1)]))
+        self.assertEqual(self.asked, [])
 
     def test_what_is_left_out_ends_the_stream(self):
         for frame in (event(3), event(2**53 - 1), {"type": "gap", "seq_to": 2}, {"type": "gap", "seq_to": 2**53 - 1}):

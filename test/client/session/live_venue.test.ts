@@ -137,26 +137,38 @@ test('of several nodes, one that is silent is left for the one that leads, and o
   expect(second.calls).toEqual(['/orders'])
 })
 
-/** A node that follows, in front of the leading one of that epoch. */
+/**
+ * A node that follows, in front of the leading one of epoch `moves`. As the server it answers only by the word of the one that its
+ * caller has judged, if it names one.
+ */
 function frontOf(epoch: number, key: string) {
   const one = processOf(epoch)
   const { info, attestation } = one.shown
   const sockets: EventTarget[] = []
   const asked: string[] = []
+  const judged: (string | undefined)[] = []
   const front = {
     up: true,
     moves: epoch,
     sockets,
     asked,
+    /** What its sockets were opened with. */
+    judged,
     shown: {
       ...one.shown,
       evidence: { info: { ...info, epoch: 0, tee_pubkey: key }, leader: { info, attestation } },
-      webSocket: () => {
+      webSocket: (_: string, headers?: Record<string, string>) => {
+        judged.push(headers?.['x-leader-epoch'])
         const socket = Object.assign(new EventTarget(), { close: () => undefined })
         sockets.push(socket)
         return socket
       },
       fetch: async (path: string, init?: RequestInit) => {
+        const epoch = new Headers(init?.headers).get('x-leader-epoch')
+        if (epoch !== null && epoch !== String(front.moves)) {
+          asked.push('refused')
+          return Response.json({ code: 'lease_lost' }, { status: 503 })
+        }
         asked.push(path)
         if (!front.up) await new Promise((_, reject) => init?.signal?.addEventListener('abort', reject))
         return Response.json(path === '/attestation/leader' ? { info: { ...info, epoch: front.moves } } : {})
@@ -210,6 +222,64 @@ test('a receipt of the next epoch through a node that follows is judged once the
   live = await LiveVenue.open(verify)
   expect(await live.hasVerified(receiptOf(8), COMMAND, { after_seq: 0, epoch: 7n })).toBe(true)
   expect([waits, live.info.epoch]).toEqual([5, 8])
+})
+
+test('through a node that follows nothing is sent to a leading one, nor read by its word, that is not judged', async () => {
+  const nodes = [frontOf(7, 'front'), frontOf(8, 'front')] as const
+  const [first, next] = nodes
+  let verified = 0
+  const live = await LiveVenue.open(async () => nodes[verified++]!.shown)
+  for (const method of ['POST', 'GET']) {
+    await live.fetch('/orders', { method })
+  }
+  first.moves = 8
+  const { signal } = new AbortController()
+  expect((await live.fetch('/orders', { method: 'GET', signal })).status).toBe(200)
+  expect([first.asked, next.asked]).toEqual([['/orders', '/orders', 'refused'], ['/orders']])
+  next.moves = 9
+  // Without a signal the caller asks again by itself.
+  expect((await live.fetch('/orders', { method: 'POST' })).status).toBe(503)
+  expect([verified, next.asked]).toEqual([2, ['/orders', 'refused']])
+})
+
+test('a socket through a node that follows names the leading one, and is opened again once the next one is judged', async () => {
+  const nodes = [frontOf(7, 'front'), frontOf(8, 'front')] as const
+  const [first, next] = nodes
+  let verified = 0
+  const live = await LiveVenue.open(async () => nodes[verified++]!.shown)
+  live.webSocket('/ws/trading')
+  await live.look()
+  first.moves = 8
+  first.sockets[0]!.dispatchEvent(new Event('close'))
+  await live.look()
+  live.webSocket('/ws/trading')
+  expect([verified, first.judged, next.judged]).toEqual([2, ['7'], ['8']])
+})
+
+test('a receipt of an epoch that lost a fork keeps no answers of the next one from a session', async () => {
+  const nodes = [frontOf(7, 'front'), frontOf(8, 'front')] as const
+  const [first, next] = nodes
+  let verified = 0
+  const live = await LiveVenue.open(async () => nodes[verified++]!.shown)
+  const isSeen = async () => {
+    const seen: (string | null)[] = []
+    const { fetch } = next.shown
+    next.shown.fetch = (path, init) => {
+      seen.push(new Headers(init?.headers).get('x-seen-seq'))
+      return fetch(path, init)
+    }
+    await live.fetch('/orders')
+    return seen
+  }
+  await live.hasVerified(receiptOf(7), COMMAND, { after_seq: 0, epoch: 7n })
+  first.moves = 8
+  expect(await live.isInEpoch(7n)).toBe(false)
+  expect(await isSeen()).toEqual([null])
+  // A resend has the receipt of the epoch that took the command.
+  await live.hasVerified(receiptOf(7), COMMAND, { after_seq: 0, epoch: 7n })
+  expect(await isSeen()).toEqual([null])
+  await live.hasVerified(receiptOf(8), COMMAND, { after_seq: 0, epoch: 7n })
+  expect((await isSeen())[0]).toBe('1000')
 })
 
 test('sockets of a node that is left are over at once, though it stands still', async () => {

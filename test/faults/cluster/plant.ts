@@ -28,8 +28,9 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
   'stale-front-answers': {
     file: 'engine/methods/front.ts',
     text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
-    return right.epoch === replica.epoch() && replica.isAt(right) ? right : undefined`,
-    replacement: '    return right ?? (clock.monotonicMs() > 0 ? leader.rights().at(-1) : undefined)',
+    const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
+    return is_led && replica.isAt(right) ? right : undefined`,
+    replacement: '    return right ?? (clock.monotonicMs() > 0 ? rights.at(-1) : undefined)',
   },
   'head-read-after-lost-reply': {
     file: LOG,
