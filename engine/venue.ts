@@ -171,8 +171,8 @@ export interface NodeVenue {
    */
   caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
   /**
-   * On a node that follows and may not answer because the leading one gives its term away: resolves once it may, or leads, or the
-   * wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
+   * On a node that follows while the leading one gives its term away: resolves once it may answer by the word of the next one, or
+   * leads, or the wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
    */
   handedOver(token: string | undefined): Promise<void> | undefined
   /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */

@@ -97,7 +97,7 @@ class Rights {
 
   /** Of what comes while the leading node gives its term away nothing is rejected, as there. @param lane of the caller */
   handedOver(lane: string): Promise<void> | undefined {
-    if (this.current() !== undefined || this.parts.leader.handing() === undefined) return undefined
+    if (this.parts.leader.handing() === undefined) return undefined
     if (this.waiting >= LIMITS.handover_waits_max || this.share.isFull(lane)) return undefined
     this.waiting += 1
     this.next ??= this.untilReached().finally(() => {

@@ -55,12 +55,14 @@ export class Passing {
 
   /**
    * Resolves with the seq that the answer depends on, too.
-   * @param judged epoch of the leading node when the caller asked, where it had a right then: it may have judged no other one
+   * @param judged epoch of the leading node when the caller asked, where there was one: it may have judged no other one
+   * @throws Refusal `outcome_unknown` where another one leads, which its bytes are for by now
    */
   async of(caller: Caller, passed: Passed, judged?: number): Promise<PassedAnswer> {
     // Without it a token may have ended at another node.
     const { epoch } = this.rights.require()
-    return this.share.run(laneOf(caller), () => this.send(caller, passed, judged ?? epoch))
+    if (judged !== undefined && judged !== epoch) throw new Refusal('outcome_unknown')
+    return this.share.run(laneOf(caller), () => this.send(caller, passed, epoch))
   }
 
   /**

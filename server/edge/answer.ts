@@ -34,7 +34,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const callOf = callsOf(services, parts)
   const reply = replyOf(contract, services, route)
   const refuse = refusalsOf(endpoint, services, route)
-  const limited = contract.body === undefined || contract.reads === true ? 'read' : 'command'
+  const limited = limitedAs(contract)
   const has_csv = 'csv' in contract.answer && contract.answer.csv !== undefined
   const handler = endpoint.handler as (call: unknown) => unknown
 
@@ -98,6 +98,8 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   }
 }
 
+const limitedAs = ({ body, reads }: Contract) => (body === undefined || reads === true ? 'read' : 'command')
+
 /** Journal seq that the caller knows of, from an answer of another node. */
 const SEEN_HEADER = 'x-seen-seq'
 
@@ -117,9 +119,15 @@ function countIn({ headers }: Request, field: string): number | undefined {
   return Number(text)
 }
 
-/** Nothing of the caller goes to a leading node that it has not judged. @throws Refusal `lease_lost` */
-export function requireJudged(venue: NodeVenue, epoch: number | undefined): void {
-  if (epoch !== undefined && venue.epochLed() !== epoch) throw new Refusal('lease_lost')
+/**
+ * Nothing of the caller goes to a leading node that it has not judged.
+ * @throws Refusal `lease_lost`; `outcome_unknown` for a command whose bytes are for the node that leads by now, once it is judged
+ */
+export function requireJudged(venue: NodeVenue, epoch: number | undefined, of: 'read' | 'command'): void {
+  if (epoch === undefined) return
+  const led = venue.epochLed()
+  if (led === epoch) return
+  throw new Refusal(led === undefined || of === 'read' ? 'lease_lost' : 'outcome_unknown')
 }
 
 /** A node that follows may not know yet what these say is unknown. */
@@ -191,7 +199,7 @@ export function caughtUpAfter(venue: NodeVenue, request: Request, error: unknown
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
   if (contract.bearer === undefined) return undefined
   if (contract.bearer === 'optional') return sessionIfAny(services.venue, request)
-  requireJudged(services.venue, epochJudged(request))
+  requireJudged(services.venue, epochJudged(request), limitedAs(contract))
   return authenticateFor(contract, services.venue, bearerToken(request))
 }
 

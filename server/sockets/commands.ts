@@ -120,7 +120,7 @@ export function openCommands(args: {
       const op = Object.hasOwn(ops, frame.op) ? ops[frame.op] : undefined
       if (op === undefined) throw new Refusal('frame_invalid', { field: 'op' })
       if (op.cost > 0) {
-        requireJudged(services.venue, socket.judged)
+        requireJudged(services.venue, socket.judged, 'command')
         services.venue.takeLimit(socket, op.cost, 'command')
       }
       return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }

@@ -88,7 +88,7 @@ async function connect(
 ): Promise<void> {
   const { venue, sockets } = services
   const judged = epochJudged(request)
-  requireJudged(venue, judged)
+  requireJudged(venue, judged, 'read')
   const session = authenticateFor(contract, venue, socketToken(request))
   const limits = limitHeaders(venue.takeLimit(session, COST.read))
   const after = resumePoint(readQuery(request.url))

@@ -25,6 +25,8 @@ _RENEW_AT = 0.8
 _GENERATION_MAX = 1_000
 """A vault is restored rarely; the notes of each generation are derived in turn."""
 _ANSWER_BYTES_MAX = 64 * 2**20
+_LEFT = {"lease_lost", "outcome_unknown"}
+"""Another node may lead."""
 _DEAD_TOKEN = {"token_invalid", "token_expired", "token_revoked"}
 
 
@@ -234,7 +236,10 @@ class Venue:
         except VenueProblem as problem:
             if problem.code in _DEAD_TOKEN:
                 self.forget(token)
-            elif problem.code != "lease_lost" or not self.moved():
+            elif problem.code not in _LEFT:
+                raise
+            # A command of open outcome is settled at the node that leads by now.
+            elif not self.moved() or problem.applied != "no":
                 raise
         return self._call(method, target, body, self.token())
 

@@ -96,7 +96,8 @@ class Liar:
                     answer = self._answer(f"{method} {urlsplit(target).path}", target, body)
                     # As a node that follows answers for another leading one.
                     if judged is not None and self.leader is not None and judged != self.leader.epoch:
-                        answer = http({"code": "lease_lost", "status": 503, "applied": "no"}, 503)
+                        code, applied = ("outcome_unknown", "unknown") if body else ("lease_lost", "no")
+                        answer = http({"code": code, "status": 503, "applied": applied}, 503)
                     elif judged is not None:
                         self.judged.append(judged)
                     if callable(answer):

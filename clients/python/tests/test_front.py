@@ -1,10 +1,11 @@
 """A venue reached through a node that follows: its own keys and those of the leading node, which signs receipts."""
 
+import contextlib
 import unittest
 
 from liar import Liar
 
-from tacit_client import BindingRefused, ReceiptRefused, Venue
+from tacit_client import BindingRefused, ReceiptRefused, Venue, VenueProblem
 from tacit_client.encoding import sha256
 from tacit_client.receipts import verify_receipt
 
@@ -77,6 +78,13 @@ class Front(unittest.TestCase):
             pinned.own("GET", "/nonces")
         any_leader.own("GET", "/nonces")
         self.assertEqual(front.judged, [3, 3, 4])
+        # A command is settled by its sender, at the leading node that is judged by then.
+        leader.epoch = 5
+        with self.assertRaises(VenueProblem):
+            any_leader.own("POST", "/nonces", {"a": 1})
+        with contextlib.suppress(VenueProblem):
+            any_leader.own("POST", "/nonces", {"a": 1})
+        self.assertEqual(front.judged, [3, 3, 4, 5])
         # A leading node takes no such name from a client that verified it.
         self.assertEqual(leader.venue().judged, {})
 
