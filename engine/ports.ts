@@ -464,7 +464,7 @@ export interface AccountBook {
 
 /** Of the node that leads: the ones that follow it. */
 export interface Fronts {
-  /** Resolves once none of them answers reads of accounts without having the records of this epoch up to `seq`. */
+  /** Resolves once none of them answers reads of accounts without the records of this epoch up to `seq`. */
   applied(seq: JournalSeq, epoch: number): Promise<void>
 }
 
@@ -479,7 +479,7 @@ export interface LeaderPort {
    * when the next one has answered, or with the end of that time. Undefined at any other time.
    */
   handing(): Promise<void> | undefined
-  /** This node answers by the word of the next leading one; without effect before that one has answered. */
+  /** This node answers by the word of the next leading one, which has answered. */
   arrived(): void
   /**
    * Calls `answered` when its rights are newer. Each connection begins with `sockets`, those armed here that are open, and
@@ -490,10 +490,7 @@ export interface LeaderPort {
     sockets?: () => Iterable<string>
     unarmed?: (origins: readonly string[]) => void
   }): void
-  /**
-   * @param epoch of the leading node that this is for: another one gets nothing of it
-   * @throws Refusal of the leading node; `lease_lost` where nothing was sent, `outcome_unknown` when no answer came
-   */
+  /** For the leading node of `epoch`. @throws Refusal: its own, `lease_lost` if nothing was sent, `outcome_unknown` */
   pass(passed: Passed, epoch?: number): Promise<PassedAnswer>
 }
 

@@ -1,0 +1,242 @@
+/** While the leading node gives its term away what comes at a front waits for the next one, which its clients have judged. */
+import { expect, test } from 'bun:test'
+import { LIMITS } from '../../engine/limits'
+import { Refusal } from '../../protocol/refusals'
+import { openHarness } from '../kit/server/harness'
+import { KEY } from '../routes/bodies'
+import { ACCOUNT, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
+
+test('arming waits for the next leading node as commands do, and what was not sent arms nothing', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, views, passed, state } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const { connection, closed } = socketOf(venue)
+  const armed = connection.arm(true)
+  await Bun.sleep(1)
+  expect(passed).toHaveLength(0)
+  // Revocations between this call and its turn end it there.
+  state.applied = 60
+  right.until_ms = 1_000
+  handed.resolve()
+  await armed
+  expect([passed.map((one) => (one as { seq: number }).seq), ...views.armed.keys()]).toEqual([
+    [50],
+    connection.origin,
+  ])
+  right.until_ms = -1
+  const other = socketOf(venue)
+  expect(await codesOf([other.connection.arm(true)])).toEqual(['lease_lost'])
+  other.connection.tick(0)
+  expect([closed, other.closed, views.armed.size]).toEqual([[], [], 1])
+})
+
+test('commands that come while the leading node gives its term away go to the next one, in their order', async () => {
+  const handing = Promise.withResolvers<void>()
+  const { venue, passed, right } = frontOf(false, false, handing.promise)
+  right.until_ms = -1
+  const done: number[] = []
+  const first = venue.cancelAll(ACCOUNT, []).then(() => done.push(1))
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  // The right is there again: a later command goes on behind the one that waits.
+  const second = venue.cancelAll(ACCOUNT, []).then(() => done.push(2))
+  await Bun.sleep(1)
+  expect(passed).toHaveLength(0)
+  handing.resolve()
+  await Promise.all([first, second])
+  expect([passed.length, ...done]).toEqual([2, 1, 2])
+})
+
+test('a command that waited for a node that does not come, or for this one, is for the node that leads by now', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, passed, right, state } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const code = (work: Promise<unknown>) => work.then(String, (error) => error.code)
+  const waits = code(venue.cancelAll(ACCOUNT, []))
+  state.handing = undefined
+  handed.resolve()
+  expect(await waits).toBe('outcome_unknown')
+  const { venue: alone, right: ended } = frontOf(false)
+  ended.until_ms = -1
+  expect(alone.handedOver(undefined)).toBeUndefined()
+  expect(await code(alone.cancelAll(ACCOUNT, []))).toBe('lease_lost')
+  expect(passed).toHaveLength(0)
+})
+
+/** A front that waits for the next leading node, and knows the tokens of these callers. */
+function handingFront(tokens: Readonly<Record<string, object>>) {
+  const front = frontOf(false, false, new Promise(() => undefined))
+  front.right.until_ms = -1
+  const { accounts } = front.views
+  accounts.authenticate = (token) => {
+    if (tokens[token] === undefined) throw new Refusal('token_invalid')
+    return tokens[token] as never
+  }
+  return front
+}
+
+test('a command that came while one node led is not for the next one, which its client may not have judged', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, state, passed } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const unbound = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  const bound = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  Object.assign(state, { epoch: 8, rights: [right, { ...right, epoch: 8 }] })
+  handed.resolve()
+  expect(await codesOf([unbound, bound])).toEqual(['ok', 'outcome_unknown'])
+  expect([passed.length, venue.epochLed()]).toEqual([1, 8])
+  // The next one has answered, and the replica has yet to reach it.
+  state.epoch = 7
+  expect(venue.epochLed()).toBeUndefined()
+})
+
+test('a socket takes no commands for another leading node than its client has judged, and closes unless it is armed', async () => {
+  const { venue, passed, right, state } = frontOf(false)
+  const cancels = JSON.stringify({
+    id: '1',
+    op: 'cancel_on_disconnect',
+    params: { armed: true },
+  })
+  const [one, armed, unbound] = [7, 7, undefined].map((judged) => socketOf(venue, judged))
+  await armed!.connection.arm(true)
+  Object.assign(state, { epoch: 8, rights: [{ ...right, epoch: 8 }] })
+  for (const { connection } of [one!, armed!, unbound!]) connection.message(cancels)
+  await Bun.sleep(1)
+  for (const { connection } of [one!, armed!, unbound!]) connection.tick(0)
+  expect([one!.closed, armed!.closed, unbound!.closed, passed.length]).toEqual([[1012], [], [], 2])
+  expect(one!.sent.slice(-2).join()).toMatch(
+    /outcome_unknown.*"type":"bye","reason":"restart","retry_after_ms":0/,
+  )
+})
+
+test('a request is answered by the word of the leading node that its caller has judged alone', async () => {
+  let epoch: number | undefined = 7
+  const base = openHarness({
+    venue: { authenticate: () => SESSION, epochLed: () => epoch, nonces: () => ({}) as never },
+  })
+  try {
+    const codesOf = async (judged: string) => {
+      const headers = { 'x-leader-epoch': judged }
+      const answers = [
+        await base.call('GET', `/nonces?trading_key=${KEY}`, { headers }),
+        await base.call('POST', '/orders/cancel-all', { headers, json: {} }),
+      ]
+      return answers.map(({ json }) => (json as { code?: string }).code)
+    }
+    expect(await codesOf('7')).not.toContain('lease_lost')
+    expect(await codesOf('seven')).toEqual(['field_invalid', 'field_invalid'])
+    epoch = 8
+    expect(await codesOf('7')).toEqual(['lease_lost', 'outcome_unknown'])
+    epoch = undefined
+    expect(await codesOf('7')).toEqual(['lease_lost', 'lease_lost'])
+  } finally {
+    await base.stop()
+  }
+})
+
+test('no more waits at a node that follows than LIMITS.handover_waits_max', async () => {
+  const lanes = LIMITS.handover_waits_max / LIMITS.passed_account_max
+  const accounts = Array.from({ length: lanes + 1 }, (_, at) => ({ ...SESSION, account_id: `account ${at}` }))
+  const { venue } = handingFront(Object.fromEntries(accounts.map((one) => [one.account_id, one])))
+  for (const { account_id } of accounts.slice(1))
+    for (let count = 0; count < LIMITS.passed_account_max; count++)
+      expect(venue.handedOver(account_id)).toBeDefined()
+  expect(venue.handedOver('account 0')).toBeUndefined()
+})
+
+test('neither strangers nor one account take the waits of a hand-over from others', async () => {
+  const { venue } = handingFront({ one: SESSION, other: OTHER, reads: { ...SESSION, access: 'read' } })
+  for (const token of ['garbage', 'one']) {
+    for (let count = 0; count < LIMITS.passed_account_max; count++)
+      expect(venue.handedOver(token)).toBeDefined()
+    expect(venue.handedOver(token)).toBeUndefined()
+  }
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  for (const token of ['other', 'reads']) expect(venue.handedOver(token)).toBeDefined()
+})
+
+test('commands of one account take no waits of a hand-over from others', async () => {
+  const { venue } = handingFront({})
+  const many = Array.from({ length: LIMITS.handover_waits_max }, () => venue.cancelAll(ACCOUNT, []))
+  const other = venue.cancelAll(OTHER.account_id, [])
+  const refused = codesOf(many.slice(LIMITS.passed_account_max))
+  expect(new Set(await refused)).toEqual(new Set(['matching_unavailable']))
+  expect(await Promise.race([codesOf([other]), codesOf(many.slice(0, 1)), Bun.sleep(20)])).toBeUndefined()
+})
+
+test('what comes before the replica reaches the first answer of the next leading node waits, and after that nothing does', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, right, state, passed } = frontOf(true, false, handed.promise)
+  right.until_ms = -1
+  const first = venue.cancelAll(ACCOUNT, [])
+  await Bun.sleep(1)
+  state.reads_ms = 100
+  right.until_ms = 1_000
+  handed.resolve()
+  await Bun.sleep(1)
+  const edge = venue.handedOver(undefined)
+  expect(edge).toBeDefined()
+  expect(await codesOf([first, venue.cancelAll(OTHER.account_id, []), edge!])).toEqual(['ok', 'ok', 'ok'])
+  expect(passed).toHaveLength(2)
+  state.applied = 49
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  expect(await codesOf([venue.cancelAll(ACCOUNT, [])])).toEqual(['lease_lost'])
+})
+
+test.each(['lease_lost', 'draining'] as const)(
+  'a request that meets %s while the leading node gives its term away is answered once, by what leads then',
+  async (code) => {
+    let leads = false
+    let handed = Promise.withResolvers<void>()
+    const done: string[] = []
+    const unlessLed = () => {
+      if (!leads) throw new Refusal(code)
+    }
+    const base = openHarness({
+      venue: {
+        authenticate() {
+          unlessLed()
+          return SESSION
+        },
+        handedOver: () => (leads ? undefined : handed.promise),
+        nonces() {
+          done.push('read')
+          return {} as never
+        },
+        revoke: async () => void done.push('revoked'),
+        login: async () => {
+          unlessLed()
+          done.push('login')
+          throw new Refusal('credentials_invalid')
+        },
+      },
+    })
+    try {
+      const read = () => base.call('GET', `/nonces?trading_key=${KEY}`)
+      const ask = [
+        read(),
+        base.call('POST', '/auth/token/revoke'),
+        base.call('POST', '/auth/token', {
+          token: null,
+          json: { api_key: 'ab'.repeat(16), api_secret: 'cd'.repeat(32), passphrase: 'eight or more' },
+        }),
+      ]
+      await Bun.sleep(50)
+      expect(done).toEqual([])
+      leads = true
+      handed.resolve()
+      await Promise.all(ask)
+      expect(done.toSorted()).toEqual(['login', 'read', 'revoked'])
+      // One that waits in vain is rejected once, and waits no second time.
+      leads = false
+      handed = Promise.withResolvers()
+      handed.resolve()
+      expect(await read()).toMatchObject({ status: 503, json: { code } })
+    } finally {
+      await base.stop()
+    }
+  },
+)
