@@ -20,8 +20,8 @@ export type VerifiedVenue = Transport & {
 export type ConnectOptions = {
   /** Collateral that replaces the request to the policy's `collateral_url`. */
   collateral?: Collateral
-  /** Exact text of the manifest, to be hashed and linted. */
-  app_compose?: string
+  /** Exact text of the manifest, to be hashed and linted; of several, that of the build which a machine states. */
+  app_compose?: string | readonly string[]
   /** Time source; the system clock when absent. */
   unixMs?: () => number
   /** Longest wait for each answer of venue, chain and collateral service. */

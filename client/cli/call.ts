@@ -162,7 +162,7 @@ export class Call extends Options<string, string> {
     const { collateral, manifest } = this.config
     return {
       ...(collateral === undefined ? {} : { collateral: parseCollateral(readInputText(collateral)) }),
-      ...(manifest === undefined ? {} : { app_compose: readInputText(manifest) }),
+      ...(manifest === undefined ? {} : { app_compose: manifest.split(',').map(readInputText) }),
     }
   }
   /** Verified first. @throws VerificationFailed, EvidenceUnavailable */

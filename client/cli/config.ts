@@ -23,7 +23,7 @@ export type Config = Partial<Record<Place, string>>
 
 /** Options of the settings that a verb reads, as its help shows them. */
 export const SETTINGS = {
-  venue: '[--url URL] [--policy FILE] [--collateral FILE] [--manifest FILE]',
+  venue: '[--url URL] [--policy FILE] [--collateral FILE] [--manifest FILE,FILE]',
   login: '[--login FILE] [--account ID]',
   wallet: '[--wallet FILE] [--password-file FILE]',
   chain: '[--rpc URL,URL] [--program ADDRESS]',
@@ -82,10 +82,17 @@ function parsed(path: string): Config {
   for (const [name, value] of Object.entries(Object(content))) {
     if (!PLACES.includes(name as Place) || typeof value !== 'string')
       throw new InputFault(`${path} has an entry ${name} that no command reads: ${PLACES.join(', ')}`)
-    config[name as Place] = NO_FILES.has(name) ? value : resolve(dirname(path), value)
+    config[name as Place] = NO_FILES.has(name) ? value : filesIn(dirname(path), value)
   }
   return config
 }
+
+/** Several, separated by commas, as manifests. */
+const filesIn = (folder: string, value: string): string =>
+  value
+    .split(',')
+    .map((path) => resolve(folder, path))
+    .join(',')
 
 /** What `start` wrote for the venue on this machine, its demo account included. */
 function laptop(data: string): Config {
@@ -106,7 +113,7 @@ export const INIT: Verb = {
     const config: Config = {}
     for (const name of PLACES) {
       const value = call.optional(name)
-      if (value !== undefined) config[name] = NO_FILES.has(name) ? value : resolve(value)
+      if (value !== undefined) config[name] = NO_FILES.has(name) ? value : filesIn('.', value)
     }
     if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
     // What no later command could read is not kept.

@@ -128,6 +128,25 @@ test.each([
   },
 )
 
+test('of the manifests of two builds each machine is judged by its own, and one that is neither fails', async () => {
+  const { policy } = prepareAttack(venue, {})
+  const collateral = venue.site.machine.agent.collateral()
+  const { app_compose } = venue
+  const other = app_compose.replace(/:[0-9a-f]{64}/, `:${'cd'.repeat(32)}`)
+  expect(other).not.toBe(app_compose)
+  const { transcript } = await connect(venue.site.url, policy, {
+    collateral,
+    app_compose: [other, app_compose],
+  })
+  expect(transcript.checks.find(({ name }) => name === 'manifest')!.result).toBe('pass')
+  const failed = connect(venue.site.url, policy, { collateral, app_compose: [other, `${other} `] })
+  const { code, facts } = await failed.then(
+    () => expect.unreachable(),
+    (error) => error,
+  )
+  expect([code, facts.failed]).toEqual(['verification_failed', ['manifest', 'rpc_operators']])
+})
+
 test('a statement about a place holds from its first to its last second', async () => {
   // Later than the collateral, whose own period would decide otherwise.
   const issued = { issued_s: BigInt(Math.floor(Date.now() / 1000)) - 30n }
