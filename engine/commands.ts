@@ -112,6 +112,11 @@ export type Rebind = { kind: 'rebind'; account_id: string } & Parsed<typeof wire
 
 type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
 type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
+/**
+ * Of the node that begins the names of sockets: since this slot it is absent, and they count as closed once the grace period is
+ * over; undefined once it is back.
+ */
+type NodeAbsent = { kind: 'node_absent'; node: string; slot: SlotNumber | undefined }
 
 /**
  * A newer confirmed slot of the chain: expiry, timers and packing happen here. `reopens_slot` is 0, or after a stall of the
@@ -219,6 +224,7 @@ export type CommandBody =
   | Reshape
   | ArmDisconnect
   | Disconnected
+  | NodeAbsent
   | Slot
   | Closed
   | Decided

@@ -158,6 +158,8 @@ export const LIMITS = {
   node_report_ms: 1_000,
   /** A node that writes no report within it is not live. */
   node_live_ms: 2_500,
+  /** Times that a leader which is to end looks for a live node to give its term to. */
+  successor_looks: 4,
   /** Records that a node may lack, by its newest report, which the leader gives its term to. */
   handover_records_max: 20_000,
   /** Longest wait of commands for the node that the term was given to. */

@@ -129,6 +129,8 @@ export interface FollowingNode {
   front(leader: LeaderPort): NodeVenue
   /** Whether it has a state to serve from: the chain has shown who wrote its journal. */
   isShown(): boolean
+  /** This node is to end: it leads no more from here on. False where it already does, or will. */
+  leave(): boolean
   /** End of what its state has, and the epoch there. */
   applied(): { seq: JournalSeq; epoch: number }
 
@@ -179,8 +181,11 @@ export interface NodeVenue {
   epochLed(): number | undefined
   /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
   passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
-  /** The sockets of a node, whose names begin with `node`, count as closed unless it comes back. */
-  nodeLost(node: string): void
+  /**
+   * The sockets of a node, whose names begin with `node`, count as closed unless it comes back, or their account armed one elsewhere.
+   * @param alive_ms monotonic time of the newest proof that it lived
+   */
+  nodeLost(node: string, alive_ms: number): void
   /**
    * The node says which of the sockets armed there are open: its others have closed. Resolves, once that is durable, with those
    * of `open` that are not armed.
@@ -302,7 +307,10 @@ export interface NodeVenue {
   chargeRead(caller: Caller, units: number): LimitState
 
   // lifecycle
-  /** Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. */
+  /**
+   * Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. A node that follows has what is
+   * under way answered and its sockets disarmed.
+   */
   drain(): Promise<void>
   /** Closes every part once; each further call awaits the first. */
   close(): Promise<void>

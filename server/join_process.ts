@@ -44,6 +44,8 @@ export type ProcessParts = {
   fatal(error: Error): void
   /** Called on the operator's request. */
   drain(): void
+  /** Called by a node of a cluster before it follows, with what ends it in order. */
+  following(stop: () => Promise<void>): void
 }
 export type Running = {
   readonly venue: Venue
@@ -60,8 +62,7 @@ async function bindEpoch(enclave: Enclave, binding: VenueBinding): Promise<void>
   else await enclave.bind(binding)
 }
 
-export async function joinProcess(parts: ProcessParts): Promise<Running> {
-  const { config, version, log, clock } = parts
+async function openOwn({ config, log }: ProcessParts): Promise<Enclave> {
   // Checked before any durable effect: an epoch is opened only once.
   for (const options of [config.listen, config.operator_listen]) requireFreePort(options)
   const enclave = await openEnclave({
@@ -73,6 +74,12 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const fee_payer = encodeBase58(signingKey(await enclave.deriveKey(KEY_PATHS.fees)).public_key)
   for (const reason of portableCode()) log.write('warn', 'code_portable', { reason })
   log.write('info', 'enclave_open', { mode: enclave.identity.kind, compose_hash, fee_payer })
+  return enclave
+}
+
+export async function joinProcess(parts: ProcessParts): Promise<Running> {
+  const { config, version, log, clock } = parts
+  const enclave = await openOwn(parts)
   const { self_check_reasons, collateral } = await judgeOwn(parts, enclave)
   const documents = await openDocuments(version)
   const { operator_key } = config.engine
@@ -84,8 +91,14 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const nodes: OpenNode[] = []
   const options = { version, clock, log, ...(config.swagger ? { documents } : {}) }
   const appOf: AppOf = (venue, of) => createApp({ venue, enclave, options: { ...options, ...of } })
+  const led = Promise.withResolvers<Running>()
   const following: Following = (node, chain) => {
     nodes.push(openNode({ parts, enclave, operatorOf, appOf, node, chain }))
+    parts.following(async () => {
+      if (node.leave()) await nodes[0]!.stop(STOP_GRACE_MS, true)
+      // It has a term: it gives that away once it serves.
+      else await (await led.promise).stop()
+    })
     return nodes[0]!.fronts
   }
   const judged = { self_check_reasons, collateral }
@@ -110,7 +123,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const stopWatching = watchStatus(() => venue.status(), log, STATUS_LOOK_MS)
   const source = await certificatesOf(parts, enclave, listener)
   const stopRotating = rotating({ enclave, listeners: [listener, operator], clock, log, source })
-  return {
+  const running: Running = {
     venue,
     enclave,
     listener,
@@ -129,6 +142,8 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
       log.write('info', 'stopped')
     },
   }
+  led.resolve(running)
+  return running
 }
 
 /** Self-signed unless the settings name an authority. */

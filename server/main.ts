@@ -15,7 +15,7 @@ import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'
 import { placeOf } from './edge/problem'
-import { joinProcess, type ProcessParts, type Running } from './join_process'
+import { joinProcess, type ProcessParts } from './join_process'
 import { COLLATERAL_CALL_MS, SIGNAL_ECHO_MS } from './limits'
 import { foreignNames, isSandbox, missingSandbox, startFault } from './settings/at_start'
 import { type Config, printedSettings, readConfig } from './settings/config'
@@ -81,7 +81,8 @@ function reject(reasons: readonly string[]): never {
   process.exit(1)
 }
 
-let running: Running | undefined
+/** Ends in order what the process is by now: nothing yet, a node that follows, or a venue. */
+let stop = async (): Promise<void> => undefined
 /** The shutdown under way: its reason and its start in monotonic milliseconds. */
 let ending: { reason: string; at_ms: number } | undefined
 
@@ -94,8 +95,7 @@ function end(reason: string): void {
   }
   ending = { reason, at_ms: now_ms }
   log.write('info', 'ending', { reason })
-  const stopped = running === undefined ? Promise.resolve() : running.stop()
-  stopped.then(
+  stop().then(
     () => process.exit(0),
     (error) => fatal(error instanceof Error ? error : new Error('stop failed')),
   )
@@ -115,6 +115,9 @@ function parts(with_config: Config): ProcessParts {
     clock,
     fatal,
     drain: () => end('operator'),
+    following: (stopNode) => {
+      stop = stopNode
+    },
     self_check: {
       policy: {},
       collect: (quote) => collectCollateral(INTEL_PCS, quote, COLLATERAL_CALL_MS),
@@ -142,9 +145,10 @@ process.on('uncaughtException', fatal)
 process.on('unhandledRejection', (reason) => log.write('error', 'unhandled_rejection', placeOf(reason)))
 
 try {
-  running = await (sandbox === undefined
+  const running = await (sandbox === undefined
     ? joinProcess(parts(config))
     : sandbox.openSandbox(parts(config), options.counterparty === true))
+  stop = () => running.stop()
 } catch (error) {
   // Errors at startup concern settings and environment and contain no order: print the message for the operator.
   console.error(startFault(error, config.engine.data_dir))

@@ -125,7 +125,7 @@ export function assemble(
     anchoring.stop()
     node?.resign()
   }
-  const grace = new DisconnectGrace(state, sequencer, views.armed)
+  const grace = new DisconnectGrace(state, { chain, clock, sequencer }, views.armed)
   const retention = new Retention(history, clock)
   const around = { sequencer, anchoring, fatal }
   const snapshotting = openSnapshotting(config, given, loaded, around)

@@ -50,7 +50,7 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   const { availability, closing, loaded, sequencer, state } = engine
   const isOver = () => availability.isStopped() || availability.barred() !== undefined
   if (node === undefined || isOver()) return false
-  const successor = await node.successor(loaded.journal.head().seq, state.version)
+  const successor = await node.successor(() => loaded.journal.head().seq, state.version)
   if (successor === undefined) return false
   await engine.snapshotting.stop()
   // The next leader would find it void.
@@ -60,10 +60,10 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   availability.handing = promise
   availability.drain()
   availability.release()
+  await within(LIMITS.stop_landing_ms, engine.grace.disarmOwn())
   await within(LIMITS.stop_landing_ms, settled(sequencer))
   engine.pump.stop()
   engine.anchoring.stop()
-  engine.grace.stop()
   closing.stop()
   // What is not durable, with an etcd that does not answer, may become so.
   sequencer.stop(new Refusal('outcome_unknown'))

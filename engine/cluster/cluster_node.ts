@@ -33,6 +33,7 @@ export class ClusterNode {
   private term: Term | undefined
   private wake: (() => void) | undefined
   private is_resigned = false
+  private is_leaving = false
   private is_stopped = false
 
   constructor(
@@ -152,18 +153,27 @@ export class ClusterNode {
 
   /**
    * A node that follows and has nearly the whole journal, which ends at `seq`, by a build that carries `version`; undefined without
-   * one. Takes LIMITS.node_live_ms.
+   * one. Takes LIMITS.node_live_ms, and up to LIMITS.successor_looks times as long: on a busy machine reports are late.
    */
-  async successor(seq: number, version: number): Promise<number | undefined> {
-    const able = ((await this.liveNodes()) ?? []).filter(([, { newest }]) => newest >= version)
-    const [best] = able.toSorted(([, one], [, other]) => other.seq - one.seq)
-    return best !== undefined && best[1].seq >= seq - LIMITS.handover_records_max ? best[0] : undefined
+  async successor(seq: () => number, version: number): Promise<number | undefined> {
+    for (let looks = 0; looks < LIMITS.successor_looks && !this.is_resigned; looks++) {
+      const able = ((await this.liveNodes()) ?? []).filter(([, { newest }]) => newest >= version)
+      const [best] = able.toSorted(([, one], [, other]) => other.seq - one.seq)
+      if (best !== undefined && best[1].seq >= seq() - LIMITS.handover_records_max) return best[0]
+    }
+    return undefined
   }
 
   /** Gives the term to another node: from here on this one shows no life and appends nothing. @throws Deposed */
   async handTo(node: number): Promise<void> {
     this.is_stopped = true
     await this.log.handTerm(this.term!, node)
+  }
+
+  /** From here on this node takes no term and shows no report, so that it is given none. False where it has one. */
+  leave(): boolean {
+    this.is_leaving = this.term === undefined
+    return this.is_leaving
   }
 
   /** Ends following and beat. */
@@ -181,13 +191,13 @@ export class ClusterNode {
       const now_ms = this.monotonicMs()
       await this.report(end().seq, now_ms)
       // The number is of this boot, and the comparisons of beat and appends find a term that has passed.
-      if (term?.node === this.number) {
+      if (term?.node === this.number && !this.is_leaving) {
         this.term = term
         return false
       }
       if (this.life?.sign !== life) this.life = { sign: life, term, since_ms: now_ms }
       if (entries.length > 0) return true
-      if (now_ms - this.life.since_ms >= LIMITS.leader_silence_ms) return false
+      if (now_ms - this.life.since_ms >= LIMITS.leader_silence_ms && !this.is_leaving) return false
     } catch (error) {
       if (!(error instanceof NoReply)) throw error
       // Without etcd the leader cannot show that it lives.
@@ -216,7 +226,7 @@ export class ClusterNode {
 
   /** Shows the leader what this node no longer needs. @throws NoReply */
   private async report(seq: number, now_ms: number): Promise<void> {
-    if (now_ms - this.reported.at_ms < LIMITS.node_report_ms) return
+    if (this.is_leaving || now_ms - this.reported.at_ms < LIMITS.node_report_ms) return
     this.reported = { count: this.reported.count + 1, at_ms: now_ms }
     await this.log.report(this.number, { seq, count: this.reported.count, newest: this.newest })
   }

@@ -170,6 +170,7 @@ export function followingNode(
   return {
     venue: toHex(venueOf(chain, vault)),
     leaderUrl: () => node.leader_url || undefined,
+    leave: () => node.leave(),
     front: (leader) => frontVenue({ replica, leader, config, chain, clock, first }),
     lag: () => replica.lag(),
     applied: () => ({ seq: replica.applied(), epoch: replica.epoch() }),
@@ -233,7 +234,14 @@ function frontVenue(parts: FrontParts): NodeVenue {
     },
     versions: () => replica.versions(),
     ...NOT_HERE,
-    drain: async () => replica.views().hub.bye('upgrade', LIMITS.restart_retry_after_ms),
+    async drain() {
+      const { promise: over, resolve } = Promise.withResolvers<void>()
+      await passing.drain(over)
+      const sockets = [...(views?.armed ?? [])]
+      await Promise.allSettled(sockets.map(([origin, { account_id }]) => passing.disarm(account_id, origin)))
+      views?.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
+      resolve()
+    },
     close: async () => undefined,
   }
 }

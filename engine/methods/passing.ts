@@ -22,6 +22,8 @@ export class Passing {
   private readonly share = new Shares(LIMITS.passed_account_max)
   private readonly pages = new Pages()
   private root: { now: Promise<object>; next: Promise<object> | undefined } | undefined
+  /** Resolves when this node answers no more. */
+  private ending: Promise<void> | undefined
 
   constructor(
     private readonly leader: LeaderPort,
@@ -62,6 +64,11 @@ export class Passing {
     // Without it a token may have ended at another node.
     const { epoch } = this.rights.require()
     if (judged !== undefined && judged !== epoch) throw new Refusal('outcome_unknown')
+    if (this.ending !== undefined) {
+      await this.ending
+      // Not rejected: the same bytes are for another node.
+      throw new Refusal('outcome_unknown')
+    }
     return this.share.run(laneOf(caller), () => this.send(caller, passed, epoch))
   }
 
@@ -78,6 +85,18 @@ export class Passing {
     const caller: Caller = { account_id: command.account_id, access }
     const record = { kind: 'record', seq, access, command: bytesOf(command) } as const
     return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record, judged)
+  }
+
+  /** What comes from here on waits for `over`, and is not sent. Resolves when all that came before is answered. */
+  async drain(over: Promise<void>): Promise<void> {
+    this.ending = over
+    while (this.share.isBusy()) await Bun.sleep(LIMITS.release_look_ms)
+  }
+
+  /** The socket stays as it is for its orders, and counts no more: this node ends as planned. */
+  disarm(account_id: string, origin: string): Promise<unknown> {
+    const bytes = bytesOf({ kind: 'arm_disconnect', account_id, origin, armed: false })
+    return this.leader.pass({ kind: 'record', seq: this.applied(), access: 'trade', command: bytes })
   }
 
   private async send(caller: Caller, passed: Passed, epoch?: number): Promise<PassedAnswer> {
@@ -122,6 +141,9 @@ export class Shares {
 
   isFull(lane: string): boolean {
     return (this.waiting.get(lane) ?? 0) >= this.most
+  }
+  isBusy(): boolean {
+    return this.waiting.size > 0
   }
 
   /** @throws Refusal `matching_unavailable` */

@@ -5,6 +5,7 @@ import { Refusal } from '../../protocol/refusals'
 import type { Engine } from '../boot/assemble'
 import { close, drain } from '../boot/stop'
 import { checkOrder } from '../intake/requests'
+import { LIMITS } from '../limits'
 import { VERSIONS } from '../machine/state/version'
 import { noncesOf } from '../reads/own_reads'
 import { arming } from '../sequencer/disconnect_grace'
@@ -25,6 +26,7 @@ import { passedTo, untilEnded } from './passed'
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
+  const hold = openHold(engine)
   let closing: Promise<void> | undefined
   return {
     place: async (account_id, request, origin) => writes.place(account_id, request, origin),
@@ -66,9 +68,13 @@ export function venueOf(engine: Engine): Venue {
     lead: () => leadOf(engine, identity.genesis_hash),
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
-    handedOver: () => undefined,
+    handedOver: hold.handedOver,
     epochLed: () => engine.state.epoch,
-    passed: async (passed, costOf) => passedTo(engine, passed, costOf),
+    async passed(passed, costOf) {
+      const late = hold.untilRight()
+      if (late !== undefined) await late
+      return passedTo(engine, passed, costOf)
+    },
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
     metrics: () => [...readinessOf(engine), ...metrics.read(gaugesOf(engine)), ...latenciesOf(engine)],
 
@@ -97,7 +103,7 @@ function socketCalls({ armed, availability, grace, sequencing }: Engine): Pick<V
       await sequencing.disconnected(account_id, origin)
     },
     isArmed: (origin) => armed.has(origin),
-    nodeLost: (node) => grace.nodeLost(node),
+    nodeLost: (node, alive_ms) => grace.nodeLost(node, alive_ms),
     async nodeBack(node, open) {
       availability.requireRunning()
       return grace.nodeBack(node, open)
@@ -146,6 +152,37 @@ function accountCalls(engine: Engine): Pick<Venue, AccountCalls> {
 function rightMs({ chain, config, node }: Engine): number {
   const leased_ms = config.lease_ms - chain.lease().age_ms
   return Math.max(0, Math.floor(Math.min(node?.rightMs() ?? 0, leased_ms)))
+}
+
+/**
+ * A node of a cluster shows late on a busy machine that it leads, by etcd and by the chain: what comes meanwhile waits. So does
+ * what comes while it gives its term away, and finds the next one when it is sent again.
+ */
+function openHold(engine: Engine) {
+  const { availability, clock, node } = engine
+  const isLate = () => rightMs(engine) === 0 || availability.barred() === 'lease_lost'
+  let waiting = 0
+  let back: Promise<void> | undefined
+  const untilBack = async () => {
+    const until_ms = clock.monotonicMs() + LIMITS.handover_ms
+    while (isLate() && !availability.isEnding() && clock.monotonicMs() < until_ms)
+      await Bun.sleep(LIMITS.release_look_ms)
+    back = undefined
+  }
+  const handedOver = () => {
+    if (availability.handing !== undefined)
+      return availability.handing.then(() => {
+        throw new Refusal('outcome_unknown')
+      })
+    if (node === undefined || availability.isEnding() || waiting >= LIMITS.handover_waits_max)
+      return undefined
+    waiting += 1
+    back ??= untilBack()
+    return back.finally(() => {
+      waiting -= 1
+    })
+  }
+  return { handedOver, untilRight: () => (node !== undefined && isLate() ? handedOver() : undefined) }
 }
 
 function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {

@@ -76,6 +76,10 @@ export class Availability {
   isStopped(): boolean {
     return this.stopped !== undefined
   }
+  /** Nothing that is rejected now is accepted later. */
+  isEnding(): boolean {
+    return this.draining || this.isStopped()
+  }
 
   /** Why nothing durable may be released and nothing matched now; a boot, which serves no client, is not barred. */
   barred(): Barred | undefined {

@@ -3,8 +3,11 @@
  * grace period to reconnect before their orders are cancelled. A planned stop disarms the sockets that it closes.
  */
 import { Refusal } from '../../protocol/refusals'
+import type { SlotNumber } from '../../protocol/units'
 import { LIMITS } from '../limits'
+import { nodeOf } from '../machine/state/account'
 import type { State } from '../machine/state/state'
+import type { ChainPort, ClockPort } from '../ports'
 import type { Sequencer } from './sequencer'
 
 /** By the sockets of this process that are armed, the call that was the last to arm or disarm each. */
@@ -36,93 +39,79 @@ export async function arming(
   }
 }
 
+type Socket = { account_id: string; origin: string }
+type Ports = {
+  chain: Pick<ChainPort, 'view'>
+  clock: Pick<ClockPort, 'monotonicMs'>
+  sequencer: Pick<Sequencer, 'submit'>
+}
+
 export class DisconnectGrace {
-  /** Origins of the earlier process by account. */
-  private readonly orphans = new Map<string, string[]>()
-  private timer: ReturnType<typeof setTimeout> | undefined
-  /** By node without a link. */
-  private readonly lost = new Map<string, ReturnType<typeof setTimeout>>()
+  /** By absent node, what closes its sockets. */
+  private readonly waits = new Map<string, ReturnType<typeof setTimeout>>()
+  /** Monotonic times at which accounts armed a socket, of each the newest, the oldest first. */
+  private readonly armings = new Map<string, number>()
+  /** Up to it the leaders before this one served. */
+  private readonly served_slot: SlotNumber
 
   constructor(
     private readonly state: State,
-    private readonly sequencer: Sequencer,
+    private readonly ports: Ports,
     private readonly own: ArmedSockets,
-  ) {}
-
-  /** Starts the grace period for every armed origin but those that this process opened while it followed. */
-  begin(): void {
-    const armed = this.armed()
-    for (const { account_id, origin } of armed)
-      if (!this.own.has(origin))
-        this.orphans.set(account_id, [...(this.orphans.get(account_id) ?? []), origin])
-    // Of an own socket that was armed, the node was lost or the arming was.
-    const known = new Set(armed.map(({ origin }) => origin))
-    for (const origin of this.own.keys()) if (!known.has(origin)) this.own.delete(origin)
-    if (this.orphans.size === 0) return
-    this.timer = setTimeout(() => void this.fire(), LIMITS.disconnect_grace_ms)
-    this.timer.unref()
+  ) {
+    this.served_slot = state.slot
   }
 
-  /** The last connection of a node ended: without another one within the grace period, its sockets count as closed. */
-  nodeLost(node: string): void {
-    clearTimeout(this.lost.get(node))
-    const timer = setTimeout(() => void this.disconnectAll(node), LIMITS.disconnect_grace_ms)
-    timer.unref()
-    this.lost.set(node, timer)
+  /**
+   * All nodes are absent, but for the sockets that this process opened while it followed. For one that already was, the grace
+   * period goes on where the leader before left it: the time in which none served does not count, as nobody could come back.
+   */
+  begin(): void {
+    const { absent, accounts } = this.state
+    // Of an own socket that was armed, the node was lost or the arming was.
+    for (const [origin, { account_id }] of this.own)
+      if (!accounts.get(account_id)?.armed.has(origin)) this.own.delete(origin)
+    const nodes = new Set(this.armed().map(({ origin }) => nodeOf(origin)))
+    for (const node of absent.keys()) if (!nodes.has(node)) this.submitted(this.present(node))
+    for (const node of nodes) this.wait(node, this.served_slot - (absent.get(node) ?? this.served_slot))
+  }
+
+  /**
+   * The last connection of a node ended: without another one within the grace period, its sockets count as closed.
+   * @param alive_ms monotonic time since which the node may have been dead: an account that armed a socket elsewhere since then
+   * has come back before this node knew
+   */
+  nodeLost(node: string, alive_ms: number): void {
+    const lost = this.armed(node)
+    if (lost.length === 0) return
+    this.wait(node, 0)
+    const isBack = ({ account_id }: Socket) => {
+      const newest = [...this.state.accounts.get(account_id)!.armed].at(-1)!
+      return (this.armings.get(account_id) ?? 0) >= alive_ms && !newest.startsWith(node)
+    }
+    for (const one of lost.filter(isBack)) this.submitted(this.disarm(one))
   }
 
   /** Its armed sockets that are not `open` have closed. Resolves with those of `open` that are not armed. */
   async nodeBack(node: string, open: ReadonlySet<string>): Promise<string[]> {
-    clearTimeout(this.lost.get(node))
-    this.lost.delete(node)
+    clearTimeout(this.waits.get(node))
+    this.waits.delete(node)
     const armed = this.armed(node)
-    for (const { account_id, origin } of armed) {
-      const left = this.take(account_id).filter((one) => one !== origin)
-      if (left.length > 0) this.orphans.set(account_id, left)
-    }
     const known = new Set(armed.map(({ origin }) => origin))
-    await this.disconnect(armed.filter(({ origin }) => !open.has(origin)))
+    await Promise.all([this.present(node), this.close(armed.filter(({ origin }) => !open.has(origin)))])
     return [...open].filter((one) => !known.has(one))
   }
 
-  private async disconnectAll(node: string): Promise<void> {
-    this.lost.delete(node)
-    await this.disconnect(this.armed(node)).catch(() => {
-      // As in `fire`.
-    })
-  }
-
-  private async disconnect(sockets: ReturnType<DisconnectGrace['armed']>): Promise<void> {
-    await Promise.all(sockets.map((one) => this.sequencer.submit({ kind: 'disconnected', ...one })))
-  }
-
-  /** Armed sockets whose names begin with `node`, by the state. */
-  private armed(node = ''): { account_id: string; origin: string }[] {
-    return [...this.state.accounts.values()].flatMap(({ account_id, armed }) =>
-      [...armed].filter((one) => one.startsWith(node)).map((origin) => ({ account_id, origin })),
-    )
-  }
-
-  /** The account armed a new socket: disarms its earlier ones, whose orders stay. */
+  /** The account armed a new socket: disarms those that it has at absent nodes, whose orders stay. */
   async returned(account_id: string): Promise<void> {
-    const armed = this.state.accounts.get(account_id)?.armed ?? []
-    const lost = [...armed].filter((origin) => [...this.lost.keys()].some((node) => origin.startsWith(node)))
-    for (const origin of new Set([...this.take(account_id), ...lost])) {
-      await this.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed: false })
-    }
+    this.keepTime(account_id)
+    for (const one of this.armedOf(account_id)) if (this.waits.has(nodeOf(one.origin))) await this.disarm(one)
   }
 
-  /** Ends the grace period: disconnects the accounts that did not return. */
-  async fire(): Promise<void> {
-    try {
-      for (const account_id of [...this.orphans.keys()]) {
-        for (const origin of this.take(account_id)) {
-          await this.sequencer.submit({ kind: 'disconnected', account_id, origin })
-        }
-      }
-    } catch {
-      // The sequencer stopped and has reported why; the journal keeps the arming for the next boot.
-    }
+  /** Ends the grace period of a node. */
+  async fire(node: string): Promise<void> {
+    this.waits.delete(node)
+    await Promise.all([this.close(this.armed(node)), this.present(node)])
   }
 
   /**
@@ -131,19 +120,60 @@ export class DisconnectGrace {
    */
   async disarmOwn(): Promise<void> {
     this.stop()
-    for (const { account_id, origin } of this.armed())
-      if (this.own.has(origin))
-        await this.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed: false })
+    const { accounts } = this.state
+    const own = [...this.own].map(([origin, { account_id }]) => ({ account_id, origin }))
+    const armed = own.filter((one) => accounts.get(one.account_id)?.armed.has(one.origin))
+    await Promise.all(armed.map((one) => this.disarm(one)))
   }
 
   stop(): void {
-    clearTimeout(this.timer)
-    for (const timer of this.lost.values()) clearTimeout(timer)
+    for (const timer of this.waits.values()) clearTimeout(timer)
   }
 
-  private take(account_id: string): string[] {
-    const origins = this.orphans.get(account_id) ?? []
-    this.orphans.delete(account_id)
-    return origins
+  /** @param slots of the grace period that are over */
+  private wait(node: string, slots: number): void {
+    clearTimeout(this.waits.get(node))
+    const left_ms = Math.max(0, LIMITS.disconnect_grace_ms - slots * this.ports.chain.view().slot_ms)
+    const timer = setTimeout(() => this.submitted(this.fire(node)), left_ms)
+    timer.unref()
+    this.waits.set(node, timer)
+    this.submitted(this.submit({ kind: 'node_absent', node, slot: this.state.slot - slots }))
+  }
+
+  private keepTime(account_id: string): void {
+    const now_ms = this.ports.clock.monotonicMs()
+    for (const [one, at_ms] of this.armings) {
+      if (now_ms - at_ms < LIMITS.disconnect_grace_ms) break
+      this.armings.delete(one)
+    }
+    this.armings.delete(account_id)
+    this.armings.set(account_id, now_ms)
+  }
+
+  /** Armed sockets whose names begin with `node`, by the state, but for those that this process serves. */
+  private armed(node = ''): Socket[] {
+    const all = [...this.state.accounts.keys()].flatMap((account_id) => this.armedOf(account_id))
+    return all.filter(({ origin }) => origin.startsWith(node))
+  }
+  private armedOf(account_id: string): Socket[] {
+    const { armed } = this.state.accounts.get(account_id)!
+    return [...armed].filter((one) => !this.own.has(one)).map((origin) => ({ account_id, origin }))
+  }
+
+  private async close(sockets: readonly Socket[]): Promise<void> {
+    await Promise.all(sockets.map((one) => this.submit({ kind: 'disconnected', ...one })))
+  }
+  private disarm(one: Socket): Promise<unknown> {
+    return this.submit({ kind: 'arm_disconnect', ...one, armed: false })
+  }
+  private async present(node: string): Promise<void> {
+    if (this.state.absent.has(node)) await this.submit({ kind: 'node_absent', node, slot: undefined })
+  }
+  private submit(command: Parameters<Sequencer['submit']>[0]): Promise<unknown> {
+    return this.ports.sequencer.submit(command)
+  }
+  /** The sequencer that stopped has reported why; the journal keeps the arming for the next leader. */
+  private submitted(work: Promise<unknown>): void {
+    work.catch(() => undefined)
   }
 }

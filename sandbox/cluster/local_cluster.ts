@@ -149,14 +149,17 @@ export class LocalCluster {
     node.paused = false
   }
 
-  /** Ends a node in order, as `drain` does, and starts it from the build in `project`; one that leads gives its term away first. */
-  async replace(number: number, project = PROJECT): Promise<void> {
+  /**
+   * Ends a node in order, as `drain` does, and starts it from the build in `project`; one that leads gives its term away first.
+   * Resolves with its exit code.
+   */
+  async replace(number: number, project = PROJECT): Promise<number | undefined> {
     const node = this.nodes.get(number)!
     const { child } = node
     node.project = project
     child?.kill('SIGTERM')
-    await child?.exited
     if (child === undefined) this.start(number)
+    return child?.exited
   }
 
   /**
@@ -181,13 +184,18 @@ export class LocalCluster {
   private async activateNewest(say: (line: string) => void): Promise<boolean> {
     const statuses = await Promise.all(NODES.map((number) => this.untilStatus(number, () => true)))
     const version = Math.max(...statuses.flatMap(({ carried }) => carried))
-    const is_active = await this.activate(version).then(
-      () => true,
-      (error: Error) => {
-        if (!error.message.includes('version_unsupported')) throw error
-        return false
-      },
-    )
+    const attempt = (): Promise<boolean> =>
+      this.activate(version).then(
+        () => true,
+        async ({ message }: Error) => {
+          if (message.includes('version_unsupported')) return false
+          // Another node has begun to lead; the call may be repeated.
+          if (!/did not answer|lease_lost|draining|outcome_unknown/.test(message)) throw new Error(message)
+          await Bun.sleep(STATUS_MS)
+          return attempt()
+        },
+      )
+    const is_active = await attempt()
     say(`version ${version} ${is_active ? 'is in force' : 'is not carried by every node yet'}`)
     return is_active
   }

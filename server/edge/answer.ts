@@ -33,7 +33,8 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const parts = partsOf(contract)
   const callOf = callsOf(services, parts)
   const reply = replyOf(contract, services, route)
-  const refuse = refusalsOf(endpoint, services, route)
+  const declared = new Set(declaredRefusals(endpoint))
+  const refuse = refusalsOf(endpoint, services, route, declared)
   const limited = limitedAs(contract)
   const has_csv = 'csv' in contract.answer && contract.answer.csv !== undefined
   const handler = endpoint.handler as (call: unknown) => unknown
@@ -62,7 +63,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
         const session = identify(contract, services, request)
         return handler(callOf(request, { session, params }, parseBody(request, bytes)))
       }
-      return finish(await acrossHandOver(services.venue, request, handle), exchange)
+      return finish(await acrossHandOver(services.venue, { request, declared }, handle), exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
@@ -94,7 +95,7 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       }
       return late === undefined ? handle() : late.then(handle)
     }
-    return retried(services.venue, request, go, (error) => refuse(error, exchange))
+    return retried(services.venue, { request, declared }, go, (error) => refuse(error, exchange))
   }
 }
 
@@ -142,10 +143,13 @@ const MAY_BE_NEWER: readonly RefusalCode[] = [
 /** By these nothing was executed, and the node that leads next may execute it. */
 const NOT_HERE: readonly RefusalCode[] = ['lease_lost', 'draining']
 
+/** A request, and what its route may be answered. */
+type Asked = { request: Request; declared: ReadonlySet<RefusalCode> }
+
 /** Runs again, once, where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
 function retried(
   venue: NodeVenue,
-  request: Request,
+  asked: Asked,
   run: () => Response | Promise<Response>,
   refused: (error: unknown) => Response,
 ): Response | Promise<Response> {
@@ -154,11 +158,11 @@ function retried(
   try {
     const answer = run()
     return answer instanceof Promise
-      ? answer.catch((error) => again(error, handedAfter(venue, request, error)))
+      ? answer.catch((error) => again(error, handedAfter(venue, asked, error)))
       : answer
   } catch (error) {
     try {
-      return again(error, caughtUpAfter(venue, request, error))
+      return again(error, caughtUpAfter(venue, asked, error))
     } catch (lost) {
       return refused(lost)
     }
@@ -166,20 +170,27 @@ function retried(
 }
 
 /** Runs again, once, where the leading node gives its term away. */
-async function acrossHandOver(venue: NodeVenue, request: Request, handle: () => unknown): Promise<unknown> {
+async function acrossHandOver(venue: NodeVenue, asked: Asked, handle: () => unknown): Promise<unknown> {
   try {
     return await handle()
   } catch (error) {
-    const handed = handedAfter(venue, request, error)
+    const handed = handedAfter(venue, asked, error)
     if (handed === undefined) throw error
     await handed
     return handle()
   }
 }
 
-function handedAfter(venue: NodeVenue, request: Request, error: unknown): Promise<void> | undefined {
+/** Rejects with that error again where the route may not be answered what the wait ends with. */
+function handedAfter(
+  venue: NodeVenue,
+  { request, declared }: Asked,
+  error: unknown,
+): Promise<void> | undefined {
   if (!(error instanceof Refusal) || !NOT_HERE.includes(error.code)) return undefined
-  return venue.handedOver(tokenOf(request))
+  return venue.handedOver(tokenOf(request))?.catch((lost: unknown) => {
+    throw lost instanceof Refusal && declared.has(lost.code) ? lost : error
+  })
 }
 
 function tokenOf(request: Request): string | undefined {
@@ -191,9 +202,9 @@ function tokenOf(request: Request): string | undefined {
 }
 
 /** @throws Refusal `lease_lost` */
-export function caughtUpAfter(venue: NodeVenue, request: Request, error: unknown): Promise<void> | undefined {
+export function caughtUpAfter(venue: NodeVenue, asked: Asked, error: unknown): Promise<void> | undefined {
   const is_late = error instanceof Refusal && MAY_BE_NEWER.includes(error.code)
-  return is_late ? venue.caughtUp() : handedAfter(venue, request, error)
+  return is_late ? venue.caughtUp() : handedAfter(venue, asked, error)
 }
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {
@@ -293,9 +304,12 @@ function callsOf(services: Services, parts: Parts) {
   })
 }
 
-function refusalsOf(endpoint: Endpoint, services: Services, route: string) {
-  const { contract } = endpoint
-  const declared = new Set(declaredRefusals(endpoint))
+function refusalsOf(
+  { contract }: Endpoint,
+  services: Services,
+  route: string,
+  declared: ReadonlySet<RefusalCode>,
+) {
   return (error: unknown, { request_id, session, limits }: Exchange): Response => {
     const refusal = refusalOf(error, services.log, { request_id, route })
     // A request beyond the limit takes no tokens; the headers report the remaining ones.

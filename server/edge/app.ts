@@ -5,6 +5,7 @@ import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { NodeVenue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
+import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
@@ -29,7 +30,7 @@ export type AppOptions = {
   checks_texts?: boolean
   /** Asks the node that leads; undefined on that node. */
   leader?: () => Services['leader'] | undefined
-  /** Begins the names of the sockets. */
+  /** Begins the names of the sockets; by default of this app. */
   node?: string
   sockets_max?: number
   sockets_per_account_max?: number
@@ -42,6 +43,9 @@ export type App = Pick<Services, 'leader'> & {
   readonly log: Log
   close(): void
 }
+
+/** Begins the names of the sockets of one process. */
+export const nodeName = (): string => `${toHex(crypto.getRandomValues(new Uint8Array(8)))}.`
 
 /** Prefix of the path of every stream. */
 const STREAM_PREFIX = '/ws/'
@@ -78,7 +82,7 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
     quotes: openQuoteBuckets(clock),
     documents: options.documents,
     checks_texts: options.checks_texts ?? false,
-    node: options.node ?? '',
+    node: options.node ?? nodeName(),
     started_ms: clock.monotonicMs(),
   }
   const servers = new WeakMap<Request, Upgrader>()

@@ -8,6 +8,7 @@ import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refus
 import { parserOf } from '../../protocol/wire/parse'
 import { Leader } from '../../protocol/wire/public'
 import { exact } from '../../protocol/wire/values'
+import { nodeName } from '../edge/app'
 import { parseJson, textOf } from '../edge/body'
 import type { Log } from '../edge/log'
 import {
@@ -85,7 +86,7 @@ export class LeaderLink implements LeaderPort {
   private open: Open | undefined
   private waiting = 0
   /** Begins the names of this node's sockets. */
-  readonly node = `${toHex(crypto.getRandomValues(new Uint8Array(8)))}.`
+  readonly node = nodeName()
   private stopped = false
   private readonly handed = new Handing()
 

@@ -1,6 +1,7 @@
 /** Serves a node of a cluster to its operator and to the other nodes, from before it follows until it ends. */
 
 import type { Enclave } from '../../enclave/contract'
+import { LIMITS } from '../../engine/limits'
 import type { ChainPort, ClockPort, Fronts } from '../../engine/ports'
 import type { FollowingNode, NodeVenue, Venue } from '../../engine/venue'
 import { fromHex } from '../../protocol/bytes'
@@ -33,7 +34,8 @@ export type OpenNode = {
   readonly fronts: Fronts
   /** From here on the venue answers, on the same listeners. */
   lead(venue: Venue): { app: App; operator: Listener; listener: Listener | undefined }
-  stop(grace_ms: number): Promise<void>
+  /** As planned, a node that follows takes nothing new, answers what is under way, disarms its sockets and says `bye` first. */
+  stop(grace_ms: number, is_planned?: boolean): Promise<void>
 }
 
 export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: NodeParts): OpenNode {
@@ -96,13 +98,21 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
       serving = operatorOf(of_node, venue_id)
       return { app, operator, listener }
     },
-    async stop(grace_ms) {
+    async stop(grace_ms, is_planned = false) {
+      const drained = is_planned ? drainFront(front, app, grace_ms) : undefined
+      await Promise.all([drained, ...listeners.map((one) => one.stop(grace_ms))])
+      // What was under way was answered over the link.
       end()
       passed_on.stop()
-      await Promise.all(listeners.map((one) => one.stop(grace_ms)))
       app.close()
     },
   }
+}
+
+async function drainFront(front: NodeVenue, { log, sockets }: App, grace_ms: number): Promise<void> {
+  log.write('info', 'draining', { sockets: sockets.count() })
+  await Promise.race([front.drain(), Bun.sleep(grace_ms / 2)])
+  sockets.byeAll('upgrade', LIMITS.handover_retry_after_ms)
 }
 
 function callsOf(answers: LinkAnswers, status: () => object): NodeCalls {

@@ -19,6 +19,8 @@ export class PassStream {
   private readonly stream: Stream
   private readonly links = new Map<string, SealedLink>()
   private readonly waiting = new Map<number, Settle>()
+  /** What was given up, and counts at the leading node until it answers. */
+  private readonly given_up = new Set<number>()
   private readonly timer: ReturnType<typeof setInterval>
   private numbered = 0
   private is_open = true
@@ -118,8 +120,8 @@ export class PassStream {
   /** @throws Refusal `matching_unavailable` with too many that wait, `outcome_unknown` without an answer */
   ask(content: object): Promise<object> {
     if (!this.is_open) return Promise.reject(new Refusal('lease_lost'))
-    const is_full =
-      this.waiting.size >= LINK_PASSED_MAX || this.socket.bufferedAmount > LINK_STREAM_BUFFER_BYTES
+    const counted = this.waiting.size + this.given_up.size
+    const is_full = counted >= LINK_PASSED_MAX || this.socket.bufferedAmount > LINK_STREAM_BUFFER_BYTES
     if (is_full) return Promise.reject(new Refusal('matching_unavailable', { subsystem: 'link' }))
     const number = ++this.numbered
     const { promise, ...settle } = Promise.withResolvers<object>()
@@ -143,12 +145,14 @@ export class PassStream {
     for (const [number, { until_ms }] of this.waiting) {
       if (until_ms > now_ms) return
       this.settle(number, ({ reject }) => reject(new Refusal('outcome_unknown')))
+      this.given_up.add(number)
     }
   }
 
   private settle(number: number, how: (settle: Settle) => void): void {
     const settle = this.waiting.get(number)
     this.waiting.delete(number)
+    this.given_up.delete(number)
     if (settle !== undefined) how(settle)
   }
 }

@@ -6,6 +6,7 @@ import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { COST } from '../edge/rate'
 import {
+  LINK_CALL_MS,
   LINK_FRAME_LATE_MS,
   LINK_PASSED_MAX,
   LINK_SILENT_MS,
@@ -65,9 +66,9 @@ export class PassedOn {
     if (this.open.size >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
     const one = new Carried(this.answers, this.venue, {
       came: (node) => void this.nodes.set(node, (this.nodes.get(node) ?? 0) + 1),
-      ended: (node) => {
+      ended: (node, alive_ms) => {
         this.open.delete(one)
-        if (node !== undefined) this.went(node)
+        if (node !== undefined) this.went(node, alive_ms)
       },
     })
     return {
@@ -87,32 +88,40 @@ export class PassedOn {
   }
 
   private look(): void {
-    for (const one of this.open) if (one.isLost()) one.end()
+    for (const one of this.open) {
+      if (one.isLost()) one.end()
+      else one.expire()
+    }
   }
 
-  private went(node: string): void {
+  private went(node: string, alive_ms: number): void {
     const left = this.nodes.get(node)! - 1
     if (left > 0) this.nodes.set(node, left)
     else this.nodes.delete(node)
-    if (left === 0) this.venue().nodeLost(node)
+    if (left === 0) this.venue().nodeLost(node, alive_ms)
   }
 }
 
 type Ends = {
   /** The node has said which of its sockets are open. */
   came(node: string): void
-  /** @param node that came */
-  ended(node: string | undefined): void
+  /**
+   * @param node that came
+   * @param alive_ms time of the newest proof that it lived
+   */
+  ended(node: string | undefined, alive_ms: number): void
 }
 
 /** One connection. It lives as long as the node shows that it does, not as long as the host keeps it open. */
 class Carried {
   private readonly stream: Stream
-  private readonly opened_ms: number
+  /** Newest time at which the node lived. */
+  private alive_ms: number
   private transport: Transport | undefined
   private node: string | undefined
   private link: SealedLink | undefined
-  private waiting = 0
+  /** Numbers of what waits for its answer, and the time until which it does. */
+  private readonly waiting = new Map<number, number>()
   /** Open sockets of the node, until all are known. */
   private sockets: string[] | undefined = []
   /** A frame that the node said it sent, and the time by which it must have come. */
@@ -124,7 +133,7 @@ class Carried {
     private readonly venue: () => NodeVenue,
     private readonly ends: Ends,
   ) {
-    this.opened_ms = answers.nowMs()
+    this.alive_ms = answers.nowMs()
     this.stream = new Stream(
       'passed',
       (id) => answers.carrying(id)?.link,
@@ -156,20 +165,28 @@ class Carried {
     this.is_over = true
     this.transport?.close(PROTOCOL, 'frame')
     this.transport?.terminate()
-    this.ends.ended(this.sockets === undefined ? this.node : undefined)
+    this.lives()
+    this.ends.ended(this.sockets === undefined ? this.node : undefined, this.alive_ms)
   }
 
   isLost(): boolean {
     const { link, stream } = this
     const now_ms = this.answers.nowMs()
-    const known = link && this.answers.carrying(toHex(link.id))
+    const known = this.lives()
     if (link !== undefined && known === undefined) return true
-    if (now_ms - (known?.alive_ms ?? this.opened_ms) >= LINK_SILENT_MS) return true
+    if (now_ms - this.alive_ms >= LINK_SILENT_MS) return true
     const { number, by_ms } = this.due ?? { number: 0, by_ms: 0 }
     if (number > stream.taken) return now_ms >= by_ms
     const sent = known?.frames ?? 0
     this.due = sent > stream.taken ? { number: sent, by_ms: now_ms + LINK_FRAME_LATE_MS } : undefined
     return false
+  }
+
+  /** Its newest link, by which it shows that it lives. */
+  private lives(): ReturnType<LinkAnswers['known']> {
+    const known = this.link && this.answers.carrying(toHex(this.link.id))
+    if (known !== undefined) this.alive_ms = known.alive_ms
+    return known
   }
 
   private take(frame: Uint8Array): void {
@@ -184,15 +201,26 @@ class Carried {
     }
     this.link = link
     for (const [number, content] of messages) {
-      if (++this.waiting > LINK_PASSED_MAX) throw new Error('more than a node passes on')
+      if (this.waiting.size >= LINK_PASSED_MAX) throw new Error('more than a node passes on')
+      this.waiting.set(number, this.answers.nowMs() + LINK_CALL_MS)
       const answering = this.sockets === undefined ? this.answer(content) : this.list(content, this.sockets)
       void answering.then(
-        (answer) => {
-          this.waiting -= 1
-          this.stream.push(number, answer)
-        },
+        (answer) => this.give(number, answer),
         () => this.end(),
       )
+    }
+  }
+
+  private give(number: number, answer: object): void {
+    if (this.waiting.delete(number)) this.stream.push(number, answer)
+  }
+
+  /** The node has given these up, too, or soon does, and counts them until they are answered. */
+  expire(): void {
+    const now_ms = this.answers.nowMs()
+    for (const [number, until_ms] of this.waiting) {
+      if (until_ms > now_ms) return
+      this.give(number, refusedOf(new Refusal('outcome_unknown')))
     }
   }
 

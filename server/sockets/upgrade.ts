@@ -15,6 +15,7 @@ import {
   socketToken,
 } from '../edge/answer'
 import { readQuery } from '../edge/body'
+import { declaredRefusals } from '../edge/declared'
 import type { Stream, StreamContract } from '../edge/endpoint'
 import { commonHeaders, requestId } from '../edge/headers'
 import type { Meters } from '../edge/meters'
@@ -56,6 +57,7 @@ export function upgrading(
   route: string,
   upgraderOf: (request: Request) => Upgrader | undefined,
 ): Answering {
+  const declared = new Set(declaredRefusals(stream))
   return async ({ request }) => {
     const request_id = requestId(request)
     try {
@@ -65,7 +67,7 @@ export function upgrading(
       }
       const open = () => connect(stream.contract, services, request, server, request_id)
       await open().catch(async (error) => {
-        const late = caughtUpAfter(services.venue, request, error)
+        const late = caughtUpAfter(services.venue, { request, declared }, error)
         if (late === undefined) throw error
         await late
         await open()

@@ -7,7 +7,9 @@ import { Refusal } from '../../protocol/refusals'
 import type { AnnouncedEntry } from '../../protocol/vault/announcements'
 import { openLog } from '../../server/edge/log'
 import {
+  LINK_CALL_MS,
   LINK_FRAME_LATE_MS,
+  LINK_PASSED_MAX,
   LINK_RENEW_MS,
   LINK_RIGHT_MS,
   LINK_SILENT_MS,
@@ -147,8 +149,8 @@ const commandOf = (account: string): Passed =>
   }) as Passed
 const textOf = (passed: Passed) => new TextDecoder().decode((passed as { command: Uint8Array }).command)
 
-/** Answers each command with whose it is. */
-function world() {
+/** Answers each command with whose it is, or none. */
+function world(is_silent = false) {
   const order: string[] = []
   const lost: string[] = []
   const back: string[][] = []
@@ -161,6 +163,7 @@ function world() {
     nodeLost: (node) => lost.push(node),
     passed: async (passed) => {
       order.push(textOf(passed))
+      if (is_silent) await new Promise(() => undefined)
       return { value: { of: textOf(passed) }, seq: 42, limits: null }
     },
   })
@@ -287,6 +290,51 @@ test.each([0, 1])(
     link.stop()
   },
 )
+
+test('a leading node that answers nothing for longer than its callers wait ends no connection: what was given up is answered, and counts until then', async () => {
+  const { legs, url } = world(true)
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  await Bun.sleep(50)
+  const real = performance.now.bind(performance)
+  let shift = 0
+  performance.now = () => real() + shift
+  /** Both ends, by steps in which the node lives. */
+  const pass = async (ms: number) => {
+    for (; ms > 0; ms -= 4_000) {
+      now_ms += 4_000
+      for (let times = 0; times < 2; times++) await link.ask()
+    }
+  }
+  const carry = () => {
+    for (const one of leg.to_leader.splice(0)) leg.leader.message(one)
+    for (const one of leg.to_front.splice(0)) leg.front!.sendBytes(one)
+  }
+  try {
+    const first = Array.from({ length: LINK_PASSED_MAX }, () => outcome(link.pass(commandOf('alice'))))
+    await until(() => leg.to_leader.length > 0)
+    await Bun.sleep(100)
+    carry()
+    expect(await outcome(link.pass(commandOf('bob')))).toBe('matching_unavailable')
+    shift = LINK_CALL_MS + 1_000
+    expect(new Set(await Promise.all(first))).toEqual(new Set(['outcome_unknown']))
+    // The leading node counts them still.
+    expect(await outcome(link.pass(commandOf('bob')))).toBe('matching_unavailable')
+    await pass(LINK_CALL_MS)
+    await looked()
+    carry()
+    await Bun.sleep(50)
+    const bobs = outcome(link.pass(commandOf('bob')))
+    await until(() => leg.to_leader.length > 0)
+    carry()
+    expect(await Promise.race([bobs, Bun.sleep(50).then(() => 'waits')])).toBe('waits')
+    expect(leg.is_over).toBe(false)
+  } finally {
+    performance.now = real
+    link.stop()
+  }
+}, 60_000)
 
 test('a front whose clients only read keeps its connection and its link, over renewals', async () => {
   const { legs, url, lost, answers } = world()

@@ -3,10 +3,12 @@ import { expect, test } from 'bun:test'
 import type { Views } from '../../engine/boot/assemble'
 import { Follower } from '../../engine/boot/follow'
 import { LIMITS } from '../../engine/limits'
+import { decodeCommand } from '../../engine/machine/codec/command_codec'
 import { venueId } from '../../protocol/bodies/venue_id'
 import type { Refusal } from '../../protocol/refusals'
 import { CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
+import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
 import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
 
@@ -156,4 +158,31 @@ test('a replica of another log than that of the leading node has no right, neith
   expect(has_right()).toBe(false)
   state.ends.add(51)
   expect(has_right()).toBe(true)
+})
+
+test('a node that ends as planned answers what is under way, disarms its sockets, says bye, and sends nothing new', async () => {
+  const { venue, passed, views, waiting } = frontOf(false, true)
+  const done: string[] = []
+  Object.assign(views.hub, { bye: () => void done.push('bye') })
+  await Promise.all([venue.armDisconnect(ACCOUNT, 'own', true), Bun.sleep(1).then(() => waiting.pop()!())])
+  const under_way = venue.cancelAll(ACCOUNT, []).then(() => done.push('answered'))
+  await Bun.sleep(1)
+  const drained = venue.drain()
+  const late = refusalOf(venue.cancelAll(ACCOUNT, []))
+  const late_arm = refusalOf(venue.armDisconnect(ACCOUNT, 'late', true))
+  await Bun.sleep(50)
+  expect([passed.length, ...done]).toEqual([2])
+  waiting.pop()!()
+  await under_way
+  while (waiting.length < 2) await Bun.sleep(1)
+  expect(done).toEqual(['answered'])
+  const sent = passed.slice(2).map((one) => decodeCommand((one as { command: Uint8Array }).command))
+  expect(sent).toMatchObject([
+    { kind: 'arm_disconnect', origin: 'own', armed: false },
+    { kind: 'arm_disconnect', origin: 'late', armed: false },
+  ])
+  for (const one of waiting.splice(0)) one()
+  await drained
+  expect([passed.length, ...done]).toEqual([4, 'answered', 'bye'])
+  for (const one of [late, late_arm]) expect((await one).code).toBe('outcome_unknown')
 })

@@ -12,6 +12,7 @@ import { parsePolicy } from '../../client/verify/policy'
 import { parseCollateral } from '../../client/verify/tdx/collateral_form'
 import { preparePlace } from '../../client/wallet/prepare'
 import { saveWallet } from '../../client/wallet/wallet_file'
+import { LIMITS } from '../../engine/limits'
 import type { PlaceResult } from '../../protocol/wire/trading'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
@@ -51,21 +52,16 @@ const served = (node: number, path: string, asked?: Asked) =>
     return answer.status !== 503 && answer
   })
 
+function restingOrder({ instrument, slot, venue, wallet }: LoadTrader) {
+  const note = wallet.noteFor(SOL, 1_000_000_000n)!
+  const expiry_slot = slot + 100_000
+  const terms = { instrument, side: 'sell', amount: 1_234_000_000n, price_limit: 155_321_000n } as const
+  return preparePlace(wallet, venue, { ...terms, expiry_slot }, note)
+}
+
 /** The same bytes again until they are accepted, as a client sends them. */
 async function rest(trader: LoadTrader): Promise<{ result: PlaceResult }> {
-  const note = trader.wallet.noteFor(SOL, 1_000_000_000n)!
-  const request = preparePlace(
-    trader.wallet,
-    trader.venue,
-    {
-      instrument: trader.instrument,
-      side: 'sell',
-      amount: 1_234_000_000n,
-      price_limit: 155_321_000n,
-      expiry_slot: trader.slot + 100_000,
-    },
-    note,
-  )
+  const request = restingOrder(trader)
   const place = async (): Promise<PlaceResult | undefined> => {
     try {
       return await trader.client.place(request)
@@ -117,6 +113,31 @@ async function tokenAt(node: number, { api_key, api_secret, passphrase }: Login)
   const answer = await served(node, '/auth/token', { method: 'POST', headers, body })
   expect(answer.status).toBe(200)
   return answer.body['access_token'] as string
+}
+
+async function socketAt(node: Node, token: string) {
+  const frames: string[] = []
+  const socket = transportOf(node).webSocket(`/ws/trading?token=${token}`)
+  const closed = new Promise<number>((resolve) => {
+    socket.onclose = ({ code }) => resolve(code)
+  })
+  socket.onmessage = ({ data }) => frames.push(String(data))
+  await until(() => frames.length > 0)
+  const call = (id: string, op: string, params: object): Promise<string> => {
+    socket.send(JSON.stringify({ id, op, params }))
+    return until(() => frames.find((one) => one.includes(`"id":"${id}"`)))
+  }
+  const arm = async () => expect(await call('a', 'cancel_on_disconnect', { armed: true })).toContain('true')
+  return { frames, closed, call, arm }
+}
+
+/** An order on an armed socket. */
+async function armedOrderAt(node: Node, trader: LoadTrader, token: string) {
+  const { frames, closed, call, arm } = await socketAt(node, token)
+  await arm()
+  const request = restingOrder(trader)
+  expect(await call('p', 'order.place', request)).toContain('"accepted"')
+  return { frames, closed, order_id: request.order_id }
 }
 
 describe.skipIf(ETCD === undefined)('three processes', () => {
@@ -186,6 +207,86 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
         for (const node of NODES) expect((await served(node, '/orders', { token: kept })).status).toBe(200)
         expect(await Promise.all(closed)).toEqual(closed.map(() => 4401))
       }
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node that ends as planned answers what is under way, disarms its sockets and says bye; of one that dies an account that arms at another node keeps its orders',
+    async () => {
+      const before = await nodes()
+      const planned = before.fronts[0]!
+      const { trader: leaver, credentials } = await traderAt(planned, 'leaver')
+      const token = await tokenAt(before.leads, credentials)
+      const left = await armedOrderAt(planned, leaver, token)
+      let is_over = false
+      const answers = new Set<unknown>()
+      const logins = (async () => {
+        const { api_key, api_secret, passphrase } = credentials
+        const headers = { 'content-type': 'application/json' }
+        const body = { api_key, api_secret, passphrase }
+        while (!is_over) {
+          const answer = await ask(planned, '/auth/token', { method: 'POST', headers, body })
+          answers.add(answer.body['code'] ?? answer.status)
+        }
+      })()
+      expect(await cluster.replace(planned)).toBe(0)
+      is_over = true
+      await logins
+      // 0: it took no connection.
+      for (const one of answers) expect<unknown[]>([200, 0, 'outcome_unknown']).toContain(one)
+      const led = await armedOrderAt(before.leads, leaver, token)
+      expect(await cluster.replace(before.leads)).toBe(0)
+      for (const { closed, frames } of [left, led]) {
+        expect(await closed).toBe(1012)
+        expect(frames.at(-1)).toContain('"type":"bye","reason":"upgrade"')
+      }
+      leaver.close()
+
+      const { leads, fronts } = await nodes()
+      const dying = fronts[0]!
+      const { trader, credentials: login } = await traderAt(dying, 'stays')
+      const [token_there, token_here] = [await tokenAt(dying, login), await tokenAt(leads, login)]
+      const kept = await armedOrderAt(dying, trader, token_there)
+      cluster.pause(dying)
+      const dead_ms = performance.now()
+      // Sooner than the leading node knows it.
+      await Bun.sleep(2_000)
+      await (await socketAt(leads, token_here)).arm()
+      while (performance.now() - dead_ms < LIMITS.disconnect_grace_ms + 10_000) {
+        for (const [one, with_token] of [
+          [left, token],
+          [led, token],
+          [kept, token_here],
+        ] as const)
+          expect(await served(leads, `/orders/${one.order_id}`, { token: with_token })).toMatchObject({
+            body: { status: 'accepted' },
+          })
+        await Bun.sleep(1_000)
+      }
+      cluster.resume(dying)
+      trader.close()
+      await nodes()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a second signal ends a front at once that cannot answer what is under way',
+    async () => {
+      const { leads, fronts } = await nodes()
+      const { credentials } = await openAccount({ facts: cluster.facts(leads)! } as never, 'signals')
+      const { arm } = await socketAt(fronts[0]!, await tokenAt(fronts[0]!, credentials))
+      await arm()
+      cluster.pause(leads)
+      const ended = cluster.replace(fronts[0]!)
+      await Bun.sleep(300)
+      const at_ms = performance.now()
+      process.kill(cluster.pidOf(fronts[0]!), 'SIGTERM')
+      expect(await ended).toBe(1)
+      expect(performance.now() - at_ms).toBeLessThan(1_000)
+      cluster.resume(leads)
+      await nodes()
     },
     LIMIT_MS,
   )

@@ -1,11 +1,19 @@
 /** The leading node executes what another node passes on, and rejects what was verified before a token of the account ended. */
-import { afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, spyOn, test } from 'bun:test'
+import type { Command, CommandBody } from '../../engine/commands'
 import { intakePlace } from '../../engine/intake/requests'
+import { LIMITS } from '../../engine/limits'
 import { encodeCommand } from '../../engine/machine/codec/command_codec'
+import { execute } from '../../engine/machine/rules/execute'
+import { newAccount } from '../../engine/machine/state/account'
+import { createState } from '../../engine/machine/state/state'
+import { venueOf } from '../../engine/methods/venue_methods'
+import { DisconnectGrace } from '../../engine/sequencer/disconnect_grace'
 import type { Passed } from '../../engine/venue'
 import { fromHex } from '../../protocol/bytes'
 import { parserOf } from '../../protocol/wire/parse'
 import { PlaceRequest, type PlaceResult } from '../../protocol/wire/trading'
+import { FIXED_HASH_SEED } from '../kit/venue/machine_world'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
@@ -153,7 +161,7 @@ test('a node that is back says which sockets are open: the others have closed, a
     'accepted',
     'accepted',
   ])
-  await grace.fire()
+  await grace.fire('ffeeddccbbaa9988.')
   expect(await Promise.all([kept, other].map(statusOf))).toEqual(['accepted', 'cancelled'])
   expect(armedOf(open)).toEqual([`${NODE}open`])
 })
@@ -169,6 +177,108 @@ test('of calls that arm and disarm a socket of the leading node in one go the la
   expect([armedOf(open), venue.parsed.isArmed('own')]).toEqual([['own'], true])
   await all(true, false)
   expect([armedOf(open), venue.parsed.isArmed('own')]).toEqual([[], false])
+})
+
+test('a leading node that shows late that it leads holds what comes, and one that gives its term away says to send it again', async () => {
+  const open = await site.open()
+  const { availability, sequencer } = open.engine
+  let right_ms = 0
+  const venue = venueOf({ ...open.engine, node: { rightMs: () => right_ms } } as never)
+  const done: string[] = []
+  const command = encodeCommand({
+    kind: 'disconnected',
+    account_id: accountId('alice'),
+    origin: 'x',
+    unix_ms: 0,
+  })
+  const passed = { kind: 'record', seq: sequencer.seq_durable, access: 'trade', command } as const
+  const held = [
+    venue.handedOver(undefined)!.then(() => done.push('asked here')),
+    venue.passed(passed, () => 0).then(() => done.push('passed on')),
+  ]
+  await Bun.sleep(100)
+  expect(done).toEqual([])
+  right_ms = 1_000
+  await Promise.all(held)
+  expect(done).toEqual(['asked here', 'passed on'])
+  const all = Array.from({ length: LIMITS.handover_waits_max }, () => venue.handedOver(undefined)!)
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  await Promise.all(all)
+  availability.handing = Promise.resolve()
+  expect((await refusalOf(venue.handedOver(undefined)!)).code).toBe('outcome_unknown')
+  availability.handing = undefined
+  availability.drain()
+  expect(venue.handedOver(undefined)).toBeUndefined()
+  expect(open.venue.parsed.handedOver(undefined)).toBeUndefined()
+})
+
+/** An account arms a socket of another node, or of the leading one. */
+async function arm(open: TestVenue, origin: string): Promise<void> {
+  const account_id = accountId('alice')
+  const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 })
+  const seq = open.engine.sequencer.seq_durable
+  await open.venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0)
+}
+
+test.each([
+  ['at another node since its death', true, () => 0, 'accepted'],
+  ['at another node before, when its own still lived', true, (now_ms: number) => now_ms + 1, 'cancelled'],
+  ['at that node', false, () => 0, 'cancelled'],
+] as const)(
+  'a node is known to be lost later than it died: orders of an account that armed a socket %s',
+  async (_, elsewhere, aliveAt, status) => {
+    const open = await site.open()
+    const trader = await Trader.provisioned(open, 'alice')
+    const order = await armedAtFront(open, trader, `${NODE}1`)
+    const { grace, clock } = open.engine
+    await grace.nodeBack(NODE, new Set([`${NODE}1`]))
+    await arm(open, elsewhere ? 'ffeeddccbbaa9988.1' : `${NODE}2`)
+    grace.nodeLost(NODE, aliveAt(clock.monotonicMs()))
+    await grace.fire(NODE)
+    expect((await open.venue.order('alice', order)).status).toBe(status)
+  },
+)
+
+test('leaders that each last shorter than the grace period do not extend it, nor does the time in which none serves', () => {
+  const waits: number[] = []
+  const timers = spyOn(globalThis, 'setTimeout')
+  const state = createState(FIXED_HASH_SEED)
+  const account = { ...newAccount('a', new Uint8Array(32)), armed: new Set([`${NODE}1`]) }
+  state.accounts.set('a', account)
+  const submit = (command: CommandBody) => {
+    execute(state, { ...command, unix_ms: 0 } as Command, {
+      unavailable: undefined,
+      past: undefined as never,
+    })
+    return Promise.resolve() as never
+  }
+  const view = () => ({ slot_ms: 400 }) as never
+  /** The chain goes on from slot to slot while no node serves. */
+  const leader = (from: number, to: number) => {
+    const grace = new DisconnectGrace(
+      state,
+      { chain: { view }, clock: { monotonicMs: () => 0 }, sequencer: { submit } },
+      new Map(),
+    )
+    state.slot = from
+    grace.begin()
+    waits.push(timers.mock.calls.at(-1)![1] as number)
+    grace.stop()
+    state.slot = to
+    return grace
+  }
+  leader(1_000, 1_100)
+  leader(1_500, 1_520)
+  const third = leader(9_000, 9_029)
+  leader(9_030, 9_040)
+  expect(waits).toEqual([60_000, 20_000, 12_000, 400])
+  expect(state.absent).toEqual(new Map([[NODE, 8_881]]))
+  // A node that is back has its whole grace period again.
+  void third.nodeBack(NODE, new Set([`${NODE}1`]))
+  expect(state.absent.size).toBe(0)
+  leader(9_050, 9_060)
+  expect(waits.at(-1)).toBe(60_000)
+  timers.mockRestore()
 })
 
 test('the end of a socket that comes with its arming leaves nothing armed', async () => {

@@ -1,7 +1,9 @@
 /** Every endpoint judges token, limit, size and form in the published order, and repeats nothing it was sent. */
 import { describe, expect, test } from 'bun:test'
-import { type CallInit, StandingClock, session } from '../kit/server/harness'
+import { Refusal } from '../../protocol/refusals'
+import { type CallInit, openHarness, StandingClock, session } from '../kit/server/harness'
 import { against, contractOf, FITTING, refusing, SECRET } from '../routes/against'
+import { KEY } from '../routes/bodies'
 
 /** Of an account's bucket. */
 const LEFT = { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }
@@ -166,3 +168,21 @@ for (const row of FITTING) {
     }
   })
 }
+
+test('what a wait for the next leading node ends with is the answer of a command, and of a read it is what it met', async () => {
+  const base = openHarness({
+    venue: {
+      authenticate() {
+        throw new Refusal('lease_lost')
+      },
+      handedOver: () => Promise.reject(new Refusal('outcome_unknown')),
+    },
+  })
+  try {
+    const read = await base.call('GET', `/nonces?trading_key=${KEY}`)
+    const command = await base.call('POST', '/orders', { json: {} })
+    expect([read.json['code'], command.json['code']]).toEqual(['lease_lost', 'outcome_unknown'])
+  } finally {
+    await base.stop()
+  }
+})

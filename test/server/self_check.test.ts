@@ -42,6 +42,7 @@ async function startOn(machine: Machine, collateral = machine.agent.collateral()
     log: openLog((line) => lines.push(line), clock.unixMs),
     fatal: (error) => expect.unreachable(error.message),
     drain: () => {},
+    following: () => {},
     self_check: {
       policy: machinePolicy(machine.agent.root_pem),
       collect: async () => collateral,

@@ -76,6 +76,11 @@ export const heading = struct({
     }),
   ),
   halted: option(word(HALT_REASONS)),
+  absent: mapped(
+    list(struct({ node: text, slot: uint })),
+    (rows) => new Map(rows.map(({ node, slot }) => [node, slot])),
+    (absent) => [...absent].map(([node, slot]) => ({ node, slot })),
+  ),
 })
 
 export const mint_row = struct({

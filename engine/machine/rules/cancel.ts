@@ -3,7 +3,7 @@ import type { CancelReason } from '../../../protocol/wire/trading'
 import type { CancelFields, CommandOf } from '../../commands'
 import { LIMITS } from '../../limits'
 import { addToBucket, dueSlots, removeFromBucket } from '../../memory/buckets'
-import type { TradingKey } from '../state/account'
+import { nodeOf, type TradingKey } from '../state/account'
 import { isMember } from '../state/closed'
 import { type FinalOrder, isOutlived } from '../state/final_orders'
 import type { Order } from '../state/order'
@@ -226,7 +226,14 @@ export function applyArmDisconnect(state: State, command: CommandOf<'arm_disconn
   if (command.armed) {
     if (armed.size >= LIMITS.account_origins_max) armed.delete(armed.values().next().value!)
     armed.add(command.origin)
+    state.absent.delete(nodeOf(command.origin))
   }
+  return { kind: 'done' }
+}
+
+export function applyNodeAbsent(state: State, { node, slot }: CommandOf<'node_absent'>): Answer {
+  if (slot === undefined) state.absent.delete(node)
+  else state.absent.set(node, slot)
   return { kind: 'done' }
 }
 

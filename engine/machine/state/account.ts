@@ -34,7 +34,7 @@ export type Account = {
   live: number
   /** Limit prices of live orders by instrument, for the self-cross check. */
   exposures: Map<InstrumentState, Exposure>
-  /** Sockets with cancel-on-disconnect armed. */
+  /** Sockets with cancel-on-disconnect armed, the newest last. */
   armed: Set<string>
 }
 
@@ -79,6 +79,9 @@ export function newAccount(account_id: string, account_key: Uint8Array): Account
     armed: new Set(),
   }
 }
+
+/** The node whose socket has this name. */
+export const nodeOf = (origin: string): string => origin.slice(0, origin.indexOf('.') + 1)
 
 /** The bound trading key of these bytes. */
 export function keyOf(

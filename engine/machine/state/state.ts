@@ -53,6 +53,8 @@ export type State = {
   epoch: number
   readonly epochs: Epoch[]
   halted: HaltReason | undefined
+  /** Nodes with armed sockets that are absent, by the slot since which; a grace period goes on under the next leader. */
+  readonly absent: Map<string, SlotNumber>
   readonly accounts: Map<string, Account>
   /** Owner of each credential, by credential id in hex. */
   readonly credentials: Map<string, Account>
@@ -105,6 +107,7 @@ export function createState(seed: HashSeed, orders?: number): State {
     epoch: 0,
     epochs: [],
     halted: undefined,
+    absent: new Map(),
     accounts: new Map(),
     credentials: new Map(),
     keys: new Map(),

@@ -1,7 +1,7 @@
 /** Lists the versions of rules and record formats that this build carries (cluster.md "Upgrade"). */
 
 /** In which every journal begins; the first byte of a snapshot is the version of its state. */
-export const FIRST_VERSION = 9
+export const FIRST_VERSION = 10
 /**
  * Ascending, without a gap. A rule, a kind of command or a layout that decides or encodes otherwise is added under the next
  * number, and the code of the number before stays for as long as a journal or a snapshot of it may be read.

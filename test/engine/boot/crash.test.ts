@@ -51,7 +51,7 @@ test('orders of a socket that died with the process are cancelled when its trade
 
   const again = await site.open({}, left)
   expect((await again.venue.order('alice', request.order_id)).status).toBe('accepted')
-  await again.engine.grace.fire()
+  await again.engine.grace.fire('')
   const order = await again.venue.order('alice', request.order_id)
   expect(order).toMatchObject({ status: 'cancelled', reason: 'disconnect' })
 })
@@ -68,7 +68,7 @@ test('a trader who comes back within the grace keeps the orders', async () => {
 
   const again = await site.open({}, left)
   await again.venue.armDisconnect('alice', 'socket-2', true)
-  await again.engine.grace.fire()
+  await again.engine.grace.fire('')
   expect((await again.venue.order('alice', request.order_id)).status).toBe('accepted')
 })
 

@@ -184,6 +184,8 @@ const COMMANDS: CommandBody[] = [
   },
   { kind: 'released' },
   { kind: 'activate', version: 9 },
+  { kind: 'node_absent', node: 'n.', slot: 7 },
+  { kind: 'node_absent', node: 'n.', slot: undefined },
 ]
 
 test('every kind of command has a case here', () => {
@@ -205,7 +207,8 @@ test('type bytes stand for ever in the order of their first publication', () => 
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +
       'resumed instrument_status spent_restored payout_stage queue_capacity queue_restored ' +
-      'closed decided snapshot_taken released credential login rebind token_issued token_ended activate',
+      'closed decided snapshot_taken released credential login rebind token_issued token_ended activate ' +
+      'node_absent',
   )
 })
 

@@ -123,6 +123,11 @@ function play(world: World, step: Step, serial: number): void {
         const kind = armed ? 'arm_disconnect' : 'disconnected'
         world.must({ kind, account_id, origin: 's', armed } as CommandBody)
       }
+      world.must({
+        kind: 'node_absent',
+        node: `${step.pick % 3}.`,
+        slot: step.pick % 2 ? world.state.slot : undefined,
+      })
       return
     case 'hash':
       world.hashAll()
