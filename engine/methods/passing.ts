@@ -11,6 +11,7 @@ import type { Caller, LimitState, Passed, PassedAnswer } from '../venue'
 type Rights = {
   /** @throws Refusal `lease_lost` */
   require(): { epoch: number }
+  current(): { epoch: number } | undefined
   gave(account_id: string, seq: JournalSeq): void
 }
 
@@ -52,7 +53,9 @@ export class Passing {
   /** A long answer: one at a time, so that no other waits behind more than one. @throws Refusal as `read` */
   page(caller: Caller | undefined, passed: Passed): Promise<object> {
     const lane = caller === undefined ? '' : laneOf(caller)
-    return this.pages.run(lane, () => this.value(passed))
+    // Of now: its turn may come when another node leads, which the caller may not have judged.
+    const epoch = this.rights.current()?.epoch
+    return this.pages.run(lane, () => this.value(passed, epoch))
   }
 
   /**
@@ -113,8 +116,8 @@ export class Passing {
     }
   }
 
-  private async value(passed: Passed): Promise<object> {
-    return (await this.leader.pass(passed)).value
+  private async value(passed: Passed, epoch = this.rights.current()?.epoch): Promise<object> {
+    return (await this.leader.pass(passed, epoch)).value
   }
 
   private readRoot(): Promise<object> {

@@ -93,7 +93,11 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
         const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
         return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
       }
-      return late === undefined ? handle() : late.then(handle)
+      if (late === undefined) return handle()
+      return late.then(() => {
+        requireJudged(services.venue, epochJudged(request), limited)
+        return handle()
+      })
     }
     return retried(services.venue, { request, declared }, go, (error) => refuse(error, exchange))
   }

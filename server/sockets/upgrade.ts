@@ -95,6 +95,7 @@ async function connect(
   const limits = limitHeaders(venue.takeLimit(session, COST.read))
   const after = resumePoint(readQuery(request.url))
   await venue.caughtUp(session.account_id, seqSeen(request))
+  requireJudged(venue, judged, 'read')
   const release = sockets.reserve(session)
   let subscription: Subscription | undefined
   try {

@@ -4,7 +4,7 @@ import { LIMITS } from '../../engine/limits'
 import { Refusal } from '../../protocol/refusals'
 import { openHarness } from '../kit/server/harness'
 import { KEY } from '../routes/bodies'
-import { ACCOUNT, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
+import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
 
 test('arming waits for the next leading node as commands do, and what was not sent arms nothing', async () => {
   const handed = Promise.withResolvers<void>()
@@ -93,6 +93,15 @@ test('a command that came while one node led is not for the next one, which its 
   expect(venue.epochLed()).toBeUndefined()
 })
 
+test('a page whose turn comes when another node leads is not asked for there', async () => {
+  const { venue, right, state, waiting, passed } = frontOf(false, true)
+  const pages = codesOf([0, 1].map((from) => venue.treeLeaves(from, 10, SESSION)))
+  await Bun.sleep(0)
+  Object.assign(state, { epoch: 8, rights: [{ ...right, epoch: 8 }] })
+  await answerAll(waiting)
+  expect([await pages, passed.length]).toEqual([['ok', 'lease_lost'], 1])
+})
+
 test('a socket takes no commands for another leading node than its client has judged, and closes unless it is armed', async () => {
   const { venue, passed, right, state } = frontOf(false)
   const cancels = JSON.stringify({
@@ -114,8 +123,14 @@ test('a socket takes no commands for another leading node than its client has ju
 
 test('a request is answered by the word of the leading node that its caller has judged alone', async () => {
   let epoch: number | undefined = 7
+  let takes = () => undefined as void
   const base = openHarness({
-    venue: { authenticate: () => SESSION, epochLed: () => epoch, nonces: () => ({}) as never },
+    venue: {
+      authenticate: () => SESSION,
+      epochLed: () => epoch,
+      caughtUp: async () => takes(),
+      nonces: () => ({}) as never,
+    },
   })
   try {
     const codesOf = async (judged: string) => {
@@ -132,6 +147,12 @@ test('a request is answered by the word of the leading node that its caller has 
     expect(await codesOf('7')).toEqual(['lease_lost', 'outcome_unknown'])
     epoch = undefined
     expect(await codesOf('7')).toEqual(['lease_lost', 'lease_lost'])
+    // The next one led when the read had waited for the replica.
+    epoch = 7
+    takes = () => {
+      epoch = 8
+    }
+    expect((await codesOf('7'))[0]).toBe('lease_lost')
   } finally {
     await base.stop()
   }
