@@ -30,7 +30,7 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
     const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
     return is_led && replica.isAt(right) ? right : undefined`,
-    replacement: '    return right ?? (clock.monotonicMs() > 0 ? rights.at(-1) : undefined)',
+    replacement: '    return rights.at(-1)',
   },
   'head-read-after-lost-reply': {
     file: LOG,
