@@ -35,8 +35,6 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   const reply = replyOf(contract, services, route)
   const declared = new Set(declaredRefusals(endpoint))
   const refuse = refusalsOf(endpoint, services, route, declared)
-  const limited = limitedAs(contract)
-  const has_csv = 'csv' in contract.answer && contract.answer.csv !== undefined
   const handler = endpoint.handler as (call: unknown) => unknown
 
   const finish = (value: unknown, exchange: Exchange): Response => {
@@ -79,29 +77,30 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
   }
   // Not async: a promise would add a large part to the cost of a read that has nothing to wait for.
   return ({ request, params = {} }) => {
-    const csv = has_csv && /\btext\/csv\b/i.test(request.headers.get('accept') ?? '')
-    const request_id = requestId(request)
-    const exchange: Exchange = { request_id, session: undefined, limits: undefined, csv }
+    const csv = isCsv(contract, request)
+    const exchange: Exchange = { request_id: requestId(request), session: undefined, limits: undefined, csv }
     const go = (): Response | Promise<Response> => {
       const session = identify(contract, services, request)
       exchange.session = session
       if (session !== undefined && contract.cost !== undefined)
-        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost, limited))
+        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost, limitedAs(contract)))
       if (parts.body !== undefined) return withBody(request, params, exchange)
       const late = session && services.venue.caughtUp(session.account_id, seqSeen(request))
       const handle = () => {
         const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
         return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
       }
-      if (late === undefined) return handle()
-      return late.then(() => {
-        requireJudged(services.venue, epochJudged(request), limited)
-        return handle()
-      })
+      // Another node may lead after the wait, and the token have ended.
+      return late === undefined
+        ? handle()
+        : late.then(() => identify(contract, services, request)).then(handle)
     }
     return retried(services.venue, { request, declared }, go, (error) => refuse(error, exchange))
   }
 }
+
+const isCsv = ({ answer }: Contract, { headers }: Request): boolean =>
+  'csv' in answer && answer.csv !== undefined && /\btext\/csv\b/i.test(headers.get('accept') ?? '')
 
 const limitedAs = ({ body, reads }: Contract) => (body === undefined || reads === true ? 'read' : 'command')
 

@@ -123,7 +123,7 @@ test('a socket takes no commands for another leading node than its client has ju
 
 test('a request is answered by the word of the leading node that its caller has judged alone', async () => {
   let epoch: number | undefined = 7
-  let takes = () => undefined as void
+  let takes = (): void => undefined
   const base = openHarness({
     venue: {
       authenticate: () => SESSION,
