@@ -44,14 +44,18 @@ export class SharedTexts {
 export class LruTexts<V> {
   private readonly kept = new Map<string, { value: V; characters: number }>()
   private characters = 0
+  /** Successive reads often are of one entry. */
+  private newest: { value: V } | undefined
 
   constructor(private readonly characters_max: number) {}
 
   get(name: string): V | undefined {
     const entry = this.kept.get(name)
     if (entry === undefined) return undefined
+    if (entry === this.newest) return entry.value
     this.kept.delete(name)
     this.kept.set(name, entry)
+    this.newest = entry
     return entry.value
   }
 
@@ -59,6 +63,7 @@ export class LruTexts<V> {
     this.delete(name)
     if (characters > this.characters_max) return
     this.kept.set(name, { value, characters })
+    this.newest = undefined
     this.characters += characters
     for (const oldest of this.kept.keys()) {
       if (this.characters <= this.characters_max) return

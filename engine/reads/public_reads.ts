@@ -146,6 +146,9 @@ export type FinalizedView = {
 
 /** The finalized note tree of the hashing worker. */
 export class TreeReads {
+  /** The answer of the last call, and the bytes of its root: the hashing thread's newest, replaced when it changes. */
+  private shown: { root: wire.TreeRoot; bytes: Uint8Array } | undefined
+
   constructor(
     private readonly hash: HashPort,
     private readonly finalized: () => FinalizedView,
@@ -156,7 +159,11 @@ export class TreeReads {
   root(): wire.TreeRoot {
     const { leaf_count, root } = this.hash.root()
     const { slot, batch_id } = this.finalized()
-    return { root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id }
+    const known = this.shown?.bytes === root ? this.shown.root : undefined
+    if (known?.leaf_count === leaf_count && known.slot === slot && known.batch_id === batch_id) return known
+    const shown = Object.freeze({ root: toHex(root), leaf_count, depth: TREE_DEPTH, slot, batch_id })
+    this.shown = { root: shown, bytes: root }
+    return shown
   }
 
   /** Of a commitment or of the leaf at an index. Throws `leaf_unknown`. */

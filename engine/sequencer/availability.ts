@@ -112,23 +112,19 @@ export class Availability {
     const reopens_slot = this.reopensSlot()
     const stalled = this.chain.view().lag_ms > LIMITS.chain_lag_max_ms
     const { files } = this
-    const own = [
-      ...(this.serving || this.draining || this.stopped !== undefined ? [] : [reasonText('opening')]),
-      ...(this.stopped === undefined ? [] : [this.stopped]),
-      ...(this.halted === undefined ? [] : [reasonText(this.halted)]),
-      ...(stalled ? [reasonText('chain_stalled')] : []),
-      ...(reopens_slot === undefined ? [] : [reasonText('reopening')]),
-      ...(this.draining ? [reasonText('draining')] : []),
-      ...(files.isFull() ? [reasonText('disk_full')] : []),
-      ...(files.isHistoryBroken() ? [reasonText('history_failed')] : []),
-      ...(files.isHistoryStalled() ? [reasonText('history_stalled')] : []),
-      ...files.damage().map((file) => `file_damaged: ${file}: ${ENGINE_REASONS.file_damaged}`),
-      ...(barred === undefined ? [] : [reasonText(barred)]),
-      ...this.warnings().map((word) => reasonText(word)),
-    ]
-    // A bare word of the chain's loops says nothing beside the engine's sentence about it.
-    const stated = new Set(own.map(reasonWord))
-    const all = [...own, ...reasons.filter((reason) => !stated.has(reason))]
+    const own: string[] = []
+    if (!this.serving && !this.draining && this.stopped === undefined) own.push(reasonText('opening'))
+    if (this.stopped !== undefined) own.push(this.stopped)
+    if (this.halted !== undefined) own.push(reasonText(this.halted))
+    if (stalled) own.push(reasonText('chain_stalled'))
+    if (reopens_slot !== undefined) own.push(reasonText('reopening'))
+    if (this.draining) own.push(reasonText('draining'))
+    if (files.isFull()) own.push(reasonText('disk_full'))
+    if (files.isHistoryBroken()) own.push(reasonText('history_failed'))
+    if (files.isHistoryStalled()) own.push(reasonText('history_stalled'))
+    for (const file of files.damage()) own.push(`file_damaged: ${file}: ${ENGINE_REASONS.file_damaged}`)
+    if (barred !== undefined) own.push(reasonText(barred))
+    for (const word of this.warnings()) own.push(reasonText(word))
     const matching = this.matching()
     const ready =
       matching === 'running' &&
@@ -140,7 +136,7 @@ export class Availability {
       !files.isFull() &&
       !files.isHistoryBroken() &&
       !this.draining
-    const status = { ready, matching, settlement, draining: this.draining, reasons: [...new Set(all)] }
+    const status = { ready, matching, settlement, draining: this.draining, reasons: allReasons(own, reasons) }
     return reopens_slot ? { ...status, reopens_slot } : status
   }
 
@@ -149,4 +145,11 @@ export class Availability {
     if (this.halted === undefined) return 'running'
     return this.halted === 'vault_paused' ? 'paused' : 'stopped'
   }
+}
+
+/** A bare word of the chain's loops says nothing beside the engine's sentence about it. */
+function allReasons(own: string[], of_chain: readonly string[]): string[] {
+  if (own.length === 0 && of_chain.length === 0) return own
+  const stated = new Set(own.map(reasonWord))
+  return [...new Set([...own, ...of_chain.filter((reason) => !stated.has(reason))])]
 }

@@ -5,6 +5,7 @@ import type { NodeVenue, Session } from '../../engine/venue'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
+import { QUERIES_KEPT_MAX, QUERY_CHARACTERS_KEPT_MAX } from '../limits'
 import { parseBody, readBounded, readQuery } from './body'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
@@ -251,9 +252,8 @@ export function authenticate(venue: NodeVenue, token: string | undefined): Sessi
 function bearerToken(request: Request): string | undefined {
   const header = request.headers.get('authorization')
   if (header === null) return undefined
-  const match = /^Bearer +([^\s,]+)$/i.exec(header)
-  if (match === null) throw new Refusal('token_invalid')
-  return match[1]!
+  if (!/^Bearer +[^\s,]+$/i.test(header)) throw new Refusal('token_invalid')
+  return header.slice(header.lastIndexOf(' ') + 1)
 }
 
 /** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must be equal. */
@@ -267,13 +267,29 @@ export function socketToken(request: Request): string | undefined {
 }
 
 type Parse = (value: unknown) => unknown
-type Parts = { query: Parse; params: Parse | undefined; body: Parse | undefined }
+type Parts = { query: (url: string) => unknown; params: Parse | undefined; body: Parse | undefined }
 const NO_QUERY = exact({})
 function partsOf({ params, query = NO_QUERY, body }: Contract): Parts {
   return {
     params: params && parserOf(params, 'path'),
-    query: parserOf(query, 'query'),
+    query: queriesOf(parserOf(query, 'query')),
     body: body && parserOf(body, 'body'),
+  }
+}
+
+/** Keeps what the newest queries gave: callers poll with the same ones. Handlers do not change a query. */
+function queriesOf(parse: (value: Record<string, string>) => object): (url: string) => unknown {
+  const kept = new Map<string, unknown>()
+  return (url) => {
+    const start = url.indexOf('?')
+    const text = start === -1 ? '' : url.slice(start)
+    const known = kept.get(text)
+    if (known !== undefined) return known
+    const query = Object.freeze(parse(readQuery(url)))
+    if (text.length > QUERY_CHARACTERS_KEPT_MAX) return query
+    if (kept.size >= QUERIES_KEPT_MAX) kept.clear()
+    kept.set(text, query)
+    return query
   }
 }
 
@@ -302,7 +318,7 @@ function callsOf(services: Services, parts: Parts) {
     session,
     account_id: session?.account_id,
     params: parts.params?.(params),
-    query: parts.query(readQuery(request.url)),
+    query: parts.query(request.url),
     body: parts.body?.(body),
   })
 }
