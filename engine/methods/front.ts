@@ -22,7 +22,7 @@ import { openIntake, Writes } from '../sequencer/writes'
 import { subscribe } from '../streams/hub'
 import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
-import { bytesOf, laneOf, Passing, Shares } from './passing'
+import { bytesOf, laneOfToken, Passing, Waits } from './passing'
 import { Turns } from './turns'
 
 /** The node's copy of the venue. */
@@ -58,8 +58,7 @@ type FrontParts = {
 class Rights {
   /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
   private readonly given = new Map<string, JournalSeq>()
-  private readonly share = new Shares(LIMITS.passed_account_max)
-  private waiting = 0
+  private readonly waits = new Waits()
   /** All that waits for the next leading node waits for the same. */
   private next: Promise<void> | undefined
 
@@ -98,17 +97,12 @@ class Rights {
   /** Of what comes while the leading node gives its term away nothing is rejected, as there. @param lane of the caller */
   handedOver(lane: string): Promise<void> | undefined {
     if (this.parts.leader.handing() === undefined) return undefined
-    if (this.waiting >= LIMITS.handover_waits_max || this.share.isFull(lane)) return undefined
-    this.waiting += 1
-    this.next ??= this.untilReached().finally(() => {
-      this.next = undefined
-    })
-    const { next } = this
-    return this.share
-      .run(lane, () => next)
-      .finally(() => {
-        this.waiting -= 1
+    return this.waits.run(lane, () => {
+      this.next ??= this.untilReached().finally(() => {
+        this.next = undefined
       })
+      return this.next
+    })
   }
 
   /** Resolves once this node may answer by the word of the next leading node, or leads, or the hand-over is over. */
@@ -216,7 +210,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
     epochLed: () => rights.current()?.epoch,
-    handedOver: (token) => rights.handedOver(laneOfToken(replica, token)),
+    handedOver: (token) => rights.handedOver(laneOfToken(() => replica.views().accounts, token)),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -243,15 +237,6 @@ function frontVenue(parts: FrontParts): NodeVenue {
       resolve()
     },
     close: async () => undefined,
-  }
-}
-
-/** Of a token that this node does not know, or none, the lane of strangers. */
-function laneOfToken(replica: Replica, token: string | undefined): string {
-  try {
-    return laneOf(replica.views().accounts.authenticate(token!))
-  } catch {
-    return ''
   }
 }
 

@@ -4,7 +4,7 @@ import type { JournalSeq } from '../../protocol/units'
 import type { CommandBody } from '../commands'
 import { LIMITS } from '../limits'
 import { encodeCommand } from '../machine/codec/command_codec'
-import type { LeaderPort } from '../ports'
+import type { AccountsPort, LeaderPort } from '../ports'
 import type { Caller, LimitState, Passed, PassedAnswer } from '../venue'
 
 /** What the right to answer rests on, and what the caller was answered with. */
@@ -160,6 +160,33 @@ export class Shares {
       if (left > 0) this.waiting.set(lane, left)
       else this.waiting.delete(lane)
     }
+  }
+}
+
+/** Bounds what waits until a node may answer again, of all and by lane. */
+export class Waits {
+  private readonly share = new Shares(LIMITS.passed_account_max)
+  private waiting = 0
+
+  /** Undefined where too much waits already. */
+  run(lane: string, untilMay: () => Promise<void>): Promise<void> | undefined {
+    if (this.waiting >= LIMITS.handover_waits_max || this.share.isFull(lane)) return undefined
+    this.waiting += 1
+    return this.share.run(lane, untilMay).finally(() => {
+      this.waiting -= 1
+    })
+  }
+}
+
+/** Of a token that this node does not know, or none, the lane of strangers. */
+export function laneOfToken(
+  accounts: () => Pick<AccountsPort, 'authenticate'>,
+  token: string | undefined,
+): string {
+  try {
+    return laneOf(accounts().authenticate(token!))
+  } catch {
+    return ''
   }
 }
 

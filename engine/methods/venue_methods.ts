@@ -22,6 +22,7 @@ import {
   readinessOf,
 } from './operator'
 import { passedTo, untilEnded } from './passed'
+import { laneOfToken, Waits } from './passing'
 
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
@@ -71,7 +72,7 @@ export function venueOf(engine: Engine): Venue {
     handedOver: hold.handedOver,
     epochLed: () => engine.state.epoch,
     async passed(passed, costOf) {
-      const late = hold.untilRight()
+      const late = hold.ofPassed()
       if (late !== undefined) await late
       return passedTo(engine, passed, costOf)
     },
@@ -159,30 +160,33 @@ function rightMs({ chain, config, node }: Engine): number {
  * what comes while it gives its term away, and finds the next one when it is sent again.
  */
 function openHold(engine: Engine) {
-  const { availability, clock, node } = engine
+  const { accounts, availability, clock, node } = engine
+  const isHeld = () => node !== undefined && !availability.isEnding()
   const isLate = () => rightMs(engine) === 0 || availability.barred() === 'lease_lost'
-  let waiting = 0
+  const waits = new Waits()
   let back: Promise<void> | undefined
-  const untilBack = async () => {
+  const untilRight = async () => {
     const until_ms = clock.monotonicMs() + LIMITS.handover_ms
-    while (isLate() && !availability.isEnding() && clock.monotonicMs() < until_ms)
-      await Bun.sleep(LIMITS.release_look_ms)
+    while (isLate() && isHeld() && clock.monotonicMs() < until_ms) await Bun.sleep(LIMITS.release_look_ms)
     back = undefined
   }
-  const handedOver = () => {
-    if (availability.handing !== undefined)
-      return availability.handing.then(() => {
-        throw new Refusal('outcome_unknown')
-      })
-    if (node === undefined || availability.isEnding() || waiting >= LIMITS.handover_waits_max)
-      return undefined
-    waiting += 1
-    back ??= untilBack()
-    return back.finally(() => {
-      waiting -= 1
-    })
+  const untilBack = () => {
+    back ??= untilRight()
+    return back
   }
-  return { handedOver, untilRight: () => (node !== undefined && isLate() ? handedOver() : undefined) }
+  const untilSentAgain = async () => {
+    await availability.handing
+    throw new Refusal('outcome_unknown')
+  }
+  return {
+    handedOver(token: string | undefined): Promise<void> | undefined {
+      const lane = laneOfToken(() => accounts, token)
+      if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)
+      return isHeld() ? waits.run(lane, untilBack) : undefined
+    },
+    /** Of what another node passed on, which bounds it. */
+    ofPassed: (): Promise<void> | undefined => (isHeld() && isLate() ? untilBack() : undefined),
+  }
 }
 
 function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {

@@ -201,7 +201,8 @@ test('a leading node that shows late that it leads holds what comes, and one tha
   right_ms = 1_000
   await Promise.all(held)
   expect(done).toEqual(['asked here', 'passed on'])
-  const all = Array.from({ length: LIMITS.handover_waits_max }, () => venue.handedOver(undefined)!)
+  // Of strangers.
+  const all = Array.from({ length: LIMITS.passed_account_max }, () => venue.handedOver(undefined)!)
   expect(venue.handedOver(undefined)).toBeUndefined()
   await Promise.all(all)
   availability.handing = Promise.resolve()
