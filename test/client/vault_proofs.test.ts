@@ -118,3 +118,18 @@ test('a history that ends early, or lies about a note or a nullifier, gives no p
     expect(reasonOf(() => proofs().check())).toBe('history_differs')
   }
 })
+
+test('another reading of the accounts is covered only where both trees are of the history, and no longer than it', () => {
+  const { history, kept, vault } = played()
+  const proofs = new VaultProofs(history.read(), vault)
+  const reading = (change: Partial<typeof kept> = {}, last_batch = 1) =>
+    ({ tree: { ...kept, ...change }, config: { last_batch } }) as unknown as VaultState
+  expect([proofs.covers(reading()), proofs.covers(vault)]).toEqual([true, true])
+  for (const other of [
+    reading({ root: vault.tree.root }),
+    reading({ spent_root: vault.tree.spent_root }),
+    reading({ leaf_count: vault.tree.leaf_count + 1 }),
+    reading({}, 3),
+  ])
+    expect(proofs.covers(other)).toBe(false)
+})

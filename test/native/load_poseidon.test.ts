@@ -71,6 +71,10 @@ describe('the face', () => {
 })
 
 describe('the library', () => {
+  test('is there on the machine that it is built for', () => {
+    expect(native !== undefined).toBe(process.platform === 'linux' && process.arch === 'x64')
+  })
+
   test('absent or damaged, it is not there', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tacit-poseidon-'))
     try {

@@ -46,6 +46,8 @@ test('nesting, text and other values are not an answer', async () => {
     '{}',
     '{"error":{}}',
     '{"error":{"code":"x","message":"y"}}',
+    '{"error":{"code":1.5,"message":"y"}}',
+    '{"error":{"code":-32099,"message":7}}',
   ]
   for (const text of others)
     expect([text.slice(0, 40), await saidOf(() => new Response(text))]).toEqual([

@@ -10,8 +10,9 @@ import {
   payerKey,
   toInstruction,
 } from '../../../client/chain/chain_access'
-import { deposit, searchDeposits } from '../../../client/chain/deposit'
+import { airdrop, deposit, mintTo, searchDeposits } from '../../../client/chain/deposit'
 import { requireLamports, sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
+import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { Wallet } from '../../../client/wallet/wallet'
 import { transferLamports } from '../../../sandbox/chain/token_instructions'
 import { CliSite, USDC } from '../cli_site'
@@ -133,6 +134,16 @@ test('the text of a node is quoted as one printable line', async () => {
     expect(text).toMatch(/^[\x20-\x7e]+$/)
   }
   await proxy.stop(true)
+}, 120_000)
+
+test('the faucet of a sandbox chain gives what is asked of it', async () => {
+  const chain = await openChainAccess(node.url, crypto.getRandomValues(new Uint8Array(32)))
+  await airdrop(chain, 7_000_000n)
+  await mintTo(chain, USDC, 5n)
+  const held = () => tokenBalance(chain, ownAccount(chain, USDC).bytes)
+  while ((await held()) === 0n) await Bun.sleep(20)
+  const { value } = await chain.rpc.getBalance(chain.payer.address, { commitment: 'confirmed' }).send()
+  expect([value as bigint, await held()]).toEqual([7_000_000n, 5n])
 }, 120_000)
 
 test('a simulation names what the transaction takes, or why it fails, and sends nothing', async () => {
