@@ -63,6 +63,46 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
+    'a node knows what it lacks of the log, and hands over to the one that lacks least and carries the version',
+    async () => {
+      const sealing = newSealing()
+      const [log] = logsOf(cluster, 1, sealing)
+      const { endpoints, tls } = cluster
+      const node = new ClusterNode({ endpoints, tls }, sealing, '', () => performance.now(), 8)
+      expect(node.lag(0)).toEqual({ records: 0, age_ms: Number.POSITIVE_INFINITY })
+      await written(log!, await log!.takeTerm(1, START), 'one', 'two')
+      let end = START
+      await node.untilLeading(
+        () => end,
+        async ({ to }) => void (end = to),
+        () => undefined,
+      )
+      expect([0, 1, 2, 3].map((seq) => node.lag(seq).records)).toEqual([2, 1, 0, 0])
+      expect(node.lag(0).age_ms).toBeLessThan(LIMIT_MS)
+
+      let follow = true
+      const following = (async () => {
+        for (let count = 1; follow; count++) {
+          await log!.report(7, { seq: 100_000, count, newest: 8 })
+          await log!.report(8, { seq: 90_000, count, newest: 9 })
+          await log!.report(9, { seq: 110_000, count, newest: 7 })
+          await Bun.sleep(LIMITS.node_live_ms / 10)
+        }
+      })()
+      // One that reports no more has ended.
+      await log!.report(10, { seq: 120_000, count: 1, newest: 9 })
+      await Bun.sleep(LIMITS.node_live_ms / 5)
+      const seq = 100_000 + LIMITS.handover_records_max
+      const found = [node.successor(seq, 8), node.successor(seq + 1, 8), node.successor(100_000, 9)]
+      expect(await Promise.all(found)).toEqual([7, undefined, 8])
+      follow = false
+      await following
+      node.stop()
+    },
+    LIMIT_MS,
+  )
+
+  test(
     'the leader removes what each live node has, and nothing that a node which was heard lately needs',
     async () => {
       const [log] = logsOf(cluster)

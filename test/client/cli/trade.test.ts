@@ -51,6 +51,20 @@ async function run(command: string[]) {
 }
 const idIn = (out: string): string => /[0-9a-f]{32}/.exec(out)![0]
 
+test('doctor says of each part whether it is as it should be', async () => {
+  const { rpc_url, program_id } = venue.facts
+  const { code, out, error } = await tacit('doctor', '--rpc', rpc_url, '--program', program_id)
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  const parts = ['settings', 'policy', 'venue', 'clock', 'login', 'account', 'wallet', 'node', 'vault']
+  const found = out.trimEnd().split('\n')
+  expect(found.map((line) => line.split(/ +/).slice(0, 2))).toEqual([
+    ...parts.map((part) => ['ok', part]),
+    ['skipped', 'payer'],
+  ])
+  const elsewhere = await tacit('doctor', '--rpc', rpc_url, '--program', USDC)
+  expect([elsewhere.code, elsewhere.out]).toEqual([1, expect.stringMatching(/^fault {4}vault /m)])
+}, 120_000)
+
 test('every verb does what its help says', async () => {
   const placed = await tacit(...BUY)
   expect(placed).toMatchObject({ code: 0, error: '' })
@@ -117,6 +131,8 @@ test('a dry run shows fee, collateral and notes, and changes nothing', async () 
   expect(withdrawal.out).toMatch(/^pays {9}1.5 USDC to \w+\nfee {10}\S+ USDC\nnote {9}[0-9a-f]{64} .*\nleft/)
   expect(withdrawal.out).toEndWith('nothing was sent\n')
   expect((await tacit('split', free.commitment, '1000000', '--dry-run')).out).toContain('1000000 base units')
+  const split = await tacit('split', free.commitment, '1000000', '--dry-run', '--json')
+  expect(JSON.parse(split.out)).toMatchObject({ fee: 0 })
   expect((await tacit('cancel-all', '--dry-run')).out).toBe('fee          none\nnothing was sent\n')
   const after = loadWallet(at('wallet.json'))!.state
   expect([after.keys, after.requests, after.orders]).toEqual([before.keys, before.requests, before.orders])

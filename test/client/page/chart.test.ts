@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Bar, layoutBars, layoutLine, type Shape } from '../../../client/page/chart'
+import { tokenName } from '../../../client/page/element'
 
 const [WIDTH, HEIGHT] = [600, 180]
 /** Of the style, in units of the drawing. */
@@ -84,4 +85,12 @@ test('all labels are there where all of them fit, and a label that is moved onto
   expect(faultsOf(shapes)).toEqual([])
   texts[2]!.fields['x'] = Number(texts[0]!.fields['x']) + 60
   expect(faultsOf(shapes)).toEqual(['in the vault overlaps owed'])
+})
+
+test('a single bar is in the middle; a mint that no instrument trades is named by its first characters', () => {
+  const [bar] = layoutBars([{ label: 'owed', value: 20n, text: '20' }])
+  expect(Number(bar!.fields['x']) + Number(bar!.fields['width']) / 2).toBeCloseTo(WIDTH / 2, -1)
+  const traded = [{ symbol: 'SOL-USDC', base_mint: 'So111111', quote_mint: 'EPjFWdd5' }]
+  const names = ['So111111', 'EPjFWdd5', 'J1toso1uCk3'].map((mint) => tokenName(mint, traded))
+  expect(names).toEqual(['SOL', 'USDC', 'J1toso1u'])
 })

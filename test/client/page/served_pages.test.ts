@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { buildPage, PAGES } from '../../../client/page/build_page'
 import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway'
+import { servePages } from '../../../client/page/serve_pages'
 import { passwordKey, seal } from '../../../client/wallet/sealed_text'
 import { Wallet } from '../../../client/wallet/wallet'
 import { toHex } from '../../../protocol/bytes'
@@ -93,6 +94,10 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(await shown(page, '#reserves table')).toMatch(/SOL So111111…[\s\S]*USDC EPjFWdd5…/)
     expect(await shown(page, '#builds table')).toContain(venue.facts.compose_hash.slice(0, 8))
     expect(await page.evaluate('document.querySelectorAll("svg[role=img][aria-label]").length')).toBe(8)
+    const labels = '[...document.querySelectorAll("svg")].map((one) => one.getAttribute("aria-label")).join()'
+    const labelled = await page.evaluate<string>(labels)
+    expect(labelled).toMatch(/Auctions held: from \d+ auctions to \d+ auctions/)
+    expect(labelled).toContain('Signature to finality, by batch: no data yet')
     expect(await shown(page, '#builds figure')).toContain('epoch 1')
     const widths = '[...document.querySelectorAll("figure")].map((one) => one.offsetWidth)'
     const wide = await page.evaluate<number[]>(widths)
@@ -150,6 +155,24 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(await page.evaluate('localStorage.length')).toBe(0)
     expect(page.faults).toEqual([])
   })
+
+  test(
+    'where the operator is elsewhere, a new account is shown what to send, and is admitted by no page',
+    async () => {
+      const served = await (await ask('/trade')).text()
+      const defaults = JSON.parse(/id="defaults">(.*?)<\/script>/.exec(served)![1]!)
+      const pages = servePages({ defaults: { ...defaults, is_laptop: false }, port: 0 })
+      try {
+        const page = await chromium.open(`${pages.url}/trade`)
+        await type(page, { passphrase: 'correct horse' })
+        await submit(page, 'unlock')
+        await until(page, '#status', /send this to the operator, who admits the account: \{.*"account_key"/)
+      } finally {
+        await pages.stop()
+      }
+    },
+    START_MS,
+  )
 
   /** `page` ends, and its locks with it, which `beside` of the same origin sees. */
   async function leave(page: Page, beside: Page): Promise<void> {
@@ -287,12 +310,16 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     await until(page, '#order-status', /^An earlier request: Accepted/)
     await until(page, '#orders', /140 USDC\s+0 SOL\s+accepted/)
 
+    const judged = `window.asked.filter((url) => url.includes('/attestation')).length`
+    const before = await page.evaluate<number>(judged)
     venue.signal('SIGSTOP')
     expect(await until(page, '#connection', /./)).toMatch(
       /^No connection to the venue: what is shown is of [0-9:]{8} UTC or before/,
     )
     venue.signal('SIGCONT')
     await until(page, '#connection', /^$/)
+    // Each connection is judged by itself.
+    expect(await page.evaluate<number>(judged)).toBeGreaterThan(before)
     expect(page.faults.filter((fault) => !fault.startsWith('Failed to load resource'))).toEqual([])
     await forget(page)
   }, 600_000)
@@ -374,14 +401,24 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   }
 
   test(
-    'a market page whose venue hangs says that it is not current',
+    'a market page shows the days of each instrument under its name, and says that it is not current when its venue hangs',
     async () => {
       const page = await openWithin(
         '/',
-        `(go, _, init) => !window.hangs ? go() : new Promise((_, reject) =>
-      init?.signal?.addEventListener('abort', () => reject(init.signal.reason)))`,
+        `async (go, url, init) => {
+        if (window.hangs) return new Promise((_, reject) =>
+          init?.signal?.addEventListener('abort', () => reject(init.signal.reason)))
+        const answer = await go()
+        if (!url.endsWith('/transparency')) return answer
+        const shown = await answer.json()
+        const day = '2026-11-26'
+        shown.statistics.days = [{ symbol: 'SOL-USDC', day, volume: '2000000000' }, { symbol: 'OTHER', day, volume: '7' }]
+        return Response.json(shown)
+      }`,
       )
       await until(page, '#status', /Not verified/)
+      const days = '[...document.querySelectorAll("#days svg")].map((one) => one.getAttribute("aria-label"))'
+      expect(await page.evaluate<string[]>(days)).toEqual(['SOL-USDC: volume by UTC day, in SOL: 11-26 2'])
       await set(page, 'hangs')
       await until(page, '#status', /^Not current, the venue did not answer as it should/)
       expect(page.faults).toEqual([])

@@ -61,6 +61,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     expect(rows['compose_hash']).toContain('pass')
     expect({ verdict, focused }).toEqual({ verdict: 'partial', focused: true })
     expect(said).toContain("your policy replaced Intel's root")
+    expect(rows['enclave']).toContain('simulated, as your policy names its root')
     expect(Object.keys(rows)).toEqual(CHECKS_OF_LEADER.map(([, name]) => name))
     const skipped = Object.keys(rows).filter((name) => rows[name]!.includes('skip\t'))
     expect(skipped).toEqual(['manifest', 'rpc_operators', 'tls_key', 'kms', 'kms_owner', 'location'])
