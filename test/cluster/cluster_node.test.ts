@@ -74,7 +74,9 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       let end = START
       await node.untilLeading(
         () => end,
-        async ({ to }) => void (end = to),
+        async ({ to }) => {
+          end = to
+        },
         () => undefined,
       )
       expect([0, 1, 2, 3].map((seq) => node.lag(seq).records)).toEqual([2, 1, 0, 0])
@@ -93,7 +95,11 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       await log!.report(10, { seq: 120_000, count: 1, newest: 9 })
       await Bun.sleep(LIMITS.node_live_ms / 5)
       const seq = 100_000 + LIMITS.handover_records_max
-      const found = [node.successor(seq, 8), node.successor(seq + 1, 8), node.successor(100_000, 9)]
+      const found = [
+        [seq, 8],
+        [seq + 1, 8],
+        [100_000, 9],
+      ].map(([at, version]) => node.successor(() => at!, version!))
       expect(await Promise.all(found)).toEqual([7, undefined, 8])
       follow = false
       await following
