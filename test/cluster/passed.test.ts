@@ -182,6 +182,7 @@ test('of calls that arm and disarm a socket of the leading node in one go the la
 test('a leading node that shows late that it leads holds what comes, and one that gives its term away says to send it again', async () => {
   const open = await site.open()
   const { availability, sequencer } = open.engine
+  await Trader.provisioned(open, 'alice')
   let right_ms = 0
   const venue = venueOf({ ...open.engine, node: { rightMs: () => right_ms } } as never)
   const done: string[] = []
@@ -201,10 +202,12 @@ test('a leading node that shows late that it leads holds what comes, and one tha
   right_ms = 1_000
   await Promise.all(held)
   expect(done).toEqual(['asked here', 'passed on'])
-  // Of strangers.
-  const all = Array.from({ length: LIMITS.passed_account_max }, () => venue.handedOver(undefined)!)
+  // Strangers take no waits of an account.
+  const all = Array.from({ length: LIMITS.passed_account_max }, () => venue.handedOver('unknown')!)
   expect(venue.handedOver(undefined)).toBeUndefined()
-  await Promise.all(all)
+  const own = venue.handedOver('alice')
+  expect(own).toBeDefined()
+  await Promise.all([...all, own])
   availability.handing = Promise.resolve()
   expect((await refusalOf(venue.handedOver(undefined)!)).code).toBe('outcome_unknown')
   availability.handing = undefined
