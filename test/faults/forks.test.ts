@@ -231,5 +231,5 @@ test(
       expect(below!.outcome).toEqual(['cancelled', 'cancelled'])
     }
   },
-  ROUNDS * 120_000,
+  ROUNDS * 300_000,
 )
