@@ -60,7 +60,7 @@ import {
   type SessionOrder,
   type SessionWithdrawal,
 } from './session_options'
-import { findAccepted, type Outcome, settleRequest } from './settle'
+import { findAccepted, type Outcome, settleRequest, untilServed } from './settle'
 
 type Options = { merge?: boolean }
 type Prepared = SentCommand & { id: string; key_index: number }
@@ -94,7 +94,7 @@ export class Session {
 
   /**
    * Verifies the venue, logs in to the account of the wallet's own seed, takes over what the venue knows of open requests
-   * and follows the account's events.
+   * and follows the account's events. What the venue cannot serve for a moment (503) is asked again within the patience.
    * @throws VerificationFailed, WrongAccount, NotAWallet, WalletLocked, InUse, VenueProblem
    */
   static async open(options: SessionOptions): Promise<Session> {
@@ -116,7 +116,7 @@ export class Session {
     const venue = await LiveVenue.open(verify, store.receipts, [url].flat().length > 1)
     const session = new Session(wallet, store, venue, options)
     try {
-      await session.takeOver()
+      await untilServed(options.patience_ms ?? SETTLE_PATIENCE_MS, () => session.takeOver())
     } catch (error) {
       session.end(undefined)
       throw error

@@ -5,7 +5,7 @@
 import type { Problem, Receipt } from '../../protocol/wire/trading'
 import { endsTrading } from '../api/event_stream'
 import { type VenueClient, VenueProblem } from '../api/venue_client'
-import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../limits'
+import { NODE_RETRY_MS, SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../limits'
 import { ReceiptRefused } from '../verify/verify_receipt'
 import type { WalletRequest } from '../wallet/wallet'
 
@@ -92,6 +92,20 @@ export async function settleRequest(
     if (isOver() || performance.now() + next_ms > deadline) return { status: 'unknown', id: sent.id, cause }
     await new Promise((resolve) => setTimeout(resolve, next_ms))
     wait_ms = Math.min(wait_ms * 2, SETTLE_RETRY_MAX_MS)
+  }
+}
+
+/** What the venue cannot serve for a moment (503) is asked again within the patience. @throws what the last attempt throws */
+export async function untilServed<T>(patience_ms: number, ask: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + patience_ms
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      const is_away = error instanceof VenueProblem && error.status === 503
+      if (!is_away || performance.now() > deadline) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))
   }
 }
 

@@ -42,7 +42,7 @@ test.skipIf(python === '')(
   async () => {
     expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 21 tests in [0-9.]+s\n\nOK\n$/)
     // Standard error also has what the lying server logs of the sockets that are closed on it.
-    expect(await ended(start(test_file('test_front.py')))).toMatch(/Ran 2 tests in [0-9.]+s\n\nOK\n$/)
+    expect(await ended(start(test_file('test_front.py')))).toMatch(/Ran 3 tests in [0-9.]+s\n\nOK\n$/)
     expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 6 tests in [0-9.]+s\n\nOK\n$/)
   },
   180_000,

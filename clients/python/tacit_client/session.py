@@ -51,8 +51,8 @@ class Session:
         patience_s: float = 30.0,
     ):
         """
-        Takes over what the venue knows of the keys and of open requests. Raises VenueProblem, OutcomeUnknown, MustStop, OSError;
-        wallet and venue are closed then.
+        Takes over what the venue knows of the keys and of open requests; a venue that cannot serve for a moment (503) is asked
+        again within the patience. Raises VenueProblem, OutcomeUnknown, MustStop, OSError; wallet and venue are closed then.
         """
         self.venue, self.wallet, self.patience_s = venue, wallet, patience_s
         self._on_event = on_event
@@ -66,7 +66,7 @@ class Session:
         """The epoch in which this session sent a request first."""
         self._follower = threading.Thread(target=self._follow, daemon=True)
         try:
-            self._align()
+            self._align_in_time()
             self._follower.start()
             for request in self.open_requests:
                 self.settle(request["id"])
@@ -92,6 +92,16 @@ class Session:
                 self.wallet.save()
             finally:
                 self.wallet.close()
+
+    def _align_in_time(self) -> None:
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return self._align()
+            except VenueProblem as problem:
+                if problem.status != 503 or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_MAX_S / 4)
 
     def _align(self) -> None:
         """Counters never fall behind what the venue has seen of a key."""

@@ -1,11 +1,11 @@
-"""A venue reached through a node that follows: its own keys and those of the leading node, which signs receipts."""
+"""A venue that is away for a moment, or reached through a node that follows: its own keys and those of the leading node, which signs receipts."""
 
 import contextlib
 import unittest
 
-from liar import Liar
+from liar import Liar, funded_wallet, http
 
-from tacit_client import BindingRefused, ReceiptRefused, Venue, VenueProblem
+from tacit_client import BindingRefused, ReceiptRefused, Session, Venue, VenueProblem
 from tacit_client.encoding import sha256
 from tacit_client.receipts import verify_receipt
 
@@ -19,6 +19,22 @@ class Front(unittest.TestCase):
         opened = self.liar.venue(**options)
         self.addCleanup(opened.close)
         return opened
+
+    def test_a_venue_that_is_away_for_a_moment_is_asked_again_at_the_opening(self):
+        away = http({"code": "lease_lost", "status": 503, "applied": "no"}, 503)
+        answers = [away, {"place_nonce": "0", "cancel_nonce": "0"}]
+
+        def lie(body):
+            return answers.pop(0)
+
+        lie.of_body = True
+        self.liar.lies["GET /nonces"] = lie
+        opened = Session(self.venue(), funded_wallet(), patience_s=5.0)
+        self.addCleanup(opened.close)
+        self.assertEqual(answers, [])
+        self.liar.lies["GET /nonces"] = away
+        with self.assertRaises(VenueProblem):
+            Session(self.venue(), funded_wallet(), patience_s=0.1)
 
     def test_a_node_that_follows_shows_the_leading_one(self):
         front, leader = self.liar, Liar()

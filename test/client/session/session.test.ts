@@ -18,6 +18,7 @@ import { ReceiptFile } from '../../../client/wallet/receipt_file'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
+import { REFUSAL_BY_CODE } from '../../../protocol/refusals'
 import type { Attestation, Info, PlaceResult, Receipt } from '../../../protocol/wire/trading'
 import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
 import { VenueProcess, venueTransport } from '../../faults/kit/venue_process'
@@ -79,6 +80,28 @@ test('a login of another account than the wallet’s own is refused before anyth
   const foreign = { ...own, account_id: '00'.repeat(32) }
   expect(await failureOf(Session.open(foreign))).toBeInstanceOf(WrongAccount)
   expect(faults.arrived.length).toBe(before)
+})
+
+test('a venue that is away for a moment is asked again at the opening, within the patience', async () => {
+  session.close()
+  const { status, message } = REFUSAL_BY_CODE.get('lease_lost')!
+  let away = 2
+  const open_venue = async () => {
+    const real = await openVenue()
+    const fetch: SessionVenue['fetch'] = async (of, init) => {
+      if (of !== '/auth/token' || away === 0) return real.fetch(of, init)
+      away -= 1
+      return Response.json({ code: 'lease_lost', status, message, applied: 'no' }, { status })
+    }
+    return { ...real, fetch }
+  }
+  const opened = await Session.open({ ...options, open_venue })
+  expect(away).toBe(0)
+  opened.close()
+  away = Number.POSITIVE_INFINITY
+  const failed = await failureOf(Session.open({ ...options, open_venue, patience_ms: 200 }))
+  expect(failed).toMatchObject({ code: 'lease_lost' })
+  session = await Session.open(options)
 })
 
 test('an address that shows another venue ends the session', async () => {
