@@ -15,6 +15,24 @@ beforeAll(() => Object.assign(LIMITS, { log_kept_bytes: 0 }))
 afterAll(() => Object.assign(LIMITS, { log_kept_bytes }))
 let cluster: EtcdCluster
 
+/** Each call starts a node of the same cluster. */
+function nodesOf(sealing: ReturnType<typeof newSealing>) {
+  return () => {
+    const { endpoints, tls } = cluster
+    const clock = { ahead_ms: 0 }
+    const node = new ClusterNode({ endpoints, tls }, sealing, '', () => performance.now() + clock.ahead_ms, 8)
+    const deposed = Promise.withResolvers<Error>()
+    const leads = node.untilLeading(
+      () => START,
+      async () => undefined,
+      deposed.resolve,
+    )
+    return { node, clock, leads, deposed: deposed.promise }
+  }
+}
+const waits = async ({ leads }: ReturnType<ReturnType<typeof nodesOf>>) =>
+  (await Promise.race([leads, Bun.sleep(3 * LIMITS.leader_silence_ms)])) === undefined
+
 describe.skipIf(ETCD === undefined)('on three members', () => {
   beforeAll(async () => {
     cluster = await EtcdCluster.start()
@@ -24,27 +42,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   test(
     'a node that has the term and does not serve leaves it to another, one that serves keeps it',
     async () => {
-      const sealing = newSealing()
-      const started = () => {
-        const { endpoints, tls } = cluster
-        const clock = { ahead_ms: 0 }
-        const node = new ClusterNode(
-          { endpoints, tls },
-          sealing,
-          '',
-          () => performance.now() + clock.ahead_ms,
-          8,
-        )
-        const deposed = Promise.withResolvers<Error>()
-        const leads = node.untilLeading(
-          () => START,
-          async () => undefined,
-          deposed.resolve,
-        )
-        return { node, clock, leads, deposed: deposed.promise }
-      }
-      const waits = async ({ leads }: ReturnType<typeof started>) =>
-        (await Promise.race([leads, Bun.sleep(3 * LIMITS.leader_silence_ms)])) === undefined
+      const started = nodesOf(newSealing())
       const hung = started()
       await hung.leads
       const second = started()
@@ -104,6 +102,36 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       follow = false
       await following
       node.stop()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node that leaves is no successor and takes no term, nor one that it is given; one that reports late is found',
+    async () => {
+      const { node_live_ms, node_report_ms } = LIMITS
+      Object.assign(LIMITS, { node_live_ms: 300, node_report_ms: 100 })
+      try {
+        const started = nodesOf(newSealing())
+        const leading = started()
+        await leading.leads
+        leading.node.served(0)
+        const left = started()
+        await Bun.sleep(300)
+        expect([left.node.leave(), leading.node.leave()]).toEqual([true, false])
+        expect(await leading.node.successor(() => 0, 8)).toBeUndefined()
+        const found = leading.node.successor(() => 0, 8)
+        await Bun.sleep(350)
+        const late = started()
+        expect(await found).toBe(late.node['number'])
+        await leading.node.handTo(left.node['number'])
+        await late.leads
+        expect(await waits(left)).toBe(true)
+        for (const { node } of [left, late]) node.stop()
+        expect(await failure(left.leads)).toMatchObject({ name: 'Stopped' })
+      } finally {
+        Object.assign(LIMITS, { node_live_ms, node_report_ms })
+      }
     },
     LIMIT_MS,
   )
