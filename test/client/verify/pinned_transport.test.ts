@@ -72,7 +72,9 @@ async function probe(cert: string, key: string, env: Record<string, string>, wan
     tls: { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') },
     fetch: (request, one) => {
       seen += 1
-      return one.upgrade(request) ? undefined : new Response('answered')
+      // Sockets have the headers that they are opened with.
+      const is_socket = request.headers.get('x-leader-epoch') === '7' && one.upgrade(request)
+      return is_socket ? undefined : new Response('answered')
     },
     websocket: { open: (socket) => void socket.send('answered'), message: () => {} },
   })

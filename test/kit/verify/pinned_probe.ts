@@ -20,7 +20,7 @@ const overFetch = (transport: Transport): Promise<string> =>
   )
 const overSocket = (transport: Transport): Promise<string> =>
   new Promise((resolve) => {
-    const socket = transport.webSocket('/')
+    const socket = transport.webSocket('/', { 'x-leader-epoch': '7' })
     socket.onmessage = (message) => resolve(String(message.data))
     socket.onerror = () => resolve('refused')
   })
