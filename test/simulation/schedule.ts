@@ -1,24 +1,26 @@
 /** One random schedule: a trader's calls, a market, and everything that fails around them, in simulated time from one seed. */
 import { existsSync, rmSync } from 'node:fs'
-import { EventsMissing } from '../../../client/api/event_stream'
-import { VenueProblem } from '../../../client/api/venue_client'
-import { Session } from '../../../client/session/session'
-import { NoNote, SessionEnded } from '../../../client/session/session_options'
-import type { Outcome } from '../../../client/session/settle'
-import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
-import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
-import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
-import { openWalletFile, type WalletStore } from '../../../client/wallet/wallet_store'
-import { NotWritten } from '../../../client/whole_file'
-import { encodeBase58 } from '../../../protocol/base58'
-import { toHex, utf8 } from '../../../protocol/bytes'
-import { sha256 } from '../../../protocol/sha256'
-import { depositNote } from '../../client/memory_trader'
-import { Random } from '../random'
-import { accountId } from '../venue/test_login'
+import { EventsMissing } from '../../client/api/event_stream'
+import { VenueProblem } from '../../client/api/venue_client'
+import { Session } from '../../client/session/session'
+import { NoNote, SessionEnded } from '../../client/session/session_options'
+import type { Outcome } from '../../client/session/settle'
+import { EvidenceUnavailable } from '../../client/verify/collect/collect_venue'
+import { Wallet, type WalletNote } from '../../client/wallet/wallet'
+import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
+import { openWalletFile, type WalletStore } from '../../client/wallet/wallet_store'
+import { NotWritten } from '../../client/whole_file'
+import { encodeBase58 } from '../../protocol/base58'
+import { toHex, utf8 } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import { sha256 } from '../../protocol/sha256'
+import { depositNote } from '../client/memory_trader'
+import { Random } from '../kit/random'
+import { accountId } from '../kit/venue/test_login'
+import { type Await, Life, run } from './awaits'
 import { differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
-import { type Context, type Doing, Life, type SimulatedTime } from './simulated_time'
+import type { Context, Doing, SimulatedTime } from './simulated_time'
 import {
   FAULTS,
   type Fault,
@@ -29,7 +31,6 @@ import {
 } from './simulated_venue'
 
 const SLOT_MS = 400
-const TRADING_MS = 6_000
 /** Longer than any packet is under way. */
 const CALM_MS = 2_000
 const LATEST_MS = 600_000
@@ -41,6 +42,9 @@ const [MODIFY, SETTLE] = [6, 12]
 export type Tally = Map<string, number>
 type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
 type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
+
+/** Calls of the trader and mishaps within a time, and the other half of calls: of the kinds that chance alone seldom gives. */
+export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean }
 
 export class Schedule implements Weather {
   private readonly random: Random
@@ -72,8 +76,9 @@ export class Schedule implements Weather {
       makers: readonly [buyer: Maker, seller: Maker]
       facts: LedgerFacts
       tally: Tally
-      /** Three of four calls are of the kinds that chance alone seldom gives. */
-      is_thin: boolean
+      size: Size
+      /** The `await` at which a process is to end. */
+      at: Await | undefined
     },
   ) {
     this.random = new Random(given.seed)
@@ -84,22 +89,49 @@ export class Schedule implements Weather {
 
   /** @returns the laws that did not hold, none if all did */
   async run(): Promise<string[]> {
+    const { calls, mishaps, trading_ms } = this.given.size
     await this.prepare()
-    for (let at = 0; at < 8; at++) this.time.at(this.random.below(TRADING_MS), () => this.begin(this.pick()))
-    for (let at = 0; at < 3; at++) this.time.at(this.random.below(TRADING_MS), () => this.mishap())
+    for (let at = 0; at < calls; at++)
+      this.time.at(this.random.below(trading_ms), () => this.begin(this.pick()))
+    for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
+    this.aim()
     this.time.at(0, () => this.reopen())
     this.time.at(SLOT_MS, () => this.slot())
     this.time.at(1_000, () => this.second())
-    await this.until(() => this.time.now_ms > TRADING_MS)
+    await this.until(() => this.time.now_ms > trading_ms)
+    run.target = undefined
+    this.time.slow_ms = 0
     this.calm = true
     this.disk = 'well'
     this.ends_in_calls = 0
-    await this.until(() => this.time.now_ms > TRADING_MS + CALM_MS && this.under_way.size === 0)
+    await this.until(() => this.time.now_ms > trading_ms + CALM_MS && this.venue.rests && this.under_way.size === 0)
     await this.windDown()
     await this.check()
     return this.broken
   }
 
+  /** Chooses the visit of the `await` at which a process ends; where only a start or a stop comes to it, there is one. */
+  private aim(): void {
+    const { at, size } = this.given
+    if (at === undefined) return
+    at.chosen++
+    const { random, venue } = this
+    const end = (life: Life) => {
+      this.count('ends at an await', run.phase)
+      this.say(`ends at ${at.name}`)
+      if (life === this.life) this.kill()
+      else venue.crash()
+    }
+    const moment = random.below(2) === 0 ? 'reached' : 'answered'
+    const aims = () => {
+      run.target = { at, visits_left: 1 + random.below(at.phases.has('serves') ? 3 : 2), moment, end }
+    }
+    const happens_ms = random.below(size.trading_ms)
+    if (at.phases.has('serves')) this.time.at(random.below(size.trading_ms / 2), aims)
+    else this.time.at(happens_ms, aims)
+    if (at.phases.has('serves')) return
+    this.time.at(happens_ms, () => (at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart()))
+  }
   private say(line: string): void {
     this.trace.push(`${this.time.now_ms} ${line}`)
   }
@@ -116,19 +148,17 @@ export class Schedule implements Weather {
   private async until(holds: () => boolean): Promise<void> {
     while (!holds()) {
       if (!(await this.time.step())) throw new Error('nothing is left to happen')
+      if (this.venue.broken.length > 0) throw new Error(this.venue.broken.join())
       if (this.time.now_ms > LATEST_MS) throw new Error('the schedule does not end')
     }
   }
 
   private async prepare(): Promise<void> {
     const { path, seed } = this.given
+    await this.until(() => this.venue.rests)
     const { open } = this.venue
-    await open.venue.provision({
-      account_id: this.account,
-      version: 1,
-      orders_live_max: 1_000,
-      keys_max: 100,
-    })
+    const terms = { account_id: this.account, version: 1, orders_live_max: 1_000, keys_max: 100 }
+    await this.time.wait(open.venue.provision(terms))
     const wallet = new Wallet(sha256(utf8(`seed ${seed}`)))
     const from = open.ledger.notes.leaf_count
     const deposit = (side: 'base' | 'quote', key_index: number, ...amounts: bigint[]) => {
@@ -141,29 +171,35 @@ export class Schedule implements Weather {
     deposit('quote', 1, 110_000_000n)
     deposit('base', 0, 900_000_000n, 400_000_000n)
     deposit('base', 1, 1_000_000_000n, 300_000_000n)
-    await open.chain.finalizeLeaves(from)
+    await this.time.wait(open.chain.finalizeLeaves(from))
     rmSync(path, { force: true })
     saveWallet(path, wallet)
   }
 
   // The market.
 
-  private async slot(): Promise<void> {
+  private slot(): void {
     this.time.at(SLOT_MS, () => this.slot())
-    await this.venue.slot(this.random, this.calm)
-    if (!this.calm && this.random.below(3) === 0) await this.makerOrder()
+    this.venue.slot(this.random, this.calm)
+    if (!this.calm && this.venue.up && this.random.below(3) === 0) this.makerOrder()
   }
   private second(): void {
     this.time.at(1_000, () => this.second())
     this.venue.tick()
   }
   /** On either side, mostly at a price that crosses. */
-  private async makerOrder(): Promise<void> {
+  private makerOrder(): void {
     const [buyer, seller] = this.given.makers
     const amount = BigInt(100 + this.random.below(300)) * LOT
     const better = BigInt(this.random.below(200)) * TICK
-    if (this.random.below(2) === 0) await buyer.place(this.venue.open, amount, 100_000_000n + better)
-    else await seller.place(this.venue.open, amount, 100_000_000n - better)
+    const { open } = this.venue
+    const placed =
+      this.random.below(2) === 0
+        ? buyer.place(open, amount, 100_000_000n + better)
+        : seller.place(open, amount, 100_000_000n - better)
+    placed.catch((error: unknown) => {
+      if (!(error instanceof Refusal)) this.breaks(`a maker's order fails: ${error}`)
+    })
   }
 
   // What fails.
@@ -172,7 +208,7 @@ export class Schedule implements Weather {
     if (this.calm || this.random.below(4) > 0) return undefined
     let fault = this.random.pick(FAULTS)
     // A restart costs more than everything else of a schedule.
-    if (fault.startsWith('restart') && this.random.below(12) > 0) fault = 'before'
+    if (/^(restart|crash)/.test(fault) && this.random.below(12) > 0) fault = 'before'
     if (kind === 'login' && (fault === 'draining' || fault === 'rate_limited')) fault = 'before'
     this.count(fault, kind)
     return fault
@@ -203,6 +239,9 @@ export class Schedule implements Weather {
       'tls',
       'token',
       'close',
+      'crash',
+      'restart',
+      'slow',
     ] as const)
     const kinds = [...this.under_way].map(({ kind }) => kind)
     for (const kind of kinds.length > 0 ? kinds : ['nothing']) this.count(what, kind)
@@ -217,6 +256,9 @@ export class Schedule implements Weather {
     if (what === 'tls') this.venue.renewTls()
     if (what === 'token') this.venue.endTokens()
     if (what === 'close') this.close()
+    if (what === 'crash') this.venue.crash()
+    if (what === 'restart') this.venue.restart()
+    if (what === 'slow') this.time.slow_ms = 60
   }
   meets(call: FileCall): FileTrouble | undefined {
     const context = this.time.current
@@ -375,7 +417,7 @@ export class Schedule implements Weather {
     const { state } = session.wallet
     const live = state.orders.filter(({ open }) => open)
     const free = state.notes.filter((note) => note.state === 'free')
-    const dice = this.given.is_thin ? this.thin(live.length > 0) : random.below(20)
+    const dice = this.given.size.is_thin ? this.thin(live.length > 0) : random.below(20)
     if (dice < 3 && live.length > 0) {
       const { order_id } = random.pick(live)
       return { kind: 'cancel', run: (of) => of.cancel(order_id) }
@@ -444,7 +486,9 @@ export class Schedule implements Weather {
     }
     await this.until(() => rests() || this.time.now_ms > from_ms + 60_000)
     if (!rests()) this.breaks('orders or notes stay pending')
-    await this.until(() => this.venue.isSettled || this.time.now_ms > from_ms + 90_000)
+    await this.until(() => this.venue.rests || this.time.now_ms > from_ms + 90_000)
+    if (!this.venue.rests) this.breaks('venue and chain do not come to rest')
+    this.broken.push(...this.venue.broken, ...this.venue.open.fatal.map((error) => `fatal: ${error}`))
     const last_ms = this.time.now_ms
     await this.until(() => this.time.now_ms > last_ms + 500)
   }
@@ -464,10 +508,12 @@ export class Schedule implements Weather {
     if (JSON.stringify(wallet.state) !== JSON.stringify(session.wallet.state))
       this.breaks('the file is not the wallet')
     facts.read()
-    const [orders, events] = await Promise.all([
-      everyPage((page) => open.venue.orders(this.account, page)),
-      everyPage((page) => open.venue.events(this.account, page)),
-    ])
+    const [orders, events] = await this.time.wait(
+      Promise.all([
+        everyPage((page) => open.venue.orders(this.account, page)),
+        everyPage((page) => open.venue.events(this.account, page)),
+      ]),
+    )
     for (const one of differences(wallet, facts, { orders, events, deposited: this.deposited }))
       this.breaks(one)
     const placed = new Set(orders.map(({ order_id }) => order_id))

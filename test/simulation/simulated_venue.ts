@@ -1,19 +1,23 @@
 /** A venue in this process, its real routes and engine, on a chain moved by hand, and a network before it that fails. */
-import type { SessionVenue } from '../../../client/session/live_venue'
-import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
-import type { Enclave } from '../../../enclave/contract'
-import type { Caller, Session, Venue } from '../../../engine/venue'
-import { encodeBase58 } from '../../../protocol/base58'
-import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
-import { fromHex, toHex } from '../../../protocol/bytes'
-import { Refusal } from '../../../protocol/refusals'
-import type { Attestation, Info } from '../../../protocol/wire/public'
-import { type App, createApp } from '../../../server/edge/app'
-import { openLog } from '../../../server/edge/log'
-import type { SocketData } from '../../../server/sockets/upgrade'
-import type { Random } from '../random'
-import { only } from '../server/harness'
-import { TestSite, type TestVenue } from '../venue/open_test_venue'
+import { cpSync, rmSync } from 'node:fs'
+import type { SessionVenue } from '../../client/session/live_venue'
+import { EvidenceUnavailable } from '../../client/verify/collect/collect_venue'
+import type { Enclave } from '../../enclave/contract'
+import type { Caller, Session, Venue } from '../../engine/venue'
+import { encodeBase58 } from '../../protocol/base58'
+import { STATEMENT_BODY } from '../../protocol/bodies/statements'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { Refusal } from '../../protocol/refusals'
+import type { Attestation, Info } from '../../protocol/wire/public'
+import { type App, createApp } from '../../server/edge/app'
+import { openLog } from '../../server/edge/log'
+import type { SocketData } from '../../server/sockets/upgrade'
+import type { Random } from '../kit/random'
+import { only } from '../kit/server/harness'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
+import { MemoryChain } from '../kit/venue/memory_chain'
+import { Life, run } from './awaits'
+import { takeDatabases } from './databases'
 import type { Context, SimulatedTime } from './simulated_time'
 
 /**
@@ -24,7 +28,7 @@ import type { Context, SimulatedTime } from './simulated_time'
  */
 export const FAULTS = [
   ...['before', 'after', 'ghost', 'slow', 'garbled', 'gateway', 'internal'],
-  ...['rate_limited', 'draining', 'token', 'tls', 'restart', 'restart after'],
+  ...['rate_limited', 'draining', 'token', 'tls', 'restart', 'restart after', 'crash', 'crash after'],
   ...['ends before', 'ends between', 'ends after'],
 ] as const
 export type Fault = (typeof FAULTS)[number]
@@ -62,6 +66,18 @@ export function namesOf(kind: string, body: unknown): string[] {
 
 type Call = { path: string; init: RequestInit; kind: string; tls: number; context: Context }
 
+/** Of a dead process nothing reaches the chain. */
+const owners = new WeakMap<MemoryChain, Life | undefined>()
+for (const name of ['readConfig', 'readMints', 'openEpoch', 'anchor', 'commit'] as const) {
+  const real = MemoryChain.prototype[name] as (...args: unknown[]) => Promise<unknown>
+  Object.defineProperty(MemoryChain.prototype, name, {
+    value(this: MemoryChain, ...args: unknown[]) {
+      if (!owners.has(this)) owners.set(this, run.venue)
+      return owners.get(this)?.alive === false ? new Promise(() => undefined) : real.apply(this, args)
+    },
+  })
+}
+
 export class SimulatedVenue {
   readonly site = new TestSite()
   open!: TestVenue
@@ -69,24 +85,44 @@ export class SimulatedVenue {
   random!: Random
   /** Number of the TLS key that the venue shows. */
   tls = 1
-  private up = false
+  up = false
+  /** What a start found that must not be. */
+  broken: string[] = []
+  lives = 0
+  private life = new Life()
   private app!: App
   private refuses: Fault | undefined
   private tokens = new Map<string, string>()
   private token = 0
   private readonly sockets = new Set<SimulatedSocket>()
+  /** Ends of the connections of requests that wait for an answer. */
+  private readonly waiting = new Set<() => void>()
   /** Names of the requests that the engine applied, by its own answers. */
   readonly applied = new Set<string>()
   /** A closed batch whose commit is withheld, and the slots until it is decided. */
   private withheld_slots = 0
+  private settling = false
   constructor(readonly time: SimulatedTime) {
-    // A slow machine stalls no chain.
     this.site.monotonicMs = () => time.passed_ms
+    this.site.unixMs = () => 1_700_000_000_000 + time.passed_ms
   }
 
-  async start(): Promise<void> {
-    this.open = await this.site.open()
-    const clock = { unixMs: () => 1_700_000_000_000 + this.time.now_ms, monotonicMs: () => this.time.now_ms }
+  /** A process starts on the folder. */
+  start(): void {
+    const life = new Life()
+    this.life = life
+    run.venue = life
+    run.phase = 'starts'
+    this.lives++
+    this.site.open().then(
+      (open) => life.alive && this.serve(open),
+      (error) => life.alive && this.broken.push(`the venue does not start: ${error?.stack}`),
+    )
+  }
+  private serve(open: TestVenue): void {
+    this.open = open
+    const { availability } = open.engine
+    const clock = { unixMs: () => 1_700_000_000_000 + this.time.passed_ms, monotonicMs: () => this.time.passed_ms }
     const log = openLog(() => undefined, clock.unixMs)
     const enclave = only<Enclave>('enclave', {
       identity: {
@@ -102,6 +138,35 @@ export class SimulatedVenue {
     // Its ticks come in simulated time.
     this.app.close()
     this.up = true
+    run.phase = 'serves'
+    void availability
+    this.settling = true
+    void this.catchUp().then(() => {
+      this.settling = false
+    })
+  }
+  /** What the relayer finds on the chain that the journal does not have: leaves, batches and payouts. */
+  private async catchUp(): Promise<void> {
+    const { chain, ledger, engine } = this.open
+    const { settlement, leaves } = engine.state
+    const { signature } = { signature: new Uint8Array(64).fill(3) }
+    const stage = (batch_id: number, stage: 'submitted' | 'confirmed' | 'finalized') =>
+      chain.outbox.recordStage({ batch_id, stage, signature, slot: ledger.slot })
+    const landed = [...settlement.batches.keys()].filter((id) => id <= ledger.config.last_batch)
+    for (const batch_id of landed) {
+      await chain.outbox.waitForPayload(batch_id)
+      await stage(batch_id, 'submitted')
+      await stage(batch_id, 'confirmed')
+    }
+    if (leaves.size < ledger.notes.leaf_count) await chain.finalizeLeaves(leaves.size)
+    for (const batch_id of landed) await stage(batch_id, 'finalized')
+    const open = new Set(ledger.config.queue.entries.map(({ number }) => number))
+    for (const { number } of chain.outbox.openPayouts()) {
+      if (open.has(number) || number >= ledger.config.queue.next_number) continue
+      for (const stage of ['confirmed', 'finalized'] as const)
+        await chain.outbox.recordPayout({ number, stage, outcome: 'paid', signature, slot: ledger.slot })
+    }
+    await chain.payAll()
   }
   /** The engine behind logins that end with it, as real ones do, and limits that reject what the weather says. */
   private edge(): Venue {
@@ -133,56 +198,91 @@ export class SimulatedVenue {
     }
   }
   /** A slot of the chain; now and then the commit of a closed batch waits, and then lands or cannot land any more. */
-  async slot(random: Random, calm: boolean): Promise<void> {
+  slot(random: Random, calm: boolean): void {
     const { chain, ledger } = this.open
+    const [withholds, settles] = [random.below(6) === 0, random.below(2) === 0]
+    if (!this.up) {
+      ledger.slot++
+      return
+    }
     if (this.withheld_slots > 0) {
       this.withheld_slots = calm ? 0 : this.withheld_slots - 1
-      if (this.withheld_slots === 0) await this.decide(random.below(4) > 0)
-    }
-    const { sent } = chain
-    const [withholds, settles] = [random.below(6) === 0, random.below(2) === 0]
-    ledger.withheld = ledger.withheld || (!calm && withholds)
-    await chain.tick()
-    if (ledger.withheld && this.withheld_slots === 0) {
-      await this.open.engine.sequencer.durable()
-      await new Promise((resolve) => setImmediate(resolve))
-      if (chain.sent === sent) ledger.withheld = false
-      else this.withheld_slots = 1 + random.below(4)
-    }
-    if (!ledger.withheld && !this.isSettled && settles) await chain.settleNext()
-    await this.rest()
+      if (this.withheld_slots === 0) this.decide(random.below(4) > 0)
+    } else if (ledger.withheld && this.open.engine.state.closed !== undefined) {
+      this.withheld_slots = 1 + random.below(4)
+    } else if (!calm && withholds) ledger.withheld = true
+    else if (ledger.withheld && calm) ledger.withheld = false
+    void chain.tick()
+    if (ledger.withheld || this.isSettled || !settles || this.settling) return
+    this.settling = true
+    void chain.settleNext().then(() => {
+      this.settling = false
+    })
   }
-  /** Nothing is left that the venue does by itself: journal, hashing and streams. */
-  private async rest(): Promise<void> {
-    const { sequencer, state } = this.open.engine
-    do {
-      await sequencer.durable()
-      for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
-    } while (state.settlement.last_hashed !== state.settlement.last_batch)
-    await sequencer.durable()
-  }
-  private async decide(lands: boolean): Promise<void> {
+  private decide(lands: boolean): void {
     const { chain, ledger } = this.open
     this.withheld_slots = 0
     if (!ledger.withheld) return
+    ledger.withheld = false
+    if (chain.sent === undefined || this.open.engine.state.closed === undefined) return
     if (lands) chain.landCommit()
     else chain.voidCommit()
-    ledger.withheld = false
-    await chain.decided()
   }
   /** Everything that was matched or paid is on the chain. */
   get isSettled(): boolean {
     return this.open.engine.state.settlement.last_batch === this.open.ledger.config.last_batch
   }
+  /** Nothing is under way between venue and chain. */
+  get rests(): boolean {
+    return this.up && !this.settling && this.isSettled && this.open.engine.state.closed === undefined
+  }
 
-  /** A clean stop, and the next epoch. */
-  async restart(): Promise<void> {
+  private disconnect(): void {
     this.up = false
-    await this.decide(true)
     this.tokens.clear()
     for (const socket of [...this.sockets]) socket.cut()
-    await this.open.close()
-    await this.start()
+  }
+  /** A clean stop, and the next epoch. */
+  restart(): void {
+    if (!this.up) return
+    const { life } = this
+    this.decide(true)
+    this.disconnect()
+    run.phase = 'stops'
+    void this.open.close().then(() => {
+      if (!life.alive) return
+      this.end()
+      this.start()
+    })
+  }
+  /** The process ends here; the next one starts on its folder as it is now. */
+  crash(): void {
+    if (!this.life.alive) return
+    const { site, time } = this
+    const [before, after] = [site.dir, `${site.dir.replace(/-life\d+$/, '')}-life${this.lives}`]
+    cpSync(before, after, { recursive: true })
+    site.dir = after
+    this.end()
+    this.disconnect()
+    const dead = takeDatabases()
+    run.phase = 'down'
+    time.at(0, () => {
+      for (const database of dead) database.close()
+      rmSync(before, { recursive: true, force: true })
+    })
+    time.at(1 + this.random.below(400), () => this.start())
+  }
+  private end(): void {
+    this.life.alive = false
+    this.settling = false
+    this.withheld_slots = 0
+    for (const lose of this.waiting) lose()
+    this.waiting.clear()
+    const { ledger } = this.site
+    const { sent } = this.open?.chain ?? {}
+    // A commit that was on its way may land.
+    if (ledger.withheld && sent !== undefined && this.random.below(2) === 0) this.open.chain.landCommit()
+    ledger.withheld = false
   }
   /** Another TLS key: every connection ends, and the pin of the old key opens no other. */
   renewTls(): void {
@@ -196,8 +296,11 @@ export class SimulatedVenue {
   tick(): void {
     this.app.sockets.tick()
   }
-  async remove(): Promise<void> {
-    await this.site.remove()
+  /** Without a stop: its folder goes with it. */
+  remove(): void {
+    this.life.alive = false
+    for (const database of takeDatabases()) database.close()
+    rmSync(this.site.dir, { recursive: true, force: true })
   }
 
   /** Verifies nothing; everything else is as after `connect`. Runs in a client. */
@@ -255,15 +358,16 @@ export class SimulatedVenue {
       this.time.at(delay_ms, () => this.arrive(call, fault, answer, lose))
     })
   }
-  private async arrive(
+  private arrive(
     call: Call,
     fault: Fault | undefined,
     answer: (delay_ms: number, status: number, text: string) => void,
     lose: () => void,
-  ): Promise<void> {
+  ): void {
     if (fault === 'token') this.endTokens()
     if (fault === 'tls') this.renewTls()
-    if (fault === 'restart') await this.restart()
+    if (fault === 'restart') this.restart()
+    if (fault === 'crash') this.crash()
     const lost = fault === 'ghost' ? () => undefined : lose
     if (!this.up || call.tls !== this.tls) return lost()
     if (fault === 'gateway') return answer(this.latency(), 502, '<html>bad gateway</html>')
@@ -275,30 +379,25 @@ export class SimulatedVenue {
       headers: { ...headers, host: 'venue.test' },
       ...(body === undefined ? {} : { body: body as string }),
     })
+    const { life } = this
+    this.waiting.add(lost)
     const response = Promise.resolve(this.app.fetch(request))
     this.refuses = undefined
-    const given = response.then(async (of) => {
+    void response.then(async (of) => {
       const text = await of.text()
+      if (!life.alive) return
+      this.waiting.delete(lost)
       if (of.ok && call.kind !== 'read' && call.kind !== 'login')
         for (const name of namesOf(call.kind, JSON.parse(String(body)))) this.applied.add(name)
-      if (fault === 'after' || fault === 'restart after') return lost()
-      if (fault === 'ghost') return
-      if (fault === 'ends between') return this.weather.killed(call.context)
-      if (fault === 'garbled') return answer(this.latency(), of.status, text.slice(0, text.length / 2))
-      if (fault === 'internal') return answer(this.latency(), 500, BROKEN)
-      answer(fault === 'slow' ? 1_000 + this.random.below(4_000) : this.latency(), of.status, text)
+      if (fault === 'after' || fault === 'restart after' || fault === 'crash after') lost()
+      else if (fault === 'ends between') this.weather.killed(call.context)
+      else if (fault === 'garbled') answer(this.latency(), of.status, text.slice(0, text.length / 2))
+      else if (fault === 'internal') answer(this.latency(), 500, BROKEN)
+      else if (fault !== 'ghost')
+        answer(fault === 'slow' ? 1_000 + this.random.below(4_000) : this.latency(), of.status, text)
+      if (fault === 'restart after') this.restart()
+      if (fault === 'crash after') this.crash()
     })
-    await this.answered(given)
-    if (fault === 'restart after') await this.restart()
-  }
-  /** An answer that waits for the decision of a batch comes later. */
-  private async answered(given: Promise<void>): Promise<void> {
-    const stalled = async () => {
-      await this.rest()
-      if (!this.open.ledger.withheld) await given
-    }
-    await Promise.race([given, stalled()])
-    await this.rest()
   }
 
   private webSocket(tls: number, path: string): SimulatedSocket {
@@ -311,9 +410,10 @@ export class SimulatedVenue {
     this.sockets.add(socket)
     socket.over = () => this.sockets.delete(socket)
     this.time.at(this.latency(), async () => {
+      const { life } = this
       if (!this.up || tls !== this.tls || socket.closed) return socket.cut()
       const headers = { upgrade: 'websocket', connection: 'upgrade', host: 'venue.test' }
-      const upgrade = (_: Request, { data }: { data: SocketData }) => socket.opened(data)
+      const upgrade = (_: Request, { data }: { data: SocketData }) => socket.opened(data, life)
       await this.app.fetch(new Request(`http://venue.test${path}`, { headers }), { upgrade })
       if (!socket.is_open) socket.cut()
     })
@@ -343,6 +443,7 @@ class SimulatedSocket extends EventTarget {
   closed = false
   private data: SocketData | undefined
   private last_ms = 0
+  private venue_life: Life | undefined
   private readonly context: Context
   constructor(
     private readonly time: SimulatedTime,
@@ -360,8 +461,9 @@ class SimulatedSocket extends EventTarget {
   }
 
   /** The venue's side. */
-  opened(data: SocketData): boolean {
+  opened(data: SocketData, life: Life): boolean {
     this.is_open = true
+    this.venue_life = life
     this.data = data
     this.later(() => this.onopen?.())
     data.opened({
@@ -397,10 +499,10 @@ class SimulatedSocket extends EventTarget {
     this.closed = true
     this.is_open = false
     this.over()
-    const { data } = this
+    const { data, venue_life } = this
     this.data = undefined
     this.later(() => this.dispatchEvent(new Event('close')))
-    this.time.at(0, () => data?.closed(1006))
+    this.time.at(0, () => venue_life?.alive && data?.closed(1006))
   }
   /** The client's side. */
   close(): void {

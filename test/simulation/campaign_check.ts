@@ -1,12 +1,12 @@
 /** Compares a wallet with what venue and chain hold, computed from their own records. */
-import { collateralOf, preparePlace } from '../../../client/wallet/prepare'
-import { Wallet } from '../../../client/wallet/wallet'
-import { encodeBase58 } from '../../../protocol/base58'
-import { fromHex, toHex } from '../../../protocol/bytes'
-import { nullifierOf } from '../../../protocol/notes/notes'
-import type { AccountEvent, Fill, Order, Withdrawal } from '../../../protocol/wire/trading'
-import { depositNote } from '../../client/memory_trader'
-import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../venue/open_test_venue'
+import { collateralOf, preparePlace } from '../../client/wallet/prepare'
+import { Wallet } from '../../client/wallet/wallet'
+import { encodeBase58 } from '../../protocol/base58'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { nullifierOf } from '../../protocol/notes/notes'
+import type { AccountEvent, Fill, Order, Withdrawal } from '../../protocol/wire/trading'
+import { depositNote } from '../client/memory_trader'
+import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_venue'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
 

@@ -1,0 +1,121 @@
+/** Names every `await` of the product, and ends a process at the one that a schedule chose. */
+import { relative } from 'node:path'
+import { type Node, parseSync } from 'oxc-parser'
+
+/** One process of the simulation; nothing reaches one that ended. */
+export class Life {
+  alive = true
+}
+/** `reached`: the process ends while it waits; `answered`: when the value has come and nothing has used it. */
+type Moment = 'reached' | 'answered'
+export type Await = {
+  readonly name: string
+  /** How often a process came to it in service and while it started or stopped. */
+  visits: number
+  crashes: number
+  /** Schedules that chose it. */
+  chosen: number
+  /** Whether a visit was while the venue started, stopped, or served. */
+  readonly phases: Set<string>
+}
+type Target = { at: Await; visits_left: number; moment: Moment; end: (life: Life) => void }
+
+const ROOT = `${new URL('../..', import.meta.url).pathname.replace(/\/$/, '')}/`
+export const awaits: Await[] = []
+const known = new Map<string, number>()
+
+/** What the simulation sets: the process that runs now, by the folder of the code. */
+export const run: {
+  venue: Life | undefined
+  client: () => Life | undefined
+  phase: string
+  target: Target | undefined
+} = { venue: undefined, client: () => undefined, phase: 'none', target: undefined }
+
+const never = new Promise<never>(() => undefined)
+
+function at(number: number, value: unknown): unknown {
+  const one = awaits[number]!
+  one.visits++
+  const life = one.name.startsWith('client/') ? run.client() : run.venue
+  if (life === undefined) return value
+  if (one.phases.size < 4) one.phases.add(one.name.startsWith('client/') ? 'serves' : run.phase)
+  if (!life.alive) return never
+  const { target } = run
+  let ends: Target | undefined
+  if (target !== undefined && target.at === one && --target.visits_left === 0) {
+    ends = target
+    run.target = undefined
+    if (target.moment === 'reached') {
+      one.crashes++
+      target.end(life)
+      return never
+    }
+  }
+  const then = (value as PromiseLike<unknown> | undefined)?.then
+  if (typeof then !== 'function' && ends === undefined) return value
+  const goes = (): boolean => {
+    if (ends !== undefined && life.alive) {
+      one.crashes++
+      ends.end(life)
+    }
+    return life.alive
+  }
+  return Promise.resolve(value).then(
+    (got) => (goes() ? got : never),
+    (error) => {
+      if (goes()) throw error
+      return never
+    },
+  )
+}
+
+async function* each(number: number, values: AsyncIterable<unknown>): AsyncGenerator<unknown> {
+  const iterator = values[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = (await at(number, iterator.next())) as IteratorResult<unknown>
+      if (next.done) return
+      yield next.value
+    }
+  } finally {
+    await iterator.return?.()
+  }
+}
+Object.assign(globalThis, { $at: at, $each: each })
+
+/** The text of a file in which each `await` reports; the numbers of its awaits are those of its places. */
+export function instrument(path: string, text: string): string {
+  const edits: [at: number, text: string][] = []
+  const number = (start: number): number => {
+    const lines = text.slice(0, start).split('\n')
+    const name = `${relative(ROOT, path)}:${lines.length}:${lines.at(-1)!.length + 1}`
+    const found = known.get(name) ?? awaits.length
+    if (found === awaits.length) {
+      awaits.push({ name, visits: 0, crashes: 0, chosen: 0, phases: new Set() })
+      known.set(name, found)
+    }
+    return found
+  }
+  const visit = (node: Node): void => {
+    if (node.type === 'AwaitExpression') {
+      const { argument } = node
+      edits.push([argument.start, `$at(${number(node.start)}, `], [argument.end, ')'])
+    }
+    if (node.type === 'ForOfStatement' && node.await)
+      edits.push([node.right.start, `$each(${number(node.start)}, `], [node.right.end, ')'])
+    for (const value of Object.values(node))
+      for (const one of Array.isArray(value) ? value : [value])
+        if (typeof one?.type === 'string') visit(one)
+  }
+  visit(parseSync(path, text).program)
+  const sorted = edits.map((edit, order) => ({ edit, order }))
+  sorted.sort((a, b) => a.edit[0] - b.edit[0] || a.order - b.order)
+  let out = ''
+  let from = 0
+  for (const { edit } of sorted) {
+    out += text.slice(from, edit[0]) + edit[1]
+    from = edit[0]
+  }
+  return out + text.slice(from)
+}

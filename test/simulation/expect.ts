@@ -1,0 +1,8 @@
+/** What the kit asks of `expect`, outside of a test. */
+import { deepStrictEqual } from 'node:assert'
+
+export const expect = (found: unknown) => ({
+  toBe: (wanted: unknown) => deepStrictEqual(found, wanted),
+  toEqual: (wanted: unknown) => deepStrictEqual(found, wanted),
+  toHaveLength: (wanted: number) => deepStrictEqual((found as unknown[]).length, wanted),
+})

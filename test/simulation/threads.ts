@@ -1,0 +1,67 @@
+/** Threads of a venue as functions in this one: messages are copied and pass through the simulated queue. */
+import { writeSync } from 'node:fs'
+import passphrase from '../../engine/accounts/passphrase_worker'
+import exporter from '../../engine/audit/export_worker'
+import hashing from '../../engine/hashing/hashing_worker'
+import history from '../../engine/history/history_worker'
+import { type Disk, disk } from '../../engine/journal/disk'
+import journal from '../../engine/journal/journal_worker'
+import scrub from '../../engine/snapshots/scrub_worker'
+import snapshot from '../../engine/snapshots/snapshot_worker'
+import type { SimulatedTime } from './simulated_time'
+
+type Port = { onmessage?: (message: { data: unknown }) => unknown; onerror?: (error: { message: string }) => void }
+type Thread = (self: Port & { postMessage(data: unknown): void }) => void
+
+const THREADS: Record<string, unknown> = { passphrase, export: exporter, hashing, history, journal, scrub, snapshot }
+
+/** The calls that another thread makes, on this one. */
+const own: Pick<Disk, 'create' | 'rename' | 'rm' | 'freeBytes'> = {
+  create: async (path) => {
+    const fd = disk.createSync(path, 'w')
+    return {
+      write: async (bytes, from, length, at) => ({ bytesWritten: writeSync(fd, bytes, from, length, at) }),
+      datasync: async () => disk.datasync(fd),
+      sync: async () => disk.sync(fd),
+      close: async () => disk.closeSync(fd),
+    }
+  },
+  rename: async (from, to) => disk.renameSync(from, to),
+  rm: async (path) => disk.rmSync(path),
+  freeBytes: async () => 2 ** 40,
+}
+
+export function simulateThreads(time: SimulatedTime): void {
+  Object.assign(disk, own)
+  class SimulatedThread implements Port {
+    onmessage?: (message: { data: unknown }) => unknown
+    onerror?: (error: { message: string }) => void
+    private readonly inner: Port & { postMessage(data: unknown): void }
+    private readonly to: (() => void)[] = []
+    private readonly from: (() => void)[] = []
+    private ended = false
+
+    constructor(file: URL | string) {
+      const name = /(\w+)_worker\.ts/.exec(String(file))![1]!
+      this.inner = {
+        postMessage: (data) => {
+          const copy = structuredClone(data)
+          time.message(this.from, () => this.ended || this.onmessage?.({ data: copy }))
+        },
+      }
+      ;(THREADS[name] as Thread)(this.inner)
+    }
+    postMessage(data: unknown): void {
+      const copy = structuredClone(data)
+      time.message(this.to, () => {
+        if (!this.ended) void this.inner.onmessage?.({ data: copy })
+      })
+    }
+    terminate(): void {
+      this.ended = true
+    }
+    ref(): void {}
+    unref(): void {}
+  }
+  Object.defineProperty(globalThis, 'Worker', { value: SimulatedThread, configurable: true })
+}
