@@ -7,12 +7,14 @@ export class Life {
   alive = true
 }
 /** `reached`: the process ends while it waits; `answered`: when the value has come and nothing has used it. */
-type Moment = 'reached' | 'answered'
+export type Moment = 'reached' | 'answered'
 export type Await = {
   readonly name: string
-  /** How often a process came to it in service and while it started or stopped. */
   visits: number
+  /** Processes that ended here while the rest went on. */
   crashes: number
+  /** Stops of everything here. */
+  stops: number
   /** Schedules that chose it. */
   chosen: number
   /** Whether a visit was while the venue started, stopped, or served. */
@@ -30,7 +32,9 @@ export const run: {
   client: () => Life | undefined
   phase: string
   target: Target | undefined
-} = { venue: undefined, client: () => undefined, phase: 'none', target: undefined }
+  /** Told of every moment at which a process could end. */
+  visit: ((one: Await, moment: Moment) => void) | undefined
+} = { venue: undefined, client: () => undefined, phase: 'none', target: undefined, visit: undefined }
 
 const never = new Promise<never>(() => undefined)
 
@@ -41,6 +45,7 @@ function at(number: number, value: unknown): unknown {
   if (life === undefined) return value
   if (one.phases.size < 4) one.phases.add(one.name.startsWith('client/') ? 'serves' : run.phase)
   if (!life.alive) return never
+  run.visit?.(one, 'reached')
   const { target } = run
   let ends: Target | undefined
   if (target !== undefined && target.at === one && --target.visits_left === 0) {
@@ -59,6 +64,7 @@ function at(number: number, value: unknown): unknown {
       one.crashes++
       ends.end(life)
     }
+    if (life.alive) run.visit?.(one, 'answered')
     return life.alive
   }
   return Promise.resolve(value).then(
@@ -92,7 +98,7 @@ export function instrument(path: string, text: string): string {
     const name = `${relative(ROOT, path)}:${lines.length}:${lines.at(-1)!.length + 1}`
     const found = known.get(name) ?? awaits.length
     if (found === awaits.length) {
-      awaits.push({ name, visits: 0, crashes: 0, chosen: 0, phases: new Set() })
+      awaits.push({ name, visits: 0, crashes: 0, stops: 0, chosen: 0, phases: new Set() })
       known.set(name, found)
     }
     return found

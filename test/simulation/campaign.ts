@@ -1,77 +1,180 @@
-/** Plays schedules: each venue serves some of them, one after the other. */
+/**
+ * Plays schedules. A group begins with a prepared venue, and each of its runs on a copy of that. In a run processes end while
+ * the rest goes on; and at each `await` that a process comes to, everything stops in a schedule of its own, which goes on
+ * from the copy of folder, wallet and chain of that moment (`image.ts`).
+ */
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { Random } from '../kit/random'
-import { type Await, awaits, run } from './awaits'
+import type { Ledger } from '../kit/venue/memory_chain'
+import { type Await, awaits, type Moment, run } from './awaits'
 import { LedgerFacts, Maker } from './campaign_check'
+import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
-import { Schedule, type Tally } from './schedule'
+import { type ChainState, chainState, copyFolder, copyWallet, restoreChain } from './image'
+import { type Known, Schedule, type Tally } from './schedule'
 import { SimulatedTime } from './simulated_time'
 import { SimulatedVenue } from './simulated_venue'
 import { simulateThreads } from './threads'
 
-const OF_ONE_VENUE = 50
+type Prepared = { dir: string; ledger: Ledger; chain: ChainState; makers: readonly [Maker, Maker] }
+type Image = {
+  dir: string
+  wallet: string
+  chain: ChainState
+  known: Known | undefined
+  /** Schedules that go on from it, and where the first of them stops. */
+  stops: number
+  first: string
+}
+export type Figures = { runs: number; schedules: number; images: number; lives: number; stops: number }
 
 export class Campaign {
   readonly tally: Tally = new Map()
-  done = 0
-  lives = 0
+  readonly figures: Figures = { runs: 0, schedules: 0, images: 0, lives: 0, stops: 0 }
   private readonly time = new SimulatedTime()
   private schedule: Schedule | undefined
+  private folders = 0
 
-  constructor(private readonly folder: string) {
+  constructor(
+    private readonly folder: string,
+    private readonly traced: boolean,
+  ) {
     hashFast()
     simulateThreads(this.time)
     faultyFiles((call) => this.schedule?.meets(call))
   }
 
   /** @returns the laws that did not hold, with the seeds */
-  async play(seed: number, count: number, traced: boolean): Promise<string[]> {
-    for (let at = 0; at < count; at += OF_ONE_VENUE) {
-      const broken = await this.venue(seed + at, Math.min(OF_ONE_VENUE, count - at), traced)
-      if (broken.length > 0) return broken
-    }
-    return []
-  }
-
-  private async venue(seed: number, count: number, traced: boolean): Promise<string[]> {
-    const { time } = this
-    time.random = new Random(seed ^ 0x5bd1e995)
-    run.venue = undefined
-    time.clear()
-    const venue = new SimulatedVenue(time)
-    venue.random = time.random
-    venue.start()
-    while (!venue.rests) if (!(await time.step())) throw new Error('the venue does not start')
-    const facts = new LedgerFacts(venue.open.ledger)
-    const makers = [new Maker('buyer', 'buy'), new Maker('seller', 'sell')] as const
-    for (const maker of makers) await time.wait(maker.provision(venue.open))
+  async group(seed: number, runs: number): Promise<string[]> {
+    const prepared = await this.prepare(seed)
     try {
-      for (let at = 0; at < count; at++) {
-        time.clear()
-        const random = new Random(seed + at)
-        const size = { calls: 8, mishaps: 3, trading_ms: 6_000, is_thin: random.below(3) === 0 }
-        const path = join(this.folder, `wallet-${seed + at}.json`)
-        const given = { seed: seed + at, path, makers, facts, tally: this.tally, size, at: this.aim(random) }
-        this.schedule = new Schedule(venue, time, given)
-        const broken = await this.schedule.run().catch((error: unknown) => [`${(error as Error).stack}`])
-        this.done++
-        if (traced || broken.length > 0) console.log(this.schedule.trace.join('\n'))
-        if (broken.length > 0) return [...broken, `seed ${seed}, schedule ${at}`]
+      for (let at = 0; at < runs; at++) {
+        const broken = await this.run(prepared, seed + at)
+        if (broken.length > 0) return [...broken, `seed ${seed}, run ${at}`]
       }
       return []
     } finally {
-      this.lives += venue.lives
-      this.schedule = undefined
-      venue.remove()
+      rmSync(prepared.dir, { recursive: true, force: true })
     }
   }
-  /** Mostly one of those at which the fewest processes ended. */
+
+  private name(kind: string): string {
+    return join(this.folder, `${kind}-${this.folders++}`)
+  }
+  private open(seed: number, left?: { dir: string; ledger: Ledger }): SimulatedVenue {
+    const { time } = this
+    time.random = new Random(seed ^ 0x5bd1e995)
+    run.venue = undefined
+    run.target = undefined
+    time.slow_ms = 0
+    time.clear()
+    const venue = new SimulatedVenue(time, left)
+    venue.random = time.random
+    venue.start()
+    return venue
+  }
+  private plan(venue: SimulatedVenue, seed: number, makers: Prepared['makers'], path: string, at?: Await): Schedule {
+    const random = new Random(seed)
+    const size = {
+      calls: 1 + random.below(3),
+      mishaps: random.below(3),
+      trading_ms: 1_200,
+      is_thin: random.below(3) === 0,
+    }
+    const facts = new LedgerFacts(venue.site.ledger)
+    const given = { seed, path, makers, facts, tally: this.tally, size, at }
+    this.schedule = new Schedule(venue, this.time, given)
+    return this.schedule
+  }
+
+  /** A venue that has served a few traders. */
+  private async prepare(seed: number): Promise<Prepared> {
+    const venue = this.open(seed)
+    const makers = [new Maker('buyer', 'buy'), new Maker('seller', 'sell')] as const
+    while (!venue.rests) await this.time.step()
+    for (const maker of makers) await this.time.wait(maker.provision(venue.open))
+    for (let at = 0; at < seed % 3; at++) {
+      this.time.clear()
+      await this.plan(venue, seed + 1_000_000 + at, makers, this.name('wallet')).run()
+    }
+    const { dir, ledger } = venue.site
+    const kept = this.name('prepared')
+    copyFolder(dir, kept)
+    const chain = chainState(ledger)
+    venue.remove()
+    return { dir: kept, ledger, chain, makers }
+  }
+
+  private async run({ dir, ledger, chain, makers }: Prepared, seed: number): Promise<string[]> {
+    restoreChain(ledger, chain)
+    const own = this.name('run')
+    copyFolder(dir, own)
+    const images: Image[] = []
+    const path = this.name('wallet')
+    const venue = this.open(seed, { dir: own, ledger })
+    const schedule = this.plan(venue, seed, makers, path, this.aim(new Random(seed ^ 0x3c6ef372)))
+    this.watch(venue, schedule, images, path)
+    const broken = await schedule.run().catch((error: unknown) => [`${(error as Error).stack}`])
+    run.visit = undefined
+    this.figures.runs++
+    this.figures.schedules++
+    this.figures.lives += venue.lives
+    venue.remove()
+    if (this.traced || broken.length > 0) console.log(schedule.trace.join('\n'))
+    for (const image of images.toReversed()) {
+      if (broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
+      rmSync(image.dir, { recursive: true, force: true })
+    }
+    return broken
+  }
+
+  /** Takes an image where anything has changed since the last one. */
+  private watch(venue: SimulatedVenue, schedule: Schedule, images: Image[], path: string): void {
+    let last = ''
+    const { ledger } = venue.site
+    const configs: unknown[] = []
+    run.visit = (one, moment) => {
+      if (!configs.includes(ledger.config)) configs.push(ledger.config)
+      const { leaf_count } = ledger.notes
+      const of_chain = `${configs.indexOf(ledger.config)} ${leaf_count} ${ledger.settled.length} ${ledger.slot}`
+      const now = `${changes.venue} ${changes.client} ${of_chain} ${schedule.changes}`
+      if (now !== last) {
+        last = now
+        const [dir, wallet] = [this.name('image'), this.name('wallet')]
+        copyFolder(venue.site.dir, dir)
+        copyWallet(path, wallet)
+        const first = `${one.name} ${moment}`
+        images.push({ dir, wallet, chain: chainState(ledger), known: schedule.known, stops: 0, first })
+        this.figures.images++
+      }
+      images.at(-1)!.stops++
+      one.stops++
+      this.figures.stops++
+      this.figures.schedules++
+    }
+  }
+
+  /** Everything stopped: venue and client start again on what is left, and come to rest. */
+  private async goOn(image: Image, ledger: Ledger, makers: Prepared['makers'], seed: number): Promise<string[]> {
+    restoreChain(ledger, image.chain)
+    const venue = this.open(seed, { dir: image.dir, ledger })
+    const schedule = this.plan(venue, seed, makers, image.wallet)
+    const broken = await schedule.recover(image.known).catch((error: unknown) => [`${(error as Error).stack}`])
+    venue.remove()
+    for (const end of ['', '.new', '.last', '.lock']) rmSync(image.wallet + end, { force: true })
+    if (broken.length > 0) console.log(schedule.trace.join('\n'))
+    return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]
+  }
+
+  /** Of two of those that were reached, the one at which fewer processes ended. */
   private aim(random: Random): Await | undefined {
     const reached = awaits.filter(({ visits }) => visits > 0)
     if (random.below(2) === 0 || reached.length === 0) return undefined
-    const one = random.pick(reached)
-    const other = random.pick(reached)
+    const [one, other] = [random.pick(reached), random.pick(reached)]
     return one.crashes + one.chosen / 20 < other.crashes + other.chosen / 20 ? one : other
   }
 }
+void existsSync
+export type { Moment }

@@ -6,6 +6,7 @@ import { fromHex, toHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import type { AccountEvent, Fill, Order, Withdrawal } from '../../protocol/wire/trading'
 import { depositNote } from '../client/memory_trader'
+import { Ledger } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_venue'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
@@ -15,7 +16,7 @@ export class LedgerFacts {
   readonly leaves = new Set<string>()
   readonly spent = new Set<string>()
   private batches = 0
-  constructor(private readonly ledger: TestVenue['ledger']) {}
+  constructor(private readonly ledger: Ledger) {}
   read(): void {
     const { notes, settled } = this.ledger
     while (this.leaves.size < notes.leaf_count) this.leaves.add(toHex(notes.leaf(this.leaves.size)))
@@ -123,4 +124,34 @@ function owedTo(
     }
   }
   return { balances, fees }
+}
+
+type Deposit = { mint: string; amount: bigint; leaf_index: number; commitment: Uint8Array; nullifier: Uint8Array }
+const deposits = new WeakMap<Ledger, Map<number, Deposit>>()
+const { deposit } = Ledger.prototype
+Ledger.prototype.deposit = function (note) {
+  const made = deposit.call(this, note)
+  const nullifier = nullifierOf(made.commitment, note.blinding)
+  const all = deposits.get(this) ?? new Map<number, Deposit>()
+  deposits.set(this, all.set(made.leaf_index, { ...note, ...made, mint: toHex(note.mint), nullifier }))
+  return made
+}
+
+/** Per mint: fees, notes, payouts that have not landed and deposits that the venue was not shown are what the vault owes. */
+export function booksBroken({ engine: { state }, ledger }: TestVenue): string[] {
+  const owed = state.mints.map((_, mint) => state.settlement.fees[mint]!)
+  const numbers = new Map(state.mints.map(({ bytes }, mint) => [toHex(bytes), mint]))
+  for (const note of state.notes.values()) if (note.status !== 'spent') owed[note.mint]! += note.amount
+  for (const { batch_id, hashed, outputs, payouts } of state.settlement.batches.values()) {
+    if (hashed === undefined) for (const { note } of outputs) owed[note.mint]! += note.amount
+    if (batch_id <= ledger.config.last_batch) continue
+    for (const payout of payouts) if (payout.kind !== 'exit') owed[payout.note.mint]! += payout.amount
+  }
+  for (const { mint, amount, leaf_index, commitment, nullifier } of deposits.get(ledger)?.values() ?? [])
+    if (leaf_index < ledger.notes.leaf_count && !state.notes.has(commitment) && !state.nullifiers.has(nullifier))
+      owed[numbers.get(mint)!]! += amount
+  return state.mints.flatMap(({ text, bytes }, mint) => {
+    const due = ledger.liabilities.get(toHex(bytes)) ?? 0n
+    return owed[mint] === due ? [] : [`${owed[mint]} of ${text} is owed, the vault says ${due}`]
+  })
 }

@@ -1,12 +1,37 @@
-/** SQLite whose open databases end with their process. Stands in for `bun:sqlite`. */
+/** SQLite whose open databases end with their process and whose changes count. Stands in for `bun:sqlite`. */
 import { Database as Real } from 'bun:sqlite'
+import { changes } from './changes'
 
 const open = new Set<Database>()
 
 export class Database extends Real {
-  constructor(...args: ConstructorParameters<typeof Real>) {
-    super(...args)
+  private readonly writes: boolean
+  private readonly counted = new WeakSet<object>()
+
+  constructor(path: string, options: ConstructorParameters<typeof Real>[1]) {
+    super(path, options)
+    this.writes = !(typeof options === 'object' && options.readonly === true)
+    changes.venue++
     open.add(this)
+  }
+  override run(...args: Parameters<Real['run']>): ReturnType<Real['run']> {
+    changes.venue++
+    return super.run(...args)
+  }
+  override query(sql: string): never {
+    const statement = super.query(sql)
+    if (this.writes && !this.counted.has(statement) && !/^\s*SELECT/.test(sql)) {
+      this.counted.add(statement)
+      for (const name of ['run', 'get', 'all'] as const) {
+        const real = statement[name].bind(statement) as (...args: unknown[]) => unknown
+        const value = (...args: unknown[]) => {
+          changes.venue++
+          return real(...args)
+        }
+        Object.defineProperty(statement, name, { value, configurable: true })
+      }
+    }
+    return statement as never
   }
   override close(throws?: boolean): void {
     open.delete(this)

@@ -1,5 +1,6 @@
 /** The calls with which a client saves its wallet: each can fail, and the process can end at it. Stands in for `node:fs`. */
 import * as files from 'node:fs'
+import { changes } from './changes'
 
 /** What a call meets: `half` writes a part and then fails; `ends` kills the process before, within or after the call. */
 export type FileTrouble = 'ENOSPC' | 'half' | 'EIO' | 'ends before' | 'ends half' | 'ends after'
@@ -16,6 +17,7 @@ export function faultyFiles(asked: typeof meets): void {
 
 function through<T>(call: FileCall, run: () => T, half: () => void = () => undefined): T {
   const trouble = meets(call)
+  changes.client++
   if (trouble === 'half' || trouble === 'ends half') half()
   if (trouble?.startsWith('ends') && trouble !== 'ends after') throw new Ended(`ended at ${call}`)
   if (trouble === 'EIO') throw failure('EIO')
@@ -26,7 +28,15 @@ function through<T>(call: FileCall, run: () => T, half: () => void = () => undef
 }
 const failure = (code: string): Error => Object.assign(new Error(`${code}: the disk failed`), { code })
 
-export const { closeSync, copyFileSync, existsSync, linkSync } = files
+export const { closeSync, existsSync } = files
+export const copyFileSync = (from: string, to: string) => {
+  changes.client++
+  files.copyFileSync(from, to)
+}
+export const linkSync = (from: string, to: string) => {
+  changes.client++
+  files.linkSync(from, to)
+}
 export const openSync = (path: string, flags: string, mode?: number) =>
   through('open', () => files.openSync(path, flags, mode))
 export const writeFileSync = (to: number, content: string) =>

@@ -28,6 +28,7 @@ plugin({
       if (PRODUCT.test(name)) {
         contents = instrument(path, contents)
         contents = contents.replaceAll(/\bBun\.(sleep|sleepSync|gc)\b/g, '$$Bun.$1')
+        if (name.startsWith('engine/')) contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
         contents = contents.replace("from 'bun:sqlite'", `from '${ROOT}test/simulation/databases'`)
         if (name.endsWith('_worker.ts')) contents = asFunction(contents)
         if (name === 'client/whole_file.ts')

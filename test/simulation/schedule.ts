@@ -18,7 +18,7 @@ import { depositNote } from '../client/memory_trader'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
+import { booksBroken, differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
 import {
@@ -32,7 +32,7 @@ import {
 
 const SLOT_MS = 400
 /** Longer than any packet is under way. */
-const CALM_MS = 2_000
+const CALM_MS = 900
 const LATEST_MS = 600_000
 const LOT = 1_000_000n
 const TICK = 10_000n
@@ -46,21 +46,31 @@ type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
 /** Calls of the trader and mishaps within a time, and the other half of calls: of the kinds that chance alone seldom gives. */
 export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean }
 
+/** See `Schedule.known`. */
+export type Known = {
+  deposited: Map<string, bigint>
+  told: Map<string, string>
+  bytes: Map<string, string>
+}
+
 export class Schedule implements Weather {
   private readonly random: Random
   private readonly account: string
-  private readonly deposited = new Map<string, bigint>()
+  private deposited = new Map<string, bigint>()
   private life = new Life()
   private store: WalletStore | undefined
   private session: Session | undefined
   private under_way = new Set<Doing>()
-  private calm = false
+  private calm = true
+  private prepared = false
   private disk: 'well' | 'full' | 'failing' = 'well'
   private ends_in_calls = 0
   private opening = false
   /** Outcomes of requests as callers got them, and the bytes of every request sent. */
-  private readonly told = new Map<string, string>()
-  private readonly bytes = new Map<string, string>()
+  private told = new Map<string, string>()
+  private bytes = new Map<string, string>()
+  /** Counts what callers got and what was sent. */
+  changes = 0
   /** Ids of requests that were open when a later call began. */
   private readonly earlier = new Set<string>()
   /** What happened, in words without random values. */
@@ -90,23 +100,46 @@ export class Schedule implements Weather {
   /** @returns the laws that did not hold, none if all did */
   async run(): Promise<string[]> {
     const { calls, mishaps, trading_ms } = this.given.size
+    this.time.at(0, () => this.slot())
+    this.time.at(1_000, () => this.second())
     await this.prepare()
+    this.calm = false
+    const from_ms = this.time.now_ms
     for (let at = 0; at < calls; at++)
       this.time.at(this.random.below(trading_ms), () => this.begin(this.pick()))
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
     this.aim()
     this.time.at(0, () => this.reopen())
-    this.time.at(SLOT_MS, () => this.slot())
-    this.time.at(1_000, () => this.second())
-    await this.until(() => this.time.now_ms > trading_ms)
+    await this.until(() => this.time.now_ms > from_ms + trading_ms)
     run.target = undefined
     this.time.slow_ms = 0
     this.calm = true
     this.disk = 'well'
     this.ends_in_calls = 0
-    await this.until(() => this.time.now_ms > trading_ms + CALM_MS && this.venue.rests && this.under_way.size === 0)
+    await this.until(() => this.time.now_ms > from_ms + trading_ms + CALM_MS && this.venue.rests && this.under_way.size === 0)
     await this.windDown()
     await this.check()
+    this.broken.push(...booksBroken(this.venue.open))
+    return this.broken
+  }
+
+  /** What its client knows of the venue beside its wallet: none before it has one. */
+  get known(): Known | undefined {
+    const { deposited, told, bytes } = this
+    return this.prepared ? { deposited, told: new Map(told), bytes: new Map(bytes) } : undefined
+  }
+  /** After a stop of everything both start again on what is left. @returns the laws that did not hold */
+  async recover(known: Known | undefined): Promise<string[]> {
+    this.time.at(0, () => this.slot())
+    this.time.at(1_000, () => this.second())
+    await this.until(() => this.venue.rests)
+    if (known !== undefined) {
+      Object.assign(this, known)
+      this.time.at(0, () => this.reopen())
+      await this.windDown()
+      await this.check()
+    }
+    this.broken.push(...booksBroken(this.venue.open))
     return this.broken
   }
 
@@ -167,13 +200,15 @@ export class Schedule implements Weather {
         this.deposited.set(mint, (this.deposited.get(mint) ?? 0n) + amount)
       }
     }
-    deposit('quote', 0, 120_000_000n, 70_000_000n, 60_000_000n)
+    deposit('quote', 0, 120_000_000n)
     deposit('quote', 1, 110_000_000n)
-    deposit('base', 0, 900_000_000n, 400_000_000n)
-    deposit('base', 1, 1_000_000_000n, 300_000_000n)
+    deposit('base', 0, 900_000_000n)
+    if (this.random.below(4) === 0) deposit('quote', 0, 70_000_000n)
+    if (this.random.below(4) === 0) deposit('base', 1, 300_000_000n, 1_000_000_000n)
     await this.time.wait(open.chain.finalizeLeaves(from))
     rmSync(path, { force: true })
     saveWallet(path, wallet)
+    this.prepared = true
   }
 
   // The market.
@@ -226,6 +261,7 @@ export class Schedule implements Weather {
       if (!this.earlier.has(name)) doing.sent.add(`${kind} ${name}`)
       if (before !== undefined && before !== body) this.breaks(`two requests of one nonce: ${kind} ${name}`)
       this.bytes.set(name, body)
+      this.changes++
     }
     const own = [...doing.sent].filter((sent) => sent.startsWith(`${doing.kind} `))
     if (own.length > 1) this.breaks(`one call became ${own.join(' and ')}`)
@@ -248,7 +284,7 @@ export class Schedule implements Weather {
     if (what === 'kill') this.kill()
     if (what === 'full' || what === 'failing') {
       this.disk = what
-      this.time.at(300 + this.random.below(2_000), () => {
+      this.time.at(100 + this.random.below(600), () => {
         this.disk = 'well'
       })
     }
@@ -291,7 +327,7 @@ export class Schedule implements Weather {
     this.opening = false
     const { store } = this
     this.store = undefined
-    this.time.at(1 + this.random.below(700), () => {
+    this.time.at(1 + this.random.below(200), () => {
       store?.close?.()
       this.life = new Life()
       this.loads('a kill')
@@ -322,7 +358,7 @@ export class Schedule implements Weather {
         url: 'https://venue.test',
         policy: {} as never,
         wallet: file,
-        patience_ms: 1_500,
+        patience_ms: 400,
         login: {
           api_key: this.account,
           api_secret: 'secret',
@@ -400,6 +436,7 @@ export class Schedule implements Weather {
     if (before !== undefined && before !== 'unknown' && status !== 'unknown' && before !== status)
       this.breaks(`${kind} was ${before} and is ${status}${why}`)
     if (status !== 'unknown' || before === undefined) this.told.set(id, status)
+    this.changes++
     const at_venue = this.venue.applied.has(id)
     if (status === 'refused' && at_venue) this.breaks(`${kind} is refused${why}, and the venue applied it`)
   }
@@ -475,6 +512,9 @@ export class Schedule implements Weather {
         // In the first round an own order may be in the way.
         if (left !== undefined && round === 2) this.breaks(`a ${kind} stays unknown`)
       }
+      await this.until(() => this.session !== undefined)
+      const { wallet, open_requests } = this.session!
+      if (open_requests.length === 0 && wallet.state.orders.every(({ open }) => !open)) break
       for (const key_index of [0, 1])
         await this.one({ kind: 'cancel_all', run: (of) => of.cancelAll(key_index) })
     }
@@ -490,7 +530,7 @@ export class Schedule implements Weather {
     if (!this.venue.rests) this.breaks('venue and chain do not come to rest')
     this.broken.push(...this.venue.broken, ...this.venue.open.fatal.map((error) => `fatal: ${error}`))
     const last_ms = this.time.now_ms
-    await this.until(() => this.time.now_ms > last_ms + 500)
+    await this.until(() => this.time.now_ms > last_ms + 100)
   }
   private async one(call: Call): Promise<void> {
     await this.until(() => this.session !== undefined && this.under_way.size === 0)

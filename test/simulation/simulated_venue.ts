@@ -1,5 +1,5 @@
 /** A venue in this process, its real routes and engine, on a chain moved by hand, and a network before it that fails. */
-import { cpSync, rmSync } from 'node:fs'
+import { closeSync, rmSync } from 'node:fs'
 import type { SessionVenue } from '../../client/session/live_venue'
 import { EvidenceUnavailable } from '../../client/verify/collect/collect_venue'
 import type { Enclave } from '../../enclave/contract'
@@ -15,9 +15,11 @@ import type { SocketData } from '../../server/sockets/upgrade'
 import type { Random } from '../kit/random'
 import { only } from '../kit/server/harness'
 import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
-import { MemoryChain } from '../kit/venue/memory_chain'
+import { type Ledger, MemoryChain } from '../kit/venue/memory_chain'
 import { Life, run } from './awaits'
+import { takeFiles } from './changes'
 import { takeDatabases } from './databases'
+import { copyFolder } from './image'
 import type { Context, SimulatedTime } from './simulated_time'
 
 /**
@@ -66,6 +68,9 @@ export function namesOf(kind: string, body: unknown): string[] {
 
 type Call = { path: string; init: RequestInit; kind: string; tls: number; context: Context }
 
+/** Small, so that journals have several and copies cost little. */
+const SEGMENT_BYTES = 262_144
+
 /** Of a dead process nothing reaches the chain. */
 const owners = new WeakMap<MemoryChain, Life | undefined>()
 for (const name of ['readConfig', 'readMints', 'openEpoch', 'anchor', 'commit'] as const) {
@@ -102,7 +107,15 @@ export class SimulatedVenue {
   /** A closed batch whose commit is withheld, and the slots until it is decided. */
   private withheld_slots = 0
   private settling = false
-  constructor(readonly time: SimulatedTime) {
+  constructor(
+    readonly time: SimulatedTime,
+    left?: { dir: string; ledger: Ledger },
+  ) {
+    this.site.segment_bytes = SEGMENT_BYTES
+    if (left !== undefined) {
+      rmSync(this.site.dir, { recursive: true })
+      Object.assign(this.site, left)
+    }
     this.site.monotonicMs = () => time.passed_ms
     this.site.unixMs = () => 1_700_000_000_000 + time.passed_ms
   }
@@ -121,7 +134,6 @@ export class SimulatedVenue {
   }
   private serve(open: TestVenue): void {
     this.open = open
-    const { availability } = open.engine
     const clock = { unixMs: () => 1_700_000_000_000 + this.time.passed_ms, monotonicMs: () => this.time.passed_ms }
     const log = openLog(() => undefined, clock.unixMs)
     const enclave = only<Enclave>('enclave', {
@@ -139,7 +151,6 @@ export class SimulatedVenue {
     this.app.close()
     this.up = true
     run.phase = 'serves'
-    void availability
     this.settling = true
     void this.catchUp().then(() => {
       this.settling = false
@@ -260,14 +271,15 @@ export class SimulatedVenue {
     if (!this.life.alive) return
     const { site, time } = this
     const [before, after] = [site.dir, `${site.dir.replace(/-life\d+$/, '')}-life${this.lives}`]
-    cpSync(before, after, { recursive: true })
+    copyFolder(before, after)
     site.dir = after
     this.end()
     this.disconnect()
-    const dead = takeDatabases()
+    const [databases, files] = [takeDatabases(), takeFiles()]
     run.phase = 'down'
     time.at(0, () => {
-      for (const database of dead) database.close()
+      for (const database of databases) database.close()
+      for (const file of files) closeSync(file)
       rmSync(before, { recursive: true, force: true })
     })
     time.at(1 + this.random.below(400), () => this.start())
@@ -300,6 +312,7 @@ export class SimulatedVenue {
   remove(): void {
     this.life.alive = false
     for (const database of takeDatabases()) database.close()
+    for (const file of takeFiles()) closeSync(file)
     rmSync(this.site.dir, { recursive: true, force: true })
   }
 
@@ -354,7 +367,7 @@ export class SimulatedVenue {
       if (fault === 'ends before') return this.weather.killed(context)
       if (fault === 'before' || fault === 'ghost') lose()
       if (fault === 'before') return
-      const delay_ms = fault === 'ghost' ? 50 + this.random.below(1_500) : this.latency()
+      const delay_ms = fault === 'ghost' ? 50 + this.random.below(600) : this.latency()
       this.time.at(delay_ms, () => this.arrive(call, fault, answer, lose))
     })
   }
@@ -394,7 +407,7 @@ export class SimulatedVenue {
       else if (fault === 'garbled') answer(this.latency(), of.status, text.slice(0, text.length / 2))
       else if (fault === 'internal') answer(this.latency(), 500, BROKEN)
       else if (fault !== 'ghost')
-        answer(fault === 'slow' ? 1_000 + this.random.below(4_000) : this.latency(), of.status, text)
+        answer(fault === 'slow' ? 300 + this.random.below(500) : this.latency(), of.status, text)
       if (fault === 'restart after') this.restart()
       if (fault === 'crash after') this.crash()
     })

@@ -122,6 +122,7 @@ export class TestSite {
   unixMs!: () => number
   /** The host's wall clock, years off, which nothing may notice. */
   wallMs!: () => number
+  segment_bytes = SEGMENT_BYTES
   private running: TestVenue | undefined
 
   constructor() {
@@ -153,7 +154,10 @@ export class TestSite {
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
     const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
+    const loaded = await loadState(config, ports, vault, {
+      segment_bytes: this.segment_bytes,
+      ...failing(faults),
+    })
     const mints = await chain.readMints()
     let accounts!: TestAccounts
     const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) => {

@@ -1,0 +1,37 @@
+/** `node:fs` of the venue, which counts the calls that change a file: between two equal counts a folder's bytes are equal. */
+import * as files from 'node:fs'
+
+export * from 'node:fs'
+/** Changes of the venue's folder and of the clients' wallets. */
+export const changes = { venue: 0, client: 0 }
+
+const counted =
+  <A extends unknown[], R>(call: (...args: A) => R) =>
+  (...args: A): R => {
+    changes.venue++
+    return call(...args)
+  }
+export const writeSync: typeof files.writeSync = counted(files.writeSync as never)
+export const writeFileSync = counted(files.writeFileSync)
+export const truncateSync = counted(files.truncateSync)
+export const renameSync = counted(files.renameSync)
+export const rmSync = counted(files.rmSync)
+export const mkdirSync: typeof files.mkdirSync = counted(files.mkdirSync as never)
+const open = new Set<number>()
+export const openSync = (path: string, flags: files.OpenMode = 'r', mode?: files.Mode): number => {
+  if (flags !== 'r' && flags !== 'r+') changes.venue++
+  const file = files.openSync(path, flags, mode)
+  open.add(file)
+  return file
+}
+export const closeSync = (file: number): void => {
+  open.delete(file)
+  files.closeSync(file)
+}
+
+/** Those of a process that ended. */
+export function takeFiles(): number[] {
+  const all = [...open]
+  open.clear()
+  return all
+}
