@@ -1,4 +1,5 @@
 /** Names every `await` of the product, and ends a process at the one that a schedule chose. */
+import { readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { type Node, parseSync } from 'oxc-parser'
 
@@ -89,6 +90,13 @@ async function* each(number: number, values: AsyncIterable<unknown>): AsyncGener
   }
 }
 Object.assign(globalThis, { $at: at, $each: each })
+
+export const PRODUCT = /^(engine|server|routes|enclave|client\/(session|wallet|api))\/|^client\/[^/]+\.ts$/
+/** Names those in files that nothing has loaded, too. */
+export function findAwaits(): void {
+  for (const name of new Bun.Glob('{engine,server,routes,enclave,client}/**/*.ts').scanSync(ROOT))
+    if (PRODUCT.test(name)) instrument(ROOT + name, readFileSync(ROOT + name, 'utf8'))
+}
 
 /** The text of a file in which each `await` reports; the numbers of its awaits are those of its places. */
 export function instrument(path: string, text: string): string {

@@ -3,12 +3,13 @@
  * the rest goes on; and at each `await` that a process comes to, everything stops in a schedule of its own, which goes on
  * from the copy of folder, wallet and chain of that moment (`image.ts`).
  */
-import { existsSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { SNAPSHOT_PACE } from '../../engine/limits'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { Random } from '../kit/random'
 import type { Ledger } from '../kit/venue/memory_chain'
-import { type Await, awaits, type Moment, run } from './awaits'
+import { type Await, awaits, run } from './awaits'
 import { LedgerFacts, Maker } from './campaign_check'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
@@ -28,7 +29,7 @@ type Image = {
   stops: number
   first: string
 }
-export type Figures = { runs: number; schedules: number; images: number; lives: number; stops: number }
+type Figures = { runs: number; schedules: number; images: number; lives: number; stops: number }
 
 export class Campaign {
   readonly tally: Tally = new Map()
@@ -42,6 +43,7 @@ export class Campaign {
     private readonly traced: boolean,
   ) {
     hashFast()
+    Object.assign(SNAPSHOT_PACE, { every_ms: 2_000, look_ms: 500 })
     simulateThreads(this.time)
     faultyFiles((call) => this.schedule?.meets(call))
   }
@@ -172,9 +174,8 @@ export class Campaign {
   private aim(random: Random): Await | undefined {
     const reached = awaits.filter(({ visits }) => visits > 0)
     if (random.below(2) === 0 || reached.length === 0) return undefined
+    const ended = ({ crashes, stops, chosen }: Await) => crashes + stops + chosen
     const [one, other] = [random.pick(reached), random.pick(reached)]
-    return one.crashes + one.chosen / 20 < other.crashes + other.chosen / 20 ? one : other
+    return ended(one) < ended(other) ? one : other
   }
 }
-void existsSync
-export type { Moment }

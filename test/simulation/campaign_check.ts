@@ -2,7 +2,7 @@
 import { collateralOf, preparePlace } from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
-import { fromHex, toHex } from '../../protocol/bytes'
+import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import type { AccountEvent, Fill, Order, Withdrawal } from '../../protocol/wire/trading'
 import { depositNote } from '../client/memory_trader'
@@ -147,11 +147,16 @@ export function booksBroken({ engine: { state }, ledger }: TestVenue): string[] 
     if (batch_id <= ledger.config.last_batch) continue
     for (const payout of payouts) if (payout.kind !== 'exit') owed[payout.note.mint]! += payout.amount
   }
-  for (const { mint, amount, leaf_index, commitment, nullifier } of deposits.get(ledger)?.values() ?? [])
-    if (leaf_index < ledger.notes.leaf_count && !state.notes.has(commitment) && !state.nullifiers.has(nullifier))
-      owed[numbers.get(mint)!]! += amount
+  // The state drops spent notes and their nullifiers once they are final and in a snapshot.
+  const spent = new Set(ledger.settled.flatMap(({ nullifiers }) => nullifiers.map(toHex)))
+  for (const { mint, amount, leaf_index, commitment, nullifier } of deposits.get(ledger)?.values() ?? []) {
+    if (!isLeaf(ledger, leaf_index, commitment) || state.notes.has(commitment)) continue
+    if (!state.nullifiers.has(nullifier) && !spent.has(toHex(nullifier))) owed[numbers.get(mint)!]! += amount
+  }
   return state.mints.flatMap(({ text, bytes }, mint) => {
     const due = ledger.liabilities.get(toHex(bytes)) ?? 0n
     return owed[mint] === due ? [] : [`${owed[mint]} of ${text} is owed, the vault says ${due}`]
   })
 }
+const isLeaf = ({ notes }: Ledger, index: number, leaf: Uint8Array): boolean =>
+  index < notes.leaf_count && equalBytes(notes.leaf(index), leaf)

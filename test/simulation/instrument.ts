@@ -4,11 +4,32 @@
  */
 import { plugin } from 'bun'
 import { readFileSync } from 'node:fs'
-import { instrument } from './awaits'
+import { instrument, PRODUCT } from './awaits'
 
 const ROOT = new URL('../..', import.meta.url).pathname
-const PRODUCT = /^(engine|server|routes|enclave|client\/(session|wallet|api))\/|^client\/[^/]+\.ts$/
 const TEST_KIT = /^test\/(kit|client)\//
+
+/** Bugs that a campaign must find: the file, the text, and what takes its place. */
+const PLANTED: Record<string, [file: string, text: string, by: string]> = {
+  disk: [
+    'engine/journal/commit_queue.ts',
+    'durable(proofs, writer.writeFrame(groups, bytes, to))',
+    'durable(proofs, 0)\n    await nextTurn()\n    writer.writeFrame(groups, bytes, to)',
+  ],
+  wallet: ['client/session/session.ts', '      this.store.save(this.wallet)\n      return value', '      return value'],
+  closed: ['engine/boot/start.ts', 'await sequencer.submit(decision)', 'void decision'],
+}
+const planted = PLANTED[process.env['TACIT_PLANTED'] ?? '']
+
+const KEPT = `
+const keys = new Map<string, Uint8Array>()
+export function publicKeyOf(seed: Uint8Array): Uint8Array {
+  const name = seed.toHex()
+  const known = keys.get(name) ?? publicKeyOfSeed(seed)
+  if (keys.size > 1_000) keys.clear()
+  keys.set(name, known)
+  return known.slice()
+}`
 
 /** A thread's file as a function of its `self`. */
 function asFunction(text: string): string {
@@ -25,6 +46,10 @@ plugin({
     build.onLoad({ filter: /\.ts$/ }, ({ path }) => {
       const name = path.startsWith(ROOT) ? path.slice(ROOT.length) : ''
       let contents = readFileSync(path, 'utf8')
+      if (planted?.[0] === name) {
+        if (!contents.includes(planted[1])) throw new Error(`${name} has no place for the planted bug`)
+        contents = contents.replace(planted[1], planted[2])
+      }
       if (PRODUCT.test(name)) {
         contents = instrument(path, contents)
         contents = contents.replaceAll(/\bBun\.(sleep|sleepSync|gc)\b/g, '$$Bun.$1')
@@ -35,6 +60,9 @@ plugin({
           contents = contents.replaceAll("from 'node:fs'", `from '${ROOT}test/simulation/faulty_files'`)
       } else if (TEST_KIT.test(name))
         contents = contents.replaceAll("from 'bun:test'", `from '${ROOT}test/simulation/expect'`)
+      // Pure functions of a seed, which client and kit ask again and again.
+      if (name === 'protocol/sign.ts')
+        contents = contents.replace('export function publicKeyOf(', `${KEPT}\nfunction publicKeyOfSeed(`)
       return { contents, loader: 'ts' }
     })
   },
