@@ -46,9 +46,9 @@ await runCommand(USAGE, async (args) => {
       linear_x: true,
       curves: [
         curve('resident MiB', (one) => one.resident_mb),
-        curve('p50 ms of places and merges', (one) => one.p50_ms),
-        curve('p99 ms of them', (one) => one.at_once_p99_ms),
-        curve('p99 ms of cancels and modifies', (one) => one.deferrable_p99_ms),
+        curve('places p50 ms', (one) => one.p50_ms),
+        curve('places p99 ms', (one) => one.at_once_p99_ms),
+        curve('cancels p99 ms', (one) => one.deferrable_p99_ms),
       ],
     })
     writeFileSync(options.optional('chart') ?? 'soak.svg', chart)
