@@ -99,13 +99,13 @@ export const AREAS: Readonly<Record<string, Area>> = {
     [`${C}/wallet`, 'absorb', 'recover', 'explain_spending', 'read_vault_history'].map((name) =>
       name.startsWith('test') ? name : `${C}/${name}.test.ts`,
     ),
-    [`${C}/session/campaign.test.ts`, `${C}/session/session.test.ts`, `${C}/cli/wallet_cli.test.ts`],
+    ['test/simulation/campaign.test.ts', `${C}/session/session.test.ts`, `${C}/cli/wallet_cli.test.ts`],
   ),
   session: area(
     ['client/session', 'client/api', 'client/index.ts', 'client/limits.ts', 'client/testing'],
     [`${C}/session`],
     [
-      `${C}/session/campaign.test.ts`,
+      'test/simulation/campaign.test.ts',
       `${C}/session/session.test.ts`,
       `${C}/face.test.ts`,
       `${C}/cli/trade.test.ts`,

@@ -1,7 +1,8 @@
 /** Names every `await` of the product, and ends a process at the one that a schedule chose. */
 import { readFileSync } from 'node:fs'
 import { relative } from 'node:path'
-import { type Node, parseSync } from 'oxc-parser'
+import { parseSource } from '../../tools/check/parse_source'
+import { type Node, walk } from '../../tools/check/syntax'
 
 /** One process of the simulation; nothing reaches one that ended. */
 export class Life {
@@ -111,18 +112,15 @@ export function instrument(path: string, text: string): string {
     }
     return found
   }
-  const visit = (node: Node): void => {
-    if (node.type === 'AwaitExpression') {
-      const { argument } = node
-      edits.push([argument.start, `$at(${number(node.start)}, `], [argument.end, ')'])
+  walk(parseSource(path, text).program, undefined, (node) => {
+    const { start } = node
+    const mark = (call: string, part: unknown) => {
+      const inner = part as Node
+      edits.push([inner.start, `${call}(${number(start)}, `], [inner.end, ')'])
     }
-    if (node.type === 'ForOfStatement' && node.await)
-      edits.push([node.right.start, `$each(${number(node.start)}, `], [node.right.end, ')'])
-    for (const value of Object.values(node))
-      for (const one of Array.isArray(value) ? value : [value])
-        if (typeof one?.type === 'string') visit(one)
-  }
-  visit(parseSync(path, text).program)
+    if (node.type === 'AwaitExpression') mark('$at', node['argument'])
+    if (node.type === 'ForOfStatement' && node['await'] === true) mark('$each', node['right'])
+  })
   const sorted = edits.map((edit, order) => ({ edit, order }))
   sorted.sort((a, b) => a.edit[0] - b.edit[0] || a.order - b.order)
   let out = ''

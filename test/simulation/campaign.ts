@@ -5,19 +5,22 @@
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { SNAPSHOT_PACE } from '../../engine/limits'
 import { hashFast } from '../../client/wallet/hash_fast'
+import { SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
 import type { Ledger } from '../kit/venue/memory_chain'
 import { type Await, awaits, run } from './awaits'
 import { LedgerFacts, Maker } from './campaign_check'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
-import { type ChainState, chainState, copyFolder, copyWallet, restoreChain } from './image'
-import { type Known, Schedule, type Tally } from './schedule'
+import { type ChainState, chainState, copyFolder, copyWallet, type Known, restoreChain } from './image'
+import { Schedule, type Tally } from './schedule'
 import { SimulatedTime } from './simulated_time'
 import { SimulatedVenue } from './simulated_venue'
 import { simulateThreads } from './threads'
+
+/** Schedules that stop at equal bytes. */
+const FEW = 4
 
 type Prepared = { dir: string; ledger: Ledger; chain: ChainState; makers: readonly [Maker, Maker] }
 type Image = {
@@ -25,15 +28,15 @@ type Image = {
   wallet: string
   chain: ChainState
   known: Known | undefined
-  /** Schedules that go on from it, and where the first of them stops. */
-  stops: number
+  /** Where schedules stop that go on from it, and the moment of the first. */
+  stops: Await[]
   first: string
 }
-type Figures = { runs: number; schedules: number; images: number; lives: number; stops: number }
+type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
 export class Campaign {
   readonly tally: Tally = new Map()
-  readonly figures: Figures = { runs: 0, schedules: 0, images: 0, lives: 0, stops: 0 }
+  readonly figures: Figures = { runs: 0, schedules: 0, stops: 0, images: 0, lives: 0 }
   private readonly time = new SimulatedTime()
   private schedule: Schedule | undefined
   private folders = 0
@@ -77,12 +80,19 @@ export class Campaign {
     venue.start()
     return venue
   }
-  private plan(venue: SimulatedVenue, seed: number, makers: Prepared['makers'], path: string, at?: Await): Schedule {
+  private plan(
+    venue: SimulatedVenue,
+    seed: number,
+    makers: Prepared['makers'],
+    path: string,
+    at?: Await,
+  ): Schedule {
     const random = new Random(seed)
+    const is_long = random.below(20) === 0
     const size = {
-      calls: 1 + random.below(3),
-      mishaps: random.below(3),
-      trading_ms: 1_200,
+      calls: is_long ? 8 : 1 + random.below(3),
+      mishaps: is_long ? 3 : random.below(3),
+      trading_ms: is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
     }
     const facts = new LedgerFacts(venue.site.ledger)
@@ -117,16 +127,21 @@ export class Campaign {
     const path = this.name('wallet')
     const venue = this.open(seed, { dir: own, ledger })
     const schedule = this.plan(venue, seed, makers, path, this.aim(new Random(seed ^ 0x3c6ef372)))
-    this.watch(venue, schedule, images, path)
-    const broken = await schedule.run().catch((error: unknown) => [`${(error as Error).stack}`])
+    // The runs of a group begin with the same start: every fifth stops in it, too.
+    const watch = () => this.watch(venue, schedule, images, path)
+    if (seed % 5 === 0) watch()
+    const broken = await schedule.run(watch).catch((error: unknown) => [`${(error as Error).stack}`])
     run.visit = undefined
     this.figures.runs++
     this.figures.schedules++
     this.figures.lives += venue.lives
     venue.remove()
     if (this.traced || broken.length > 0) console.log(schedule.trace.join('\n'))
+    const random = new Random(seed ^ 0x1f83d9ab)
     for (const image of images.toReversed()) {
-      if (broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
+      // Where few schedules stop at equal bytes, one in three is played.
+      const is_played = image.stops.length >= FEW || random.below(3) === 0
+      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
       rmSync(image.dir, { recursive: true, force: true })
     }
     return broken
@@ -148,23 +163,31 @@ export class Campaign {
         copyFolder(venue.site.dir, dir)
         copyWallet(path, wallet)
         const first = `${one.name} ${moment}`
-        images.push({ dir, wallet, chain: chainState(ledger), known: schedule.known, stops: 0, first })
-        this.figures.images++
+        images.push({ dir, wallet, chain: chainState(ledger), known: schedule.known, stops: [], first })
       }
-      images.at(-1)!.stops++
-      one.stops++
-      this.figures.stops++
-      this.figures.schedules++
+      images.at(-1)!.stops.push(one)
     }
   }
 
   /** Everything stopped: venue and client start again on what is left, and come to rest. */
-  private async goOn(image: Image, ledger: Ledger, makers: Prepared['makers'], seed: number): Promise<string[]> {
+  private async goOn(
+    image: Image,
+    ledger: Ledger,
+    makers: Prepared['makers'],
+    seed: number,
+  ): Promise<string[]> {
     restoreChain(ledger, image.chain)
     const venue = this.open(seed, { dir: image.dir, ledger })
     const schedule = this.plan(venue, seed, makers, image.wallet)
-    const broken = await schedule.recover(image.known).catch((error: unknown) => [`${(error as Error).stack}`])
+    const broken = await schedule
+      .recover(image.known)
+      .catch((error: unknown) => [`${(error as Error).stack}`])
     venue.remove()
+    const { stops } = image
+    for (const one of stops) one.stops++
+    this.figures.images++
+    this.figures.stops += stops.length
+    this.figures.schedules += stops.length
     for (const end of ['', '.new', '.last', '.lock']) rmSync(image.wallet + end, { force: true })
     if (broken.length > 0) console.log(schedule.trace.join('\n'))
     return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]

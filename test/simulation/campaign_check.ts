@@ -126,7 +126,13 @@ function owedTo(
   return { balances, fees }
 }
 
-type Deposit = { mint: string; amount: bigint; leaf_index: number; commitment: Uint8Array; nullifier: Uint8Array }
+type Deposit = {
+  mint: string
+  amount: bigint
+  leaf_index: number
+  commitment: Uint8Array
+  nullifier: Uint8Array
+}
 const deposits = new WeakMap<Ledger, Map<number, Deposit>>()
 const { deposit } = Ledger.prototype
 Ledger.prototype.deposit = function (note) {

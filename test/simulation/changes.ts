@@ -11,12 +11,12 @@ const counted =
     changes.venue++
     return call(...args)
   }
-export const writeSync: typeof files.writeSync = counted(files.writeSync as never)
+export const writeSync = counted(files.writeSync as never) as typeof files.writeSync
 export const writeFileSync = counted(files.writeFileSync)
 export const truncateSync = counted(files.truncateSync)
 export const renameSync = counted(files.renameSync)
 export const rmSync = counted(files.rmSync)
-export const mkdirSync: typeof files.mkdirSync = counted(files.mkdirSync as never)
+export const mkdirSync = counted(files.mkdirSync as never) as typeof files.mkdirSync
 const open = new Set<number>()
 export const openSync = (path: string, flags: files.OpenMode = 'r', mode?: files.Mode): number => {
   if (flags !== 'r' && flags !== 'r+') changes.venue++

@@ -47,3 +47,10 @@ export function restoreChain(ledger: Ledger, state: ChainState): void {
   ledger.notes.truncate(state.leaves)
   ledger.spent.truncate(state.batches)
 }
+
+/** What a client's caller knows beside the wallet: deposits, outcomes as told, and the bytes of what was sent. */
+export type Known = {
+  deposited: Map<string, bigint>
+  told: Map<string, string>
+  bytes: Map<string, string>
+}

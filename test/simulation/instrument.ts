@@ -2,8 +2,9 @@
  * Preloaded by a simulation: each `await` of the product reports (`awaits.ts`), threads become functions that run in this one
  * (`threads.ts`), a client saves its wallet through `faulty_files.ts`, and the kit's `expect` is `expect.ts`.
  */
-import { plugin } from 'bun'
+
 import { readFileSync } from 'node:fs'
+import { plugin } from 'bun'
 import { instrument, PRODUCT } from './awaits'
 
 const ROOT = new URL('../..', import.meta.url).pathname
@@ -16,7 +17,11 @@ const PLANTED: Record<string, [file: string, text: string, by: string]> = {
     'durable(proofs, writer.writeFrame(groups, bytes, to))',
     'durable(proofs, 0)\n    await nextTurn()\n    writer.writeFrame(groups, bytes, to)',
   ],
-  wallet: ['client/session/session.ts', '      this.store.save(this.wallet)\n      return value', '      return value'],
+  wallet: [
+    'client/session/session.ts',
+    '      this.store.save(this.wallet)\n      return value',
+    '      return value',
+  ],
   closed: ['engine/boot/start.ts', 'await sequencer.submit(decision)', 'void decision'],
 }
 const planted = PLANTED[process.env['TACIT_PLANTED'] ?? '']
@@ -36,7 +41,10 @@ function asFunction(text: string): string {
   const imports = [...text.matchAll(/^import [\s\S]*?from '[^']+'$/gm)]
   const last = imports.at(-1)!
   const cut = last.index + last[0].length
-  const body = text.slice(cut).replaceAll(/^export type/gm, 'type').replace(/^declare const self.*$/m, '')
+  const body = text
+    .slice(cut)
+    .replaceAll(/^export type/gm, 'type')
+    .replace(/^declare const self.*$/m, '')
   return `${text.slice(0, cut)}\nexport default (self: any) => {${body}}\n`
 }
 
@@ -53,7 +61,8 @@ plugin({
       if (PRODUCT.test(name)) {
         contents = instrument(path, contents)
         contents = contents.replaceAll(/\bBun\.(sleep|sleepSync|gc)\b/g, '$$Bun.$1')
-        if (name.startsWith('engine/')) contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
+        if (name.startsWith('engine/'))
+          contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
         contents = contents.replace("from 'bun:sqlite'", `from '${ROOT}test/simulation/databases'`)
         if (name.endsWith('_worker.ts')) contents = asFunction(contents)
         if (name === 'client/whole_file.ts')

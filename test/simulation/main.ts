@@ -34,7 +34,10 @@ const broken: string[] = []
 for (let done = 0; done < RUNS && broken.length === 0 && !isLate(); done += OF_ONE_GROUP) {
   broken.push(...(await campaign.group(SEED + done, Math.min(OF_ONE_GROUP, RUNS - done))))
   const { user, system } = process.cpuUsage()
-  const seconds = { s: Math.round((realNow() - began_ms) / 1_000), processor_s: Math.round((user + system) / 1e6) }
+  const seconds = {
+    s: Math.round((realNow() - began_ms) / 1_000),
+    processor_s: Math.round((user + system) / 1e6),
+  }
   console.log(JSON.stringify({ seed: SEED, ...campaign.figures, ...seconds }))
 }
 for (const [name, count] of [...campaign.tally].toSorted()) console.log(`${count}\t${name}`)
@@ -46,7 +49,9 @@ if (values.awaits)
 for (const part of ['engine/chain', 'engine/cluster', 'engine', 'server', 'routes', 'enclave', 'client']) {
   const own = awaits.filter(({ name }) => /^engine\/(chain|cluster)|^[^/]+/.exec(name)![0] === part)
   const [reached, often] = [own.filter((one) => ends(one) > 0), own.filter((one) => ends(one) >= ENOUGH)]
-  console.log(`${part}: ${own.length} awaits, ${reached.length} reached, at ${often.length} processes ended ${ENOUGH} times or more`)
+  console.log(
+    `${part}: ${own.length} awaits, ${reached.length} reached, at ${often.length} processes ended ${ENOUGH} times or more`,
+  )
 }
 for (const line of broken) console.log(`BROKEN ${line}`)
 rmSync(folder, { recursive: true, force: true })

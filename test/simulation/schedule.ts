@@ -1,16 +1,12 @@
 /** One random schedule: a trader's calls, a market, and everything that fails around them, in simulated time from one seed. */
 import { existsSync, rmSync } from 'node:fs'
 import { EventsMissing } from '../../client/api/event_stream'
-import { VenueProblem } from '../../client/api/venue_client'
 import { Session } from '../../client/session/session'
-import { NoNote, SessionEnded } from '../../client/session/session_options'
 import type { Outcome } from '../../client/session/settle'
-import { EvidenceUnavailable } from '../../client/verify/collect/collect_venue'
-import { Wallet, type WalletNote } from '../../client/wallet/wallet'
+import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import { openWalletFile, type WalletStore } from '../../client/wallet/wallet_store'
 import { NotWritten } from '../../client/whole_file'
-import { encodeBase58 } from '../../protocol/base58'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
@@ -18,40 +14,20 @@ import { depositNote } from '../client/memory_trader'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
+import { type Call, isExpected, LOT, named, pickCall, type Size, TICK } from './calls'
 import { booksBroken, differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
+import type { Known } from './image'
+import type { FrameFault } from './simulated_socket'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
-import {
-  FAULTS,
-  type Fault,
-  type FrameFault,
-  namesOf,
-  type SimulatedVenue,
-  type Weather,
-} from './simulated_venue'
+import { FAULTS, type Fault, namesOf, type SimulatedVenue, type Weather } from './simulated_venue'
 
 const SLOT_MS = 400
 /** Longer than any packet is under way. */
 const CALM_MS = 900
-const LATEST_MS = 600_000
-const LOT = 1_000_000n
-const TICK = 10_000n
-/** Highest of the numbers that choose the kind. */
-const [MODIFY, SETTLE] = [6, 12]
+const LATEST_MS = 120_000
 
 export type Tally = Map<string, number>
-type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
-type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
-
-/** Calls of the trader and mishaps within a time, and the other half of calls: of the kinds that chance alone seldom gives. */
-export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean }
-
-/** See `Schedule.known`. */
-export type Known = {
-  deposited: Map<string, bigint>
-  told: Map<string, string>
-  bytes: Map<string, string>
-}
 
 export class Schedule implements Weather {
   private readonly random: Random
@@ -97,16 +73,19 @@ export class Schedule implements Weather {
     venue.weather = this
   }
 
-  /** @returns the laws that did not hold, none if all did */
-  async run(): Promise<string[]> {
+  /** @param prepared called when the venue serves the trader @returns the laws that did not hold, none if all did */
+  async run(prepared: () => void = () => undefined): Promise<string[]> {
     const { calls, mishaps, trading_ms } = this.given.size
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
     await this.prepare()
     this.calm = false
+    prepared()
     const from_ms = this.time.now_ms
     for (let at = 0; at < calls; at++)
-      this.time.at(this.random.below(trading_ms), () => this.begin(this.pick()))
+      this.time.at(this.random.below(trading_ms), () =>
+        this.begin(this.session && pickCall(this.session, this.random, this.given.size.is_thin)),
+      )
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
     this.aim()
     this.time.at(0, () => this.reopen())
@@ -116,7 +95,10 @@ export class Schedule implements Weather {
     this.calm = true
     this.disk = 'well'
     this.ends_in_calls = 0
-    await this.until(() => this.time.now_ms > from_ms + trading_ms + CALM_MS && this.venue.rests && this.under_way.size === 0)
+    await this.until(
+      () =>
+        this.time.now_ms > from_ms + trading_ms + CALM_MS && this.venue.rests && this.under_way.size === 0,
+    )
     await this.windDown()
     await this.check()
     this.broken.push(...booksBroken(this.venue.open))
@@ -163,7 +145,9 @@ export class Schedule implements Weather {
     if (at.phases.has('serves')) this.time.at(random.below(size.trading_ms / 2), aims)
     else this.time.at(happens_ms, aims)
     if (at.phases.has('serves')) return
-    this.time.at(happens_ms, () => (at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart()))
+    this.time.at(happens_ms, () =>
+      at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart(),
+    )
   }
   private say(line: string): void {
     this.trace.push(`${this.time.now_ms} ${line}`)
@@ -448,58 +432,6 @@ export class Schedule implements Weather {
       this.breaks(`${doing.kind} says that nothing was sent, and ${own} was`)
   }
 
-  private pick(): Call | undefined {
-    const { session, random } = this
-    if (session === undefined) return undefined
-    const { state } = session.wallet
-    const live = state.orders.filter(({ open }) => open)
-    const free = state.notes.filter((note) => note.state === 'free')
-    const dice = this.given.size.is_thin ? this.thin(live.length > 0) : random.below(20)
-    if (dice < 3 && live.length > 0) {
-      const { order_id } = random.pick(live)
-      return { kind: 'cancel', run: (of) => of.cancel(order_id) }
-    }
-    if (dice === 3) return { kind: 'cancel_all', run: (of) => of.cancelAll(random.below(2), undefined) }
-    if (dice === 4) return { kind: 'dead_man', run: (of) => of.deadMan(random.pick([0, 3, 50]), 0) }
-    if (dice <= MODIFY && live.length > 0) {
-      const { order_id, side } = random.pick(live)
-      const order = this.order(side)
-      return { kind: 'modify', run: (of) => of.modify(order_id, order) }
-    }
-    if (dice < 9 && free.length > 0) return this.withdrawal(random.pick(free))
-    if (dice < 11 && free.length > 0) return this.reshape(random.pick(free))
-    if (dice <= SETTLE && session.open_requests.length > 0) {
-      const { id } = random.pick(session.open_requests)
-      return { kind: 'settle', run: (of) => of.settle(id) }
-    }
-    const [order, merge] = [this.order(random.pick(['buy', 'sell'])), random.below(3) > 0]
-    return { kind: 'place', run: (of) => of.place(order, { merge }) }
-  }
-  private thin(is_live: boolean): number {
-    const dice = this.random.below(20)
-    if (dice < 5) return this.random.below(20)
-    return this.session!.open_requests.length > 0 && dice < 15 ? SETTLE : is_live ? MODIFY : dice
-  }
-  private order(side: 'buy' | 'sell') {
-    const { random } = this
-    const type = random.pick(['limit', 'limit', 'limit', 'ioc'] as const)
-    const amount = BigInt(random.pick([100, 250, 600, 1_050, 1_250])) * LOT
-    const price = 100_000_000n + BigInt(random.below(400) - 200) * TICK
-    return { symbol: 'SOL-USDC', side, type, amount, price, life_slots: random.pick([4, 12, 3_000, 3_000]) }
-  }
-  private withdrawal(note: WalletNote): Call {
-    const part = BigInt(this.random.below(3))
-    const amount = part === 0n ? BigInt(note.amount) - 100n : BigInt(note.amount) / (part + 1n)
-    const destination = encodeBase58(sha256(utf8(`destination ${this.random.below(1_000_000)}`)))
-    const to = { mint: note.mint, destination, amount, life_slots: this.random.pick([6, 3_000]) }
-    return { kind: 'withdraw', run: (of) => of.withdraw(to, { merge: false }) }
-  }
-  private reshape(note: WalletNote): Call {
-    const half = BigInt(note.amount) / 2n
-    const amounts = [half, BigInt(note.amount) - half]
-    return { kind: 'reshape', run: (of) => of.reshape([note], amounts, this.random.pick([6, 3_000])) }
-  }
-
   // The end.
 
   /** Nothing fails any more: everything open is settled, every order is cancelled, and all of it is final. */
@@ -564,22 +496,4 @@ export class Schedule implements Weather {
         this.breaks('an order that was accepted does not exist')
     if (existsSync(`${path}.new`)) this.say('a part of a save is left')
   }
-}
-
-const named = (error: unknown): string =>
-  error instanceof VenueProblem
-    ? `VenueProblem ${error.code}`
-    : error instanceof Error
-      ? `${error.name}: ${error.message}`
-      : String(error)
-
-/** What a trader expects of a session on a bad network and disk. */
-function isExpected(error: unknown): boolean {
-  const expected = [NoNote, NotWritten, SessionEnded, RangeError, EvidenceUnavailable, SyntaxError, Ended]
-  if (expected.some((one) => error instanceof one)) return true
-  if (error instanceof TypeError) return error.message === 'connection lost'
-  return (
-    error instanceof VenueProblem &&
-    ['rate_limited', 'draining', 'internal', 'token_expired'].includes(error.code)
-  )
 }

@@ -83,8 +83,11 @@ export class SimulatedTime {
     const { subtle } = crypto
     const importReal = subtle.importKey.bind(subtle)
     const encrypt = subtle.encrypt.bind(subtle)
-    set(subtle, 'importKey', (form: 'raw', raw: Uint8Array<ArrayBuffer>, how: 'AES-GCM', ...more: [false, ['encrypt']]) =>
-      how === 'AES-GCM' ? this.counted(importReal(form, raw, how, ...more)) : importKey(form, raw),
+    set(
+      subtle,
+      'importKey',
+      (form: 'raw', raw: Uint8Array<ArrayBuffer>, how: 'AES-GCM', ...more: [false, ['encrypt']]) =>
+        how === 'AES-GCM' ? this.counted(importReal(form, raw, how, ...more)) : importKey(form, raw),
     )
     set(subtle, 'encrypt', (...args: Parameters<typeof encrypt>) => this.counted(encrypt(...args)))
     set(subtle, 'verify', verify)

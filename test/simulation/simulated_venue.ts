@@ -14,12 +14,13 @@ import { openLog } from '../../server/edge/log'
 import type { SocketData } from '../../server/sockets/upgrade'
 import type { Random } from '../kit/random'
 import { only } from '../kit/server/harness'
-import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { type Ledger, MemoryChain } from '../kit/venue/memory_chain'
+import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { Life, run } from './awaits'
 import { takeFiles } from './changes'
 import { takeDatabases } from './databases'
 import { copyFolder } from './image'
+import { type FrameFault, SimulatedSocket } from './simulated_socket'
 import type { Context, SimulatedTime } from './simulated_time'
 
 /**
@@ -34,7 +35,6 @@ export const FAULTS = [
   ...['ends before', 'ends between', 'ends after'],
 ] as const
 export type Fault = (typeof FAULTS)[number]
-export type FrameFault = 'lost' | 'twice' | 'gap' | 'garbage' | 'cut' | 'ends'
 
 export type Weather = {
   request(kind: string): Fault | undefined
@@ -134,7 +134,12 @@ export class SimulatedVenue {
   }
   private serve(open: TestVenue): void {
     this.open = open
-    const clock = { unixMs: () => 1_700_000_000_000 + this.time.passed_ms, monotonicMs: () => this.time.passed_ms }
+    // The decision of a batch comes from the queue; nothing waits for it.
+    open.chain.decided = async () => undefined
+    const clock = {
+      unixMs: () => 1_700_000_000_000 + this.time.passed_ms,
+      monotonicMs: () => this.time.passed_ms,
+    }
     const log = openLog(() => undefined, clock.unixMs)
     const enclave = only<Enclave>('enclave', {
       identity: {
@@ -382,8 +387,14 @@ export class SimulatedVenue {
     if (fault === 'restart') this.restart()
     if (fault === 'crash') this.crash()
     const lost = fault === 'ghost' ? () => undefined : lose
-    if (!this.up || call.tls !== this.tls) return lost()
-    if (fault === 'gateway') return answer(this.latency(), 502, '<html>bad gateway</html>')
+    if (!this.up || call.tls !== this.tls) {
+      lost()
+      return
+    }
+    if (fault === 'gateway') {
+      answer(this.latency(), 502, '<html>bad gateway</html>')
+      return
+    }
     if (fault === 'rate_limited' || fault === 'draining') this.refuses = fault
     const headers = call.init.headers as Record<string, string>
     const { method = 'GET', body } = call.init
@@ -444,81 +455,3 @@ const BROKEN = JSON.stringify({
   applied: 'unknown',
   request_id: 'x',
 })
-
-/** Both ends of a socket; frames keep their order. */
-class SimulatedSocket extends EventTarget {
-  onopen: (() => void) | undefined
-  onmessage: ((event: { data: unknown }) => void) | undefined
-  onclose: (() => void) | undefined
-  over: () => void = () => undefined
-  killed: (context: Context) => void = () => undefined
-  is_open = false
-  closed = false
-  private data: SocketData | undefined
-  private last_ms = 0
-  private venue_life: Life | undefined
-  private readonly context: Context
-  constructor(
-    private readonly time: SimulatedTime,
-    private readonly latency: () => number,
-    private readonly fault: () => FrameFault | undefined,
-  ) {
-    super()
-    this.context = time.current!
-    this.addEventListener('close', () => this.onclose?.())
-  }
-  private later(run: () => void): void {
-    const { now_ms } = this.time
-    this.last_ms = Math.max(this.last_ms, now_ms + this.latency())
-    this.time.at(this.last_ms - now_ms, run, this.context)
-  }
-
-  /** The venue's side. */
-  opened(data: SocketData, life: Life): boolean {
-    this.is_open = true
-    this.venue_life = life
-    this.data = data
-    this.later(() => this.onopen?.())
-    data.opened({
-      send: (text) => {
-        this.send(text)
-        return text.length
-      },
-      sendBytes: (bytes) => bytes.length,
-      getBufferedAmount: () => 0,
-      cork: (send) => send(),
-      close: () => this.cut(),
-      terminate: () => this.cut(),
-    })
-    return true
-  }
-  private send(text: string): void {
-    if (!this.context.life.alive) this.cut()
-    if (this.closed) return
-    const is_event = text.startsWith('{"type":"event"')
-    const fault = is_event ? this.fault() : undefined
-    if (fault === 'cut') this.cut()
-    if (fault === 'cut' || fault === 'lost') return
-    const { seq } = is_event ? JSON.parse(text) : { seq: 0 }
-    const gap = JSON.stringify({ type: 'gap', seq_from: seq, seq_to: seq })
-    const shown = fault === 'gap' ? gap : fault === 'garbage' ? text.slice(1) : text
-    this.later(() => this.onmessage?.({ data: shown }))
-    if (fault === 'twice') this.later(() => this.onmessage?.({ data: shown }))
-    if (fault === 'ends') this.later(() => void this.time.at(0, () => this.killed(this.context)))
-  }
-  /** The network ends it. */
-  cut(): void {
-    if (this.closed) return
-    this.closed = true
-    this.is_open = false
-    this.over()
-    const { data, venue_life } = this
-    this.data = undefined
-    this.later(() => this.dispatchEvent(new Event('close')))
-    this.time.at(0, () => venue_life?.alive && data?.closed(1006))
-  }
-  /** The client's side. */
-  close(): void {
-    this.cut()
-  }
-}

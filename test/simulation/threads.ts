@@ -1,19 +1,31 @@
 /** Threads of a venue as functions in this one: messages are copied and pass through the simulated queue. */
 import { writeSync } from 'node:fs'
-import passphrase from '../../engine/accounts/passphrase_worker'
-import exporter from '../../engine/audit/export_worker'
-import hashing from '../../engine/hashing/hashing_worker'
-import history from '../../engine/history/history_worker'
+import * as passphrase from '../../engine/accounts/passphrase_worker'
+import * as exporter from '../../engine/audit/export_worker'
+import * as hashing from '../../engine/hashing/hashing_worker'
+import * as history from '../../engine/history/history_worker'
 import { type Disk, disk } from '../../engine/journal/disk'
-import journal from '../../engine/journal/journal_worker'
-import scrub from '../../engine/snapshots/scrub_worker'
-import snapshot from '../../engine/snapshots/snapshot_worker'
+import * as journal from '../../engine/journal/journal_worker'
+import * as scrub from '../../engine/snapshots/scrub_worker'
+import * as snapshot from '../../engine/snapshots/snapshot_worker'
 import type { SimulatedTime } from './simulated_time'
 
-type Port = { onmessage?: (message: { data: unknown }) => unknown; onerror?: (error: { message: string }) => void }
+type Port = {
+  onmessage?: (message: { data: unknown }) => unknown
+  onerror?: (error: { message: string }) => void
+}
 type Thread = (self: Port & { postMessage(data: unknown): void }) => void
 
-const THREADS: Record<string, unknown> = { passphrase, export: exporter, hashing, history, journal, scrub, snapshot }
+/** `instrument.ts` has made each the default export of its file. */
+const THREADS: Record<string, object> = {
+  passphrase,
+  export: exporter,
+  hashing,
+  history,
+  journal,
+  scrub,
+  snapshot,
+}
 
 /** The calls that another thread makes, on this one. */
 const own: Pick<Disk, 'create' | 'rename' | 'rm' | 'freeBytes'> = {
@@ -49,7 +61,8 @@ export function simulateThreads(time: SimulatedTime): void {
           time.message(this.from, () => this.ended || this.onmessage?.({ data: copy }))
         },
       }
-      ;(THREADS[name] as Thread)(this.inner)
+      const { default: run } = THREADS[name] as { default: Thread }
+      run(this.inner)
     }
     postMessage(data: unknown): void {
       const copy = structuredClone(data)

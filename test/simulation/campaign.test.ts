@@ -1,0 +1,58 @@
+/**
+ * Some minutes of the simulation (`main.ts`): nothing breaks, a seed gives the same schedules again, and planted bugs are found.
+ * TACIT_RUNS and TACIT_SEED make a longer campaign, or the same again.
+ */
+import { expect, test } from 'bun:test'
+
+const RUNS = process.env['TACIT_RUNS'] ?? '12'
+const SEED = process.env['TACIT_SEED'] ?? String(Date.now() % 1_000_000)
+
+/** @returns what the process printed and how it ended */
+async function simulate(
+  args: string[],
+  planted = '',
+  script = 'main.ts',
+): Promise<{ text: string; code: number }> {
+  const command = [
+    'bun',
+    '--preload',
+    './test/simulation/instrument.ts',
+    `test/simulation/${script}`,
+    ...args,
+  ]
+  const child = Bun.spawn(command, {
+    env: { ...process.env, TACIT_PLANTED: planted },
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  return { text: await new Response(child.stdout).text(), code: await child.exited }
+}
+
+test(`${RUNS} runs from seed ${SEED}, and a stop of everything at each await they come to`, async () => {
+  const { text, code } = await simulate(['--runs', RUNS, '--seed', SEED])
+  console.log(text)
+  expect([code, text.includes('BROKEN')]).toEqual([0, false])
+}, 3_600_000)
+
+test('a seed gives the same schedules again', async () => {
+  const plain = async () => {
+    const { text } = await simulate(['--runs', '2', '--seed', SEED, '--trace'])
+    return text.replaceAll(/[0-9a-f]{8,}|\S*wallet\S*|,"s":.*/g, '')
+  }
+  expect(await plain()).toBe(await plain())
+}, 600_000)
+
+test.each(['disk', 'wallet', 'closed'])(
+  'a planted bug is found: %s',
+  async (planted) => {
+    const { text, code } = await simulate(['--runs', '5', '--seed', '7'], planted)
+    const broken = text.split('\n').filter((line) => line.startsWith('BROKEN'))
+    console.log(`${planted}: ${broken.join('; ')}`)
+    expect([code, broken.length > 0]).toEqual([1, true])
+  },
+  600_000,
+)
+
+test('a session on a chain that settles nothing passes over the events of others', async () => {
+  expect((await simulate([], '', 'unsettled.ts')).code).toBe(0)
+}, 120_000)
