@@ -136,6 +136,10 @@ export class SimulatedVenue {
     this.open = open
     // The decision of a batch comes from the queue; nothing waits for it.
     open.chain.decided = async () => undefined
+    if (!open.chain.is_started) {
+      this.broken.push('the venue starts and stays stopped')
+      return
+    }
     const clock = {
       unixMs: () => 1_700_000_000_000 + this.time.passed_ms,
       monotonicMs: () => this.time.passed_ms,

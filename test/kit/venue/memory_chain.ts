@@ -329,6 +329,10 @@ export class MemoryChain implements ChainPort {
     expect(recorded).toBe(true)
   }
 
+  get is_started(): boolean {
+    return this.args !== undefined
+  }
+
   private started(): StartArgs {
     if (this.args === undefined) throw new Error('the chain was not started')
     return this.args
