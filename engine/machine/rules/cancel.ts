@@ -7,7 +7,7 @@ import { nodeOf, type TradingKey } from '../state/account'
 import { isMember } from '../state/closed'
 import { type FinalOrder, isOutlived } from '../state/final_orders'
 import type { Order } from '../state/order'
-import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
+import { type Answer, type Effects, type Env, type RefusedOutcome, refuse, UNREAD } from '../state/outcome'
 import { indexOf, type Past, rowAt } from '../state/past'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
@@ -114,18 +114,17 @@ export function applyCancel(
   { order, created }: CancelPlan,
 ): Answer {
   const { order_id: id, cancel_nonce } = command
-  const order_id = id.toHex()
   order.key.cancel_nonce = cancel_nonce
   if (!isMember(order)) {
     const seq = endOrder(state, fx, order, { status: 'cancelled', reason: 'by_owner' })
-    return { kind: 'cancel', result: { order_id, status: 'cancelled', seq } }
+    return fx.kept ? { kind: 'cancel', result: { order_id: id.toHex(), status: 'cancelled', seq } } : UNREAD
   }
   const { key } = order
   const batch = order.instrument.next_batch - 1
   const seq = created ? key.account.seq : announceWaiting(fx, order, 'cancel')
   const number = state.closed!.nextNumber()
   state.closed!.defer({ kind: 'cancel', number, key, cancel_nonce, order_id: id, reason: 'by_owner' })
-  return { kind: 'cancel', number, result: { order_id, status: 'cancel_pending', batch, seq } }
+  return { kind: 'cancel', number, result: { order_id: id.toHex(), status: 'cancel_pending', batch, seq } }
 }
 
 export function announceWaiting(fx: Effects, order: Order, pending: 'cancel' | 'replace') {

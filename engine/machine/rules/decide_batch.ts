@@ -116,7 +116,7 @@ function actOn(state: State, fx: Effects, waiting: WaitingCancel | WaitingModify
   const result =
     waiting.kind === 'cancel' ? cancelNow(state, fx, waiting) : applyWaitingModify(state, fx, waiting)
   if ('code' in result) announceRefusal(state, fx, waiting, result.code)
-  if (waiting.number > 0) fx.effects.set(waiting.number, result)
+  if (waiting.number > 0) fx.settle(waiting.number, result)
 }
 
 function cancelNow(state: State, fx: Effects, { order_id, reason }: WaitingCancel): Answer | RefusedOutcome {

@@ -16,7 +16,7 @@ import {
   ticksOf,
 } from '../state/instrument'
 import type { Order } from '../state/order'
-import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
+import { type Answer, type Effects, type Env, type RefusedOutcome, refuse, UNREAD } from '../state/outcome'
 import type { State } from '../state/state'
 import { placeAnswer } from '../state/views'
 import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
@@ -185,7 +185,7 @@ function isReduction(old: Order, place: PlacePlan, replacement: PlaceFields): bo
 
 export function applyPlace(state: State, fx: Effects, command: CommandOf<'place'>, plan: PlacePlan): Answer {
   const order = openOrder(state, fx, command, plan, { origin: command.origin })
-  return { kind: 'place', result: placeAnswer(order) }
+  return fx.kept ? { kind: 'place', result: placeAnswer(order) } : UNREAD
 }
 
 export function applyModify(

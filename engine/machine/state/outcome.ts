@@ -61,19 +61,34 @@ export function refuse(code: RefusalCode, facts: RefusalFacts = {}): RefusedOutc
  */
 export type Env = { unavailable?: RefusalCode | undefined; past?: Past | undefined }
 
+const NO_EFFECTS: ReadonlyMap<number, Answer | RefusedOutcome> = new Map()
+/** The answer to a command that is replayed for its state alone. */
+export const UNREAD: Answer = { kind: 'done' }
+
 /** Collects the account events, auction records and results of deferred commands of a command. */
 export class Effects {
   readonly events: AccountEventOut[] = []
   readonly auctions: AuctionRecord[] = []
-  readonly effects = new Map<number, Answer | RefusedOutcome>()
+  private of_deferred: Map<number, Answer | RefusedOutcome> | undefined
 
   constructor(
     /** Slot and time of all events. */
     readonly slot: SlotNumber,
     readonly unix_ms: number,
-    /** False only numbers events: a replay whose read models already have them needs no more. */
-    private readonly kept = true,
+    /** False only numbers events: a replay whose read models already have them needs no more, and no answer. */
+    readonly kept = true,
   ) {}
+
+  /** Results of deferred commands, by number. */
+  get effects(): ReadonlyMap<number, Answer | RefusedOutcome> {
+    return this.of_deferred ?? NO_EFFECTS
+  }
+
+  /** Adds the result of a deferred command. */
+  settle(number: number, result: Answer | RefusedOutcome): void {
+    this.of_deferred ??= new Map()
+    this.of_deferred.set(number, result)
+  }
 
   /**
    * Emits an event with the account's next event number and returns the number. `data` builds the wire object; it must
