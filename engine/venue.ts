@@ -179,8 +179,16 @@ export interface NodeVenue {
   handedOver(token: string | undefined): Promise<void> | undefined
   /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */
   epochLed(): number | undefined
-  /** On the node that leads, for one that follows. @param costOf tokens that a command takes from its account's bucket */
-  passed(passed: Passed, costOf: (command: CommandBody) => number): Promise<PassedAnswer>
+  /**
+   * On the node that leads, for one that follows.
+   * @param costOf tokens that a command takes from its account's bucket
+   * @param isOver whether the connection that it came on has ended: what waited until then is not executed
+   */
+  passed(
+    passed: Passed,
+    costOf: (command: CommandBody) => number,
+    isOver: () => boolean,
+  ): Promise<PassedAnswer>
   /**
    * The sockets of a node, whose names begin with `node`, count as closed unless it comes back, or their account armed one elsewhere.
    * @param alive_ms monotonic time of the newest proof that it lived

@@ -71,9 +71,12 @@ export function venueOf(engine: Engine): Venue {
     caughtUp: () => undefined,
     handedOver: hold.handedOver,
     epochLed: () => engine.state.epoch,
-    async passed(passed, costOf) {
+    async passed(passed, costOf, isOver) {
       const late = hold.ofPassed()
-      if (late !== undefined) await late
+      if (late !== undefined) {
+        await late
+        if (isOver()) throw new Refusal('outcome_unknown')
+      }
       return passedTo(engine, passed, costOf)
     },
     identity: () => ({ ...identity, epoch: engine.state.epoch }),
@@ -184,8 +187,8 @@ function openHold(engine: Engine) {
       if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)
       return isHeld() ? waits.run(lane, untilBack) : undefined
     },
-    /** Of what another node passed on, which bounds it. */
-    ofPassed: (): Promise<void> | undefined => (isHeld() && isLate() ? untilBack() : undefined),
+    /** Of what another node passed on, which bounds it. What comes behind what waits does, too. */
+    ofPassed: (): Promise<void> | undefined => (isHeld() && (back || isLate()) ? untilBack() : undefined),
   }
 }
 

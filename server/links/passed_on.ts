@@ -237,7 +237,7 @@ class Carried {
 
   private async answer(content: object): Promise<object> {
     try {
-      return await this.venue().passed(passedOf(content), costOf)
+      return await this.venue().passed(passedOf(content), costOf, () => this.is_over)
     } catch (error) {
       return refusedOf(error)
     }

@@ -39,6 +39,8 @@ function passedOf({ engine }: TestVenue, request: PlaceRequest, seq: number): Pa
   return { kind: 'command', seq, access: 'trade', command: bytes, signed, answers: 'held' }
 }
 
+const isOpen = () => false
+
 test('a command that was passed on is answered with its receipt, and its resend with the same', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
@@ -47,16 +49,20 @@ test('a command that was passed on is answered with its receipt, and its resend 
   const { engine } = open
   const passed = passedOf(open, request, engine.sequencer.seq_durable)
   const costs: string[] = []
-  const { value, seq } = await open.venue.parsed.passed(passed, ({ kind }) => {
-    costs.push(kind)
-    return 1
-  })
+  const { value, seq } = await open.venue.parsed.passed(
+    passed,
+    ({ kind }) => {
+      costs.push(kind)
+      return 1
+    },
+    isOpen,
+  )
   const { receipt, ...placed } = value as PlaceResult
   expect(placed).toMatchObject({ order_id: request.order_id, status: 'accepted' })
   expect(receipt.epoch).toBe(engine.state.epoch)
   expect(seq).toBeGreaterThanOrEqual(receipt.seq)
   expect(costs).toEqual(['place'])
-  const again = await refusalOf(open.venue.parsed.passed(passed, () => 0))
+  const again = await refusalOf(open.venue.parsed.passed(passed, () => 0, isOpen))
   expect(again.code).toBe('order_exists')
   expect(again.facts.result).toMatchObject({ order_id: request.order_id, receipt })
 })
@@ -74,13 +80,13 @@ test('a command that was verified before a token of its account ended is refused
     account_id: accountId('alice'),
     token_id: 'ab'.repeat(32),
   })
-  expect(await refusalOf(open.venue.parsed.passed(late, () => 0))).toMatchObject({
+  expect(await refusalOf(open.venue.parsed.passed(late, () => 0, isOpen))).toMatchObject({
     code: 'lease_lost',
     applied: 'no',
   })
   expect(engine.state.orders.size).toBe(0)
   const timely = passedOf(open, trader.place(two), engine.sequencer.seq_durable)
-  await open.venue.parsed.passed(timely, () => 0)
+  await open.venue.parsed.passed(timely, () => 0, isOpen)
   expect(engine.state.orders.size).toBe(1)
 })
 
@@ -109,7 +115,7 @@ test('only the commands of clients are passed on', async () => {
       signed: new Uint8Array(0),
       answers: 'held',
     } as const
-    expect(await refusalOf(open.venue.parsed.passed(passed, () => 0))).toMatchObject({
+    expect(await refusalOf(open.venue.parsed.passed(passed, () => 0, isOpen))).toMatchObject({
       code: 'frame_invalid',
     })
   }
@@ -122,7 +128,7 @@ async function armedAtFront(open: TestVenue, trader: Trader, origin: string): Pr
   const { venue, engine } = open
   const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 })
   const seq = engine.sequencer.seq_durable
-  await venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0)
+  await venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0, isOpen)
   const request = trader.place(trader.deposit('quote', 200_000_000n))
   await open.chain.finalizeLeaves()
   await venue.place('alice', request, origin)
@@ -193,15 +199,28 @@ test('a leading node that shows late that it leads holds what comes, and one tha
     unix_ms: 0,
   })
   const passed = { kind: 'record', seq: sequencer.seq_durable, access: 'trade', command } as const
+  const arms = { kind: 'arm_disconnect', account_id: accountId('alice'), origin: 'x', armed: true } as const
+  const arming = { ...passed, command: encodeCommand({ ...arms, unix_ms: 0 }) }
   const held = [
     venue.handedOver(undefined)!.then(() => done.push('asked here')),
-    venue.passed(passed, () => 0).then(() => done.push('passed on')),
+    venue.passed(passed, () => 0, isOpen).then(() => done.push('passed on')),
   ]
+  const left = refusalOf(
+    venue.passed(
+      arming,
+      () => 0,
+      () => true,
+    ),
+  )
   await Bun.sleep(100)
   expect(done).toEqual([])
   right_ms = 1_000
-  await Promise.all(held)
-  expect(done).toEqual(['asked here', 'passed on'])
+  const behind = venue.passed(passed, () => 0, isOpen).then(() => done.push('behind it'))
+  await Promise.all([...held, behind])
+  expect(done).toEqual(['asked here', 'passed on', 'behind it'])
+  // Its node may count as lost since: an arming would last.
+  expect((await left).code).toBe('outcome_unknown')
+  expect([...open.engine.state.accounts.get(accountId('alice'))!.armed]).toEqual([])
   // Strangers take no waits of an account.
   const all = Array.from({ length: LIMITS.passed_account_max }, () => venue.handedOver('unknown')!)
   expect(venue.handedOver(undefined)).toBeUndefined()
@@ -221,7 +240,7 @@ async function arm(open: TestVenue, origin: string): Promise<void> {
   const account_id = accountId('alice')
   const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 })
   const seq = open.engine.sequencer.seq_durable
-  await open.venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0)
+  await open.venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0, isOpen)
 }
 
 test.each([
@@ -297,8 +316,12 @@ test('the end of a socket that comes with its arming leaves nothing armed', asyn
     command: encodeCommand(command),
   })
   await Promise.all([
-    venue.parsed.passed(of({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 }), () => 0),
-    venue.parsed.passed(of({ kind: 'disconnected', account_id, origin, unix_ms: 0 }), () => 0),
+    venue.parsed.passed(
+      of({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 }),
+      () => 0,
+      isOpen,
+    ),
+    venue.parsed.passed(of({ kind: 'disconnected', account_id, origin, unix_ms: 0 }), () => 0, isOpen),
   ])
   expect(armedOf(open)).toEqual([])
 })

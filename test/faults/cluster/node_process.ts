@@ -135,7 +135,12 @@ const calls = {
   place: (...args: Parameters<JsonVenue['place']>) => serving().place(...args),
   cancel: (...args: Parameters<JsonVenue['cancel']>) => serving().cancel(...args),
   lead: () => leading().lead(),
-  passed: (passed: Passed) => leading().passed(passed, () => 0),
+  passed: (passed: Passed) =>
+    leading().passed(
+      passed,
+      () => 0,
+      () => false,
+    ),
   /** As the edge reads: the text of an event of the account, by what this node has. */
   read: async (account: string, seq: number) => {
     const one = serving()
