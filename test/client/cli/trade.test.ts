@@ -77,6 +77,8 @@ test('every verb does what its help says', async () => {
   expect((await tacit('order', next)).first).toBe(`${next}  SOL-USDC buy 1 of 1 @ 139.5  limit  accepted`)
   expect((await tacit('cancel', next)).first).toStartWith('accepted  ')
   expect((await tacit('order', next)).first).toEndWith('limit  cancelled')
+  const late = await tacit('cancel', next)
+  expect([late.code, late.first]).toEqual([1, expect.stringMatching(/^refused {3}order_final: /)])
 
   const ioc = idIn((await tacit(...BUY, '--ioc', '--min-fill', '0.5')).out)
   const watched = await tacit('watch', '--until', ioc)
@@ -253,6 +255,12 @@ test('a wrong input is named, sends nothing and loses nothing', async () => {
   const { keys, orders } = loadWallet(at('wallet.json'))!.state
   expect({ keys, orders }).toEqual({ keys: before.keys, orders: before.orders })
 }, 600_000)
+
+test('without settings the venue of this machine is found by its data', async () => {
+  writeFileSync(at('empty.json'), '{}')
+  const { code, error } = await tacit('transparency', '--config', 'empty.json', '--data', venue.data_dir)
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+}, 120_000)
 
 test('of the addresses of several nodes, the one that answers serves', async () => {
   const url = `https://localhost:1,${venue.facts.url}`

@@ -136,10 +136,14 @@ test('verify-quote takes a development quote only under its root', async () => {
   const given = ['--quote', quote, '--collateral', collateral]
   const accepted = await run('client/cli/tacit.ts', 'verify-quote', ...given, '--root', root)
   expect(JSON.parse(accepted.out)).toMatchObject({ verdict: 'accept', intel_root: false })
+  const { root_pem: roots_pem } = site.machine.agent
+  const policy = write('rooted.json', JSON.stringify({ ...site.policy, roots_pem }))
+  const rooted = await run('client/cli/tacit.ts', 'verify-quote', ...given, '--policy', policy)
+  expect(JSON.parse(rooted.out)).toMatchObject({ verdict: 'accept', intel_root: false })
   const refused = await run('client/cli/tacit.ts', 'verify-quote', ...given)
   expect(JSON.parse(refused.out)).toEqual({ verdict: 'reject', reason: 'the root is not trusted' })
   expect((await run('client/cli/tacit.ts', 'verify-quote')).code).toBe(64)
-})
+}, 120_000)
 
 test('verify-eventlog compares a log with its quote', async () => {
   const answer = JSON.parse(await site.answers.get('/attestation')!(undefined))
