@@ -47,6 +47,5 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'the shortest wait between two looks is a choice',
   'client/cli/tacit.ts: await hashFast() => hashFast()':
     'until the compiled hash is there the pure one gives the same hashes: time alone',
-  'client/page/trade_desk.ts: this.drawing = true => {}':
-    'many events then draw as many times: time alone',
+  'client/page/trade_desk.ts: this.drawing = true => {}': 'many events then draw as many times: time alone',
 }
