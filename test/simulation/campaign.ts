@@ -3,8 +3,8 @@
  * the rest goes on; and at each `await` that a process comes to, everything stops in a schedule of its own, which goes on
  * from the copy of folder, wallet and chain of that moment (`image.ts`).
  */
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
@@ -68,6 +68,12 @@ export class Campaign {
   private name(kind: string): string {
     return join(this.folder, `${kind}-${this.folders++}`)
   }
+  /** In a folder of its own, with the files that a client makes beside it. */
+  private wallet(): string {
+    const folder = this.name('wallet')
+    mkdirSync(folder)
+    return join(folder, 'wallet.json')
+  }
   private open(seed: number, left?: { dir: string; ledger: Ledger }): SimulatedVenue {
     const { time } = this
     time.random = new Random(seed ^ 0x5bd1e995)
@@ -109,7 +115,7 @@ export class Campaign {
     for (const maker of makers) await this.time.wait(maker.provision(venue.open))
     for (let at = 0; at < seed % 3; at++) {
       this.time.clear()
-      await this.plan(venue, seed + 1_000_000 + at, makers, this.name('wallet')).run()
+      await this.plan(venue, seed + 1_000_000 + at, makers, this.wallet()).run()
     }
     const { dir, ledger } = venue.site
     const kept = this.name('prepared')
@@ -124,7 +130,7 @@ export class Campaign {
     const own = this.name('run')
     copyFolder(dir, own)
     const images: Image[] = []
-    const path = this.name('wallet')
+    const path = this.wallet()
     const venue = this.open(seed, { dir: own, ledger })
     const schedule = this.plan(venue, seed, makers, path, this.aim(new Random(seed ^ 0x3c6ef372)))
     // The runs of a group begin with the same start: every fifth stops in it, too.
@@ -132,6 +138,7 @@ export class Campaign {
     if (seed % 5 === 0) watch()
     const broken = await schedule.run(watch).catch((error: unknown) => [`${(error as Error).stack}`])
     run.visit = undefined
+    rmSync(dirname(path), { recursive: true, force: true })
     this.figures.runs++
     this.figures.schedules++
     this.figures.lives += venue.lives
@@ -142,7 +149,8 @@ export class Campaign {
       // Where few schedules stop at equal bytes, one in three is played.
       const is_played = image.stops.length >= FEW || random.below(3) === 0
       if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
-      rmSync(image.dir, { recursive: true, force: true })
+      for (const folder of [image.dir, dirname(image.wallet)])
+        rmSync(folder, { recursive: true, force: true })
     }
     return broken
   }
@@ -159,7 +167,7 @@ export class Campaign {
       const now = `${changes.venue} ${changes.client} ${of_chain} ${schedule.changes}`
       if (now !== last) {
         last = now
-        const [dir, wallet] = [this.name('image'), this.name('wallet')]
+        const [dir, wallet] = [this.name('image'), this.wallet()]
         copyFolder(venue.site.dir, dir)
         copyWallet(path, wallet)
         const first = `${one.name} ${moment}`
@@ -188,7 +196,6 @@ export class Campaign {
     this.figures.images++
     this.figures.stops += stops.length
     this.figures.schedules += stops.length
-    for (const end of ['', '.new', '.last', '.lock']) rmSync(image.wallet + end, { force: true })
     if (broken.length > 0) console.log(schedule.trace.join('\n'))
     return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]
   }
