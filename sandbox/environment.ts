@@ -11,9 +11,9 @@ import { sandboxAuditor, sandboxSecrets } from './secrets'
 
 /** Of the embedded chain's vault. */
 export const EXIT_DELAY_S = 7 * 86_400
-const SOL = 'So11111111111111111111111111111111111111112'
-const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
+export const SOL = 'So11111111111111111111111111111111111111112'
+export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
+export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
 const MINTS = mintsOf(USDC).concat({
   mint: JTO,

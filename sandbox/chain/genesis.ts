@@ -21,7 +21,7 @@ import { announceInstruction } from '../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Announcement } from '../../tools/program/announcements_of'
 import { PROGRAM_BYTES, PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
-import { EXIT_DELAY_S } from '../environment'
+import { EXIT_DELAY_S, JTO, USDC } from '../environment'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
 import { enqueueSigned, NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
@@ -30,8 +30,8 @@ import { MINT_BYTES } from './token_instructions'
 /** Mints of the demo instruments, at their mainnet addresses. */
 const GENESIS_MINTS = [
   { mint: NATIVE_MINT, decimals: 9, faucet: false },
-  { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', decimals: 6, faucet: true },
-  { mint: 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL', decimals: 9, faucet: true },
+  { mint: USDC, decimals: 6, faucet: true },
+  { mint: JTO, decimals: 9, faucet: true },
 ] as const
 
 const FAUCET_LAMPORTS = 10n ** 18n

@@ -3,14 +3,15 @@
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { Options, runCommand } from '../../client/cli/command'
+import { SOL, USDC } from '../environment'
 import { chapter, check, DemoFailed, waiting } from './report'
 import { fund } from './steps'
 import { playStory, tradersDir } from './story'
 import { VenueProcess } from './venue_process'
 
 const MINTS = {
-  sol: { mint: 'So11111111111111111111111111111111111111112', name: 'SOL', decimals: 9 },
-  usdc: { mint: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', name: 'USDC', decimals: 6 },
+  sol: { mint: SOL, name: 'SOL', decimals: 9 },
+  usdc: { mint: USDC, name: 'USDC', decimals: 6 },
 }
 
 const USAGE = `usage: bun run demo [--data DIR]

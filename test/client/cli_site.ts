@@ -18,6 +18,7 @@ import { type SettleFields, settleInstruction } from '../../protocol/vault/settl
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
+import { USDC } from '../../sandbox/environment'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
 
 const MACHINE = simulatedMachine(new Uint8Array(32).fill(0xab))
@@ -26,9 +27,6 @@ const CLI = join(import.meta.dir, '../../client/cli/tacit.ts')
 const TOP = ['exit', 'faucet', 'deposit', 'archive', 'audit-chain', 'watch-escapes', 'help', '--help']
 const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const EXIT_DELAY_S = 600
-/** Mints of the embedded chain. */
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
 /** Base units of USDC as `tacit` takes them. */
 export const usdc = (units: number): string => formatAmount(BigInt(units), 6)

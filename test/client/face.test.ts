@@ -1,12 +1,16 @@
 /** The face of the client: README's block runs as printed against a real venue, and a bundle takes only what it names. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as on_chain from '../../client/chain/index'
 import * as tacit from '../../client/index'
-import { openAccount, USDC } from '../faults/kit/open_trader'
+import { CHECKS_OF_LEADER } from '../../client/verify/transcript'
+import { USDC } from '../../sandbox/environment'
+import { openAccount } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
+import { openSite } from '../kit/verify/site'
 import { answerCollateral } from './verify/collateral_service'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -252,4 +256,44 @@ test('the package names the face and the verifier', async () => {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   expect((await by_name('tacit/chain'))['deposit']).toBe(on_chain.deposit)
   expect(Object.keys(exports)).toEqual(['.', './verify', './chain'])
+})
+
+const ENTRY = join(import.meta.dir, '../../../client/verify/index.ts')
+
+async function bundledVerifier(minify = false): Promise<string> {
+  const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm', minify })
+  return built.outputs[0]!.text()
+}
+
+test('the bundle for a browser takes nothing from Bun or Node', async () => {
+  const code = await bundledVerifier()
+  expect(code).not.toMatch(/node:|\bBun\.|\bBuffer\b|process\./)
+})
+
+test('the verifier alone is at most 60 KB, minified and compressed', async () => {
+  const bytes = Bun.gzipSync(Buffer.from(await bundledVerifier(true)), { level: 9 }).length
+  expect(bytes).toBeLessThanOrEqual(60 * 1_024)
+})
+
+test.skipIf(node === null)('Node judges the same evidence as Bun does', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-portable-'))
+  const site = await openSite()
+  try {
+    const { evidence, transcript } = await site.connect()
+    const path = join(folder, 'run.mjs')
+    writeFileSync(join(folder, 'verifier.mjs'), await bundledVerifier())
+    writeFileSync(
+      path,
+      `import { judgeEvidence, parsePolicy } from './verifier.mjs'
+       globalThis.crypto ??= (await import('node:crypto')).webcrypto
+       console.log(JSON.stringify(await judgeEvidence(${JSON.stringify(evidence)}, parsePolicy(${JSON.stringify(JSON.stringify(site.policy))}), 'live')))`,
+    )
+    const child = Bun.spawn([node!, path], { stdout: 'pipe', stderr: 'inherit' })
+    const judged = JSON.parse(await new Response(child.stdout).text())
+    expect(judged).toEqual(JSON.parse(JSON.stringify(transcript)))
+    expect(judged.checks.length).toBe(CHECKS_OF_LEADER.length)
+  } finally {
+    await site.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
 })

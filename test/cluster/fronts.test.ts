@@ -16,8 +16,9 @@ import { LIMITS } from '../../engine/limits'
 import type { PlaceResult } from '../../protocol/wire/trading'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
+import { SOL } from '../../sandbox/environment'
 import { LoadTrader } from '../faults/kit/load_trader'
-import { fundTrader, openAccount, SOL } from '../faults/kit/open_trader'
+import { fundTrader, openAccount } from '../faults/kit/open_trader'
 
 const LIMIT_MS = 300_000
 const dir = mkdtempSync(join(tmpdir(), 'tacit-fronts-'))

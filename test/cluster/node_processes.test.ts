@@ -15,6 +15,7 @@ import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
+import { USDC } from '../../sandbox/environment'
 import {
   callOperator,
   DEFAULT_LIMITS,
@@ -22,7 +23,7 @@ import {
   signAdmission,
 } from '../../tools/account/call_operator'
 import { failure } from '../engine/journal/folder'
-import { fundTrader, openAccount, USDC } from '../faults/kit/open_trader'
+import { fundTrader, openAccount } from '../faults/kit/open_trader'
 
 const LIMIT_MS = 300_000
 const dir = mkdtempSync(join(tmpdir(), 'tacit-nodes-'))

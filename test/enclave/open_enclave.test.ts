@@ -2,10 +2,12 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Glob } from 'bun'
 import type { Enclave } from '../../enclave/contract'
 import { openEnclave } from '../../enclave/index'
+import { KEY_PATHS } from '../../enclave/key_paths'
 import { decodeBase58 } from '../../protocol/base58'
 import { BINDING_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
@@ -13,6 +15,7 @@ import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
 import { attestationReportData, evidenceReportData, parseQuote } from '../../protocol/tdx/quote'
+import { deriveKey, type StoredKeys } from '../../sandbox/enclave/keys'
 import { APP_COMPOSE, type Machine, openMachine, openOn, VENUE } from './machine'
 
 let machine: Machine
@@ -216,4 +219,40 @@ test.each(['Info', 'GetQuote'])('a boot where %s fails is refused', async (metho
   const broken = await openMachine({ failing_methods: [method] })
   await expect(openOn(broken.agent)).rejects.toThrow(`guest agent ${method}: status 400`)
   await broken.close()
+})
+
+const ROOT = join(import.meta.dir, '../..')
+const PINNED = {
+  epoch_authority: 'tacit/epoch/ed25519/v1',
+  journal: 'tacit/journal/v1',
+  tie_break: 'tacit/tie-break/v1',
+  credential: 'tacit/credential/v1',
+  hashing: 'tacit/hashing/v1',
+  acme_account: 'tacit/acme/account/v1',
+  acme_certificate: 'tacit/acme/certificate/v1',
+  fees: 'tacit/fees/ed25519/v1',
+}
+
+test('the derivation paths are these, letter by letter', () => {
+  expect<Record<string, string>>(KEY_PATHS).toEqual(PINNED)
+})
+
+test('each path has one purpose: no two derive the same key', () => {
+  const root = new Uint8Array(32).fill(3)
+  const stored = { app_id: new Uint8Array(20), app_root_key: root, kms_root_key: root } as StoredKeys
+  const keys = Object.values(KEY_PATHS).map((path) => deriveKey(stored, path, 'tacit', 'ed25519').key)
+  expect(new Set(keys).size).toBe(keys.length)
+  // HKDF-SHA256 (salt `RATLS`, this root, info `tacit/journal/v1`), computed by another implementation.
+  expect(keys[1]).toBe('9e1ad47568b5c07040c603b7453bd2d5fbca5f4ed82aa5afc1965f4ee461d124')
+})
+
+test('no other file of the product spells a path', () => {
+  const folders = 'protocol,native,engine,enclave,server,routes,client,sandbox,tools,bench'
+  const files = [...new Glob(`{${folders}}/**/*.ts`).scanSync({ cwd: ROOT })]
+  expect(files).toContain('enclave/key_paths.ts')
+  const spelled = files.filter((file) => {
+    const source = readFileSync(join(ROOT, file), 'utf8')
+    return Object.values(PINNED).some((path) => source.includes(`'${path}'`) || source.includes(`"${path}"`))
+  })
+  expect(spelled).toEqual(['enclave/key_paths.ts'])
 })

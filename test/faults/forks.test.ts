@@ -13,10 +13,11 @@ import { transactionInstructions } from '../../engine/chain/client/transaction_s
 import { instructionName } from '../../protocol/vault/instruction'
 import type { Order } from '../../protocol/wire/trading'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
+import { SOL, USDC } from '../../sandbox/environment'
 import { isAtRest } from '../kit/venue/open_test_venue'
 import { readEvents } from './kit/check_restart'
 import type { LoadTrader } from './kit/load_trader'
-import { openTrader, SOL, USDC } from './kit/open_trader'
+import { openTrader } from './kit/open_trader'
 import { VenueProcess } from './kit/venue_process'
 
 setDefaultTimeout(180_000)

@@ -17,11 +17,12 @@ import {
   prepareWithdrawal,
 } from '../../client/wallet/prepare'
 import { toHex } from '../../protocol/bytes'
+import { SOL } from '../../sandbox/environment'
 import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
 import { openFrameSocket } from './kit/frame_socket'
 import { SAMPLES } from './kit/hostile_requests'
 import { LoadTrader } from './kit/load_trader'
-import { DEPOSITED, fundTrader, openAccount, SOL } from './kit/open_trader'
+import { DEPOSITED, fundTrader, openAccount } from './kit/open_trader'
 import { readMetrics, VenueProcess, venueTransport } from './kit/venue_process'
 
 /** Digits that occur nowhere else. */

@@ -1,5 +1,6 @@
 /** What happens to a venue: each operation draws its own chance and says what came of it. */
 import { decodeBase58 } from '../../protocol/base58'
+import { JTO } from '../../sandbox/environment'
 import { LOT } from '../kit/venue/machine_world'
 import {
   cancel,
@@ -23,7 +24,6 @@ import {
 } from './payments'
 import { reachedBy } from './reached'
 import { DEATHS, FAIR } from './relay'
-import { JTO } from './sim_settings'
 import { type Simulation, TRADERS } from './simulation'
 
 const deepestFork = ({ chain }: Simulation): number => Math.min(6, chain.tip - chain.finalized)

@@ -2,11 +2,9 @@
 
 import type { Settings } from '../../engine/commands'
 import { encodeBase58 } from '../../protocol/base58'
+import { JTO, SOL, USDC } from '../../sandbox/environment'
 import { settings, TICK } from '../kit/venue/machine_world'
 
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
-const SOL = 'So11111111111111111111111111111111111111112'
 export const MINTS = [JTO, USDC, SOL] as const
 /** Every instrument trades around this price. */
 export const REFERENCE_TICKS = 1_000

@@ -9,12 +9,12 @@ import { loadNativePoseidon } from '../../native/load_poseidon'
 import { decodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { installPoseidon } from '../../protocol/notes/poseidon'
+import { JTO } from '../../sandbox/environment'
 import { Random } from '../kit/random'
 import { expected, OPERATIONS, operate } from './operations'
 import { fund } from './payments'
 import { pointsOf } from './reached'
 import { FAIR } from './relay'
-import { JTO } from './sim_settings'
 import { Simulation } from './simulation'
 
 const COUNT = Number(process.env['TACIT_SIM_OPS'] ?? 600)

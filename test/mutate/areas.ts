@@ -37,7 +37,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
   journal: area(
     ['engine/journal'],
     [`${E}/journal`],
-    [`${E}/journal/crash.test.ts`, 'test/faults/damaged_journal.test.ts', `${E}/boot/tail.test.ts`],
+    [`${E}/journal/crash.test.ts`, 'test/faults/second_start.test.ts', `${E}/boot/tail.test.ts`],
   ),
   stores: area(
     ['engine/snapshots', 'engine/stores', 'engine/boot', 'engine/audit'],
@@ -68,27 +68,23 @@ export const AREAS: Readonly<Record<string, Area>> = {
   ),
   server: area(
     ['server'],
-    ['json', 'query', 'headers', 'order_of_checks', 'before_token', 'settings', 'watch_status', 'trust']
+    ['headers', 'order_of_checks', 'undecided', 'settings', 'log_and_renewal', 'trust']
       .map((name) => `test/server/${name}.test.ts`)
       .concat('test/server'),
-    ['process', 'slow_reader', 'quote_flood', 'rotation', 'judged_machine', 'self_check', 'missing_sandbox']
+    ['process', 'slow_reader', 'tls', 'judged_machine', 'self_check', 'start_fault']
       .map((name) => `test/server/${name}.test.ts`)
       .concat('test/routes', 'test/faults/hostile_input.test.ts', 'test/faults/no_leak.test.ts')
       .concat(['links', 'carried_streams', 'front_rights'].map((name) => `test/cluster/${name}.test.ts`)),
   ),
-  routes: area(
-    ['routes'],
-    ['test/routes'],
-    ['test/server/before_token.test.ts', 'test/server/sockets.test.ts'],
-  ),
+  routes: area(['routes'], ['test/routes'], ['test/server/undecided.test.ts', 'test/server/sockets.test.ts']),
   protocol: area(
     ['protocol'],
     ['test/protocol'],
     [`${E}/machine/codec.test.ts`, 'test/docs/bodies.test.ts', `${E}/accounts/login.test.ts`].concat(
-      ['sizes', 'attest/register_platform', 'settle/batches', 'settle/units', 'queue/pay'].map(
+      ['vectors', 'attest/register_platform', 'settle/batches', 'settle/units', 'queue/pay'].map(
         (name) => `${P}/${name}.test.ts`,
       ),
-      ['der', 'chain_rules', 'pinned_transport', 'policy_file'].map((name) => `${C}/verify/${name}.test.ts`),
+      ['x509', 'pinned_transport', 'policy_file'].map((name) => `${C}/verify/${name}.test.ts`),
       'test/native/load_poseidon.test.ts',
       'test/server/operator.test.ts',
     ),
@@ -96,7 +92,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
   enclave: area(['enclave'], ['test/enclave'], ['test/server/tls.test.ts', 'test/server/self_check.test.ts']),
   wallet: area(
     ['client/wallet', 'client/whole_file.ts'],
-    [`${C}/wallet`, 'absorb', 'recover', 'explain_spending', 'read_vault_history'].map((name) =>
+    [`${C}/wallet`, 'absorb', 'recover', 'vault_history'].map((name) =>
       name.startsWith('test') ? name : `${C}/${name}.test.ts`,
     ),
     ['test/simulation/campaign.test.ts', `${C}/session/session.test.ts`, `${C}/cli/wallet_cli.test.ts`],
@@ -122,12 +118,12 @@ export const AREAS: Readonly<Record<string, Area>> = {
   ),
   exit: area(
     ['client/exit', 'client/chain', 'client/archive', 'client/audit'],
-    [`${C}/vault_proofs.test.ts`, `${C}/chain`, `${C}/archive`, `${C}/audit`],
-    [`${C}/exit`, 'test/tools/auction_cli.test.ts'],
+    [`${C}/vault_history.test.ts`, `${C}/chain`, `${C}/archive`, `${C}/audit`],
+    [`${C}/exit`, 'test/tools/audit_batch.test.ts'],
   ),
   cli: area(
     ['client/cli'],
-    [`${C}/cli/verbs.test.ts`, 'test/tools/auction_cli.test.ts', 'test/tools/audit_batch.test.ts'],
+    [`${C}/cli/verbs.test.ts`, 'test/tools/audit_batch.test.ts'],
     [`${C}/cli`, `${C}/archive/archive_command.test.ts`, `${C}/verify/commands.test.ts`].concat(
       ['account_verbs', 'wrong_inputs'].map((name) => `test/tools/${name}.test.ts`),
     ),
@@ -138,10 +134,10 @@ export const AREAS: Readonly<Record<string, Area>> = {
     [
       'test/native/load_poseidon.test.ts',
       'test/native/load_ed25519.test.ts',
-      'test/protocol/hashes.test.ts',
+      'test/protocol/trees.test.ts',
       'test/protocol/ed25519.test.ts',
     ],
-    ['test/native/build.test.ts'],
+    ['test/native/rebuild.test.ts'],
   ),
   program: area(
     ['program/src'],

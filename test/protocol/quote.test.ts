@@ -1,16 +1,28 @@
-/** The quote parser: exact structure, on real quotes and on everything near them. */
+/** Quotes and event logs: exact structure, on real ones and on everything near them; claims only where they count. */
+
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { sha384 } from '@noble/hashes/sha2.js'
 import fc from 'fast-check'
-import { concatBytes, fromAnyHex, toHex } from '../../protocol/bytes'
+import { concatBytes, fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX, BOOT_EVENTS_MAX } from '../../protocol/limits'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
+import {
+  MalformedEventLog,
+  measuredClaims,
+  parseEventLog,
+  RUNTIME_EVENT_TYPE,
+  replayRegisters,
+  runtimeDigest,
+} from '../../protocol/tdx/event_log'
 import {
   attestationReportData,
   evidenceReportData,
   MalformedQuote,
   parseQuote,
 } from '../../protocol/tdx/quote'
+import { forgeLog } from '../kit/verify/forged_log'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)
@@ -139,4 +151,173 @@ test('no nonce can make attestation report_data look like evidence', () => {
       },
     ),
   )
+})
+
+if (!present) console.log('skipped: no real event logs at ../shared/quotes')
+
+test.skipIf(!present).each(['dstack-0.5-90c06f', 'dstack-0.6-lite'])(
+  '%s: the log replays to all four registers',
+  (name) => {
+    const answer = JSON.parse(readFileSync(join(QUOTES, name, 'getquote.json'), 'utf8'))
+    const { report } = parseQuote(fromAnyHex(answer.quote)!)
+    const events = parseEventLog(answer.event_log)
+    expect(replayRegisters(events).map(toHex)).toEqual(report.rtmr.map(toHex))
+    const { app_id, compose_hash } = measuredClaims(events)
+    expect(toHex(app_id)).toBe(toHex(compose_hash).slice(0, 40))
+  },
+)
+
+test.skipIf(!present)('a digest the log states for a runtime event changes nothing', () => {
+  const answer = JSON.parse(readFileSync(join(QUOTES, 'dstack-0.5-90c06f/getquote.json'), 'utf8'))
+  const log = JSON.parse(answer.event_log)
+  const before = replayRegisters(parseEventLog(answer.event_log))
+  for (const event of log) if (event.event_type === RUNTIME_EVENT_TYPE) event.digest = 'ab'.repeat(48)
+  expect(replayRegisters(parseEventLog(JSON.stringify(log)))).toEqual(before)
+  log.find((event: { event: string }) => event.event === 'compose-hash').event_payload = '00'.repeat(32)
+  expect(replayRegisters(parseEventLog(JSON.stringify(log)))[3]).not.toEqual(before[3])
+})
+
+const runtime = (event: string, event_payload = '') => ({
+  imr: 3,
+  event_type: RUNTIME_EVENT_TYPE,
+  digest: '',
+  event,
+  event_payload,
+})
+const MEASURED = [
+  runtime('system-preparing'),
+  runtime('app-id', '11'.repeat(20)),
+  runtime('compose-hash', '22'.repeat(32)),
+  runtime('instance-id', '33'.repeat(20)),
+  runtime('key-provider', toHex(utf8('{"name":"kms"}'))),
+  runtime('system-ready'),
+]
+const claims = (log: unknown[]) => measuredClaims(parseEventLog(JSON.stringify(log)))
+
+test('claims are read before system-ready', () => {
+  expect(toHex(claims([...MEASURED, runtime('other', '44')]).compose_hash)).toBe('22'.repeat(32))
+})
+
+test.each(['app-id', 'compose-hash', 'instance-id', 'key-provider', 'system-ready'])(
+  '%s must occur exactly once and never late',
+  (name) => {
+    const index = MEASURED.findIndex((event) => event.event === name)
+    const event = MEASURED[index]!
+    const without = MEASURED.toSpliced(index, 1)
+    expect(() => claims(without)).toThrow(`${name} occurs 0 times`)
+    expect(() => claims(MEASURED.toSpliced(index, 0, event))).toThrow(`${name} occurs 2 times`)
+    expect(() => claims([...MEASURED, event])).toThrow(`${name} occurs 2 times`)
+    if (name !== 'system-ready') expect(() => claims([...without, event])).toThrow('follows system-ready')
+  },
+)
+
+test('a claim of another width is refused', () => {
+  expect(() => claims(MEASURED.with(2, runtime('compose-hash', '22'.repeat(31))))).toThrow('another width')
+  expect(() => claims(MEASURED.with(1, runtime('app-id', '')))).toThrow('another width')
+  expect(() => claims(MEASURED.with(3, runtime('instance-id', '33')))).toThrow('another width')
+  const image = runtime('os-image-hash', '44'.repeat(31))
+  expect(() => claims(MEASURED.toSpliced(1, 0, image))).toThrow('another width')
+  expect(claims(MEASURED.with(3, runtime('instance-id', ''))).instance_id).toHaveLength(0)
+})
+
+test.each([0, 1, 4, RUNTIME_EVENT_TYPE - 1, RUNTIME_EVENT_TYPE + 1, 0xffff_ffff])(
+  'an event of register 3 under type %d is refused, whatever its digest',
+  (event_type) => {
+    const disguised = { ...MEASURED[2]!, event_type, digest: '00'.repeat(48) }
+    const refused = 'event 2: register 3 has an event of another type'
+    expect(() => claims(MEASURED.with(2, disguised))).toThrow(refused)
+    expect(() => claims(MEASURED.with(2, { ...disguised, event: '' }))).toThrow(refused)
+  },
+)
+
+test('relabelled boot events with their genuine digests are refused; the honest order names both manifests', () => {
+  for (const type of [0, 1, 0x8000_0007]) {
+    const { extended, shown } = forgeLog(MEASURED, type)
+    expect(() => parseEventLog(JSON.stringify(shown))).toThrow('register 3 has an event of another type')
+    expect(() => claims(extended)).toThrow('system-ready occurs 2 times')
+  }
+})
+
+test('names and payloads of runtime events are bounded, and no two names share a digest', () => {
+  const long = 'n'.repeat(BOOT_EVENT_NAME_MAX)
+  const wide = '00'.repeat(BOOT_EVENT_PAYLOAD_MAX)
+  expect(claims([...MEASURED, runtime(long, wide)]).app_id).toHaveLength(20)
+  const refused = [
+    runtime(''),
+    runtime(`${long}n`),
+    runtime('x', `${wide}00`),
+    runtime('compose-hash:'),
+    runtime(':compose-hash'),
+    // A lone surrogate and U+FFFD have one UTF-8 form; quotes and backslashes have two JSON spellings.
+    runtime('\ud800'),
+    runtime('\ufffd'),
+    runtime('a"b'),
+    runtime('a\\b'),
+    runtime('a\n'),
+    { ...runtime('a:b'), version: 2 },
+  ]
+  for (const event of refused)
+    expect(() => parseEventLog(JSON.stringify([...MEASURED, event]))).toThrow(/malformed/)
+})
+
+test('an event type is 32 bits, and events of other registers claim nothing', () => {
+  const firmware = { imr: 0, event_type: 4, digest: '00'.repeat(48), event: 'app-id', event_payload: '11' }
+  expect(toHex(claims([firmware, ...MEASURED, { ...firmware, imr: 2 }]).app_id)).toBe('11'.repeat(20))
+  expect(() => claims([firmware, ...MEASURED.toSpliced(1, 1)])).toThrow('app-id occurs 0 times')
+  for (const event_type of [0, 0xffff_ffff])
+    expect(parseEventLog(JSON.stringify([{ ...firmware, event_type }]))[0]!.event_type).toBe(event_type)
+  for (const digest of ['', '00'.repeat(47), '00'.repeat(49), '0g'.repeat(48), 'AB'.repeat(48)])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, digest }]))).toThrow(
+      'event 0: digest is malformed',
+    )
+  for (const imr of [4, -1, 1.5, '0', null])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, imr }]))).toThrow('event 0: imr is malformed')
+  for (const event_type of [-1, 0x1_0000_0000, 1.5, '4', null])
+    expect(() => parseEventLog(JSON.stringify([{ ...firmware, event_type }]))).toThrow(
+      'event 0: event_type is malformed',
+    )
+})
+
+test('system-ready has no payload', () => {
+  expect(() => claims(MEASURED.with(5, runtime('system-ready', '00')))).toThrow('another width')
+})
+
+test('claims may be digested by version 2, and a version 1 digest is never one of version 2', () => {
+  const second = MEASURED.map((event) => ({ ...event, version: 2 }))
+  expect(toHex(claims(second).compose_hash)).toBe('22'.repeat(32))
+  const registers = (log: unknown[]) => replayRegisters(parseEventLog(JSON.stringify(log)))[3]
+  expect(registers(second)).not.toEqual(registers(MEASURED))
+})
+
+test.each([
+  ['not JSON', '{'],
+  ['not a list', '{}'],
+  ['not an object', '[1]'],
+  ['a fifth register', JSON.stringify([{ ...runtime('x'), imr: 4 }])],
+  [
+    'a runtime event of a firmware register',
+    JSON.stringify([{ ...runtime('x'), imr: 0, digest: '00'.repeat(48) }]),
+  ],
+  ['one event too many', JSON.stringify(Array(BOOT_EVENTS_MAX + 1).fill(runtime('x')))],
+  ['a short digest', JSON.stringify([{ ...runtime('x'), event_type: 4, digest: '00' }])],
+  ['an odd payload', JSON.stringify([runtime('x', '0')])],
+  ['a payload in capitals', JSON.stringify([runtime('x', 'AB')])],
+  ['a colon in a version 1 name', JSON.stringify([runtime('a:b')])],
+  ['an unknown version', JSON.stringify([{ ...runtime('x'), version: 3 }])],
+])('%s is refused', (_, text) => {
+  expect(() => parseEventLog(text)).toThrow(MalformedEventLog)
+})
+
+test('a list as long as the bound allows is read', () => {
+  const text = JSON.stringify(Array(BOOT_EVENTS_MAX).fill(runtime('x')))
+  expect(parseEventLog(text)).toHaveLength(BOOT_EVENTS_MAX)
+})
+
+test('both digest rules hash what they say', () => {
+  const payload = Uint8Array.of(0xab, 0xcd)
+  const one = sha384(Uint8Array.of(1, 0, 0, 8, ...utf8(':app-id:'), 0xab, 0xcd))
+  const two = sha384(utf8('{"name":"app-id","payload":"abcd","type":134217729}'))
+  expect(runtimeDigest('app-id', payload)).toEqual(one)
+  expect(runtimeDigest('app-id', payload, 1)).toEqual(one)
+  expect(runtimeDigest('app-id', payload, 2)).toEqual(two)
 })

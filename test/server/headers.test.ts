@@ -1,5 +1,10 @@
-/** Headers of every answer, and requests whose headers leave room for doubt. */
+/** Headers of every answer, queries and strict JSON: requests that leave room for doubt are rejected. */
+
 import { afterEach, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { Refusal } from '../../protocol/refusals'
+import { parseJson, readQuery, textOf } from '../../server/edge/body'
+import { QUERIES_KEPT_MAX } from '../../server/limits'
 import { type Harness, openHarness, TOKEN } from '../kit/server/harness'
 import { answered, rawStatus } from '../kit/server/raw_http'
 
@@ -125,4 +130,108 @@ test('a token of another scheme, or two of them, is no token', async () => {
     const { status, json } = await harness.call('GET', '/fills', { headers: { authorization } })
     expect([status, json.code]).toEqual([401, 'token_invalid'])
   }
+})
+
+test('every query reads as URLSearchParams reads it, and a name given twice is refused', () => {
+  const part = fc.string({
+    unit: fc.constantFrom('a', 'b', '1', '=', '&', '%', '+', '2', '0', '-', '#', 'é'),
+  })
+  fc.assert(
+    fc.property(part, (text) => {
+      const pairs = [...new URLSearchParams(text)]
+      const url = `https://localhost:1/orders?${text}`
+      if (new Set(pairs.map(([name]) => name)).size < pairs.length)
+        expect(() => readQuery(url)).toThrow(Refusal)
+      else expect({ ...readQuery(url) }).toEqual(Object.fromEntries(pairs))
+    }),
+    { numRuns: 2_000, verbose: true },
+  )
+})
+
+test('a name that objects know by themselves is a name like any other', () => {
+  expect(Object.entries(readQuery('https://h/x?__proto__=1&constructor=2'))).toEqual([
+    ['__proto__', '1'],
+    ['constructor', '2'],
+  ])
+  expect(Object.entries(readQuery('https://h/x'))).toEqual([])
+})
+
+test('a query that is kept says what it said, among more than are kept, and one that is refused is refused again', async () => {
+  const read: unknown[] = []
+  const events = (_: string, page: unknown) => {
+    read.push(page)
+    return '{"items":[],"next_after":null}'
+  }
+  harness = openHarness({ venue: { own: { events } as never } })
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const ask = async (query: string) => {
+    const answer = await harness.app.fetch(new Request(`http://localhost/events${query}`, { headers }))
+    return answer.status
+  }
+  for (let round = 0; round < 2; round++) {
+    for (let after = 0; after < 2 * QUERIES_KEPT_MAX; after++) {
+      for (let again = 0; again < 2; again++) expect(await ask(`?after=${after}&limit=7`)).toBe(200)
+      expect(read.splice(0)).toEqual([
+        { after, limit: 7 },
+        { after, limit: 7 },
+      ])
+      expect(await ask(`?after=${after}&limit=7&limit=7`)).toBe(400)
+      expect(await ask(`?after=${after}&more=1`)).toBe(400)
+    }
+  }
+  expect(read).toEqual([])
+})
+
+function codeOf(text: string): string {
+  try {
+    parseJson(text)
+    return 'ok'
+  } catch (fault) {
+    return (fault as Refusal).code
+  }
+}
+
+test('any JSON value comes back as it was', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      const text = JSON.stringify(value)
+      expect(parseJson(text)).toEqual(JSON.parse(text))
+    }),
+  )
+})
+
+test('a key named twice is found wherever it stands', () => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string(), fc.jsonValue(), { minKeys: 1 }),
+      fc.jsonValue(),
+      (object, value) => {
+        const name = JSON.stringify(Object.keys(object)[0])
+        const text = `${JSON.stringify(object).slice(0, -1)},${name}:${JSON.stringify(value)}}`
+        expect(codeOf(text)).toBe('key_duplicate')
+        expect(codeOf(`[{"outer":${text}}]`)).toBe('key_duplicate')
+      },
+    ),
+  )
+})
+
+test('escapes do not hide a repeated key, and colons in strings do not make one', () => {
+  expect(codeOf('{"a":1,"\\u0061":2}')).toBe('key_duplicate')
+  expect(codeOf('{"__proto__":1,"__proto__":2}')).toBe('key_duplicate')
+  expect(codeOf('{"a":{"b":1,"c":2},"a":{}}')).toBe('key_duplicate')
+  expect(codeOf('{"a":":","b":"\\":","c":"\\\\"}')).toBe('ok')
+})
+
+test('deep nesting is read without exhausting the stack', () => {
+  const depth = 8_000
+  expect(['ok', 'json_malformed']).toContain(codeOf('['.repeat(depth) + ']'.repeat(depth)))
+})
+
+test('bytes that are no UTF-8, and a byte order mark, are malformed', () => {
+  expect(() => textOf(new Uint8Array([0x22, 0xc3, 0x28, 0x22]))).toThrow(Refusal)
+  expect(codeOf(textOf(new Uint8Array([0xef, 0xbb, 0xbf, 0x31])))).toBe('json_malformed')
+})
+
+test('white space behind a body, which hides its length, changes nothing', () => {
+  expect(parseJson(`{"side":"buy"}${' '.repeat(4_000)}`)).toEqual({ side: 'buy' })
 })

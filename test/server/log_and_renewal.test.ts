@@ -1,9 +1,11 @@
-/** Log lines hold only what is allowed; certificates are renewed in time and on every listener. */
+/** Log lines hold only what is allowed, each change of the status is one; certificates are renewed in time. */
+
 import { expect, test } from 'bun:test'
 import type { TlsMaterial } from '../../enclave/contract'
 import { LogRolledBack } from '../../engine/cluster/replicated_log'
 import { openLog } from '../../server/edge/log'
 import { placeOf } from '../../server/edge/problem'
+import { watchStatus } from '../../server/join_process'
 import { RENEW_BEFORE_MS } from '../../server/limits'
 import { renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
 import { StandingClock } from '../kit/server/harness'
@@ -70,4 +72,30 @@ test('a failed renewal is logged without its message and changes nothing', async
   expect(lines.length).toBe(1)
   expect(lines[0]).toContain('certificate_not_renewed')
   expect(lines[0]).not.toContain('a secret sentence')
+})
+
+test('readiness and reasons that come and go are logged once each', async () => {
+  const lines: string[] = []
+  const states = [
+    { ready: true, reasons: [] },
+    { ready: false, reasons: ['disk_full: free some'] },
+    { ready: false, reasons: ['disk_full: free some'] },
+    { ready: true, reasons: ['history_stalled: look'] },
+    { ready: true, reasons: [] },
+    { ready: false, reasons: [] },
+  ]
+  let at = 0
+  const log = openLog(
+    (line) => void lines.push(line),
+    () => 1,
+  )
+  const stop = watchStatus(() => states[Math.min(at++, 5)]!, log, 0)
+  while (at < 9) await Bun.sleep(1)
+  stop()
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { unix_ms: 1, level: 'warn', event: 'status_changed', code: 'not_ready', reason: 'disk_full: free some' },
+    { unix_ms: 1, level: 'info', event: 'status_changed', code: 'ready', reason: 'history_stalled: look' },
+    { unix_ms: 1, level: 'info', event: 'status_changed', code: 'ready', reason: '' },
+    { unix_ms: 1, level: 'warn', event: 'status_changed', code: 'not_ready', reason: '' },
+  ])
 })

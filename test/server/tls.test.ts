@@ -1,9 +1,13 @@
-/** The listener on TLS: version 1.3 only, paths of https URLs, and a new certificate without a lost socket. */
+/** The listener on TLS: version 1.3 only, paths of https URLs, new certificates under load without a lost request. */
+
 import { afterEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { type Listener, listen } from '../../server/tls/listen'
 import { TOKEN } from '../kit/server/harness'
 import { listeningApp, spkiOf, tlsMaterial } from '../kit/server/listening_app'
+import { ownNetwork } from '../kit/server/own_network'
+import type { Seen } from '../kit/server/steady_load'
 
 let listener: Listener
 afterEach(() => listener.stop(0))
@@ -60,4 +64,19 @@ test('a new certificate serves new connections while open sockets live on', asyn
   socket.send('{"op":"ping","id":"still-here"}')
   expect(JSON.parse(await next())).toMatchObject({ type: 'reply', id: 'still-here' })
   socket.close()
+})
+
+const ROTATIONS = 12
+
+test('rotation under load fails no request and drops no socket', () => {
+  const seen = ownNetwork()?.run(
+    join(import.meta.dir, '../kit/server/rotate_under_load.ts'),
+    String(ROTATIONS),
+  ) as Seen | undefined
+  if (seen === undefined) return
+  expect(seen).toMatchObject({ failed: [], sockets_lost: 0 })
+  // The first key may have gone before the first new connection.
+  expect(seen.keys.length).toBeGreaterThanOrEqual(ROTATIONS)
+  expect(seen.fresh).toBeGreaterThan(ROTATIONS)
+  expect(seen.kept).toBeGreaterThan(ROTATIONS)
 })

@@ -22,9 +22,10 @@ import { encodeBase58 } from '../../../protocol/base58'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { decodeEvent } from '../../../protocol/vault/events'
 import { transferLamports } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { chainFolder } from '../../kit/chain/chain_folder'
 import { element } from '../../kit/vault/open_vault'
-import { CliSite, USDC } from '../cli_site'
+import { CliSite } from '../cli_site'
 import { LyingNode } from '../lying_node'
 
 let site: CliSite

@@ -16,8 +16,9 @@ import { compareBytes, toHex } from '../../../protocol/bytes'
 import { TREE_DEPTH } from '../../../protocol/limits'
 import { EMPTY_SPENT_SUBTREES, EMPTY_SUBTREES, SPENT_LOG_DEPTH } from '../../../protocol/notes/merkle_tree'
 import type { EventOf, VaultEvent } from '../../../protocol/vault/events'
+import { USDC } from '../../../sandbox/environment'
 import { element } from '../../kit/vault/open_vault'
-import { CliSite, said, USDC } from '../cli_site'
+import { CliSite, said } from '../cli_site'
 import { LyingNode } from '../lying_node'
 
 const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')

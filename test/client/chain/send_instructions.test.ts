@@ -15,7 +15,8 @@ import { requireLamports, sendInstructions, TransactionFailed } from '../../../c
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { Wallet } from '../../../client/wallet/wallet'
 import { transferLamports } from '../../../sandbox/chain/token_instructions'
-import { CliSite, USDC } from '../cli_site'
+import { USDC } from '../../../sandbox/environment'
+import { CliSite } from '../cli_site'
 import { LyingNode } from '../lying_node'
 
 const UNKNOWN = { context: { slot: 1 }, value: [null] }

@@ -8,7 +8,8 @@ import { ownAccount } from '../../../client/chain/token_account'
 import { lockFile } from '../../../client/wallet/file_lock'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
-import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
+import { USDC } from '../../../sandbox/environment'
+import { fundTrader, openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 
 const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')

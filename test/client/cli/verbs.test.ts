@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { Call } from '../../../client/cli/call'
 import { helpOf, VERBS } from '../../../client/cli/verbs'
 import { loadWallet } from '../../../client/wallet/wallet_file'
+import { SOL, USDC } from '../../../sandbox/environment'
 import type { LoadTrader } from '../../faults/kit/load_trader'
-import { openTrader, SOL, sellOnce, USDC } from '../../faults/kit/open_trader'
+import { openTrader, sellOnce } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
 
 const ROOT = join(import.meta.dir, '../../..')

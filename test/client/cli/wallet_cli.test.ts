@@ -11,7 +11,8 @@ import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor } from '../../../protocol/notes/derive'
 import { noteInner, outputBlinding } from '../../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, notesIn, said, USDC, usdc } from '../cli_site'
+import { USDC } from '../../../sandbox/environment'
+import { CliSite, EXIT_DELAY_S, notesIn, said, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']
 

@@ -6,7 +6,8 @@ import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wallet/wallet'
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
-import { CliSite, EXIT_DELAY_S, JTO, notesIn, type Said, said, USDC, usdc } from '../cli_site'
+import { JTO, USDC } from '../../../sandbox/environment'
+import { CliSite, EXIT_DELAY_S, notesIn, type Said, said, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 

@@ -13,7 +13,8 @@ import { decodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
-import { CliSite, EXIT_DELAY_S, type Said, said, USDC } from '../cli_site'
+import { USDC } from '../../../sandbox/environment'
+import { CliSite, EXIT_DELAY_S, type Said, said } from '../cli_site'
 import { claimFalsely } from './false_claim'
 
 const ROOT = join(import.meta.dir, '../../..')

@@ -1,5 +1,6 @@
 /** The verification page in a real browser, from another origin than the venue it judges. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,9 +11,11 @@ import { CHECKS_OF_LEADER } from '../../../client/verify/transcript'
 import { demoPolicy } from '../../../sandbox/demo/steps'
 import { buildPage } from '../../../tools/build_page'
 import { VenueProcess } from '../../faults/kit/venue_process'
+import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
 import { changedPolicy } from '../../kit/verify/changed_policy'
+import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
 import { HAVE_CHROMIUM, type Page } from './chromium'
-import { type OpenedPage, openVerifyPage } from './page_form'
+import { type OpenedPage, type Outcome, openVerifyPage } from './page_form'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
 const START_MS = 120_000
@@ -178,3 +181,39 @@ const KEYS: Record<string, object> = {
   Tab: { windowsVirtualKeyCode: 9 },
   Enter: { windowsVirtualKeyCode: 13, text: '\r' },
 }
+
+describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
+  let opened: OpenedPage
+  let venue: PinnedVenue
+  beforeAll(async () => {
+    ;[opened, venue] = await Promise.all([openVerifyPage(), openPinnedVenue()])
+  }, START_MS)
+  afterEach(() => venue.restore())
+  afterAll(async () => {
+    await opened?.close()
+    await venue?.close()
+  })
+
+  function verify(attack?: AttackTerms): Promise<Outcome> {
+    const { policy, manifest, collateral } = prepareAttack(venue, attack)
+    // The one check that a browser cannot make.
+    const permitted = changedPolicy(policy, { permitted_skips: ['tls_key_hidden'] })
+    return opened.verify({ url: venue.site.url, policy: JSON.stringify(permitted), manifest, collateral })
+  }
+
+  test('the honest venue passes every check but the hidden TLS key', async () => {
+    const { verdict, failed, rows } = await verify()
+    expect({ verdict, failed }).toEqual({ verdict: 'partial', failed: [] })
+    const passed = Object.keys(rows).filter((name) => rows[name]!.includes('pass\t'))
+    expect(passed).toEqual(CHECKS_OF_LEADER.map(([, name]) => name).filter((name) => name !== 'tls_key'))
+  })
+
+  for (const { name, check, reason, ...attack } of ATTACKS)
+    test(`${name} fails ${check}`, async () => {
+      const { verdict, failed, rows } = await verify(attack)
+      expect(verdict).toBe('failed')
+      expect(failed).toContain(check)
+      const [, row] = CHECKS_OF_LEADER.find(([number]) => number === check)!
+      expect(rows[row]).toContain(reason ?? '')
+    })
+})

@@ -20,7 +20,8 @@ import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { NotWritten } from '../../../client/whole_file'
 import { REFUSAL_BY_CODE } from '../../../protocol/refusals'
 import type { Attestation, Info, PlaceResult, Receipt } from '../../../protocol/wire/trading'
-import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
+import { USDC } from '../../../sandbox/environment'
+import { fundTrader, openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess, venueTransport } from '../../faults/kit/venue_process'
 
 const venue = new VenueProcess()

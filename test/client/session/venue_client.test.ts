@@ -19,7 +19,8 @@ import {
 import { Wallet } from '../../../client/wallet/wallet'
 import { fromHex } from '../../../protocol/bytes'
 import type { AccountEvent, Attestation, PlaceRequest, Receipt } from '../../../protocol/wire/trading'
-import { fundTrader, openAccount, USDC } from '../../faults/kit/open_trader'
+import { USDC } from '../../../sandbox/environment'
+import { fundTrader, openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess, venueTransport } from '../../faults/kit/venue_process'
 import { rootFromPath } from '../../kit/root_from_path'
 

@@ -9,9 +9,10 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { instructionName } from '../../../protocol/vault/instruction'
+import { USDC } from '../../../sandbox/environment'
 import * as lies from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { randomField, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { randomField, requestExitOf, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 

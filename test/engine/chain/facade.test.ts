@@ -10,10 +10,9 @@ import {
 } from '@solana/kit'
 import { NATIVE_MINT } from '../../../sandbox/chain/faucet'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
 import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
-
-const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 
 async function refusal(call: Promise<unknown>): Promise<unknown> {
   return call.then(

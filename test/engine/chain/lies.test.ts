@@ -6,9 +6,10 @@ import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
+import { USDC } from '../../../sandbox/environment'
 import * as lies from '../../kit/chain/kinds_of_lies'
 import { bendBatch, type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { expectLandedOnce, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, requestExitOf, VaultWorld } from '../../kit/chain/vault_world'
 
 const mint = decodeBase58(USDC, 32)!
 /** Answers of the liar until the alarm: of each loop at most one per slot and level, for the lag that is allowed. */

@@ -11,10 +11,11 @@ import { compareBytes, concatBytes, readU64Le, u64Le } from '../../../protocol/b
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { payInstruction } from '../../../protocol/vault/queue'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { randomField, requestExitOf, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { randomField, requestExitOf, VaultWorld } from '../../kit/chain/vault_world'
 import { decodePay } from '../../kit/vault/open_vault'
 
 const mint = decodeBase58(USDC, 32)!

@@ -4,10 +4,11 @@ import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@so
 import { decodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { lowerBatch } from '../../kit/chain/kinds_of_lies'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { expectLandedOnce, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */
 const FINALIZED_DEPTH = 40

@@ -5,9 +5,10 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { expectLandedOnce, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { expectLandedOnce, VaultWorld } from '../../kit/chain/vault_world'
 
 const FULL = LIMITS.batches_ahead_max + 1
 

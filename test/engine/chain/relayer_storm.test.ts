@@ -10,10 +10,11 @@ import { readU64Le, toHex } from '../../../protocol/bytes'
 import { decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { delayingLies, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../kit/random'
 
 const BATCHES = Number(process.env['TACIT_STORM_BATCHES'] ?? 14)

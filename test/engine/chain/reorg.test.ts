@@ -1,7 +1,7 @@
 /** Blocks that a fork takes back before they are final: the venue returns to what holds, and everything lands and pays once. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type * as wire from '../../../protocol/wire/trading'
-import { JTO, USDC } from '../../kit/venue/embedded_site'
+import { JTO, USDC } from '../../../sandbox/environment'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
 
 /** Slots: a busy machine has time to see what is confirmed before it is final. */

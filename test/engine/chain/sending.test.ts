@@ -11,10 +11,11 @@ import { LIMITS } from '../../../engine/limits'
 import { decodeBase58 } from '../../../protocol/base58'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { fundedWallet } from '../../kit/chain/transfer'
-import { randomField, USDC, VaultWorld } from '../../kit/chain/vault_world'
+import { randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 const wireOf = (params: unknown[]): Uint8Array => new Uint8Array(Buffer.from(params[0] as string, 'base64'))
 const nameOf = (wire: Uint8Array): InstructionName =>

@@ -1,10 +1,27 @@
 /** Pages of events, orders, fills and payments by account and seq. */
-import { expect, test } from 'bun:test'
+
+import { Database } from 'bun:sqlite'
+import { expect, spyOn, test } from 'bun:test'
+import { join } from 'node:path'
+import { pruneTables } from '../../../engine/history/prune_tables'
+import { Names } from '../../../engine/history/seal'
+import { Store } from '../../../engine/history/store'
 import { LIMITS } from '../../../engine/limits'
 import { coverable } from '../../../engine/machine/state/past'
 import type * as wire from '../../../protocol/wire/trading'
 import { key, LOT, seeded, World } from '../../kit/venue/machine_world'
-import { fill, id, order, type ParsedHistory, Recorder, withFolder, withHistory } from './account_events'
+import {
+  DAY_MS,
+  fill,
+  id,
+  KEY,
+  order,
+  type ParsedHistory,
+  Recorder,
+  START_MS,
+  withFolder,
+  withHistory,
+} from './account_events'
 
 /** Runs the same expectations on what is not written yet, on what is written, and after a restart. */
 async function inEveryState(
@@ -277,3 +294,42 @@ test.each(['alice', 'bob'])(
     )
   },
 )
+
+test('every query that names an id finds its rows by an index of ids', async () => {
+  await withFolder((dir) =>
+    withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'fill.matched', fill(1, 0, 'matched'))
+      await history.flush()
+      const db = new Database(join(dir, 'history.sqlite'))
+      const query = spyOn(db, 'query')
+      const store = new Store(db, KEY)
+      store.order('alice', id(1))
+      store.orderSeq('alice', id(1), 9)
+      store.isOrder(id(1))
+      store.fillsOf('alice', id(1))
+      store.fillSeq('alice', fill(1, 0, 'matched'))
+      store.payment('withdrawal', id(1))
+      const prune = pruneTables(db, new Names(KEY), START_MS + DAY_MS)
+      while (prune());
+      const sqls = query.mock.calls
+        .map(([sql]) => sql as string)
+        .filter((sql) => /\bid = /.test(sql) && !sql.includes('salts'))
+      expect(sqls).toHaveLength(8)
+      for (const sql of sqls) {
+        const plan = db.prepare<{ detail: string }, []>(`EXPLAIN QUERY PLAN ${sql}`).all()
+        const searches = plan
+          .filter(({ detail }) => /^(SEARCH|SCAN)/.test(detail))
+          .map(({ detail }) => detail)
+        const others = searches.filter((detail) => !detail.includes('(id=?'))
+        // The orders that a step of the pruning looks through.
+        expect({ sql, others }).toEqual({
+          sql,
+          others: sql.includes('NOT EXISTS') ? [expect.stringMatching(/^SEARCH orders/)] : [],
+        })
+      }
+      db.close()
+    }),
+  )
+})

@@ -1,8 +1,23 @@
-/** What a newer slot does: expiry, closes, skipped auctions, references, forgetting. */
+/** What a newer slot does: expiry, closes, skipped auctions, references, forgetting; changed terms and price levels. */
+
 import { expect, test } from 'bun:test'
+import fc from 'fast-check'
 import { LIMITS } from '../../../engine/limits'
+import { decodeState } from '../../../engine/machine/codec/decode_state'
+import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { PriceLevels } from '../../../engine/machine/state/exposure'
 import { nextClose } from '../../../engine/machine/state/instrument'
-import { key, LOT, SYMBOL, settings, TICK, World } from '../../kit/venue/machine_world'
+import type { Fill } from '../../../protocol/wire/trading'
+import {
+  FIXED_HASH_SEED,
+  key,
+  LOT,
+  QUOTE,
+  SYMBOL,
+  settings,
+  TICK,
+  World,
+} from '../../kit/venue/machine_world'
 import { cancelling, idOf, refused } from './prepared'
 
 function twoSides(change: ConstructorParameters<typeof World>[0] = {}): World {
@@ -149,4 +164,80 @@ test('closing an instrument cancels what rests there, and it takes nothing more'
   world.must({ kind: 'instrument_status', symbol: SYMBOL, status: 'active' })
   expect(refused(world, world.placing('alice', key('a'))).code).toBe('instrument_paused')
   expect([...world.state.orders.keys()]).toEqual([other])
+})
+
+/** The settings with another fee in every instrument. */
+const feeOf = (fee_bps: number) => {
+  const { instruments, ...rest } = settings()
+  return { ...rest, instruments: instruments.map((one) => ({ ...one, fee_bps })) }
+}
+const fillsOf = (world: World, account: string) =>
+  world.events
+    .filter((one) => one.account_id === account && one.event.kind === 'fill.matched')
+    .map((one) => one.event.data as Fill)
+
+/** A buyer whose note pays the limit and the fee of 10 bps to the unit. */
+function venue(): { world: World; order: string } {
+  const world = new World()
+  for (const name of ['alice', 'bob']) world.account(name)
+  const opening = world.deposit(key('a'), QUOTE, 100_100n)
+  const order = world.place('alice', key('a'), {
+    side: 'buy',
+    amount: 1_000n * LOT,
+    price_limit: 100n * TICK,
+    opening,
+    collateral_commitment: opening.commitment,
+  })
+  return { world, order }
+}
+const offer = (world: World, lots: bigint) =>
+  world.place('bob', key('b'), { side: 'sell', amount: lots * LOT, price_limit: 100n * TICK })
+
+test.each([1_000, 11, 9, 0])('an order pays the fee in force when it was accepted, not %d bps', (fee_bps) => {
+  const { world } = venue()
+  offer(world, 400n)
+  world.close()
+  world.must({ kind: 'configure', settings: feeOf(fee_bps) })
+  world.state = decodeState(encodeState(world.state), FIXED_HASH_SEED)
+  offer(world, 600n)
+  world.close()
+  world.hashAll()
+  expect(fillsOf(world, 'alice').map(({ fee }) => fee)).toEqual(['40', '60'])
+  const late = (600n * 100n * BigInt(fee_bps) + 9_999n) / 10_000n
+  expect(fillsOf(world, 'bob').map(({ fee }) => fee)).toEqual(['40', late.toString()])
+})
+
+const steps = fc.array(
+  fc.record({ ticks: fc.integer({ min: 1, max: 60 }), grows: fc.integer({ min: 0, max: 9 }) }),
+  {
+    maxLength: 400,
+  },
+)
+
+test('lowest and highest are those of the orders there are, one left out', () => {
+  fc.assert(
+    fc.property(steps, fc.integer({ min: 1, max: 2 ** 31 - 60 }), (drawn, base) => {
+      const levels = new PriceLevels()
+      const orders: number[] = []
+      drawn.forEach(({ ticks, grows }, at) => {
+        const gone = orders.length > 0 && grows < (at < drawn.length / 2 ? 3 : 7)
+        if (gone) levels.remove(orders.splice((ticks * 7) % orders.length, 1)[0]!)
+        else {
+          orders.push(base + ticks)
+          levels.add(base + ticks)
+        }
+        expect(levels.size).toBe(new Set(orders).size)
+        for (const except of [undefined, base + ticks, Math.min(...orders), Math.max(...orders)]) {
+          const others = [...orders]
+          if (except !== undefined && others.includes(except)) others.splice(others.indexOf(except), 1)
+          expect(levels.lowest(except)).toBe(others.length === 0 ? undefined : Math.min(...others))
+          expect(levels.highest(except)).toBe(others.length === 0 ? undefined : Math.max(...others))
+        }
+      })
+      for (const ticks of orders) levels.remove(ticks)
+      expect(levels.size).toBe(0)
+      expect(() => levels.remove(base)).toThrow('no order lies at this price')
+    }),
+    { numRuns: 100 },
+  )
 })

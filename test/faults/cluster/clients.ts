@@ -1,7 +1,8 @@
 /** Traders of the campaign: commands repeated until their outcome is known, and the events that their streams pushed. */
 import type { AccountEvent, Order } from '../../../protocol/wire/trading'
+import { JTO, USDC } from '../../../sandbox/environment'
 import type { Random } from '../../kit/random'
-import { type EmbeddedSite, JTO, USDC } from '../../kit/venue/embedded_site'
+import type { EmbeddedSite } from '../../kit/venue/embedded_site'
 import type { JsonVenue } from '../../kit/venue/json_venue'
 import { type Deposit, Trader } from '../../kit/venue/trader'
 import { type Node, NodeGone, Refused } from './node'

@@ -7,6 +7,7 @@ import { signCredential } from '../../../client/wallet/account'
 import { preparePlace } from '../../../client/wallet/prepare'
 import { publicKeyOf } from '../../../protocol/sign'
 import type { PlaceRequest, PlaceResult } from '../../../protocol/wire/trading'
+import { SOL, USDC } from '../../../sandbox/environment'
 import { callOperator, type OperatorTarget, signAdmission } from '../../../tools/account/call_operator'
 import { accountSeed, testCredential } from '../../kit/venue/test_login'
 import { LoadTrader } from './load_trader'
@@ -82,8 +83,6 @@ export async function fundTrader(
   }
 }
 
-export const SOL = 'So11111111111111111111111111111111111111112'
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 /** In each note. */
 export const DEPOSITED: ReadonlyMap<string, bigint> = new Map([
   [SOL, 20_000_000_000n],

@@ -33,10 +33,10 @@ import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { type SimulatedMachine, simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
+import { USDC } from '../../../sandbox/environment'
 import { chainFolder, clientsOf, mintTo } from './chain_folder'
 import { fundedWallet } from './transfer'
 
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
 /** The announced build. */

@@ -26,6 +26,7 @@ import type { Landed } from '../../../sandbox/chain/store'
 import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
+import { JTO, USDC } from '../../../sandbox/environment'
 import { clientsOf, mintTo } from '../chain/chain_folder'
 import { fundedWallet } from '../chain/transfer'
 import { type JsonVenue, jsonVenue } from './json_venue'
@@ -34,8 +35,6 @@ import { testCredential } from './test_login'
 import { type Deposit, element, type Trader } from './trader'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
-export const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'
-export const JTO = 'jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL'
 
 /** What a venue on an embedded chain needs beside its folder. */
 export type EmbeddedPlace = {

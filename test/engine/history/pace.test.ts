@@ -1,12 +1,123 @@
-/** Long reads run in slices: accounts in turn, each paid for, and each followed by a rest. */
+/** The history's thread yields to those that answer requests; long reads run in slices, accounts in turn, each paid for. */
+
 import { afterEach, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
 import { Slices } from '../../../engine/history/slices'
+import { writeGently } from '../../../engine/history/write_gently'
 import { LIMITS } from '../../../engine/limits'
 import type { Caller } from '../../../engine/venue'
+import type { ChainPoint } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
+import { withFolder, withHistory } from './account_events'
+
+/** Batches of `steps` steps of 0.6 ms each; the thread rests until `wake` is called. */
+function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
+  const log: string[] = []
+  let now_ms = 0
+  let wake = () => {}
+  const writer = {
+    write(_: unknown, { seq }: ChainPoint) {
+      let left = steps
+      return () => {
+        now_ms += 0.6
+        if (steps - left === fails_at) throw new Error('full')
+        log.push(`step ${seq}`)
+        return --left > 0
+      }
+    },
+    abandon: () => log.push('abandoned'),
+  }
+  const pace = {
+    nowMs: () => now_ms,
+    rest() {
+      log.push('rest')
+      return new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    },
+  }
+  const writes = writeGently(
+    writer,
+    (watermark) => log.push(`written ${watermark}`),
+    () => log.push('stalled'),
+    () => log.push('failed'),
+    pace,
+  )
+  const push = (seq: number) =>
+    writes.push({ op: 'write', accounts: [], point: { seq, head: new Uint8Array(32) } })
+  return { log, writes, push, wake: () => wake() }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+test('a batch is written in pieces between which the thread rests', async () => {
+  const { log, push, wake } = thread(5)
+  push(1)
+  expect(log).toEqual(['step 1', 'step 1', 'rest'])
+  wake()
+  await turn()
+  expect(log.slice(3)).toEqual(['step 1', 'step 1', 'rest'])
+  wake()
+  await turn()
+  expect(log.slice(6)).toEqual(['step 1', 'written 1'])
+})
+
+test('with another batch behind it, it is written without a rest, and then the other', async () => {
+  const { log, push, wake } = thread(3)
+  push(1)
+  push(2)
+  expect(log).toEqual(['step 1', 'step 1', 'rest'])
+  wake()
+  await turn()
+  expect(log.slice(3)).toEqual(['step 1', 'written 1', 'step 2', 'step 2', 'rest'])
+})
+
+test('what waits for the database to be free waits for all that is half written', async () => {
+  const { log, push, wake, writes } = thread(3)
+  push(1)
+  const free = writes.idle().then(() => log.push('free'))
+  push(2)
+  wake()
+  await turn()
+  expect(log).not.toContain('free')
+  wake()
+  await free
+  expect(log.slice(-2)).toEqual(['written 2', 'free'])
+})
+
+test('a batch that fails is told once, and nothing is written after it', async () => {
+  const { log, push, writes } = thread(3, 1)
+  push(1)
+  await turn()
+  push(2)
+  await turn()
+  expect(log).toEqual(['step 1', 'abandoned', 'failed'])
+  expect(await writes.idle().catch(() => 'refused')).toBe('refused')
+})
+
+/** proc(5): the nice value is the 17th field after the name. */
+function niceOf(stat_path: string): number {
+  const stat = readFileSync(stat_path, 'latin1')
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
+}
+
+/** Threads that yield to the main one. */
+function yielding(): string[] {
+  const own = niceOf('/proc/self/stat')
+  return readdirSync('/proc/self/task').filter((id) => niceOf(`/proc/self/task/${id}/stat`) > own)
+}
+
+test.skipIf(process.platform !== 'linux')('where cores are short, writing the history waits', async () => {
+  await withFolder(async (dir) => {
+    const before = yielding()
+    await withHistory(dir, async () => {
+      expect(yielding().filter((id) => !before.includes(id)).length).toBeGreaterThan(0)
+    })
+  })
+})
 
 const site = new TestSite()
 afterEach(() => site.remove())

@@ -1,14 +1,20 @@
-/** The committed program is what its source builds, byte for byte, wherever the pinned toolchain is installed. */
+/** The committed libraries and the committed program are what their source builds, byte for byte. */
 
 import { expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buildProgram, FORWARDER, RUSTC, sha256Hex, toolchainMissing } from '../../../program/build'
-import { VAULT_SO } from '../../kit/vault/vault_chain'
-import { FORWARDER_SO } from '../forwarder'
+import {
+  buildLibrary,
+  hashesSource,
+  LIBRARIES,
+  toolchainMissing as libraryToolMissing,
+} from '../../native/build'
+import { buildProgram, FORWARDER, RUSTC, sha256Hex, toolchainMissing } from '../../program/build'
+import { VAULT_SO } from '../kit/vault/vault_chain'
+import { FORWARDER_SO } from '../program/forwarder'
 
-const PROGRAM = join(import.meta.dir, '../../../program')
+const PROGRAM = join(import.meta.dir, '../../program')
 const cargo = Bun.which('cargo')
 const missing = toolchainMissing()
 if (missing !== undefined) console.log(`program/vault.so is not rebuilt here: ${missing}`)
@@ -57,3 +63,53 @@ test('the binary holds one security.txt with every field that its readers demand
   for (const name of ['name', 'project_url', 'contacts', 'policy']) expect(fields[name]).toBeTruthy()
   expect(fields['contacts']).toMatch(/^(email|link|discord|telegram|twitter|other):./)
 })
+
+const FOLDER = join(import.meta.dir, '../../native')
+const tool_missing = libraryToolMissing()
+if (tool_missing !== undefined) console.log(`the libraries are not rebuilt here: ${tool_missing}`)
+
+const committed = (name: string) => new Uint8Array(readFileSync(join(FOLDER, name)))
+
+/** What the builder prints in a process with `PATH`. */
+function printed(code: string, PATH = process.env['PATH']): string {
+  const script = `import { toolchainMissing } from './build.ts'\n${code}`
+  const { stdout } = Bun.spawnSync([process.execPath, '-e', script], {
+    cwd: FOLDER,
+    env: { ...process.env, PATH },
+  })
+  return stdout.toString().trim()
+}
+
+test('the builder builds when it is started, not when it is imported', () => {
+  expect(printed('console.log(typeof toolchainMissing)')).toBe('function')
+})
+
+test('a compiler that is installed is found', () => {
+  expect(tool_missing === 'rustc is not installed').toBe(Bun.which('rustc') === null)
+})
+
+test.skipIf(tool_missing !== undefined)(
+  'without a cc nothing is rebuilt, and that is the reason',
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tacit-tools-'))
+    try {
+      for (const name of ['rustc', 'cargo']) symlinkSync(Bun.which(name)!, join(folder, name))
+      expect(printed('console.log(toolchainMissing())', folder)).toStartWith('no cc ')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  },
+)
+
+test('the libraries have the recorded hashes', () => {
+  const recorded = readFileSync(join(FOLDER, 'library_hashes.ts'), 'utf8')
+  expect(recorded).toBe(hashesSource(committed))
+})
+
+test.skipIf(tool_missing !== undefined).each(LIBRARIES)(
+  '%s is what its source builds',
+  (name) => {
+    expect(buildLibrary(name)).toEqual(committed(name))
+  },
+  120_000,
+)

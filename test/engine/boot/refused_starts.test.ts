@@ -1,5 +1,6 @@
-/** A build that decides otherwise than the journal says must not start. */
-import { afterEach, expect, test } from 'bun:test'
+/** A build that decides otherwise than the journal does not start; a machine that clients reject opens no epoch. */
+
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadState } from '../../../engine/boot/load_state'
@@ -8,7 +9,9 @@ import { AUCTION_RECORD } from '../../../engine/sequencer/records'
 import { ReplayDisagrees } from '../../../engine/sequencer/replayer'
 import { utf8 } from '../../../protocol/bytes'
 import type { ChainPoint } from '../../../protocol/units'
+import { EmbeddedTrading } from '../../kit/venue/embedded_trading'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
 import { SIGNER } from '../journal/folder'
 
@@ -86,4 +89,35 @@ test('public facts that are lost come back whole from the journal', async () => 
   rmSync(join(site.dir, 'facts'), { recursive: true })
   open = await site.open()
   expect(await open.venue.settlementBatch(1)).toEqual(before)
+})
+
+let world: EmbeddedTrading
+beforeEach(async () => {
+  world = new EmbeddedTrading()
+  await world.open()
+}, 120_000)
+afterEach(() => world.site.remove())
+
+test('reasons of the self-check bar the epoch and fence no instance; without them the next boot opens it', async () => {
+  const { site, alice } = world
+  const { epoch, boot_nonce } = await site.port.readConfig()
+  await site.venue.drain()
+  await site.venue.close()
+  const self_check_reasons = [
+    'the machine is under debug: the host reads its memory',
+    'another manifest was measured',
+  ]
+  const rejected = await site.openVenue(site.dir, { self_check_reasons })
+  expect(rejected.status()).toMatchObject({ ready: false, matching: 'stopped' })
+  const [reason] = rejected.status().reasons
+  for (const one of ['opens no epoch', ...self_check_reasons]) expect(reason).toContain(one)
+  const refused = await refusalOf(rejected.cancelAll('alice', [alice.cancelAll()]))
+  expect(refused.code).toBe('matching_unavailable')
+  const unchanged = await site.port.readConfig()
+  expect([unchanged.epoch, unchanged.boot_nonce]).toEqual([epoch, boot_nonce])
+  await rejected.drain()
+  await rejected.close()
+  const accepted = await site.openVenue(site.dir, { self_check_reasons: [] })
+  expect(accepted.status().matching).toBe('running')
+  expect((await site.port.readConfig()).epoch).toBe(epoch + 1)
 })
