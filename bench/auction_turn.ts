@@ -12,7 +12,7 @@ import { dueInstruments } from '../engine/machine/rules/decide_batch'
 import { execute } from '../engine/machine/rules/execute'
 import type { Outcome } from '../engine/machine/state/outcome'
 import { createState, type State } from '../engine/machine/state/state'
-import { auctionRecord } from '../engine/sequencer/records'
+import { auctionRecord } from '../engine/sequencer/replayer'
 import { DEFAULT_LIMITS } from '../tools/account/call_operator'
 import { type Figure, inFolder, median, numbers, random, report } from './kit/figures'
 import {

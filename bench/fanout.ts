@@ -8,7 +8,7 @@
 import { runBench, startChild } from './kit/child_process'
 import { type Figure, median, numbers } from './kit/figures'
 import type { RawFacts, RawWave } from './kit/raw_server'
-import type { Received } from './load/event_sockets'
+import type { Received } from './load/https_lanes'
 import { ACCOUNTS } from './venue/bench_config'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 

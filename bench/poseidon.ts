@@ -3,7 +3,7 @@
  * settlement batch, and 1,024 leaves appended to the note tree; compiled and
  * pure in turns in the same run, in processor time of one thread: steadier than wall time where others share the machine.
  */
-import { emptyTrees, hashBatch, type Trees } from '../engine/hashing/trees'
+import { emptyTrees, hashBatch, type Trees } from '../engine/hashing/tree_files'
 import { loadNativePoseidon } from '../native/load_poseidon'
 import { MerkleTree } from '../protocol/notes/merkle_tree'
 import { installPoseidon, type PoseidonHasher, poseidonEach, purePoseidon } from '../protocol/notes/poseidon'

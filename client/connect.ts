@@ -7,7 +7,7 @@ import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_tr
 import { leadingOf } from './verify/evidence_bundle'
 import { judgeEvidence } from './verify/judge_evidence'
 import { parsePolicy, requireParsed, type VerificationPolicy } from './verify/policy'
-import { parseCollateral } from './verify/tdx/collateral_form'
+import { parseCollateral } from './verify/tdx/collateral'
 import { isAccepted, Refused } from './verify/transcript'
 
 /**

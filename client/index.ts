@@ -58,12 +58,13 @@ export {
 export {
   loadWallet,
   NotAWallet,
+  openWalletFile,
   type SaveOptions,
   saveWallet,
   WalletChanged,
   WalletLocked,
+  type WalletStore,
 } from './wallet/wallet_file'
-export { openWalletFile, type WalletStore } from './wallet/wallet_store'
 export { NotWritten } from './whole_file'
 
 // Commands: signed requests, their bytes for receipts, and the release of notes after a rejection.

@@ -1,6 +1,6 @@
 /** Defines the operator's configuration and validates it before anything is opened. */
 import { decodeBase58 } from '../protocol/base58'
-import { isSourceName } from '../protocol/bodies/reference_price'
+import { isSourceName } from '../protocol/bodies/signed_calls'
 import { fromHex, isZero } from '../protocol/bytes'
 import { isFieldElement } from '../protocol/field'
 import { MINT_DECIMALS_MAX } from '../protocol/limits'

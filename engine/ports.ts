@@ -4,7 +4,7 @@
  */
 
 import type { Amount, ChainPoint, JournalSeq, SlotNumber } from '../protocol/units'
-import type { AnnouncedEntry } from '../protocol/vault/announcements'
+import type { AnnouncedEntry } from '../protocol/vault/admin'
 import type { AccountLimits, TokenRequest, TokenResponse } from '../protocol/wire/trading'
 import type { CommandBody, Credential, HaltReason, JournaledToken } from './commands'
 import type { Caller, LimitState, Passed, PassedAnswer, Right, Session } from './venue'

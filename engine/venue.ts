@@ -286,7 +286,7 @@ export interface NodeVenue {
   account(account_id: string): Promise<wire.AccountView>
   /** Every account's terms, by id, once all of it is durable. For the operator only. */
   listAccounts(): Promise<AccountSummary[]>
-  /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/reference_price.ts). */
+  /** Accepts a price signed by a source of an oracle instrument (protocol/bodies/signed_calls.ts). */
   postReference(
     price: Parsed<typeof wire.ReferencePrice>,
   ): Promise<{ symbol: string; publish_unix_ms: number; seq: JournalSeq }>

@@ -21,16 +21,14 @@ import { signingKey } from '../protocol/ed25519'
 import type { SystemStatus } from '../protocol/wire/public'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
-import { keepCollateral } from './keep_collateral'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
 import { type AppOf, type OpenNode, type OperatorOf, openNode } from './links/open_node'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
-import { type SelfCheckTerms, selfCheck } from './self_check'
+import { keepCollateral, type SelfCheckTerms, selfCheck } from './self_check'
 import type { Config } from './settings/config'
-import { type Listener, listen, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
-import { openCertificates } from './tls/open_certificates'
+import { type Listener, listen, openCertificates, requireFreePort, rotating, SELF_SIGNED } from './tls/listen'
 
 export type ProcessParts = {
   config: Config

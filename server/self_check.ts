@@ -4,13 +4,16 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { judgeMachine } from '../client/verify/judge_evidence'
 import { parsePolicy, TCB_STATUSES } from '../client/verify/policy'
-import { parseCollateral } from '../client/verify/tdx/collateral_form'
+import { parseCollateral } from '../client/verify/tdx/collateral'
 import type { Enclave } from '../enclave/contract'
+import type { ClockPort } from '../engine/ports'
 import { encodeBase58 } from '../protocol/base58'
 import { fromAnyHex, toHex } from '../protocol/bytes'
 import type { Collateral } from '../protocol/tdx/collateral'
 import { SECRET_NAMES } from '../protocol/tdx/venue_manifest'
-import type { AnnouncedEntry } from '../protocol/vault/announcements'
+import type { AnnouncedEntry } from '../protocol/vault/admin'
+import type { Log } from './edge/log'
+import { COLLATERAL_CHECK_MS, COLLATERAL_WARNING_MS } from './limits'
 
 /** Collateral is absent or not valid, for the reason in the message: a later attempt may judge the machine. */
 export class MachineUnjudged extends Error {
@@ -32,7 +35,7 @@ type Checked = {
 }
 
 /** `valid_until_ms` is the end of the collateral by which the machine was judged, Unix milliseconds. */
-export type Judgement = { reasons: string[]; valid_until_ms: number }
+type Judgement = { reasons: string[]; valid_until_ms: number }
 
 /**
  * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by what no
@@ -142,5 +145,46 @@ function storeCollateral(data_dir: string, collateral: Collateral): void {
     renameSync(`${pathIn(data_dir)}.new`, pathIn(data_dir))
   } catch {
     rmSync(`${pathIn(data_dir)}.new`, { force: true })
+  }
+}
+
+type Kept = {
+  /** Of the start. */
+  first: Pick<Judgement, 'valid_until_ms'>
+  /** Fetches, judges and keeps collateral; falls back on the kept one. */
+  judge(): Promise<Pick<Judgement, 'valid_until_ms'>>
+  clock: Pick<ClockPort, 'unixMs'>
+  log: Log
+  every_ms?: number
+}
+
+/** What the next start can fall back on, while Intel's service does not answer. */
+export interface KeptCollateral {
+  /** Its end in Unix milliseconds. */
+  endsMs(): number
+  /** Whether it ends within COLLATERAL_WARNING_MS. */
+  isEnding(): boolean
+  stop(): void
+}
+
+/** The verdict itself stays that of the start: a running venue is judged by its clients. */
+export function keepCollateral({ first, judge, clock, log, every_ms }: Kept): KeptCollateral {
+  let ends_ms = first.valid_until_ms
+  const renew = () =>
+    judge().then(
+      ({ valid_until_ms }) => {
+        ends_ms = valid_until_ms
+      },
+      (error: unknown) => {
+        const reason = error instanceof MachineUnjudged ? error.message : 'the guest agent gave no quote'
+        log.write('warn', 'machine_unjudged', { reason })
+      },
+    )
+  const timer = setInterval(renew, every_ms ?? COLLATERAL_CHECK_MS)
+  timer.unref()
+  return {
+    endsMs: () => ends_ms,
+    isEnding: () => ends_ms - clock.unixMs() < COLLATERAL_WARNING_MS,
+    stop: () => clearInterval(timer),
   }
 }

@@ -1,7 +1,7 @@
 /** Writes the verification page as a file that needs no server. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { buildPage as buildText } from '../client/page/build_page'
+import { buildPage as buildText } from '../client/page/serve_pages'
 
 /** @returns the path of the page. */
 export async function buildPage(out: string): Promise<string> {

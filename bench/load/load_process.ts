@@ -15,8 +15,7 @@ import {
   TICK,
 } from '../venue/bench_config'
 import { sideOf } from '../venue/fund_notes'
-import { EventSockets } from './event_sockets'
-import { type Answered, HttpsLanes, type Target } from './https_lanes'
+import { type Answered, EventSockets, HttpsLanes, type Target } from './https_lanes'
 
 type PlaceLoad = {
   /** Notes the venue was funded with, and the first and number of those to place on. */

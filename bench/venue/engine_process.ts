@@ -3,9 +3,8 @@ import { heapStats } from 'bun:jsc'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { answerQuestions } from '../kit/child_process'
-import { fundNotes } from './fund_notes'
+import { fundNotes, restOrders, waveOfEvents } from './fund_notes'
 import { type BenchEngine, openEngine, provisionAccounts } from './open_engine'
-import { restOrders, waveOfEvents } from './rest_orders'
 
 let open: BenchEngine | undefined
 

@@ -10,10 +10,9 @@ import { DEFAULT_LIMITS } from '../../tools/account/call_operator'
 import { answerQuestions } from '../kit/child_process'
 import { type RawFacts, RawTopics, type RawWave } from '../kit/raw_server'
 import { named } from './bench_config'
-import { fundNotes } from './fund_notes'
+import { eventsOfOne, fundNotes, waveOfEvents } from './fund_notes'
 import { type LoopGauge, openLoopGauge, type Pauses, type ThreadTimes, threadTimes } from './gauges'
 import { type BenchEngine, clock, openEngine, provisionAccount, provisionAccounts } from './open_engine'
-import { eventsOfOne, waveOfEvents } from './rest_orders'
 
 type VenueStart = {
   dir: string

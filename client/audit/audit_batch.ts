@@ -6,12 +6,13 @@ import { BUY, FOK, IOC, LIMIT, OrderPool, SELL } from '../../engine/machine/book
 import { decryptWithIdentity } from '../../protocol/age'
 import {
   type AuctionExport,
+  type AuctionResult,
+  auctionHash,
   decodeExport,
   type SignedExport,
   signedExportBytes,
   unpadExport,
 } from '../../protocol/bodies/auction_export'
-import { type AuctionResult, auctionHash } from '../../protocol/bodies/auction_result'
 import { STATEMENT_BODY, type StatementBody } from '../../protocol/bodies/statements'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'

@@ -1,7 +1,7 @@
 /** `tacit receipt` and `tacit statistics`: what the venue signed about a request and about its market, verified and kept. */
 
 import { existsSync } from 'node:fs'
-import { PERIOD_S } from '../../protocol/bodies/statistics_row'
+import { PERIOD_S } from '../../protocol/bodies/statements'
 import { toHex } from '../../protocol/bytes'
 import type { StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'
 import { leadingOf, parseBundle } from '../verify/evidence_bundle'

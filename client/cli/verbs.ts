@@ -13,8 +13,7 @@ import { RECEIPT_VERBS, STATISTICS } from './receipt'
 import { RECOVER_VERBS } from './recover_notes'
 import { TRADE_VERBS } from './trade'
 import { VENUE_VERBS } from './verify'
-import { WALLET_VERBS } from './wallet_commands'
-import { FILE_VERBS } from './wallet_files'
+import { FILE_VERBS, WALLET_VERBS } from './wallet_commands'
 
 export const VERBS: Readonly<Record<string, Verb>> = {
   ...VENUE_VERBS,

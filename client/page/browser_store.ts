@@ -13,7 +13,7 @@ import {
   unseal,
 } from '../wallet/sealed_text'
 import { Wallet, type WalletState } from '../wallet/wallet'
-import type { WalletStore } from '../wallet/wallet_store'
+import type { WalletStore } from '../wallet/wallet_file'
 
 /** Of an encrypted wallet, in a file as here; version 1 had the parts of `sealed` beside it. */
 const [VERSION, VERSION_1] = [3, 1]

@@ -5,7 +5,7 @@ import { EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_v
 import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'
-import { parseCollateral } from '../verify/tdx/collateral_form'
+import { parseCollateral } from '../verify/tdx/collateral'
 import { Refused, reasonOf } from '../verify/transcript'
 import { byId } from './element'
 import { openGateway, pageDefaults } from './gateway'

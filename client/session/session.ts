@@ -38,7 +38,7 @@ import {
   unsignedPlace,
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
-import { openWalletFile, type WalletStore } from '../wallet/wallet_store'
+import { openWalletFile, type WalletStore } from '../wallet/wallet_file'
 import { LiveVenue, policyOf } from './live_venue'
 import {
   cancelId,

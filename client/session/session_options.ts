@@ -3,7 +3,7 @@ import { TacitError } from '../../protocol/tacit_error'
 import type { AccountEvent, OrderType, Side } from '../../protocol/wire/trading'
 import type { Login } from '../api/venue_client'
 import type { ConnectOptions } from '../verified_venue'
-import type { WalletStore } from '../wallet/wallet_store'
+import type { WalletStore } from '../wallet/wallet_file'
 import type { PolicySource, SessionVenue } from './live_venue'
 
 export type SessionOptions = {

@@ -4,7 +4,7 @@ import { fromHex } from '../../protocol/bytes'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
 import { parseJson } from './json_document'
-import { readCollateralValue } from './tdx/collateral_form'
+import { readCollateralValue } from './tdx/collateral'
 import { Refused } from './transcript'
 
 /** A rule for each field. */

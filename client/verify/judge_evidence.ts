@@ -1,5 +1,5 @@
 /** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
-import type { AnnouncedEntry } from '../../protocol/vault/announcements'
+import type { AnnouncedEntry } from '../../protocol/vault/admin'
 import { checkAnnounced, requireAdmitted } from './checks/announced'
 import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './checks/binding'
 import {

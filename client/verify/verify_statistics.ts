@@ -1,5 +1,5 @@
 /** Verifies market statistics: rows that name each other by hash, the newest signed by the venue. Bun, Node and browsers. */
-import { PERIOD_S, sealStatisticsRow, statisticsRowBody } from '../../protocol/bodies/statistics_row'
+import { PERIOD_S, sealStatisticsRow, statisticsRowBody } from '../../protocol/bodies/statements'
 import { fromHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
 import type { Statistics, StatisticsPeriod, StatisticsRow } from '../../protocol/wire/public'

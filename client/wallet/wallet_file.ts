@@ -7,6 +7,7 @@ import { TacitError } from '../../protocol/tacit_error'
 import { parseU64 } from '../../protocol/units'
 import { NotWritten, writeWhole } from '../whole_file'
 import { isLocked, lockFile, placeOf } from './file_lock'
+import { ReceiptFile } from './receipt_file'
 import { isSealedText, type PasswordKey, passwordKey, seal, unseal } from './sealed_text'
 import {
   Wallet,
@@ -270,3 +271,26 @@ const STATE = record<WalletState>({
   seq: count,
   requests: optional(list(REQUEST)),
 })
+
+/** Keeps a wallet; `save` is durable when it returns, or throws and has changed nothing. */
+export type WalletStore = {
+  wallet: Wallet
+  save(wallet: Wallet): void
+  /** Where verified receipts are kept. */
+  receipts?: ReceiptFile
+  close?(): void
+}
+
+/** @throws RangeError for no file, NotAWallet, WalletLocked, InUse */
+export function openWalletFile(path: string, password?: string): WalletStore {
+  const close = lockFile(path)
+  try {
+    const wallet = loadWallet(path, password)
+    if (wallet === undefined) throw new RangeError(`there is no wallet at ${path}`)
+    const receipts = new ReceiptFile(path, wallet.seed)
+    return { wallet, save: (changed) => saveWallet(path, changed), receipts, close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}

@@ -1,11 +1,7 @@
 /** Verifies calls to the operator's listener: signed by the operator key, used once and short-lived; metrics also by a token. */
 
 import { decodeBase58 } from '../../protocol/base58'
-import {
-  OPERATOR_HEADERS,
-  operatorRequestBytes,
-  scrapeTokenBytes,
-} from '../../protocol/bodies/operator_request'
+import { OPERATOR_HEADERS, operatorRequestBytes, scrapeTokenBytes } from '../../protocol/bodies/signed_calls'
 import { fromHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { OPERATOR_CALL_LIFE_MAX_S, SCRAPE_TOKEN_LIFE_MAX_S } from '../../protocol/limits'

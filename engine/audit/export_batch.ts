@@ -3,12 +3,12 @@
 import { encryptToRecipient } from '../../protocol/age'
 import {
   type AuctionExport,
+  auctionHash,
   type ExportedOrder,
   encodeExport,
   padExport,
   signedExportBytes,
 } from '../../protocol/bodies/auction_export'
-import { auctionHash } from '../../protocol/bodies/auction_result'
 import { STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { sign } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
@@ -24,8 +24,7 @@ import { execute } from '../machine/rules/execute'
 import type { ClosedBatch } from '../machine/state/closed'
 import type { AuctionRecord } from '../machine/state/outcome'
 import { createState, type State } from '../machine/state/state'
-import { COMMAND_RECORD } from '../sequencer/records'
-import { ReplayDisagrees, Replayer } from '../sequencer/replayer'
+import { COMMAND_RECORD, ReplayDisagrees, Replayer } from '../sequencer/replayer'
 import { randomHashSeed } from '../sequencer/seeds'
 import { durableRecords } from '../snapshots/make_snapshot'
 

@@ -51,7 +51,7 @@ import { openSnapshotting } from '../snapshots/snapshotting'
 import { Hub } from '../streams/hub'
 import type { Session } from '../venue'
 import type { Loaded } from './load_state'
-import { signerOf } from './open_epoch'
+import { signerOf } from './start'
 
 export type EnginePorts = {
   clock: ClockPort

@@ -1,7 +1,6 @@
 /** Judges a journal by the chain: position, author of the tail, state (settlement.md "Nothing is believed because it decrypts"). */
 
-import { RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
-import { venueId } from '../../protocol/bodies/venue_id'
+import { RECEIPT_BODY, STATEMENT_BODY, venueId } from '../../protocol/bodies/statements'
 import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import type { ChainPoint, SlotNumber } from '../../protocol/units'
@@ -17,8 +16,8 @@ import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
 import type { StopReason } from '../sequencer/availability'
-import { COMMAND_RECORD, snapshotTaken } from '../sequencer/records'
-import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
+import { COMMAND_RECORD, snapshotTaken } from '../sequencer/replayer'
+import type { JournaledSnapshot } from '../snapshots/snapshotting'
 
 /** Why this journal must not trade on this chain. */
 export type ChainFault = Exclude<

@@ -1,7 +1,7 @@
 /** Follows the leader of a cluster: each entry of the log becomes part of this node's journal and state (cluster.md "Takeover"). */
 
 import { encodeBase58 } from '../../protocol/base58'
-import { venueId } from '../../protocol/bodies/venue_id'
+import { venueId } from '../../protocol/bodies/statements'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import { Refusal } from '../../protocol/refusals'
@@ -19,8 +19,7 @@ import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../
 import { reasonText } from '../sequencer/reasons'
 import { type EnginePorts, type OpenAccounts, openViews, type Views } from './assemble'
 import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf } from './check_chain'
-import { type Loaded, loadJudged } from './load_state'
-import { Replay, replay } from './replay'
+import { type Loaded, loadJudged, Replay, replay } from './load_state'
 
 /** An entry of the log opens under the venue's key, and no boot of the venue signed it: nothing of it is used. */
 class EntryUnsigned extends Error {

@@ -1,12 +1,13 @@
-/** Opens the venue's folder and rebuilds the state: the newest snapshot that the read models cover, then a replay. */
+/** Opens the venue's folder and rebuilds the state: the newest snapshot that the read models cover, then a replay of records. */
 
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChainPoint } from '../../protocol/units'
+import type { Command } from '../commands'
 import type { EngineConfig } from '../config'
 import type { History } from '../history/contract'
 import { openHistory } from '../history/open_history'
-import type { Journal, JournalOptions } from '../journal/contract'
+import type { Journal, JournalOptions, JournalRecord } from '../journal/contract'
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore, type Snapshot, type SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
@@ -14,12 +15,13 @@ import { decodeState } from '../machine/codec/decode_state'
 import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { PublicFacts } from '../reads/public_facts'
+import { type ReadParts, showDurable } from '../sequencer/durable_effects'
+import { Replayer } from '../sequencer/replayer'
 import { randomHashSeed } from '../sequencer/seeds'
-import type { JournaledSnapshot } from '../snapshots/open_snapshot_maker'
+import type { JournaledSnapshot } from '../snapshots/snapshotting'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
 import { isIn, isUnused, journaledSnapshot, judgeJournal, positionOf } from './check_chain'
-import { replay } from './replay'
 
 export type Loaded = {
   journal: Journal
@@ -157,4 +159,62 @@ export async function startOf(
   if (found !== undefined) return { start: found, newest: found.snapshot }
   const where = `${stores_at.dir} and the snapshots beside it`
   throw new StoreDamaged(`nothing in ${where} leads to the journal's first record: bring both from a backup`)
+}
+
+type Parts = Pick<Loaded, 'journal' | 'history' | 'facts' | 'state' | 'stores'>
+
+/** Executes records in order; events that the read models already have are not built. */
+export class Replay {
+  private readonly replayer: Replayer
+
+  /** @param views of a node that others read: what is replayed is shown there */
+  constructor(
+    private readonly parts: Parts,
+    private readonly views?: ReadParts,
+  ) {
+    const { history, facts, state, stores } = parts
+    const history_seq = history.watermark()
+    const facts_seq = facts.watermark()
+    const wanted = (seq: number, command: Command) =>
+      seq > history_seq || (seq > facts_seq && PublicFacts.wantsEvents(command.kind))
+    this.replayer = new Replayer(state, stores, wanted)
+  }
+
+  /** The records of whole groups, which end at `end`. @throws ReplayDisagrees */
+  async take(records: readonly JournalRecord[], end: ChainPoint): Promise<void> {
+    const { history, facts, state } = this.parts
+    for (const record of records) {
+      const { seq } = record
+      const replayed = this.replayer.apply(record)
+      if (replayed === undefined) history.record(seq, [])
+      else {
+        const { command, events } = replayed
+        showDurable(this.views ?? { history, facts, state }, { seq, command, events })
+      }
+    }
+    history.seal(end)
+    facts.seal(end)
+    if (history.backlog() > LIMITS.history_lag_replay_events_max) await history.flush()
+  }
+
+  /** @throws ReplayDisagrees when the result of an auction is missing */
+  end(): void {
+    this.replayer.end(this.parts.journal.head().seq)
+  }
+}
+
+/**
+ * Executes every record after `from`; the chain must pass `passing`.
+ * @throws ReplayDisagrees, JournalDamaged
+ */
+export async function replay(
+  parts: Parts,
+  from: ChainPoint | undefined,
+  passing: readonly ChainPoint[],
+  views?: ReadParts,
+): Promise<void> {
+  const one = new Replay(parts, views)
+  const batches = parts.journal.readBatches((from?.seq ?? 0) + 1, from?.head, passing)
+  for await (const { records, end } of batches) await one.take(records, end)
+  one.end()
 }

@@ -6,8 +6,7 @@ import { installPoseidon } from '../../protocol/notes/poseidon'
 import { LIMITS } from '../limits'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { HashJob } from '../ports'
-import { TreeFiles, TreesDamaged } from './tree_files'
-import { appendLeaves, hashBatch, restoreSpent } from './trees'
+import { appendLeaves, hashBatch, restoreSpent, TreeFiles, TreesDamaged } from './tree_files'
 
 export type HashingRequest =
   | { op: 'open'; dir: string; key: Uint8Array }

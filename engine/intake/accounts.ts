@@ -2,7 +2,7 @@
 
 import { decodeBase58 } from '../../protocol/base58'
 import { ADMISSION_BODY, accountIdOf, CREDENTIAL_BODY, REBIND_BODY } from '../../protocol/bodies/account'
-import { encodeReferencePrice } from '../../protocol/bodies/reference_price'
+import { encodeReferencePrice } from '../../protocol/bodies/signed_calls'
 import { fromHex, isZero } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import { Refusal } from '../../protocol/refusals'

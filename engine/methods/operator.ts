@@ -5,7 +5,7 @@ import type { Activation, InstrumentChange, ReferencePrice } from '../../protoco
 import type { Parsed } from '../../protocol/wire/values'
 import type { BatchName } from '../audit/export_batch'
 import type { Engine } from '../boot/assemble'
-import { signerOf } from '../boot/open_epoch'
+import { signerOf } from '../boot/start'
 import { intakeReference } from '../intake/accounts'
 import type { Exit } from '../machine/state/batch'
 import { VERSIONS } from '../machine/state/version'

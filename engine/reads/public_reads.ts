@@ -1,7 +1,7 @@
 /** Answers public reads: instruments, settlement health and batches, the finalized note tree. */
 
 import { encodeBase58 } from '../../protocol/base58'
-import { statisticsRowBody } from '../../protocol/bodies/statistics_row'
+import { statisticsRowBody } from '../../protocol/bodies/statements'
 import { toHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { TREE_DEPTH } from '../../protocol/limits'

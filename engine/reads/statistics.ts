@@ -3,7 +3,7 @@
  * by hash (api.md "Market data without leaks").
  */
 
-import { PERIOD_S, sealStatisticsRow } from '../../protocol/bodies/statistics_row'
+import { PERIOD_S, sealStatisticsRow } from '../../protocol/bodies/statements'
 import { toHex, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { Ticks } from '../../protocol/units'

@@ -3,7 +3,7 @@
 import { encodeBase58 } from '../../protocol/base58'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { PAGE_ITEMS_MAX, TREE_DEPTH } from '../../protocol/limits'
-import { holdingAt } from '../../protocol/vault/announcements'
+import { holdingAt } from '../../protocol/vault/admin'
 import type { Transparency } from '../../protocol/wire/trading'
 import type { EngineConfig } from '../config'
 import { LIMITS, MS_PER_DAY } from '../limits'

@@ -1,7 +1,7 @@
 /** Serves durable payloads to the relayer, journals the stages it reports, and waits for batches to land. */
 import { nullifierOf } from '../../protocol/notes/notes'
 import type { Journal } from '../journal/contract'
-import { isRefundHeld } from '../machine/rules/payout_stage'
+import { isRefundHeld } from '../machine/rules/settled'
 import { openPayouts, payloadOf } from '../machine/settlement/payload'
 import { indexOf, type Past, spentBatch } from '../machine/state/past'
 import type { State } from '../machine/state/state'

@@ -1,15 +1,41 @@
-/** Replays journal records on a state one by one and compares every auction with its recorded result. */
-
-import { equalBytes } from '../../protocol/bytes'
+/** Defines the two types of journal records, and replays them on a state, comparing every auction with its recorded result. */
+import { equalBytes, toHex, utf8 } from '../../protocol/bytes'
 import type { JournalSeq } from '../../protocol/units'
 import type { Command } from '../commands'
 import type { JournalRecord, NewRecord } from '../journal/contract'
-import { decodeReplayed } from '../machine/codec/command_codec'
+import { decodeCommand, decodeReplayed, kindOf } from '../machine/codec/command_codec'
 import { execute } from '../machine/rules/execute'
-import type { AccountEventOut } from '../machine/state/outcome'
+import type { AccountEventOut, AuctionRecord } from '../machine/state/outcome'
 import type { State } from '../machine/state/state'
 import type { Stores } from '../stores/stores'
-import { AUCTION_RECORD, auctionRecord, COMMAND_RECORD } from './records'
+
+export const COMMAND_RECORD = 1
+/** Follows the command that ran the auction; several follow in the order of the auctions. */
+export const AUCTION_RECORD = 2
+
+/** An auction's result as JSON of fixed field order, so that equal results are equal bytes. */
+export function auctionRecord(auction: AuctionRecord, unix_ms: number): NewRecord {
+  const body = {
+    symbol: auction.symbol,
+    batch: auction.batch,
+    slot: auction.slot,
+    reference_ticks: auction.reference_ticks,
+    seed: toHex(auction.seed),
+    price_ticks: auction.price_ticks,
+    volume_lots: auction.volume_lots,
+    fills: auction.fills.map(({ order_id, lots }) => [order_id, lots]),
+    cancelled: auction.cancelled,
+    result_hash: toHex(auction.result_hash),
+  }
+  return { type: AUCTION_RECORD, unix_ms, body: utf8(JSON.stringify(body)) }
+}
+
+/** What a record states of the snapshot at `seq`; undefined if it states nothing of it. */
+export function snapshotTaken({ type, body }: JournalRecord, seq: JournalSeq) {
+  if (type !== COMMAND_RECORD || kindOf(body) !== 'snapshot_taken') return undefined
+  const command = decodeCommand(body)
+  return command.kind === 'snapshot_taken' && command.seq === seq ? command : undefined
+}
 
 /** This build decides differently from the journal: the venue must not start. */
 export class ReplayDisagrees extends Error {

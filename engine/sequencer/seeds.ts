@@ -1,6 +1,6 @@
 /** Draws hash seeds, outside the deterministic machine, and derives the secret tie-break seeds (matching.md rule 5). */
 import { createHmac } from 'node:crypto'
-import { venueId } from '../../protocol/bodies/venue_id'
+import { venueId } from '../../protocol/bodies/statements'
 import { ascii, fixed, struct, uint } from '../../protocol/codec'
 import { type State, settingsOf } from '../machine/state/state'
 import type { HashSeed } from '../memory/id_table'

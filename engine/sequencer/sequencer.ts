@@ -15,7 +15,7 @@ import type { Answer, Env, Outcome, RefusedOutcome } from '../machine/state/outc
 import type { State } from '../machine/state/state'
 import type { ClockPort } from '../ports'
 import { type ReceiptGroup, receiptsOf, receiptTreeOf } from './receipts'
-import { auctionRecord, COMMAND_RECORD } from './records'
+import { auctionRecord, COMMAND_RECORD } from './replayer'
 
 /** An identical resend of a deferred command, by the command's number. */
 export class Resent extends Refusal {

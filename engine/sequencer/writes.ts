@@ -1,6 +1,6 @@
 /** Implements the venue's write methods: intake, signatures, sequencing, and the durable answer with its receipt. */
 
-import { venueId } from '../../protocol/bodies/venue_id'
+import { venueId } from '../../protocol/bodies/statements'
 import { Refusal } from '../../protocol/refusals'
 import type * as wire from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'

@@ -13,11 +13,10 @@ import { encodeBlocks } from '../machine/codec/encode_state'
 import { coverable } from '../machine/state/past'
 import { createState } from '../machine/state/state'
 import { releaseBytes } from '../memory/idle_gc'
-import { snapshotTaken } from '../sequencer/records'
-import { Replayer } from '../sequencer/replayer'
+import { Replayer, snapshotTaken } from '../sequencer/replayer'
 import { randomHashSeed } from '../sequencer/seeds'
 import { Stores } from '../stores/stores'
-import type { JournaledSnapshot, MadeSnapshot, SnapshotPoint, SnapshotSource } from './open_snapshot_maker'
+import type { JournaledSnapshot, MadeSnapshot, SnapshotPoint, SnapshotSource } from './snapshotting'
 
 /**
  * Verified records from `from_seq` to `seq_last`, in chunks, each valid until the next is requested. Runs beside the thread

@@ -4,7 +4,7 @@ import { constants, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../sequencer/replayer'
 import { StoreDamaged } from '../stores/part_file'
 import { makeSnapshot, retirableBefore } from './make_snapshot'
-import type { Reply, Request } from './open_snapshot_maker'
+import type { Reply, Request } from './snapshotting'
 
 declare const self: Worker
 

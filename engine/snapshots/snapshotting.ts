@@ -1,7 +1,8 @@
 /** Takes snapshots while the venue runs, so that a boot replays little, and retires unneeded journal segments. */
 
 import { join } from 'node:path'
-import type { JournalSeq } from '../../protocol/units'
+import type { ChainPoint, JournalSeq } from '../../protocol/units'
+import type { Covered } from '../commands'
 import type { EngineConfig } from '../config'
 import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
@@ -15,12 +16,6 @@ import type { Anchoring } from '../sequencer/anchoring'
 import type { Sequencer } from '../sequencer/sequencer'
 import { StoreDamaged } from '../stores/part_file'
 import type { Stores } from '../stores/stores'
-import {
-  type JournaledSnapshot,
-  openSnapshotMaker,
-  SnapshotDisagrees,
-  type SnapshotMaker,
-} from './open_snapshot_maker'
 
 /** A snapshot is due after `records` records, after `every_ms` with fewer, and while many rows wait. */
 type SnapshotPace = {
@@ -181,4 +176,83 @@ export function openSnapshotting(
   const parts = { ...files, clock, maker, rowsWaiting: () => rowsWaiting(state) }
   const previous = snapshots.seqs().find((seq) => seq < (newest?.seq ?? 0))
   return new Snapshotting({ ...parts, ...more }, newest, previous)
+}
+
+/** Folders of journal and snapshots, and the keys and parameters to read and replay them. */
+export type SnapshotSource = {
+  journal_dir: string
+  snapshots_dir: string
+  stores_dir: string
+  journal_key: Uint8Array
+  retention_ms: number
+}
+/** A durable place in the journal, and the newest snapshot that counts, from which the next one is made. */
+export type SnapshotPoint = ChainPoint & { unix_ms: number; newest: JournaledSnapshot | undefined }
+/** What the journal says of a snapshot. */
+export type JournaledSnapshot = { seq: number; state_hash: Uint8Array; catalogue_hash: Uint8Array }
+/** Records below `retire_before` are needed neither for a boot nor for retention; 0 for none. */
+export type MadeSnapshot = {
+  state_hash: Uint8Array
+  catalogue_hash: Uint8Array
+  covered: Covered
+  /** Seq of the snapshot that it was made of, the one before the newest if that was gone; undefined if of the whole journal. */
+  made_of: number | undefined
+  retire_before: number
+}
+
+export type Request = { source: SnapshotSource; point: SnapshotPoint }
+export type Reply =
+  | ({ op: 'made' } & MadeSnapshot)
+  /** `ends` where only another start helps. */
+  | { op: 'failed'; message: string; ends: 'disagrees' | 'damaged' | undefined }
+
+/** The snapshot thread's replay differs from this process's decisions: the next boot would fail too. */
+export class SnapshotDisagrees extends Error {
+  override readonly name = 'SnapshotDisagrees'
+}
+
+type SnapshotMaker = {
+  /**
+   * One call at a time. The read models must have reached `point`. Resolves once the snapshot is on disk; it counts when
+   * its hash is journaled.
+   * Rejects with SnapshotDisagrees, or with an Error when the snapshot could not be written.
+   */
+  make(point: SnapshotPoint): Promise<MadeSnapshot>
+  close(): void
+}
+
+type Waiting = { resolve: (made: MadeSnapshot) => void; reject: (error: Error) => void }
+
+/** Each snapshot has its own thread: a second state lived there, and an idle thread keeps much of the memory. */
+function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
+  let worker: Worker | undefined
+  let waiting: Waiting | undefined
+  const settle = (how: (one: Waiting) => void) => {
+    const one = waiting
+    worker?.terminate()
+    worker = undefined
+    waiting = undefined
+    if (one !== undefined) how(one)
+  }
+  return {
+    make(point) {
+      if (waiting !== undefined) throw new Error('a snapshot is already in progress')
+      worker = new Worker(new URL('./snapshot_worker.ts', import.meta.url))
+      worker.onmessage = ({ data }: MessageEvent<Reply>) => settle((one) => receive(data, one))
+      worker.onerror = ({ message }) =>
+        settle(({ reject }) => reject(new Error(`the snapshot thread failed: ${message}`)))
+      worker.postMessage({ source, point } satisfies Request)
+      return new Promise((resolve, reject) => {
+        waiting = { resolve, reject }
+      })
+    },
+    close: () => settle(({ reject }) => reject(new Error('the snapshot thread was closed'))),
+  }
+}
+
+function receive(reply: Reply, { resolve, reject }: Waiting): void {
+  if (reply.op === 'made') resolve(reply)
+  else if (reply.ends === 'disagrees') reject(new SnapshotDisagrees(reply.message))
+  else if (reply.ends === 'damaged') reject(new StoreDamaged(reply.message))
+  else reject(new Error(reply.message))
 }

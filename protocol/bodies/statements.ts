@@ -2,7 +2,24 @@
  * Describes what the venue signs: the certificate of its statement key, the binding of one TLS connection
  * (attestation.md "/attestation"), and receipts (engine.md "Receipts"); and what an authority signs about a machine's place.
  */
-import { ascii, domain, fixed, struct, u64, type ValueOf, word } from '../codec'
+import { fromHex, toHex, u64Le, utf8 } from '../bytes'
+import { ascii, bool, domain, fixed, struct, text, u64, uint, type ValueOf, word } from '../codec'
+import { sha256 } from '../sha256'
+import type { StatisticsPeriod, StatisticsRow } from '../wire/public'
+
+/** SHA-256("tacit/venue/v1" ‖ genesis hash ‖ program id ‖ config account ‖ generation u64 LE), all raw 32-byte values. */
+export function venueId(parts: {
+  genesis_hash: Uint8Array
+  program_id: Uint8Array
+  config_account: Uint8Array
+  generation: number
+}): Uint8Array {
+  const { genesis_hash, program_id, config_account } = parts
+  for (const value of [genesis_hash, program_id, config_account]) {
+    if (value.length !== 32) throw new RangeError('expected 32 bytes')
+  }
+  return sha256(utf8('tacit/venue/v1'), genesis_hash, program_id, config_account, u64Le(parts.generation))
+}
 
 /** Signed once per boot by the settlement key. */
 export const STATEMENT_BODY = struct({
@@ -73,3 +90,60 @@ const LOG_HEAD = struct({
 })
 export const LOG_HEAD_BYTES = LOG_HEAD.size!
 export const { encode: encodeLogHead, decode: decodeLogHead } = LOG_HEAD
+
+const ROW = struct({
+  domain: domain('tacit/statrow/v1'),
+  venue: fixed(32),
+  symbol: text,
+  /** Seconds that the row covers. */
+  period_s: uint,
+  start_unix_s: uint,
+  /** False where too few accounts took part; every number is 0 then. */
+  shown: bool,
+  /** Quote units per whole base token. */
+  open: u64,
+  high: u64,
+  low: u64,
+  close: u64,
+  /** Base units. */
+  volume: u64,
+  auctions: uint,
+  /** Hash of the row before; zeros for the first. */
+  previous: fixed(32),
+})
+
+export const PERIOD_S = { hour: 3_600, day: 86_400 } as const satisfies Record<StatisticsPeriod, number>
+
+/** The bytes that are hashed, and signed with the statement key. @throws RangeError for a number that is none */
+export function statisticsRowBody(
+  venue: Uint8Array,
+  symbol: string,
+  period: StatisticsPeriod,
+  row: Omit<StatisticsRow, 'hash'>,
+): Uint8Array {
+  const { auctions, close, high, low, open, previous, start_unix_s, volume } = row
+  return ROW.encode({
+    venue,
+    symbol,
+    period_s: PERIOD_S[period],
+    start_unix_s,
+    shown: auctions !== null,
+    open: BigInt(open ?? 0),
+    high: BigInt(high ?? 0),
+    low: BigInt(low ?? 0),
+    close: BigInt(close ?? 0),
+    volume: BigInt(volume ?? 0),
+    auctions: auctions ?? 0,
+    previous: fromHex(previous, 32)!,
+  })
+}
+
+/** The row with its hash. */
+export function sealStatisticsRow(
+  venue: Uint8Array,
+  symbol: string,
+  period: StatisticsPeriod,
+  row: Omit<StatisticsRow, 'hash'>,
+): StatisticsRow {
+  return { ...row, hash: toHex(sha256(statisticsRowBody(venue, symbol, period, row))) }
+}

@@ -22,7 +22,7 @@ import {
   zeros,
 } from '../codec'
 import { TREE_DEPTH } from '../limits'
-import { ANNOUNCEMENT_FIELDS } from './announcements'
+import { ANNOUNCEMENT_FIELDS } from './admin'
 import { decoded, orZeros } from './instruction'
 import { PLATFORM_FIELDS } from './platforms'
 import { PAYOUT_KINDS } from './settle'

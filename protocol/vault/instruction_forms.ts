@@ -1,14 +1,12 @@
 /** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
-import { ADMIN_FORMS } from './admin'
-import { ANNOUNCE_FORMS } from './announcements'
+import { ADMIN_FORMS, ANNOUNCE_FORMS } from './admin'
 import { DEPOSIT_FORMS } from './deposit'
 import { ATTESTED_EPOCH_FORMS, EPOCH_FORMS } from './epochs'
 import { EVENT_FORMS } from './events'
 import { CLAIM_FORMS, EXIT_FORMS } from './exits'
 import type { InstructionForm, InstructionName } from './instruction'
 import { PLATFORM_FORMS } from './platforms'
-import { QUEUE_FORMS } from './queue'
-import { SETTLE_FORMS } from './settle'
+import { QUEUE_FORMS, SETTLE_FORMS } from './settle'
 
 export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm>> = {
   ...ADMIN_FORMS,

@@ -5,7 +5,7 @@
 import { concatBytes, utf8 } from '../bytes'
 import { fixed, sized, struct, u8, u16, type ValueOf, zeros } from '../codec'
 import { address, findAddress, SYSTEM_PROGRAM, vaultAddresses } from './addresses'
-import { type AnnouncedTopic, announcementAddress } from './announcements'
+import { type AnnouncedTopic, announcementAddress } from './admin'
 import { type Forms, listAccounts, numberOf, type VaultInstruction } from './instruction'
 
 export const SECP256R1_PRECOMPILE = address('Secp256r1SigVerify1111111111111111111111111')

@@ -1,10 +1,31 @@
 /** Builds and decodes `settle` (4), the instruction of one settlement batch. */
-
 import { equalBytes } from '../bytes'
-import { type Codec, fixed, mapped, struct, u8, u64, uint, type ValueOf, word } from '../codec'
-import { TREE_DEPTH } from '../limits'
-import { exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
-import { decoded, type Forms, listFor, lists, numberOf, type VaultInstruction } from './instruction'
+import {
+  bool,
+  type Codec,
+  fixed,
+  list,
+  mapped,
+  struct,
+  u8,
+  u16,
+  u64,
+  uint,
+  type ValueOf,
+  word,
+} from '../codec'
+import { PAY_ENTRIES_MAX, TREE_DEPTH } from '../limits'
+import { COMPUTE_BUDGET_PROGRAM, exitRequestAddress, mintRecordAddress, vaultAddresses } from './addresses'
+import {
+  bare,
+  builderOf,
+  decoded,
+  type Forms,
+  listFor,
+  lists,
+  numberOf,
+  type VaultInstruction,
+} from './instruction'
 
 export const PAYOUT_KINDS = ['withdrawal', 'exit'] as const
 
@@ -91,7 +112,7 @@ export function settleUnits(shape: {
 }
 
 /** Units of appending notes where the first of them ends the left half of the tree: the most of any place. */
-export function appendUnits(notes: number): number {
+function appendUnits(notes: number): number {
   if (notes === 0) return 0
   let hashes = 0
   let nodes = notes
@@ -154,3 +175,66 @@ export const SETTLE_FORMS = {
     more: { payouts: { queue: 'w' }, payout_mint: { mint_record: 'w' }, exit: { exit_request: 'w' } },
   },
 } satisfies Forms
+
+/** `pay` closes open entries by a transfer, or by the refund note where the destination cannot receive. */
+const PAY = struct({
+  instruction: numberOf('pay'),
+  /** True turns entries queued 7 days ago and earlier into their notes, without a transfer. */
+  refund: bool,
+  /** An entry that is not open under its number any more is skipped. */
+  entries: list(struct({ place: u16, number: uint }), PAY_ENTRIES_MAX, u8),
+})
+
+const PAY_ACCOUNTS = { config: '', tree: 'w', ring: 'w', queue: 'w', program: '' } as const
+/** Of each entry. */
+const ENTRY_ACCOUNTS = {
+  mint_record: 'w',
+  mint: '',
+  vault_token: 'w',
+  token_program: '',
+  destination: 'w',
+} as const
+
+type PayEntry = {
+  place: number
+  number: number
+  mint: Uint8Array
+  token_program: Uint8Array
+  destination: Uint8Array
+}
+
+export function payInstruction(fields: {
+  program: Uint8Array
+  refund: boolean
+  /** 1 to 8. */
+  entries: readonly PayEntry[]
+}): VaultInstruction {
+  const { program, refund, entries } = fields
+  const accounts = listFor(PAY_ACCOUNTS, { program })
+  for (const entry of entries) {
+    const own = listFor(ENTRY_ACCOUNTS, { ...entry, program })
+    // An invoked program may not be writable: an entry for one is refunded, so it is read only.
+    const invoked = [program, COMPUTE_BUDGET_PROGRAM].some((one) => equalBytes(one, entry.destination))
+    if (invoked) own.at(-1)!.writable = false
+    accounts.push(...own)
+  }
+  return { program, accounts, data: PAY.encode({ refund, entries: [...entries] }) }
+}
+
+/**
+ * Compute units that a transaction with one `pay` of so many entries needs at most, independent of their destinations:
+ * all become notes, or all are transferred by Token-2022.
+ */
+export const payUnits = (entries: number): number => 4_000 + 9_500 * entries + appendUnits(entries)
+
+export const QUEUE_FORMS = {
+  pay: { data: PAY, accounts: PAY_ACCOUNTS, more: { entry: ENTRY_ACCOUNTS } },
+  grow_queue: {
+    data: bare('grow_queue'),
+    accounts: { payer: 'sw', config: '', queue: 'w', system_program: '' },
+  },
+} satisfies Forms
+
+/** Adds 60 entries, up to 1,020; `payer` pays the rent. */
+export const growQueueInstruction = (program: Uint8Array, payer: Uint8Array): VaultInstruction =>
+  builderOf(QUEUE_FORMS.grow_queue)({ program, payer })

@@ -16,16 +16,18 @@ import {
   UPGRADEABLE_LOADER,
   vaultAddresses,
 } from '../../protocol/vault/addresses'
-import { initializeInstruction, registerMintInstruction } from '../../protocol/vault/admin'
-import { announceInstruction } from '../../protocol/vault/announcements'
+import {
+  announceInstruction,
+  initializeInstruction,
+  registerMintInstruction,
+} from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { Announcement } from '../../tools/program/announcements_of'
 import { PROGRAM_BYTES, PROGRAM_DATA_HEADER_BYTES, renounceUpgrades } from '../../tools/program/loader'
 import { EXIT_DELAY_S, JTO, USDC } from '../environment'
 import { type BankAccount, SYSTEM_PROGRAM } from './bank'
-import { enqueueSigned, NATIVE_MINT } from './faucet'
+import { enqueueSigned, MINT_BYTES, NATIVE_MINT } from './faucet'
 import type { OpenedChain } from './open_embedded_chain'
-import { MINT_BYTES } from './token_instructions'
 
 /** Mints of the demo instruments, at their mainnet addresses. */
 const GENESIS_MINTS = [

@@ -2,6 +2,7 @@
 
 import { chmodSync } from 'node:fs'
 import { fromAnyHex, toHex } from '../../protocol/bytes'
+import { type QuotingEnclave, signQuote } from './authorities'
 import { deriveKey, type StoredKeys } from './keys'
 import {
   DEVELOPMENT_ONLY,
@@ -12,7 +13,6 @@ import {
   PPID,
   VM_CONFIG,
 } from './machine'
-import { type QuotingEnclave, signQuote } from './sign_quote'
 
 type AgentRequest = Record<string, unknown>
 /** A bad request; the message becomes the body of the 400. */

@@ -11,10 +11,9 @@ import { pemOfDer } from '../../protocol/pem'
 import { sha256 } from '../../protocol/sha256'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import { agentMethods, NO_FAULTS, type StandInKnobs, serveAgent } from './agent'
-import { issueAuthorities, storeRoot } from './authorities'
+import { issueAuthorities, startQuotingEnclave, storeRoot } from './authorities'
 import { issueCollateral } from './collateral'
 import { loadKeys } from './keys'
-import { startQuotingEnclave } from './sign_quote'
 
 type StandInOptions = {
   /** Keeps `development-keys.json`, `development-root.pem` and `collateral.json`; made with mode 0700 when absent. */

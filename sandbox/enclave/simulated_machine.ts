@@ -9,14 +9,14 @@ import {
   epochReportData,
   type OpeningFields,
   openAttestedEpochInstructions,
+  platformOf,
+  quotedFields,
 } from '../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { platformOf, quotedFields } from '../../protocol/vault/quoted_fields'
 import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'
-import { issueAuthorities } from './authorities'
+import { issueAuthorities, signQuote, startQuotingEnclave } from './authorities'
 import { loadKeys } from './keys'
 import { measureBoot } from './machine'
-import { signQuote, startQuotingEnclave } from './sign_quote'
 
 type Opened = Omit<OpeningFields, 'compose_hash'> & { program: Uint8Array; settlement_signer: Uint8Array }
 

@@ -5,8 +5,8 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { inFolder } from '../../bench/kit/figures'
 import { accountOf, elementNamed } from '../../bench/venue/bench_config'
+import { restOrders } from '../../bench/venue/fund_notes'
 import { openEngine } from '../../bench/venue/open_engine'
-import { restOrders } from '../../bench/venue/rest_orders'
 import { LIMITS } from '../../engine/limits'
 
 const FIGURES = join(import.meta.dir, '../../bench/kit/figures.ts')

@@ -4,7 +4,7 @@ import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
 import { utf8 } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import type { AnnouncedEntry } from '../../protocol/vault/announcements'
+import type { AnnouncedEntry } from '../../protocol/vault/admin'
 import { openLog } from '../../server/edge/log'
 import {
   LINK_CALL_MS,

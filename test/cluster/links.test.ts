@@ -7,7 +7,7 @@ import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
 import { LINK_SIDES } from '../../protocol/tdx/quote'
-import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/announcements'
+import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/admin'
 import { openLog } from '../../server/edge/log'
 import {
   LINK_OFFERS_MAX,

@@ -1,6 +1,6 @@
 /** Connects venue and chain, slot by slot: lands batches in order and reports finalized and reverted ones to the venue. */
 import { KnownStates } from '../../engine/chain/watch/watch_leaves'
-import { appendLeaves } from '../../engine/hashing/trees'
+import { appendLeaves } from '../../engine/hashing/tree_files'
 import { openPayouts, payloadOf } from '../../engine/machine/settlement/payload'
 import type { BatchStage, PayoutStage } from '../../engine/ports'
 import { equalBytes, toHex } from '../../protocol/bytes'
@@ -10,8 +10,7 @@ import { decodeExitRequest } from '../../protocol/vault/accounts'
 import { exitRequestAddress, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import { closeExitInstruction } from '../../protocol/vault/exits'
-import { payInstruction } from '../../protocol/vault/queue'
-import { settleInstruction } from '../../protocol/vault/settle'
+import { payInstruction, settleInstruction } from '../../protocol/vault/settle'
 import type { SimChain } from './sim_chain'
 import type { SimVenue } from './sim_venue'
 

@@ -1,7 +1,13 @@
 /** The engine's state machine with its hashing, driven by hand: commands in, a journal out, deaths and boots in between. */
 
 import type { Command, CommandBody, Settings } from '../../engine/commands'
-import { appendLeaves, emptyTrees, hashBatch, restoreSpent, type Trees } from '../../engine/hashing/trees'
+import {
+  appendLeaves,
+  emptyTrees,
+  hashBatch,
+  restoreSpent,
+  type Trees,
+} from '../../engine/hashing/tree_files'
 import { decodeCommand, encodeCommand } from '../../engine/machine/codec/command_codec'
 import { decodeState } from '../../engine/machine/codec/decode_state'
 import { encodeState, stateHash } from '../../engine/machine/codec/encode_state'

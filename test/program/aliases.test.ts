@@ -6,6 +6,7 @@ import { expect, test } from 'bun:test'
 import { toHex } from '../../protocol/bytes'
 import { TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
+  announceInstruction,
   authorizeRestoreInstruction,
   declareOutageInstruction,
   initializeInstruction,
@@ -14,7 +15,6 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../protocol/vault/admin'
-import { announceInstruction } from '../../protocol/vault/announcements'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import {
@@ -27,8 +27,7 @@ import {
 } from '../../protocol/vault/exits'
 import { INSTRUCTION, type InstructionName, type VaultInstruction } from '../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../protocol/vault/platforms'
-import { growQueueInstruction } from '../../protocol/vault/queue'
-import { settleInstruction } from '../../protocol/vault/settle'
+import { growQueueInstruction, settleInstruction } from '../../protocol/vault/settle'
 import { AttestedVault } from '../kit/vault/attested_vault'
 import { developmentChain, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'

@@ -1,7 +1,7 @@
 /** An epoch fences every earlier instance, and the journal position on chain never goes back without a restore. */
 
 import { expect, test } from 'bun:test'
-import { venueId } from '../../protocol/bodies/venue_id'
+import { venueId } from '../../protocol/bodies/statements'
 import { authorizeRestoreInstruction, pauseInstruction } from '../../protocol/vault/admin'
 import { anchorInstruction, type OpeningFields } from '../../protocol/vault/epochs'
 import {

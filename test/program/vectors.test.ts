@@ -10,12 +10,13 @@ import { toHex } from '../../protocol/bytes'
 import { SETTLE_LIMITS } from '../../protocol/limits'
 import { escapeClaimAddress, exitRequestAddress, mintRecordAddress } from '../../protocol/vault/addresses'
 import {
+  announceInstruction,
+  announcementAddress,
   declareOutageInstruction,
   initializeInstruction,
   registerMintInstruction,
   setAdminInstruction,
 } from '../../protocol/vault/admin'
-import { announceInstruction, announcementAddress } from '../../protocol/vault/announcements'
 import { depositInstruction } from '../../protocol/vault/deposit'
 import { anchorInstruction } from '../../protocol/vault/epochs'
 import { VAULT_ERRORS, vaultError } from '../../protocol/vault/errors'
@@ -29,8 +30,7 @@ import {
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { platformAddress, registerPlatformInstructions } from '../../protocol/vault/platforms'
-import { growQueueInstruction } from '../../protocol/vault/queue'
-import { settleInstruction } from '../../protocol/vault/settle'
+import { growQueueInstruction, settleInstruction } from '../../protocol/vault/settle'
 import { AttestedVault } from '../kit/vault/attested_vault'
 import { developmentChain, PCK, ROOT } from '../kit/vault/development_chain'
 import { ExitNote } from '../kit/vault/exit_note'

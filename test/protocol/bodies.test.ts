@@ -12,16 +12,21 @@ import {
 } from '../../protocol/bodies/account'
 import {
   type AuctionExport,
+  auctionHash,
   decodeExport,
   encodeExport,
   padExport,
   signedExportBytes,
   unpadExport,
 } from '../../protocol/bodies/auction_export'
-import { auctionHash } from '../../protocol/bodies/auction_result'
-import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/reference_price'
-import { BINDING_BODY, RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
-import { sealStatisticsRow, statisticsRowBody } from '../../protocol/bodies/statistics_row'
+import { decodeReferencePrice, encodeReferencePrice } from '../../protocol/bodies/signed_calls'
+import {
+  BINDING_BODY,
+  RECEIPT_BODY,
+  STATEMENT_BODY,
+  sealStatisticsRow,
+  statisticsRowBody,
+} from '../../protocol/bodies/statements'
 import {
   CANCEL_ALL_BODY,
   CANCEL_BODY,

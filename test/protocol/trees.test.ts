@@ -1,8 +1,8 @@
 /** Venue id, anchors, notes, memos, trees and wallet derivation equal the published vectors; paths prove what they say. */
 
 import { describe, expect, test } from 'bun:test'
+import { venueId } from '../../protocol/bodies/statements'
 import { anchorPoolHash } from '../../protocol/bodies/trading'
-import { venueId } from '../../protocol/bodies/venue_id'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { FIELD_MODULUS, fieldToBytes, isFieldElement } from '../../protocol/field'
 import { TREE_DEPTH } from '../../protocol/limits'

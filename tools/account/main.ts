@@ -3,7 +3,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { InputFault, Options, readInputText, runCommand, UsageFault } from '../../client/cli/command'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
-import { scrapeToken } from '../../protocol/bodies/operator_request'
+import { scrapeToken } from '../../protocol/bodies/signed_calls'
 import { toHex } from '../../protocol/bytes'
 import { SCRAPE_TOKEN_LIFE_MAX_S } from '../../protocol/limits'
 import { publicKeyOf } from '../../protocol/sign'

@@ -29,7 +29,7 @@ const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths', 
 const VERIFIER = [
   'client/verify/judge_evidence',
   'client/verify/policy',
-  'client/verify/tdx/collateral_form',
+  'client/verify/tdx/collateral',
   'client/verify/collect/collect_collateral',
 ]
 /** Types that every part of the engine shares. */

@@ -5,7 +5,7 @@
  */
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { BARE_POLICY, parsePolicy } from '../../client/verify/policy'
-import { parseCollateral } from '../../client/verify/tdx/collateral_form'
+import { parseCollateral } from '../../client/verify/tdx/collateral'
 import { toHex } from '../../protocol/bytes'
 import { readMachine } from './read_machine'
 

@@ -12,28 +12,25 @@ import { fromHex, toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../protocol/vault/addresses'
 import {
+  ANNOUNCED_LISTS,
+  type AnnouncedList,
+  type AnnounceFields,
+  announceInstruction,
   authorizeRestoreInstruction,
   declareOutageInstruction,
+  holdingAt,
   initializeInstruction,
   pauseInstruction,
   registerMintInstruction,
   setAdminInstruction,
   unpauseInstruction,
-} from '../../protocol/vault/admin'
-import {
-  ANNOUNCED_LISTS,
-  type AnnouncedList,
-  type AnnounceFields,
-  announceInstruction,
-  holdingAt,
   withoutSuccessor,
-} from '../../protocol/vault/announcements'
+} from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { type Key, withRpc } from './deploy_program'
+import { isElf, type Key, readAccounts, readCode, withRpc } from './deploy_program'
 import { describe } from './describe'
 import { landTransaction } from './land_transaction'
 import { decodeNonce, renounceUpgrades, setAuthority } from './loader'
-import { isElf, readAccounts, readCode } from './plan_deployment'
 import { refusingV1, requireTestedCode, testedBinary } from './preflight'
 import { type Draft, writeDraft } from './unsigned'
 

@@ -4,9 +4,8 @@ import { sha256 } from '../../protocol/sha256'
 import { measuredClaims, parseEventLog } from '../../protocol/tdx/event_log'
 import { readPckPlatform } from '../../protocol/tdx/pck_extension'
 import type { Quote } from '../../protocol/tdx/quote'
-import { type AnnouncedTopic, minimumValue } from '../../protocol/vault/announcements'
-import { imageId } from '../../protocol/vault/epochs'
-import { compressedKey } from '../../protocol/vault/quoted_fields'
+import { type AnnouncedTopic, minimumValue } from '../../protocol/vault/admin'
+import { compressedKey, imageId } from '../../protocol/vault/epochs'
 import { readCertificate } from '../../protocol/x509/certificate'
 
 export type Announcement = AnnouncedTopic & { value?: Uint8Array }

@@ -13,7 +13,7 @@ import {
   vaultAddresses,
   vaultTokenAddress,
 } from '../../protocol/vault/addresses'
-import { type AnnouncedList, announcementAddress } from '../../protocol/vault/announcements'
+import { type AnnouncedList, announcementAddress } from '../../protocol/vault/admin'
 import {
   type InstructionForm,
   instructionName,

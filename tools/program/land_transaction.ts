@@ -13,7 +13,18 @@ import { agreedStatuses, failureOf, transactionStatuses } from '../../engine/cha
 import { encodeBase58 } from '../../protocol/base58'
 import { publicKeyOf } from '../../protocol/sign'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { FEE_POLLS_MAX, POLL_MS, RESEND_POLLS, SIGNINGS_MAX } from './limits'
+
+/** Longest wait for one answer of an RPC endpoint. */
+export const CALL_MS = 30_000
+/** Writes of a deployment in flight at the same time. */
+export const WRITES_PARALLEL_MAX = 8
+/** Poll interval of a transaction's status, and polls between two broadcasts of it. */
+const POLL_MS = 200
+const RESEND_POLLS = 5
+/** Signatures of one transaction before it counts as lost. */
+const SIGNINGS_MAX = 10
+/** Polls of the payer's balance before a command fails: SOL may be on its way. */
+const FEE_POLLS_MAX = 15
 
 /** Solana's base fee of one signature (Solana documentation, "Transaction fees"). */
 export const SIGNATURE_LAMPORTS = 5_000n

@@ -26,11 +26,17 @@ import {
   warnOfV1,
   writeUnsigned,
 } from './administer'
-import { deployProgram, planProgram, withRpc } from './deploy_program'
+import {
+  type DeploymentPlan,
+  deployProgram,
+  planProgram,
+  readAccounts,
+  rentOf,
+  withRpc,
+} from './deploy_program'
 import { requireDerived } from './describe'
 import { landSigned, landTransaction } from './land_transaction'
 import { createNonce, decodeNonce, NONCE_BYTES } from './loader'
-import { type DeploymentPlan, readAccounts, rentOf } from './plan_deployment'
 import { refusingV1, testedBinary } from './preflight'
 import { compileDraft, type Draft, type Nonced, readDraft, readSigned } from './unsigned'
 
@@ -103,7 +109,7 @@ const USAGE = `usage: bun run program COMMAND --rpc URL[,URL] [--priority-fee LA
   declare-outage --extra SECONDS --program ID --admin KEY
   announce | raise --list LIST [--id HEX] [--value HEX] --program ID --admin KEY
   revoke | cancel-announcement --list LIST [--id HEX] --program ID --admin KEY
-      what attested epochs may rest on; protocol/vault/announcements.ts has the lists with their ids and values
+      what attested epochs may rest on; protocol/vault/admin.ts has the lists with their ids and values
   set-authority --program ID --authority KEY --new PUBKEY
   renounce --program ID --authority KEY      ends upgrades, once the code on chain is program/vault.so
   show --program ID [--buffer ADDRESS] [--elf program/vault.so]

@@ -20,7 +20,7 @@ import { toHex } from '../../protocol/bytes'
 import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { sha256 } from '../../protocol/sha256'
 import { COMPUTE_BUDGET_PROGRAM } from '../../protocol/vault/addresses'
-import { isElf, readCode } from './plan_deployment'
+import { isElf, readCode } from './deploy_program'
 
 /**
  * Has every provider run an empty v1 transaction without landing it. Resolves with the hosts that reject it.

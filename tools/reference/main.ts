@@ -6,7 +6,7 @@ import {
   isSourceName,
   type SignedReferencePrice,
   signReferencePrice,
-} from '../../protocol/bodies/reference_price'
+} from '../../protocol/bodies/signed_calls'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { callOperator, operatorTarget } from '../account/call_operator'

@@ -10,12 +10,7 @@ import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { programDataAddress } from '../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import {
-  createMintInstructions,
-  MINT_BYTES,
-  mintToChecked,
-  wrapLamports,
-} from '../../sandbox/chain/token_instructions'
+import { createMintInstructions, MINT_BYTES, mintToChecked, wrapLamports } from '../../sandbox/chain/faucet'
 import { fact, type MintName } from '../../sandbox/demo/report'
 import type { Trader } from '../../sandbox/demo/trader'
 import type { VenueProcess } from '../../sandbox/demo/venue_process'

@@ -13,9 +13,8 @@ import {
   holdingAt,
   minimumValue,
   reachesMinimum,
-} from '../../../protocol/vault/announcements'
-import { imageId } from '../../../protocol/vault/epochs'
-import { compressedKey } from '../../../protocol/vault/quoted_fields'
+} from '../../../protocol/vault/admin'
+import { compressedKey, imageId } from '../../../protocol/vault/epochs'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { decodeBase64 } from '../json_document'
 import type { VerificationPolicy } from '../policy'

@@ -15,8 +15,8 @@ import { spkiOfCertificate } from '../../../protocol/x509/certificate'
 import { isSignedByEd25519 } from '../ed25519_web'
 import { readChecksums } from '../evidence_bundle'
 import { parseJson } from '../json_document'
+import { verifyUnderCollateral } from '../tdx/genuine_quote'
 import { Refused, requireThat } from '../transcript'
-import { verifyUnderCollateral } from '../verify_tdx_quote'
 import { established, type RunCheck, type RunMachineCheck, Skipped } from './verification_case'
 
 /** Check 5.1: all 64 bytes of report_data are this nonce and the settlement key. */

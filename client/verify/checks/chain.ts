@@ -1,7 +1,6 @@
 /** Checks 6.1 to 6.3, 6.6 and 6.7: settlement signer, vault, program, exit delay and administrator. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import type { BindingBody } from '../../../protocol/bodies/statements'
-import { venueId } from '../../../protocol/bodies/venue_id'
+import { type BindingBody, venueId } from '../../../protocol/bodies/statements'
 import { equalBytes, toHex } from '../../../protocol/bytes'
 import { type ConfigAccount, decodeConfig } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'

@@ -4,6 +4,7 @@ import { derOfPem } from '../../../protocol/pem'
 import { type Collateral, INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
 import { type Certificate, readCertificate } from '../../../protocol/x509/certificate'
 import { isSignedBy } from '../../../protocol/x509/der'
+import { JsonObject, parseJson } from '../json_document'
 import { Refused, requireThat } from '../transcript'
 import {
   type RevocationList,
@@ -14,8 +15,37 @@ import {
   requireListOf,
   requireNotRevoked,
 } from '../x509/chain'
-import { readCollateralValue } from './collateral_form'
 import { type QeIdentity, readQeIdentity, readTcbInfo, type TcbInfo } from './tcb_info'
+
+const FIELDS = [
+  'pck_crl_issuer_chain',
+  'root_ca_crl',
+  'pck_crl',
+  'tcb_info_issuer_chain',
+  'tcb_info',
+  'tcb_info_signature',
+  'qe_identity_issuer_chain',
+  'qe_identity',
+  'qe_identity_signature',
+] as const satisfies readonly (keyof Collateral)[]
+
+/**
+ * Texts beside the nine fields are ignored, as some tools add a PCK chain; anything else there is an error, because the
+ * file is then not collateral.
+ * @throws Refused naming the field
+ */
+export function readCollateralValue(value: unknown): Collateral {
+  const document = JsonObject.of(value, 'the collateral')
+  for (const [field, member] of Object.entries(value as object))
+    if (typeof member !== 'string' && member !== null)
+      throw new Refused(`the collateral has no well formed ${field}`)
+  return Object.fromEntries(FIELDS.map((field) => [field, document.text(field)])) as Collateral
+}
+
+/** The same from text. @throws Refused */
+export function parseCollateral(text: string): Collateral {
+  return readCollateralValue(parseJson(text))
+}
 
 /** The root keys of a verifier, raw P-256 points of 64 bytes: Intel's, or exactly those of its policy. */
 export type TrustedRoots = readonly Uint8Array[]

@@ -1,5 +1,5 @@
 /** Judges whether real hardware made a quote, and whether its trust domain is admissible. */
-import { concatBytes, equalBytes, fromHex, isZero } from '../../../protocol/bytes'
+import { concatBytes, equalBytes, fromHex, isZero, toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { type PckPlatform, readPckPlatform } from '../../../protocol/tdx/pck_extension'
 import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
@@ -15,7 +15,8 @@ import {
   requireRoot,
   requireUnderRoot,
 } from './collateral'
-import { matchesMasked } from './tcb_info'
+import { type PlatformPolicy, requirePlatform } from './platform'
+import { matchesMasked, type TcbFinding } from './tcb_info'
 
 /** @throws Refused when the trust domain or its TDX module breaks a rule */
 export function requireMachine(report: TdReport): void {
@@ -99,4 +100,35 @@ async function verifyPckChain(
   await requireIssuedBy(pck, authority, 0)
   requireNotRevoked(pck, collateral.pck_list)
   return pck
+}
+
+type VerifiedQuote = GenuineQuote & { finding: TcbFinding }
+
+/** The periods of the collateral are judged again at this `now_ms`. @throws Refused, MalformedQuote */
+export async function verifyUnderCollateral(
+  bytes: Uint8Array,
+  collateral: OpenedCollateral,
+  policy: PlatformPolicy,
+  now_ms: number,
+): Promise<VerifiedQuote> {
+  const genuine = await verifyGenuine(bytes, collateral, now_ms)
+  const finding = requirePlatform(genuine, collateral, policy)
+  requireMachine(genuine.quote.report)
+  return { ...genuine, finding }
+}
+
+/** The facts of a verified quote, for a log. */
+export function describePlatform(
+  { platform }: GenuineQuote,
+  finding: TcbFinding,
+  collateral: OpenedCollateral,
+): Record<string, string> {
+  return {
+    tcb_status: finding.status,
+    tcb_date: finding.tcb_date,
+    advisories: finding.advisories.join(' ') || 'none',
+    tcb_evaluation_number: String(collateral.tcb_info.evaluation_number),
+    fmspc: toHex(platform.fmspc),
+    ppid: toHex(platform.ppid),
+  }
 }

@@ -1,12 +1,16 @@
 /** Opens the next epoch on chain and anchors the journal head. */
-import { venueId } from '../../../protocol/bodies/venue_id'
+import { venueId } from '../../../protocol/bodies/statements'
 import { equalBytes } from '../../../protocol/bytes'
 import { decodeAnnouncement } from '../../../protocol/vault/accounts'
-import { announcementAddress } from '../../../protocol/vault/announcements'
-import { anchorInstruction, openAttestedEpochInstructions } from '../../../protocol/vault/epochs'
+import { announcementAddress } from '../../../protocol/vault/admin'
+import {
+  anchorInstruction,
+  openAttestedEpochInstructions,
+  platformOf,
+  quotedFields,
+} from '../../../protocol/vault/epochs'
 import type { VaultErrorName } from '../../../protocol/vault/errors'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { platformOf, quotedFields } from '../../../protocol/vault/quoted_fields'
 import { LIMITS } from '../../limits'
 import { type ChainPort, EpochTaken } from '../../ports'
 import type { ChainClient } from './chain_client'

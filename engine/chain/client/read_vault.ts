@@ -18,7 +18,7 @@ import {
   type RingAccount,
   type TreeAccount,
 } from '../../../protocol/vault/accounts'
-import { type AnnouncedEntry, announcedEntry } from '../../../protocol/vault/announcements'
+import { type AnnouncedEntry, announcedEntry } from '../../../protocol/vault/admin'
 import { LIMITS } from '../../limits'
 import type { ChainPort, ExitRequest, VaultConfig, VaultMint } from '../../ports'
 import { addressOf, type ChainClient, chainAddresses } from './chain_client'

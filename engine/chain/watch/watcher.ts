@@ -1,7 +1,7 @@
 /** Polls the vault on all providers: verdicts on config, leaves and exit requests count as a quorum shows them. */
 import { equalBytes } from '../../../protocol/bytes'
 import type { ConfigAccount } from '../../../protocol/vault/accounts'
-import { withoutSuccessor } from '../../../protocol/vault/announcements'
+import { withoutSuccessor } from '../../../protocol/vault/admin'
 import { LIMITS } from '../../limits'
 import type { ChainSinkPort, OutboxPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'

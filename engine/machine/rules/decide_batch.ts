@@ -1,6 +1,6 @@
 /** Closes a batch, and applies the chain's decision: its auctions or none, then the commands that waited for it. */
 
-import { auctionHash } from '../../../protocol/bodies/auction_result'
+import { auctionHash } from '../../../protocol/bodies/auction_export'
 import type { RefusalCode } from '../../../protocol/refusals'
 import type { SlotNumber, Ticks } from '../../../protocol/units'
 import type { CommandOf } from '../../commands'
@@ -16,8 +16,8 @@ import type { Order } from '../state/order'
 import { type Answer, type AuctionRecord, type Effects, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 import { orderView } from '../state/views'
+import { endAll } from './chain_facts'
 import { applyExit } from './exit'
-import { endAll } from './halt'
 import { cancelOrders, endOrder } from './order_life'
 import { applyWaitingModify } from './place'
 import { expireOrders } from './slot'

@@ -13,7 +13,6 @@ import {
   decideLogin,
   decideRebind,
 } from './accounts'
-import { applyBatchSigned, applyBatchStage } from './batch_stage'
 import {
   applyArmDisconnect,
   applyCancel,
@@ -26,23 +25,26 @@ import {
   decideDeadMan,
 } from './cancel'
 import {
+  applyActivate,
+  applyConfigure,
   applyEpochIntended,
   applyEpochOpened,
+  applyHalted,
+  applyInstrumentStatus,
   applyLeaves,
   applyQueueCapacity,
   applyQueueRestored,
   applyReference,
+  applyResumed,
   applySnapshotTaken,
   applySpentRestored,
 } from './chain_facts'
-import { applyActivate, applyConfigure } from './configure'
 import { applyClosed, applyDecided } from './decide_batch'
 import { applyExit } from './exit'
-import { applyHalted, applyInstrumentStatus, applyResumed } from './halt'
 import { applyHashed } from './hashed'
 import { applyReshape, applyWithdraw, decideReshape, decideWithdraw } from './payment'
-import { applyPayoutStage } from './payout_stage'
 import { applyModify, applyPlace, decideModify, decidePlace } from './place'
+import { applyBatchSigned, applyBatchStage, applyPayoutStage } from './settled'
 import { applySlot } from './slot'
 
 /**

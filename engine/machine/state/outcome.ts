@@ -1,5 +1,5 @@
 /** Defines the result of a command: an answer with events and auctions, or a rejection without effect. */
-import type { AuctionResult } from '../../../protocol/bodies/auction_result'
+import type { AuctionResult } from '../../../protocol/bodies/auction_export'
 import type { RefusalCode, RefusalFacts } from '../../../protocol/refusals'
 import type { EventSeq, SlotNumber } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'

@@ -4,13 +4,13 @@ import { auditBatch, recomputeBatch } from '../../../client/audit/audit_batch'
 import { encryptToRecipient, newAgeKey, readAgeIdentity } from '../../../protocol/age'
 import {
   type AuctionExport,
+  auctionHash,
   type ExportedOrder,
   encodeExport,
   padExport,
   type SignedExport,
   signedExportBytes,
 } from '../../../protocol/bodies/auction_export'
-import { auctionHash } from '../../../protocol/bodies/auction_result'
 import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 

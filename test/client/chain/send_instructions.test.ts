@@ -14,7 +14,7 @@ import { airdrop, deposit, mintTo, searchDeposits } from '../../../client/chain/
 import { requireLamports, sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
 import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
 import { Wallet } from '../../../client/wallet/wallet'
-import { transferLamports } from '../../../sandbox/chain/token_instructions'
+import { transferLamports } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
 import { CliSite } from '../cli_site'
 import { LyingNode } from '../lying_node'

@@ -118,7 +118,7 @@ test('a destination that could not be paid, a note that is not there', async () 
 }, 120_000)
 
 async function accountOf(mint: string): Promise<string> {
-  const { associatedTokenAddress } = await import('../../../sandbox/chain/token_instructions')
+  const { associatedTokenAddress } = await import('../../../sandbox/chain/faucet')
   return associatedTokenAddress(payer, mint)
 }
 

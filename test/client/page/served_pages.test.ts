@@ -1,8 +1,7 @@
 /** The pages as a venue of this machine serves them: who may ask, where a call goes, and what a browser shows. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { buildPage, PAGES } from '../../../client/page/build_page'
 import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway'
-import { servePages } from '../../../client/page/serve_pages'
+import { buildPage, PAGES, servePages } from '../../../client/page/serve_pages'
 import { passwordKey, seal } from '../../../client/wallet/sealed_text'
 import { Wallet } from '../../../client/wallet/wallet'
 import { toHex } from '../../../protocol/bytes'

@@ -10,7 +10,7 @@ import {
   type TrustedRoots,
   trustedRoots,
 } from '../../../client/verify/tdx/collateral'
-import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
+import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import * as x509 from '../../../enclave/x509'
 import { toHex } from '../../../protocol/bytes'
 import { derOfPem, pemOfDer } from '../../../protocol/pem'

@@ -1,9 +1,8 @@
 /** Malformed collateral: every field and member with every wrong value is rejected by its form, never by a crash. */
 import { expect, test } from 'bun:test'
-import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
-import { parseCollateral } from '../../../client/verify/tdx/collateral_form'
+import { openCollateral, parseCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
+import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import { Refused } from '../../../client/verify/transcript'
-import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import {
   collateralOf,

@@ -4,13 +4,16 @@ import { describe, expect, test } from 'bun:test'
 import { MEMORY_RANGES_MAX } from '../../../client/limits'
 import { checkOsImage } from '../../../client/verify/checks/measurements'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
-import { requireImage } from '../../../client/verify/os_image/expected_digests'
+import {
+  isKnownMemorySize,
+  requireImage,
+  tdHobDigest,
+} from '../../../client/verify/os_image/expected_digests'
 import {
   decodeCborMap,
   type ImageDocument,
   readImageDocument,
 } from '../../../client/verify/os_image/image_document'
-import { isKnownMemorySize, tdHobDigest } from '../../../client/verify/os_image/td_hob'
 import { concatBytes, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'

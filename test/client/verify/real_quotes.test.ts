@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import qvl from '@phala/dcap-qvl'
 import { INTEL_ROOTS, openCollateral } from '../../../client/verify/tdx/collateral'
-import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
+import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { STRICT } from '../../kit/verify/development_pki'
 import { fieldFlips } from '../../kit/verify/quote_fields'

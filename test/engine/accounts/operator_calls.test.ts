@@ -8,7 +8,7 @@ import {
   operatorRequestBytes,
   scrapeToken,
   scrapeTokenBytes,
-} from '../../../protocol/bodies/operator_request'
+} from '../../../protocol/bodies/signed_calls'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { OPERATOR_CALL_LIFE_MAX_S, SCRAPE_TOKEN_LIFE_MAX_S } from '../../../protocol/limits'
 import { sha256 } from '../../../protocol/sha256'

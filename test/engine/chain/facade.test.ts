@@ -8,8 +8,7 @@ import {
   SOLANA_ERROR__JSON_RPC__SERVER_ERROR_SEND_TRANSACTION_PREFLIGHT_FAILURE,
   walkInstructions,
 } from '@solana/kit'
-import { NATIVE_MINT } from '../../../sandbox/chain/faucet'
-import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { associatedTokenAddress, NATIVE_MINT } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
 import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
 import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'

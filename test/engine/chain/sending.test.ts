@@ -10,7 +10,7 @@ import { transactionInstructions } from '../../../engine/chain/client/transactio
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58 } from '../../../protocol/base58'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
-import { associatedTokenAddress } from '../../../sandbox/chain/token_instructions'
+import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
 import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'

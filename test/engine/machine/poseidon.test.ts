@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { NoteFact } from '../../../engine/commands'
-import { emptyTrees, hashBatch } from '../../../engine/hashing/trees'
+import { emptyTrees, hashBatch } from '../../../engine/hashing/tree_files'
 import { nextHashJob, payloadOf } from '../../../engine/machine/settlement/payload'
 import { spentBatches } from '../../../engine/machine/state/past'
 import { fieldToBytes } from '../../../protocol/field'

@@ -13,8 +13,8 @@ import {
   type MadeSnapshot,
   SnapshotDisagrees,
   type SnapshotPoint,
-} from '../../../engine/snapshots/open_snapshot_maker'
-import { Snapshotting } from '../../../engine/snapshots/snapshotting'
+  Snapshotting,
+} from '../../../engine/snapshots/snapshotting'
 import type { Stores } from '../../../engine/stores/stores'
 import { KEY, open, withFolder } from '../journal/folder'
 

@@ -1,5 +1,5 @@
 /** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
-import { venueId } from '../../../protocol/bodies/venue_id'
+import { venueId } from '../../../protocol/bodies/statements'
 import { compareBytes, equalBytes, utf8 } from '../../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
@@ -17,11 +17,12 @@ import {
   vaultTokenAddress,
 } from '../../../protocol/vault/addresses'
 import {
+  type AnnouncedTopic,
+  announceInstruction,
   type InitializeFields,
   initializeInstruction,
   registerMintInstruction,
 } from '../../../protocol/vault/admin'
-import { type AnnouncedTopic, announceInstruction } from '../../../protocol/vault/announcements'
 import { DEPOSIT_FORMS, depositInstruction } from '../../../protocol/vault/deposit'
 import {
   EPOCH_FORMS,
@@ -32,8 +33,13 @@ import {
 import type { EventOf } from '../../../protocol/vault/events'
 import { decoded, type VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { payInstruction, QUEUE_FORMS } from '../../../protocol/vault/queue'
-import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
+import {
+  type PayoutFields,
+  payInstruction,
+  QUEUE_FORMS,
+  type SettleFields,
+  settleInstruction,
+} from '../../../protocol/vault/settle'
 import type { Chain } from './development_chain'
 import { type Changes, QuotingMachine } from './quoting_machine'
 import { type MintFields, mintBytes, tokenAmount, tokenBytes } from './tokens'

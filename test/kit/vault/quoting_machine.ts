@@ -3,7 +3,7 @@ import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, fromHex, utf8 } from '../../../protocol/bytes'
 import { u16, u32 } from '../../../protocol/codec'
 import { sha256 } from '../../../protocol/sha256'
-import { type AnnouncedTopic, minimumValue } from '../../../protocol/vault/announcements'
+import { type AnnouncedTopic, minimumValue } from '../../../protocol/vault/admin'
 import {
   epochReportData,
   imageId,

@@ -1,7 +1,7 @@
 /** A venue whose first instrument takes its reference from an oracle, with two crossing traders and a clock moved by hand. */
 import type { EngineConfig } from '../../../engine/config'
 import { encodeBase58 } from '../../../protocol/base58'
-import { type SignedReferencePrice, signReferencePrice } from '../../../protocol/bodies/reference_price'
+import { type SignedReferencePrice, signReferencePrice } from '../../../protocol/bodies/signed_calls'
 import { fromHex } from '../../../protocol/bytes'
 import { publicKeyOf } from '../../../protocol/sign'
 import type * as wire from '../../../protocol/wire/trading'

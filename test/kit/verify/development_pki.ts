@@ -5,17 +5,22 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
+import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import type { PlatformPolicy } from '../../../client/verify/tdx/platform'
 import { reasonOf } from '../../../client/verify/transcript'
-import { verifyUnderCollateral } from '../../../client/verify/verify_tdx_quote'
 import { toHex, utf8 } from '../../../protocol/bytes'
 import { pemOfDer } from '../../../protocol/pem'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import { NO_FAULTS } from '../../../sandbox/enclave/agent'
-import { type Authorities, issueAuthorities } from '../../../sandbox/enclave/authorities'
+import {
+  type Authorities,
+  issueAuthorities,
+  signQuote,
+  startQuotingEnclave,
+  type TdFacts,
+} from '../../../sandbox/enclave/authorities'
 import { issueCollateral } from '../../../sandbox/enclave/collateral'
 import { loadKeys, type StoredKeys } from '../../../sandbox/enclave/keys'
-import { signQuote, startQuotingEnclave, type TdFacts } from '../../../sandbox/enclave/sign_quote'
 
 export const NOW_MS = Date.UTC(2026, 0, 15, 12)
 export const STRICT: PlatformPolicy = { tcb_statuses: ['UpToDate'], advisories: [], tcb_evaluation_min: 0 }

@@ -2,9 +2,13 @@
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'
 import type { Attestation, Info } from '../../../protocol/wire/public'
-import { issueAuthorities } from '../../../sandbox/enclave/authorities'
+import {
+  issueAuthorities,
+  signQuote,
+  startQuotingEnclave,
+  type TdFacts,
+} from '../../../sandbox/enclave/authorities'
 import { loadKeys } from '../../../sandbox/enclave/keys'
-import { signQuote, startQuotingEnclave, type TdFacts } from '../../../sandbox/enclave/sign_quote'
 import type { LoggedEvent } from './forged_log'
 import { type Changes, signAnyQuote } from './sign_any_quote'
 import type { Site } from './site'

@@ -9,7 +9,7 @@ import {
   announceInstruction,
   announcementAddress,
   minimumValue,
-} from '../../../protocol/vault/announcements'
+} from '../../../protocol/vault/admin'
 import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault, runningVault } from '../../kit/vault/open_vault'
 import { testKey } from '../../kit/vault/vault_chain'
 

@@ -14,6 +14,7 @@ import { bool, fixed, list, sized, struct, u16, u32 } from '../../../protocol/co
 import { sha256 } from '../../../protocol/sha256'
 import { findAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
+  announceInstruction,
   authorizeRestoreInstruction,
   declareOutageInstruction,
   initializeInstruction,
@@ -22,7 +23,6 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
-import { announceInstruction } from '../../../protocol/vault/announcements'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import type { InstructionAccount, VaultInstruction } from '../../../protocol/vault/instruction'
 import {

@@ -12,14 +12,18 @@ import { INTEL_ROOT_KEY } from '../../../protocol/tdx/collateral'
 import { parseEventLog } from '../../../protocol/tdx/event_log'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { decodePlatform } from '../../../protocol/vault/accounts'
-import { epochReportData, type LoggedEvent } from '../../../protocol/vault/epochs'
+import {
+  compressedKey,
+  epochReportData,
+  evidenceOf,
+  type LoggedEvent,
+  platformOf,
+} from '../../../protocol/vault/epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { compressedKey, evidenceOf, platformOf } from '../../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../../protocol/x509/certificate'
-import { issueAuthorities } from '../../../sandbox/enclave/authorities'
+import { issueAuthorities, signQuote, startQuotingEnclave } from '../../../sandbox/enclave/authorities'
 import { loadKeys } from '../../../sandbox/enclave/keys'
 import { CPU_SVN, FMSPC, measureBoot, PCE_SVN, PPID } from '../../../sandbox/enclave/machine'
-import { signQuote, startQuotingEnclave } from '../../../sandbox/enclave/sign_quote'
 import { AttestedVault } from '../../kit/vault/attested_vault'
 import { AUTHORITY, PCK, ROOT, signedChain } from '../../kit/vault/development_chain'
 import { bytes32, errorOf, landed, OpenVault } from '../../kit/vault/open_vault'

@@ -6,10 +6,10 @@ import { addressOf } from '../../../engine/chain/client/chain_client'
 import { concatBytes, fromHex, toHex } from '../../../protocol/bytes'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { decodePlatform } from '../../../protocol/vault/accounts'
-import { announceInstruction } from '../../../protocol/vault/announcements'
+import { announceInstruction } from '../../../protocol/vault/admin'
+import { compressedKey, platformOf } from '../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { compressedKey, platformOf } from '../../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import {
   AUTHORITY,

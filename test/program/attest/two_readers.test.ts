@@ -14,9 +14,14 @@ import { Refused } from '../../../protocol/tacit_error'
 import { readPckPlatform } from '../../../protocol/tdx/pck_extension'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { decodePlatform } from '../../../protocol/vault/accounts'
-import { type OpenAttestedEpochFields, openAttestedEpochInstructions } from '../../../protocol/vault/epochs'
+import {
+  compressedKey,
+  lowSignature,
+  type OpenAttestedEpochFields,
+  openAttestedEpochInstructions,
+  platformOf,
+} from '../../../protocol/vault/epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { compressedKey, lowSignature, platformOf } from '../../../protocol/vault/quoted_fields'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { CPU_SVN, FMSPC, PCE_SVN, PPID } from '../../../sandbox/enclave/machine'
 import { AttestedVault } from '../../kit/vault/attested_vault'

@@ -1,7 +1,7 @@
 /** One run of the fuzzer: honest steps move worlds along, and between them mutated transactions try to break them. */
 import { toHex } from '../../../protocol/bytes'
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
-import { announceInstruction } from '../../../protocol/vault/announcements'
+import { announceInstruction } from '../../../protocol/vault/admin'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { type Attempt, attempt } from './attempt'

@@ -1,6 +1,6 @@
 /** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { venueId } from '../../../protocol/bodies/venue_id'
+import { venueId } from '../../../protocol/bodies/statements'
 import { toHex } from '../../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import {

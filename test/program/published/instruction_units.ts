@@ -3,6 +3,7 @@ import { compareBytes } from '../../../protocol/bytes'
 import { noteInner } from '../../../protocol/notes/notes'
 import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import {
+  announceInstruction,
   authorizeRestoreInstruction,
   declareOutageInstruction,
   initializeInstruction,
@@ -11,7 +12,6 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
-import { announceInstruction } from '../../../protocol/vault/announcements'
 import { depositInstruction } from '../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../protocol/vault/epochs'
 import {
@@ -24,8 +24,7 @@ import {
 } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
-import { growQueueInstruction } from '../../../protocol/vault/queue'
-import type { SettleFields } from '../../../protocol/vault/settle'
+import { growQueueInstruction, type SettleFields } from '../../../protocol/vault/settle'
 import { AttestedVault } from '../../kit/vault/attested_vault'
 import { developmentChain, ROOT } from '../../kit/vault/development_chain'
 import { ExitNote } from '../../kit/vault/exit_note'

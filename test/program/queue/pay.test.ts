@@ -13,7 +13,7 @@ import {
 import { pauseInstruction } from '../../../protocol/vault/admin'
 import type { PayoutOutcome } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
-import { growQueueInstruction, payInstruction, payUnits } from '../../../protocol/vault/queue'
+import { growQueueInstruction, payInstruction, payUnits } from '../../../protocol/vault/settle'
 import { bytes32, element, errorOf, landed, type OpenVault, runningVault } from '../../kit/vault/open_vault'
 import { tokenBytes } from '../../kit/vault/tokens'
 import { testKey } from '../../kit/vault/vault_chain'

@@ -25,7 +25,7 @@ import {
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../../protocol/vault/exits'
-import { growQueueInstruction } from '../../../protocol/vault/queue'
+import { growQueueInstruction } from '../../../protocol/vault/settle'
 import { bytes32, errorOf, landed } from '../../kit/vault/open_vault'
 import { tokenBytes } from '../../kit/vault/tokens'
 import { testKey } from '../../kit/vault/vault_chain'

@@ -12,9 +12,9 @@ import {
 } from '../../../protocol/vault/addresses'
 import type { EventOf } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
-import { payUnits } from '../../../protocol/vault/queue'
 import {
   type PayoutFields,
+  payUnits,
   type SettleFields,
   settleInstruction,
   settleUnits,

@@ -30,9 +30,9 @@ import {
   mintRecordSeeds,
   vaultAddresses,
 } from '../../../protocol/vault/addresses'
+import { compressedKey, lowSignature } from '../../../protocol/vault/epochs'
 import { decodeEvent, innerDataOf } from '../../../protocol/vault/events'
 import { INSTRUCTION, type InstructionName, instructionName } from '../../../protocol/vault/instruction'
-import { compressedKey, lowSignature } from '../../../protocol/vault/quoted_fields'
 import { decodeSettleData, encodeSettleData, type SettleData } from '../../../protocol/vault/settle'
 import { decodeAnchor, decodeDeposit, decodePay, isKnownState } from '../../kit/vault/open_vault'
 import vector from '../../vectors/vault.json'

@@ -9,11 +9,11 @@ import { decodeBase58 } from '../../../../protocol/base58'
 import { toHex } from '../../../../protocol/bytes'
 import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import {
+  announceInstruction,
   authorizeRestoreInstruction,
   pauseInstruction,
   setAdminInstruction,
 } from '../../../../protocol/vault/admin'
-import { announceInstruction } from '../../../../protocol/vault/announcements'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import { landOn } from '../../../kit/verify/land_on'
 import { openSite, type Site } from '../../../kit/verify/site'

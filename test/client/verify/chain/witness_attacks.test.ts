@@ -8,7 +8,7 @@ import { toInstruction } from '../../../../engine/chain/client/build_transaction
 import { decodeBase58 } from '../../../../protocol/base58'
 import { toHex } from '../../../../protocol/bytes'
 import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
-import { announceInstruction } from '../../../../protocol/vault/announcements'
+import { announceInstruction } from '../../../../protocol/vault/admin'
 import { changedPolicy } from '../../../kit/verify/changed_policy'
 import { landOn } from '../../../kit/verify/land_on'
 import { openSite, type Site } from '../../../kit/verify/site'

@@ -2,7 +2,7 @@
 import { isZero } from '../../../../protocol/bytes'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { findAddress } from '../../../../protocol/vault/addresses'
-import { ANNOUNCED_LISTS, announcementSeeds } from '../../../../protocol/vault/announcements'
+import { ANNOUNCED_LISTS, announcementSeeds } from '../../../../protocol/vault/admin'
 import {
   accountsOf,
   type Call,

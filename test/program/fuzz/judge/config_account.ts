@@ -1,5 +1,5 @@
 /** The config account as the judge knows it: places of `README.md`, and who may act. */
-import { venueId } from '../../../../protocol/bodies/venue_id'
+import { venueId } from '../../../../protocol/bodies/statements'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import type { VaultAddresses } from '../../../../protocol/vault/addresses'
 import { type Call, must, mustBeWritable, mustSign, ownAccount, type Placed, same } from './call'

@@ -2,7 +2,7 @@
 import { concatBytes, equalBytes, isZero, toHex, utf8 } from '../../../../protocol/bytes'
 import { u16 } from '../../../../protocol/codec'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
-import { type AnnouncedTopic, announcementAddress } from '../../../../protocol/vault/announcements'
+import { type AnnouncedTopic, announcementAddress } from '../../../../protocol/vault/admin'
 import { epochReportData } from '../../../../protocol/vault/epochs'
 import {
   INSTRUCTIONS_SYSVAR,

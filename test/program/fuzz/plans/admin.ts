@@ -8,19 +8,17 @@ import {
 } from '../../../../protocol/vault/accounts'
 import {
   type AdminAction,
+  ANNOUNCED_LISTS,
+  type AnnouncedList,
+  type AnnounceFields,
+  announceInstruction,
+  announcementAddress,
   authorizeRestoreInstruction,
   declareOutageInstruction,
   pauseInstruction,
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../../protocol/vault/admin'
-import {
-  ANNOUNCED_LISTS,
-  type AnnouncedList,
-  type AnnounceFields,
-  announceInstruction,
-  announcementAddress,
-} from '../../../../protocol/vault/announcements'
 import { epochReportData, openAttestedEpochInstructions } from '../../../../protocol/vault/epochs'
 import { platformAddress, registerPlatformInstructions } from '../../../../protocol/vault/platforms'
 import { CERTIFICATES, issue, MACHINE } from '../machine'

@@ -2,8 +2,12 @@
 import { compareBytes, toHex } from '../../../../protocol/bytes'
 import { decodeRing, decodeTree } from '../../../../protocol/vault/accounts'
 import { vaultTokenAddress } from '../../../../protocol/vault/addresses'
-import { growQueueInstruction, payInstruction } from '../../../../protocol/vault/queue'
-import { type PayoutFields, settleInstruction } from '../../../../protocol/vault/settle'
+import {
+  growQueueInstruction,
+  type PayoutFields,
+  payInstruction,
+  settleInstruction,
+} from '../../../../protocol/vault/settle'
 import type { Note, World, WorldMint } from '../world'
 import { due, type Plan, type Planner } from './plan'
 
