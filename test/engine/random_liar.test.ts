@@ -34,7 +34,7 @@ afterAll(async () => {
   await liar.stop()
 })
 
-/** Offsets in accounts: docs/design/settlement.md "Accounts". */
+/** Offsets in accounts: protocol/vault/accounts.ts. */
 const config = (change: (data: Buffer) => void): Record<string, Lie> => ({
   getMultipleAccounts: (result) => bendConfig(result, change),
 })
