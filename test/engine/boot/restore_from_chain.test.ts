@@ -1,31 +1,14 @@
-/** The journal is lost: what the admin announces and the venue finds on chain, and each step at which the restore may die. */
-
+/** The journal is lost: what the admin announces, what a venue finds on chain, and what its traders still have. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { assemble } from '../../../engine/boot/assemble'
-import { loadState } from '../../../engine/boot/load_state'
-import { isRestore, restoredConfig } from '../../../engine/boot/restore'
-import { start } from '../../../engine/boot/start'
-import { close } from '../../../engine/boot/stop'
-import { openJournal } from '../../../engine/journal/open_journal'
-import { LIMITS } from '../../../engine/limits'
-import { decodeCommand } from '../../../engine/machine/codec/command_codec'
-import type { ChainPort } from '../../../engine/ports'
-import { COMMAND_RECORD } from '../../../engine/sequencer/replayer'
 import { decodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { openingCommitment, outputBlinding } from '../../../protocol/notes/notes'
 import type * as wire from '../../../protocol/wire/trading'
 import { JTO, USDC } from '../../../sandbox/environment'
-import { forgedSpends, notFound } from '../../kit/chain/kinds_of_lies'
-import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { announceRestore } from '../../kit/vault/administer_vault'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
-import { type DiskFaults, failing } from '../../kit/venue/failing_disk'
-import { isAtRest } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
-import { testAccounts } from '../../kit/venue/test_accounts'
 import type { Deposit, Trader } from '../../kit/venue/trader'
 
 const world = new EmbeddedTrading()
@@ -113,151 +96,5 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   await venue.close()
   await site.openVenue(restored, { restore_from_chain: true })
   expect(site.venue.identity()).toMatchObject({ generation: 1, epoch: 3 })
-  expect(site.fatal).toEqual([])
-}, 120_000)
-
-const { restore_batches_per_command_max } = LIMITS
-const RESTORE = { restore_from_chain: true, lease_ms: 400 }
-const SEGMENT_BYTES = 2 * 1024 * 1024
-/** The opening of the journal writes the last frame again, then come the boot record, one record and the failure. */
-const ONE_RECORD: DiskFaults = { write_fails_at: 4 }
-let spent: Deposit
-let kept: Deposit
-
-/** Two settled batches, a note of alice that is spent and one that is not, and an announced restore. */
-beforeAll(async () => {
-  Object.assign(LIMITS, { restore_batches_per_command_max: 1 })
-  await world.open()
-  kept = await world.deposited(world.alice, USDC, 300_000_000n)
-  for (let batch = 1; batch <= 2; batch++) {
-    spent = await world.deposited(world.alice, USDC, 200_000_000n)
-    const goods = await world.deposited(world.bob, JTO, 3_000_000_000n)
-    const expiry_slot = site.venue.time().slot + 5_000
-    await site.venue.place('alice', world.alice.place(spent, { expiry_slot }))
-    await site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))
-    while ((await site.port.readConfig()).last_batch < batch) await soon()
-  }
-  await site.venue.drain()
-  await site.venue.close()
-  site.chain.warpTime(await announceRestore(site.chain))
-}, 120_000)
-afterAll(async () => {
-  Object.assign(LIMITS, { restore_batches_per_command_max })
-  await site.remove()
-})
-
-type Opening = ChainPort['openEpoch']
-type Booted = { end: string; restores: boolean; generation: number; kinds: string[] }
-type Step = ReturnType<typeof Promise.withResolvers<void>>
-/** Where a boot dies: at a write of its journal, or around the opening of its epoch. */
-type Death = {
-  faults?: DiskFaults
-  opening?: (real: Opening, ...args: Parameters<Opening>) => ReturnType<Opening>
-}
-
-/** One boot of the venue in `dir`, which ends where it serves, is rejected or fails: how, and from which reading of the chain. */
-async function boot(dir: string, { faults, opening }: Death): Promise<Booted> {
-  const { config, ports } = await site.parts(dir, RESTORE)
-  const { chain } = ports
-  const real: Opening = chain.openEpoch.bind(chain)
-  chain.openEpoch = (...args) => (opening === undefined ? real(...args) : opening(real, ...args))
-  const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
-  const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
-  const restores = await isRestore(config, vault, loaded.journal)
-  const first = restores ? restoredConfig(vault) : vault
-  const all = { ...ports, fatal: () => undefined }
-  const engine = assemble(config, all, loaded, { config: first, mints }, testAccounts)
-  const end = await start(engine, first, restores).then(
-    () => engine.availability.status().reasons.join() || 'serves',
-    (error: Error) => `${error.name}: ${error.message}`,
-  )
-  await close(engine)
-  const kinds: string[] = []
-  const { journal_key: key } = ports.keys
-  const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: SEGMENT_BYTES })
-  for await (const { type, body } of journal.read(1))
-    if (type === COMMAND_RECORD) kinds.push(decodeCommand(body).kind)
-  await journal.close()
-  return { end, restores, generation: vault.generation, kinds }
-}
-
-const BOOT = 'epoch_intended'
-const PAST = ['configure', 'spent_restored', 'spent_restored', 'queue_restored']
-
-test('one provider of three that hides the history, or shows other spends, prevents no restore', async () => {
-  const liar = new LyingEndpoint(site.chain.url)
-  site.rpc_urls = [liar.url, site.chain.url, `${site.chain.url}/second`]
-  const opening = async () => {
-    throw new Error('the past is whole')
-  }
-  for (const lies of [notFound(), forgedSpends()]) {
-    liar.lies = lies
-    expect((await boot(join(site.dir, 'lied to'), { opening })).end).toBe('Error: the past is whole')
-    expect(liar.lied).toBeGreaterThan(0)
-  }
-  site.rpc_urls = undefined
-  await liar.stop()
-}, 120_000)
-
-test('a restore that dies at any step is continued by the next boot', async () => {
-  const dir = join(site.dir, 'restored')
-  const unsent = await boot(dir, {
-    opening: (real, args, record) =>
-      real(args, async (...signed) => {
-        await record(...signed)
-        throw new Error('died unsent')
-      }),
-  })
-  expect(unsent).toEqual({ end: 'Error: died unsent', restores: true, generation: 0, kinds: [BOOT] })
-
-  // A process that dies with its opening on the way: the next one finds its disk, and reads the chain before that lands.
-  const disk = join(site.dir, 'disk')
-  const [signed, sent, landed] = [0, 1, 2].map(() => Promise.withResolvers<void>()) as [Step, Step, Step]
-  const dying = boot(dir, {
-    opening: async (real, args, record) => {
-      await real(args, async (...transaction) => {
-        await record(...transaction)
-        cpSync(dir, disk, { recursive: true, filter: isAtRest })
-        signed.resolve()
-        await sent.promise
-      })
-      landed.resolve()
-      throw new Error('died')
-    },
-  })
-  await signed.promise
-  const overtaken = await boot(disk, {
-    faults: { write_fails_at: 3 },
-    opening: async (real, ...args) => {
-      sent.resolve()
-      await landed.promise
-      return real(...args)
-    },
-  })
-  expect((await dying).end).toBe('Error: died')
-  // The announcement is used up, and nothing but boot records is journaled; its own epoch was open when the disk failed.
-  expect(overtaken.end).toStartWith('Refusal: ')
-  expect(overtaken).toMatchObject({ restores: true, generation: 0, kinds: [BOOT, BOOT, BOOT] })
-
-  for (const [at, kind] of PAST.entries()) {
-    const { restores, generation, kinds } = await boot(disk, { faults: ONE_RECORD })
-    expect([restores, generation]).toEqual([false, 1])
-    expect(kinds.filter((one) => one !== BOOT)).toEqual([...PAST.slice(0, at), kind])
-  }
-  expect(await boot(disk, {})).toMatchObject({ end: 'serves', restores: false, generation: 1 })
-
-  const venue = await site.openVenue(disk, { restore_from_chain: true })
-  while (!venue.status().ready) await soon()
-  expect((await venue.transparency()).settlement).toMatchObject({ generation: 1, last_batch: 2 })
-  for (const account_id of ['alice', 'bob']) await site.issue(account_id)
-  const { seed, key, trading_key } = world.alice
-  const alice = Object.assign(world.trader('alice'), { seed, key, trading_key })
-  const { leaf_count } = await site.port.readConfig()
-  while (venue.treeRoot().leaf_count < leaf_count) await soon()
-  while (!(await venue.treeInclusion(leaf_count - 1)).usable) await soon()
-  const expiry_slot = venue.time().slot + 5_000
-  expect((await refusalOf(venue.place('alice', alice.place(spent, { expiry_slot })))).code).toBe('note_spent')
-  const order = await venue.place('alice', alice.place(kept, { expiry_slot }))
-  expect(order.status).toBe('accepted')
   expect(site.fatal).toEqual([])
 }, 120_000)
