@@ -58,7 +58,6 @@ async function call<T>(
   throw new VenueProblem((await response.json()) as Problem)
 }
 
-/** Query string of the fields that are set. */
 function query(fields: Record<string, string | number | undefined>): string {
   const set = Object.entries(fields).filter(([, value]) => value !== undefined)
   return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`

@@ -13,7 +13,6 @@ export type PageDefaults = {
   url: string
   /** The vault that a wallet is for: genesis hash and config account. */
   vault: string
-  /** Text of the policy file. */
   policy: string
   /** Text of the collateral's file; empty: the policy's service is asked. */
   collateral: string

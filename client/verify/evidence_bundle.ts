@@ -7,7 +7,6 @@ import { parseJson } from './json_document'
 import { readCollateralValue } from './tdx/collateral'
 import { Refused } from './transcript'
 
-/** A rule for each field. */
 export type Form = { readonly [field: string]: Rule | Form }
 /** True for a text, number, boolean, null or undefined that is well formed: a deep value passes no rule. */
 type Rule = (value: unknown) => boolean

@@ -123,7 +123,6 @@ function append<T>(lists: Map<string, T[]>, name: string, value: T): void {
   else list.push(value)
 }
 
-/** The events of one kind. */
 export const eventsOfKind = <K extends VaultEvent['kind']>(events: readonly VaultEvent[], kind: K) =>
   events.filter((event): event is EventOf<K> => event.kind === kind)
 

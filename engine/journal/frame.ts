@@ -236,7 +236,6 @@ export function unsealFrame(
 
 const chain = new Bun.CryptoHasher('sha256')
 
-/** Chain head after a group. */
 function headAfter(head: Uint8Array, group: Uint8Array): Uint8Array {
   return chain.update(head).update(group).digest()
 }

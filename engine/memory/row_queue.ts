@@ -53,7 +53,6 @@ export class RowQueue {
     return this.chunkOf(number).bytes.subarray(at, at + this.row_bytes)
   }
 
-  /** Appends a row and returns its number. */
   append(row: Uint8Array): number {
     if (row.length !== this.row_bytes) throw new RangeError(`expected ${this.row_bytes} bytes`)
     this.reach()

@@ -52,7 +52,6 @@ type DurableParts = ReadParts & {
   closing: Closing
   journal: Pick<Journal, 'head'>
 }
-/** A command in the journal and its events. */
 type DurableCommand = { seq: JournalSeq; command: Command; events: readonly AccountEventOut[] }
 
 /** Applies a durable command to what is read. */

@@ -26,7 +26,6 @@ const read = (address: Uint8Array): Account => ({ address, writable: false, sign
 const write = (address: Uint8Array): Account => ({ address, writable: true, signer: false })
 const signs = (account: Account): Account => ({ ...account, signer: true })
 
-/** Address of the associated token account of `owner`; all base58. */
 export const associatedTokenAddress = (owner: string, mint: string): string =>
   encodeBase58(associatedAccount(decodeBase58(owner, 32)!, decodeBase58(mint, 32)!))
 

@@ -54,7 +54,6 @@ type Kinds = (kind: EventKind) => boolean
 let cached: readonly EventWithText[] = []
 const frames_by_kinds = new Map<Kinds, Frames>()
 
-/** The frames of the events of these kinds. */
 export function eventFrames(events: readonly EventWithText[], kinds: Kinds): Frames {
   if (events !== cached) {
     cached = events

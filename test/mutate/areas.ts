@@ -12,9 +12,7 @@ const area = (
 ): Area => ({ sources, tests, slow, limit_s })
 
 /** Tests of the engine that begin with a command and end with what is settled. */
-const WHOLE_ENGINE = ['place', 'settle', 'refunds', 'exits', 'reference'].map(
-  (name) => `${E}/${name}.test.ts`,
-)
+const WHOLE_ENGINE = ['place', 'settle', 'exits', 'reference'].map((name) => `${E}/${name}.test.ts`)
 
 export const AREAS: Readonly<Record<string, Area>> = {
   machine: area(
@@ -142,15 +140,13 @@ export const AREAS: Readonly<Record<string, Area>> = {
   program: area(
     ['program/src'],
     [
-      ...['deposit', 'initialize', 'open_epoch', 'exits', 'aliases', 'random_data'].map(
+      ...['deposit', 'initialize', 'open_epoch', 'exits', 'aliases', 'features'].map(
         (name) => `${P}/${name}.test.ts`,
       ),
       `${P}/queue`,
       `${P}/admin`,
       // Those that measure would notice a fault by its cost alone.
-      ...['ahead', 'batches', 'known_states', 'payouts', 'strangers'].map(
-        (name) => `${P}/settle/${name}.test.ts`,
-      ),
+      ...['batches', 'payouts', 'strangers'].map((name) => `${P}/settle/${name}.test.ts`),
       `${P}/wind_down`,
       `${P}/sequences`,
       `${P}/attest`,

@@ -12,12 +12,10 @@ export const FORWARDER = sha256(utf8('forwarder'))
 /** An address without a key, for which only the forwarder can sign. */
 export const MULTISIG = findAddress([utf8('multisig')], FORWARDER)
 
-/** The instruction as an inner one. */
 export function forwarded(inner: VaultInstruction): VaultInstruction {
   return called(inner, 0)
 }
 
-/** The instruction as an inner one that the multisig signs. */
 export const bySignedMultisig = (inner: VaultInstruction): VaultInstruction => called(inner, MULTISIG.bump)
 
 function called({ program, accounts, data }: VaultInstruction, bump: number): VaultInstruction {

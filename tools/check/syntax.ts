@@ -57,7 +57,6 @@ export function keyOf(node: Node): string | undefined {
   return node.computed === true ? constantText(key) : nameOf(key)
 }
 
-/** Is it `import.meta`? */
 export function isImportMeta(node: unknown): node is Node {
   return isNode(node) && node.type === 'MetaProperty' && nameOf(node.meta) === 'import'
 }

@@ -79,7 +79,6 @@ const system = <const R extends Roles>(data: Uint8Array, roles: R, named: Named<
   return { program: SYSTEM_PROGRAM, accounts: listAccounts(roles, named), data }
 }
 
-/** An account of the loader's. */
 export function createLoaderAccount(
   payer: Uint8Array,
   account: Uint8Array,

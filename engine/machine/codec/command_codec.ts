@@ -81,7 +81,6 @@ const payout_stage = struct({
   signature: b64,
   slot: uint,
 }) as Codec<PayoutStage>
-/** The terms of a payout. */
 export const PAYOUT_TERMS = { number: uint, mint: b32, destination: b32, amount: u64 }
 /** The terms of an exit request without its note and stage. */
 export const EXIT_TERMS = {

@@ -122,7 +122,6 @@ export function checkKeyLimit(signer: Signer, fresh = 1): RefusedOutcome | undef
   return keys.length + fresh > limits.keys_max ? refuse('account_key_limit') : undefined
 }
 
-/** Refuses `settlement_backlog`. */
 export function checkBacklog(state: State): RefusedOutcome | undefined {
   const { unlanded, waiting } = state.settlement
   const full = unlanded > LIMITS.unlanded_place_max || waiting.length >= LIMITS.payments_waiting_max

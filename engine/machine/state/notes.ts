@@ -146,7 +146,6 @@ export class Notes {
     this.freeUnused(handle)
   }
 
-  /** Number of holds on a note. */
   holds(note: Note): number {
     return note.chunk.view.getUint32(note.at(row.HOLDS_AT), true)
   }

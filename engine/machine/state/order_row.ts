@@ -15,7 +15,6 @@ export const LOTS_AT = 40
 export const EXPIRY_SLOT_AT = 48
 export const ARRIVAL_SLOT_AT = 54
 export const SEQ_AT = 60
-/** Index of the instrument. */
 export const INSTRUMENT_AT = 66
 /** Index of the trading key. */
 export const KEY_AT = 68

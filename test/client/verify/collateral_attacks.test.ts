@@ -290,7 +290,6 @@ test("roots are Intel's alone only when no other root, and one at least, is trus
   expect(() => under(INTEL_ROOTS)).toThrow('simulated enclave')
 })
 
-/** A document that ends in a day. */
 function ending(document: 'tcb_info' | 'qe_identity'): Partial<Collateral> {
   const ends = { nextUpdate: iso(NOW_MS + DAY_MS) }
   const changed = withDocument(pki, document, (value) => Object.assign(value, ends))

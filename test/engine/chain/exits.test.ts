@@ -25,7 +25,7 @@ const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage })
 
 test('a request is told at confirmed, again at finalized, a batch serves it, and its bond returns', async () => {
   // Deep enough that even on a busy machine a watcher reads the request before it is final.
-  const world = await VaultWorld.open({}, 40)
+  await using world = await VaultWorld.open({}, 40)
   await world.boot()
   const { nullifier, destination, refund_inner, account, owner } = await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
@@ -44,7 +44,6 @@ test('a request is told at confirmed, again at finalized, a batch serves it, and
   expect(stages(world)).toEqual(['confirmed', 'finalized'])
   const usdc = (await world.port.readMints()).find((one) => toHex(one.mint) === toHex(mint))!
   expect([usdc.balance, usdc.liabilities]).toEqual([0n, 0n])
-  await world.close()
 })
 
 /** A batch that spends the nullifier alone, hashed by the real worker. */
@@ -58,7 +57,7 @@ async function spending(
 }
 
 test('a request for a note that is spent, or that an unlanded batch spends, is refused and its bond taken', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   const gone = (account: Uint8Array) => world.chain.machine.accountAt(encodeBase58(account), 'finalized')
   const { nullifier, account, send } = await requestExitOf(world, 5_000n)
@@ -73,11 +72,10 @@ test('a request for a note that is spent, or that an unlanded batch spends, is r
   while (gone(account) === undefined) await new Promise((resolve) => setImmediate(resolve))
   while (gone(account) !== undefined) await new Promise((resolve) => setImmediate(resolve))
   expect(world.port.health().reasons).toEqual([])
-  await world.close()
 })
 
 test('a refusal lands while batch after batch makes the present root of the spent log an old one', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   const { nullifier, account } = await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
@@ -95,7 +93,6 @@ test('a refusal lands while batch after batch makes the present root of the spen
   busy = false
   await trading
   expect(world.sink.halts).toEqual([])
-  await world.close()
 }, 120_000)
 
 test.each([
@@ -104,7 +101,7 @@ test.each([
 ])(
   'a refusal that meets %s when it is built waits, and only an error is shown',
   async (_, error) => {
-    const world = await VaultWorld.open()
+    await using world = await VaultWorld.open()
     await world.boot()
     const { nullifier, account } = await requestExitOf(world, 5_000n)
     await world.sink.until(() => stages(world).includes('finalized'))
@@ -131,7 +128,6 @@ test.each([
     while (isOpen(world, account)) await new Promise((resolve) => setImmediate(resolve))
     expect(found).toBeGreaterThan(2)
     expect(shown.has('internal_error')).toBe(error !== undefined)
-    await world.close()
   },
   120_000,
 )
@@ -161,7 +157,7 @@ test('half of the bound of the engine is reported at most, the rest waits', asyn
 }, 120_000)
 
 test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('finalized'))
@@ -178,11 +174,10 @@ test('a boot goes on from what the engine was told: an end that came meanwhile i
   await world.boot()
   await world.sink.until(() => stages(world).length > 0)
   expect(world.sink.exits).toEqual([{ ...lost, stage: 'vanished' }])
-  await world.close()
 })
 
 test('a request that a fork takes back is told as vanished', async () => {
-  const world = await VaultWorld.open({}, 40)
+  await using world = await VaultWorld.open({}, 40)
   await world.boot()
   await requestExitOf(world, 5_000n)
   await world.sink.until(() => stages(world).includes('confirmed'))
@@ -197,11 +192,10 @@ test('a request that a fork takes back is told as vanished', async () => {
   world.chain.fork(35)
   await world.sink.until(() => stages(world).includes('vanished'))
   expect([stages(world), failed]).toEqual([['confirmed', 'vanished'], 2])
-  await world.close()
 })
 
 test('an exit that is not served in time makes the venue not ready, until a batch serves it', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   let later_ms = 0
   await world.boot({ connect: { monotonicMs: () => performance.now() + later_ms } })
   const { nullifier, destination, refund_inner } = await requestExitOf(world, 5_000n)
@@ -215,7 +209,6 @@ test('an exit that is not served in time makes the venue not ready, until a batc
   world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
   expect(world.outbox.stageOf(1)).toBe('finalized')
-  await world.close()
 }, 120_000)
 
 test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
@@ -283,7 +276,7 @@ test('a pause that is not final yet already settles nothing', async () => {
 }, 120_000)
 
 test('a pause is told once, settles nothing, and batches go on after it', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(5_000n)
   await world.boot()
   const admin = await createKeyPairSignerFromPrivateKeyBytes(world.chain.admin_seed)
@@ -297,5 +290,4 @@ test('a pause is told once, settles nothing, and batches go on after it', async 
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   expect(world.sink.halts).toEqual(['vault_paused'])
   expect(world.port.health().reasons).toEqual([])
-  await world.close()
 })

@@ -34,7 +34,7 @@ function generator(seed: number): () => number {
 }
 
 test('healthy chain: a batch is journaled, submitted, confirmed and finalized, signed once', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   world.chain.faults.drop = (signature) => {
     // Only the relayer sends from here on: bytes must be in the journal before they can land.
     if (world.epoch > 0 && started && !world.outbox.wasRecorded(signature))
@@ -59,11 +59,10 @@ test('healthy chain: a batch is journaled, submitted, confirmed and finalized, s
   const config = await world.port.readConfig()
   expect(config.last_batch).toBe(2)
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
-  await world.close()
 })
 
 test('a final batch whose leaves the venue lacks is told again, and later ones wait for it', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(5_000_000n)
   await world.boot()
   const { outbox } = world
@@ -79,14 +78,13 @@ test('a final batch whose leaves the venue lacks is told again, and later ones w
   outbox.add(world.nextPayload())
   await outbox.until(() => outbox.stageOf(2) === 'finalized')
   expect([left, outbox.violations]).toEqual([0, []])
-  await world.close()
 })
 
 test('drops, forks, lost and repeated replies: every batch lands once, in order', async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)
   const random = generator(seed)
-  const world = await VaultWorld.open({ blockhash_life: 24 }, FINALIZED_DEPTH)
+  await using world = await VaultWorld.open({ blockhash_life: 24 }, FINALIZED_DEPTH)
   await world.deposit(5_000_000n, 1_000n, 2_000n)
   await world.boot()
   world.chain.faults.drop = () => random() < 0.4
@@ -109,7 +107,6 @@ test('drops, forks, lost and repeated replies: every batch lands once, in order'
   const config = await world.port.readConfig()
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
   expect(world.outbox.stages.filter((stage) => stage.stage === 'finalized')).toHaveLength(BATCHES)
-  await world.close()
 }, 180_000)
 
 /** Takes blocks back right after each of these batches was reported confirmed, once per batch. */
@@ -135,7 +132,7 @@ function rewinds(world: VaultWorld): number {
 }
 
 test('a transaction is signed again only when the earlier one can no longer land', async () => {
-  const world = await VaultWorld.open({ blockhash_life: 15 })
+  await using world = await VaultWorld.open({ blockhash_life: 15 })
   await world.deposit(1_000n)
   await world.boot()
   world.chain.faults.drop = () => true
@@ -149,11 +146,10 @@ test('a transaction is signed again only when the earlier one can no longer land
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   expect(heights[1]!).toBeGreaterThan(world.outbox.signings[0]!.last_valid_block_height)
   await expectLandedOnce(world, 1)
-  await world.close()
 })
 
 test('the fee grows with the time that a batch waits, from 2 s on, up to the cap', async () => {
-  const world = await VaultWorld.open({ blockhash_life: 15, drop: () => false })
+  await using world = await VaultWorld.open({ blockhash_life: 15, drop: () => false })
   await world.deposit(1_000n)
   let later_ms = 0
   const monotonicMs = () => performance.now() + later_ms
@@ -172,11 +168,10 @@ test('the fee grows with the time that a batch waits, from 2 s on, up to the cap
   expect(lamports[1]).toBeGreaterThanOrEqual(30_000)
   expect(lamports[1]).toBeLessThan(40_000)
   expect(lamports[2]).toBe(40_000)
-  await world.close()
 })
 
 test('an idle relayer waits for the next payload and for no other', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   const waited = new Set<number>()
   const wait = world.outbox.waitForPayload.bind(world.outbox)
   world.outbox.waitForPayload = (batch_id) => {
@@ -193,11 +188,10 @@ test('an idle relayer waits for the next payload and for no other', async () => 
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   await idle(2)
   expect([...waited]).toEqual([1, 2])
-  await world.close()
 }, 120_000)
 
 test('nothing is sent before the journal has it', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   const [before, after]: number[][] = [[], []]
@@ -215,11 +209,10 @@ test('nothing is sent before the journal has it', async () => {
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   expect(after).toEqual(before!)
   expect(sent).toBeGreaterThan(0)
-  await world.close()
 })
 
 test('a crash between journal and send, and one between send and answer, are healed from the journal', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   const crashed = Promise.withResolvers<void>()
@@ -240,11 +233,10 @@ test('a crash between journal and send, and one between send and answer, are hea
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   await expectLandedOnce(world, 1)
   expect(world.epoch).toBe(4)
-  await world.close()
 })
 
 test('payouts: a usable destination is paid, an unusable one comes back as a note', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000_000n)
   await world.boot()
   const { mint, destination } = await payee(world)
@@ -266,7 +258,6 @@ test('payouts: a usable destination is paid, an unusable one comes back as a not
   const usdc = (await world.port.readMints()).find((one) => toHex(one.mint) === toHex(mint))!
   expect(usdc.balance).toBe(999_600n)
   expect(usdc.liabilities).toBe(999_600n)
-  await world.close()
 })
 
 async function payee(world: VaultWorld): Promise<{ mint: Uint8Array; destination: Uint8Array }> {
@@ -279,7 +270,7 @@ async function payee(world: VaultWorld): Promise<{ mint: Uint8Array; destination
 }
 
 test('a payout above what the vault owes stops the relayer with program_error', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   const { mint, destination } = await payee(world)
@@ -288,11 +279,10 @@ test('a payout above what the vault owes stops the relayer with program_error', 
   expect(world.sink.halts).toEqual(['program_error'])
   expect(world.port.health()).toMatchObject({ settlement: 'degraded', reasons: ['program_error'] })
   expect((await world.port.readConfig()).last_batch).toBe(0)
-  await world.close()
 })
 
 test('a batch of 28 orders, two outputs each, fits one transaction', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   world.outbox.add(world.nextPayload([], 28, 56))
@@ -300,7 +290,6 @@ test('a batch of 28 orders, two outputs each, fits one transaction', async () =>
   expect(world.outbox.signings[0]!.transaction.length).toBeLessThanOrEqual(4_096)
   await world.sink.until(() => world.sink.told.length === 57)
   await expectLandedOnce(world, 1)
-  await world.close()
 })
 
 test('a batch that was recorded as final is not recorded again when a quorum shows fewer batches', async () => {

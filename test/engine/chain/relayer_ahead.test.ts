@@ -47,7 +47,7 @@ const signatureOf = (world: VaultWorld, batch_id: number): string =>
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1)
 
 test('a full pipeline lands in one slot, in order, each batch signed once', async () => {
-  const world = await stalledWorld()
+  await using world = await stalledWorld()
   await sendAhead(world, FULL)
   world.outbox.add(world.nextPayload())
   world.chain.stall(false)
@@ -58,11 +58,10 @@ test('a full pipeline lands in one slot, in order, each batch signed once', asyn
   expect(new Set(landed.map(({ slot }) => slot)).size).toBe(1)
   expect(signedIds(world)).toEqual(upTo(FULL + 1))
   await expectLandedOnce(world, FULL + 1)
-  await world.close()
 }, 120_000)
 
 test('without a kept state to cite only the next batch is signed, and none fails', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000_000n)
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 1)
@@ -76,11 +75,10 @@ test('without a kept state to cite only the next batch is signed, and none fails
   await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
   expect(signedIds(world)).toEqual([1, 2, 3])
   await expectLandedOnce(world, 3)
-  await world.close()
 }, 120_000)
 
 test('behind a lost batch all fail once; it is sent again at once and they follow in its wake, not one by one', async () => {
-  const world = await stalledWorld()
+  await using world = await stalledWorld()
   await sendAhead(world, FULL)
   const lost = new Set([signatureOf(world, 2)])
   const again = confirmedAtSigning(world)
@@ -102,11 +100,10 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
   }
   expect(world.sink.halts).toEqual([])
   await expectLandedOnce(world, FULL)
-  await world.close()
 }, 120_000)
 
 test('a lost batch is sent again once a later one failed, before the next rebroadcast is due', async () => {
-  const world = await stalledWorld()
+  await using world = await stalledWorld()
   await sendAhead(world, 3)
   const lost = new Set([signatureOf(world, 2)])
   world.chain.faults.drop = (signature) => lost.delete(signature)
@@ -122,11 +119,10 @@ test('a lost batch is sent again once a later one failed, before the next rebroa
   world.chain.stall(false)
   await world.outbox.until(() => world.outbox.stageOf(3) === 'finalized')
   await expectLandedOnce(world, 3)
-  await world.close()
 }, 120_000)
 
 test('a fork in the middle of a pipeline: the same bytes land again, in order', async () => {
-  const world = await stalledWorld(40)
+  await using world = await stalledWorld(40)
   await sendAhead(world, FULL)
   let forks = 0
   world.outbox.onStage = ({ batch_id, stage, slot }) => {
@@ -141,13 +137,12 @@ test('a fork in the middle of a pipeline: the same bytes land again, in order', 
   expect(first).toEqual(['submitted', 'confirmed', 'submitted', 'confirmed', 'finalized'])
   expect(signedIds(world)).toEqual(upTo(FULL))
   await expectLandedOnce(world, FULL)
-  await world.close()
 }, 120_000)
 
 test.each([false, true])(
   'a restart in the middle of a pipeline, in the same epoch: %p',
   async (same_epoch) => {
-    const world = await stalledWorld()
+    await using world = await stalledWorld()
     await sendAhead(world, 5)
     const landing = [signatureOf(world, 1), signatureOf(world, 2)]
     world.chain.faults.drop = (signature) => !landing.includes(signature)
@@ -163,7 +158,6 @@ test.each([false, true])(
     // Another epoch fences what an earlier one signed; within one the journaled bytes go out again.
     expect(signedIds(world)).toEqual(same_epoch ? [1, 2, 3, 4, 5] : [1, 2, 3, 4, 5, 3, 4, 5])
     await expectLandedOnce(world, 5)
-    await world.close()
   },
   120_000,
 )
@@ -200,7 +194,7 @@ test('batches behind one whose transaction no provider serves yet are not report
 }, 120_000)
 
 test('a batch with payouts goes ahead like any other, and its payout is paid once', async () => {
-  const world = await stalledWorld()
+  await using world = await stalledWorld()
   const noted = confirmedAtSigning(world)
   const owner = (await world.settlementSigner()).address
   world.chain.stall(false)
@@ -219,5 +213,4 @@ test('a batch with payouts goes ahead like any other, and its payout is paid onc
   await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'finalized')
   expect(world.outbox.payoutOf(1)!.outcome).toBe('paid')
   await expectLandedOnce(world, 3)
-  await world.close()
 }, 120_000)

@@ -136,7 +136,7 @@ test('what every provider refuses for its form is told at once', async () => {
 })
 
 test('another run finds the epoch that a signed batch cites', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   world.outbox.add(world.nextPayload())
@@ -146,5 +146,4 @@ test('another run finds the epoch that a signed batch cites', async () => {
   // What an earlier epoch signed is fenced: it is not sent again.
   expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')
   expect(new RelayedBatch(1, signed, world.epoch + 1).phase).toBe('unsigned')
-  await world.close()
 })

@@ -156,12 +156,11 @@ test('an error that is not about size is none of the transaction, and goes on', 
 })
 
 test('a batch that fits no transaction is no verdict: nothing is sent, and the status says so', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()
   world.outbox.add(world.nextPayload([], 32, 64))
   while (!world.port.health().reasons.includes('transaction_failing')) await Bun.sleep(1)
   expect(world.sink.halts).toEqual([])
   expect(world.outbox.signings).toEqual([])
-  await world.close()
 })

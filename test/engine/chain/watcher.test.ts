@@ -12,7 +12,7 @@ import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { COMPOSE_HASH, MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 
 test('deposits arrive once, in leaf order, and only up to a root the own tree reproduces', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1n, 2n, 3n)
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 3)
@@ -23,11 +23,10 @@ test('deposits arrive once, in leaf order, and only up to a root the own tree re
   expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
   expect((await world.hash.leaves(0, 5)).map(toHex)).toEqual(world.sink.told.map(toHex))
   expect(world.sink.violations).toEqual([])
-  await world.close()
 })
 
 test('leaves wait until the earlier ones are durable', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1n)
   const durable = Promise.withResolvers<void>()
   const firsts: number[] = []
@@ -46,11 +45,10 @@ test('leaves wait until the earlier ones are durable', async () => {
   durable.resolve()
   await world.sink.until(() => world.sink.told.length === 2)
   expect(firsts).toEqual([0, 1])
-  await world.close()
 }, 120_000)
 
 test('after a restart the leaves go on where the journal ended', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1n, 2n)
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 2)
@@ -59,11 +57,10 @@ test('after a restart the leaves go on where the journal ended', async () => {
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 3)
   expect(world.sink.violations).toEqual([])
-  await world.close()
 })
 
 test('a cached tree ahead of the journal gives the journal its leaves again', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1n, 2n)
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 2)
@@ -73,11 +70,10 @@ test('a cached tree ahead of the journal gives the journal its leaves again', as
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 2)
   expect(world.sink.violations).toEqual([])
-  await world.close()
 })
 
 test('a deposit that a fork takes back is never told', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()
   await world.sink.until(() => world.sink.told.length === 1)
@@ -88,7 +84,6 @@ test('a deposit that a fork takes back is never told', async () => {
   const config = await world.port.readConfig()
   expect(config.leaf_count).toBe(2)
   expect(toHex(config.note_root)).toBe(toHex(world.hash.root().root))
-  await world.close()
 })
 
 test('leaves that do not give the root on chain are passed on by no event', async () => {
@@ -126,7 +121,7 @@ test('a tree that differs from the chain stops settlement with root_mismatch', a
 })
 
 test('an epoch opened by another instance of the app means forked', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   const other = await world.connect()
   const opening = {
@@ -162,7 +157,6 @@ test('an epoch opened by another instance of the app means forked', async () => 
     .catch((error: unknown) => error)
   expect(refused).toEqual(new EpochTaken('the chain is at epoch 2'))
   expect(recorded).toEqual([])
-  await world.close()
 })
 
 test('an epoch opens only where the batches on chain are those of the journal', async () => {
@@ -284,18 +278,17 @@ test('exits, the dearest read, wait for the slots between two looks', async () =
 }, 120_000)
 
 test('loops whose reads fail report an unreachable chain until they succeed', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   const isReported = () => world.port.health().reasons.includes('rpc_unreachable')
   world.chain.faults.rpc = (method) => (method === 'getMultipleAccounts' ? { status: 503 } : undefined)
   while (!isReported()) await Bun.sleep(1)
   world.chain.faults.rpc = undefined
   while (isReported()) await Bun.sleep(1)
-  await world.close()
 }, 120_000)
 
 test('a loop that fails is reported while others succeed', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   const isReported = () => world.port.health().reasons.includes('rpc_unreachable')
   // Exits alone are read so; the other loops go on.
@@ -308,12 +301,11 @@ test('a loop that fails is reported while others succeed', async () => {
   }
   world.chain.faults.rpc = undefined
   while (isReported()) await Bun.sleep(1)
-  await world.close()
 }, 120_000)
 
 test('without a new slot for five seconds the chain counts as stalled, however short its slots are', async () => {
   let now_ms = 0
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot({ connect: { monotonicMs: () => now_ms } })
   world.chain.stall(true)
   now_ms = LIMITS.chain_stall_min_ms
@@ -322,7 +314,6 @@ test('without a new slot for five seconds the chain counts as stalled, however s
   expect(world.port.health().reasons).toContain('slot_stalled')
   world.chain.stall(false)
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
-  await world.close()
 }, 120_000)
 
 test('a batch on chain that the journal lacks means rolled_back, and every loop but slot view and lease ends', async () => {
@@ -370,11 +361,10 @@ test('a batch on chain that the journal lacks means rolled_back, and every loop 
 }, 120_000)
 
 test('an anchored head is on chain, and an older one is no error', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   await world.boot()
   await world.port.anchor(50, { seq: 50, head: new Uint8Array(32).fill(5) })
   expect((await world.port.readConfig()).journal_seq).toBe(50)
   await world.port.anchor(49, { seq: 49, head: new Uint8Array(32).fill(4) })
   expect((await world.port.readConfig()).journal_seq).toBe(50)
-  await world.close()
 })

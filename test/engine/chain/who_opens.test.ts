@@ -44,7 +44,7 @@ async function sent(world: VaultWorld): Promise<number> {
 }
 
 test('a platform that is not registered takes two transactions, a registered one takes one', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   const before = await sent(world)
   const started_ms = performance.now()
   expect(await outcome(world)).toBe('opened')
@@ -54,7 +54,6 @@ test('a platform that is not registered takes two transactions, a registered one
   const [first, second] = [between_ms - started_ms, performance.now() - between_ms]
   console.log(`opened in ${first.toFixed(0)} ms with registration, in ${second.toFixed(0)} ms without`)
   expect((await sent(world)) - before).toBe(3)
-  await world.close()
 }, 120_000)
 
 test('the opening does not wait for the registration, and is made again behind it where it overtakes it', async () => {
@@ -66,17 +65,16 @@ test('the opening does not wait for the registration, and is made again behind i
     registration ??= signature
     return signature === registration
   }
-  const world = await VaultWorld.open({ drop })
+  await using world = await VaultWorld.open({ drop })
   signed = 0
   const before = await sent(world)
   expect(await outcome(world, {}, COMPOSE_HASH, async () => void signed++)).toBe('opened')
   expect(signed).toBeGreaterThan(1)
   expect((await sent(world)) - before).toBe(signed + 1)
-  await world.close()
 }, 120_000)
 
 test('where a fork takes back registration and opening, both are made again', async () => {
-  const world = await VaultWorld.open({}, 200)
+  await using world = await VaultWorld.open({}, 200)
   const { machine, fork } = world.chain
   const address = encodeBase58(vaultAddresses(world.program).config)
   const epoch = () => decodeConfig(machine.bank.newest(address)!.data)!.epoch
@@ -87,11 +85,10 @@ test('where a fork takes back registration and opening, both are made again', as
   fork(machine.tip - before)
   expect(epoch()).toBe(0)
   expect(await opening).toBe('opened')
-  await world.close()
 }, 120_000)
 
 test('machine, build, settlement key and epoch authority are each needed', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   const { machine } = world
   const seed = random(32)
   const own = { settlement_seed: seed, quoteEpoch: machine.quoteEpoch(seed) }
@@ -145,7 +142,6 @@ test('machine, build, settlement key and epoch authority are each needed', async
   for (const [name, change, because] of cases)
     expect([name, await outcome(world, change)]).toEqual([name, because])
   expect(await outcome(world, {}, new Uint8Array(32).fill(0xcd))).toBe('wrong_build')
-  await world.close()
 }, 240_000)
 
 test.each([
@@ -154,7 +150,7 @@ test.each([
 ] as const)(
   'a revoked %s opens nothing, and announced again not before twice the exit delay',
   async (_, topic) => {
-    const world = await VaultWorld.open()
+    await using world = await VaultWorld.open()
     expect(await outcome(world)).toBe('opened')
     for (const action of ['revoke', 'announce'] as const) {
       await byAdmin(world, (program, admin) =>
@@ -162,7 +158,6 @@ test.each([
       )
       expect([action, await outcome(world)]).toEqual([action, 'not_announced'])
     }
-    await world.close()
   },
   120_000,
 )
@@ -197,7 +192,7 @@ function byAdmin(
 }
 
 test('the admin alone opens nothing, also not without a quote', async () => {
-  const world = await VaultWorld.open()
+  await using world = await VaultWorld.open()
   expect(await outcome(world)).toBe('opened')
   // `open_epoch` and `rotate_signer` of earlier layouts, with the admin's own key.
   for (const number of [3, 10]) {
@@ -212,5 +207,4 @@ test('the admin alone opens nothing, also not without a quote', async () => {
     const refusal = await byAdmin(world, without).catch((error: Error) => error.message)
     expect(refusal).toContain('unknown_instruction')
   }
-  await world.close()
 }, 240_000)

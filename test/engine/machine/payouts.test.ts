@@ -57,7 +57,6 @@ const pack = (world: World) => {
 const land = (world: World, batch_id: number) => {
   for (const stage of ['submitted', 'confirmed', 'finalized'] as const) world.stage(batch_id, stage)
 }
-/** The newest event of a withdrawal. */
 const newest = ({ events }: World) => {
   const { kind, data } = events.findLast((one) => one.event.kind.startsWith('withdrawal.'))!.event
   return { kind, ...(data as wire.Withdrawal) }

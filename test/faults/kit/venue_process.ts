@@ -49,7 +49,6 @@ export class VenueProcess {
     return this.child !== undefined && this.child.exitCode === null && this.child.signalCode === null
   }
 
-  /** The signal that ended it. */
   get ended_by(): Bun.Subprocess['signalCode'] {
     return this.child?.signalCode ?? null
   }

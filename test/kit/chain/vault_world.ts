@@ -254,6 +254,10 @@ export class VaultWorld {
     return createKeyPairSignerFromPrivateKeyBytes(this.seed)
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
   async close(): Promise<void> {
     await this.port?.close()
     await this.hash.close()

@@ -128,7 +128,6 @@ export class OpenVault {
     return venueId({ ...parts, generation })
   }
 
-  /** The settlement key of an epoch. */
   signerOf(epoch: number): ReturnType<typeof testKey> {
     const signer = this.#signers.get(epoch) ?? this.chain.fund(testKey(`settlement ${epoch}`))
     this.#signers.set(epoch, signer)

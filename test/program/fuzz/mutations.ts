@@ -17,7 +17,6 @@ import { RENT_SYSVAR, type World } from './world'
 /** Answers other instructions; those given stay as they are. `at`: which of them to change. */
 type Mutation = (world: World, instructions: readonly VaultInstruction[], at: number) => VaultInstruction[]
 
-/** A mutation of one instruction. */
 const ofOne =
   (change: (world: World, instruction: VaultInstruction) => VaultInstruction): Mutation =>
   (world, instructions, at) =>

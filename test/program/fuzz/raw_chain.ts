@@ -14,7 +14,6 @@ export type RawAccount = { owner: Uint8Array; data: Uint8Array; lamports: bigint
  */
 type Sent = { ok: true; units: bigint } | { ok: false; error: string; failedIn: () => string | undefined }
 
-/** An account as transactions load it. */
 export type LoadedAccount = RawAccount & { address: Uint8Array; executable: boolean }
 /** Learns of each program and of each transaction with an outcome. */
 export type Witness = {

@@ -92,7 +92,6 @@ export function payoutOutcome(
   return vault.state.data[108] === 1 ? 0 : 7
 }
 
-/** The recorded vault token account of a mint. */
 export function mustBeVaultToken(account: Placed, record: Uint8Array, token_program: Placed): void {
   must(same(token_program.address, wordAt(record, MINT_RECORD.token_program)), 'another token program')
   must(same(account.address, wordAt(record, MINT_RECORD.vault_token)), 'another vault token account')
