@@ -258,7 +258,7 @@ test('the package names the face and the verifier', async () => {
   expect(Object.keys(exports)).toEqual(['.', './verify', './chain'])
 })
 
-const ENTRY = join(import.meta.dir, '../../../client/verify/index.ts')
+const ENTRY = join(import.meta.dir, '../../client/verify/index.ts')
 
 async function bundledVerifier(minify = false): Promise<string> {
   const built = await Bun.build({ entrypoints: [ENTRY], target: 'browser', format: 'esm', minify })
