@@ -88,18 +88,15 @@ test('a compiler that is installed is found', () => {
   expect(tool_missing === 'rustc is not installed').toBe(Bun.which('rustc') === null)
 })
 
-test.skipIf(tool_missing !== undefined)(
-  'without a cc nothing is rebuilt, and that is the reason',
-  () => {
-    const folder = mkdtempSync(join(tmpdir(), 'tacit-tools-'))
-    try {
-      for (const name of ['rustc', 'cargo']) symlinkSync(Bun.which(name)!, join(folder, name))
-      expect(printed('console.log(toolchainMissing())', folder)).toStartWith('no cc ')
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
-  },
-)
+test.skipIf(tool_missing !== undefined)('without a cc nothing is rebuilt, and that is the reason', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tacit-tools-'))
+  try {
+    for (const name of ['rustc', 'cargo']) symlinkSync(Bun.which(name)!, join(folder, name))
+    expect(printed('console.log(toolchainMissing())', folder)).toStartWith('no cc ')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
 
 test('the libraries have the recorded hashes', () => {
   const recorded = readFileSync(join(FOLDER, 'library_hashes.ts'), 'utf8')

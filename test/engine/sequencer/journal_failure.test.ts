@@ -13,8 +13,8 @@ import {
   receiptTreeOf,
 } from '../../../engine/sequencer/receipts'
 import { Sequencer } from '../../../engine/sequencer/sequencer'
-import { sha256 } from '../../../protocol/sha256'
 import { Refusal } from '../../../protocol/refusals'
+import { sha256 } from '../../../protocol/sha256'
 import { admission, FIXED_HASH_SEED, settings } from '../../kit/venue/machine_world'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
