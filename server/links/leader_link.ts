@@ -85,6 +85,7 @@ export class LeaderLink implements LeaderPort {
   private asking: { now: Promise<Right>; next: Promise<Right> | undefined } | undefined
   private open: Open | undefined
   private waiting = 0
+  private shared: Promise<Leader> | undefined
   /** Begins the names of this node's sockets. */
   readonly node = nodeName()
   private stopped = false
@@ -160,13 +161,25 @@ export class LeaderLink implements LeaderPort {
    */
   async call(question: Question): Promise<unknown> {
     if (this.current() === undefined || this.open === undefined) throw new Refusal('lease_lost')
+    // One place is kept for the question on which the right to answer rests.
+    if (this.waiting >= LINK_QUESTIONS_MAX - 1) throw new Refusal('matching_unavailable')
     return this.answerTo(this.open, question, LINK_CALL_MS).catch((error) => {
       throw error instanceof Refusal ? error : new Refusal('outcome_unknown')
     })
   }
 
-  /** Identity and attestation of the leading node. @throws Refusal `lease_lost`, or of the leading node */
-  async attested(nonce = ''): Promise<Leader> {
+  /**
+   * Identity and attestation of the leading node. Callers without a nonce, whom nothing limits, share one question.
+   * @throws Refusal `lease_lost`, or of the leading node
+   */
+  async attested(nonce?: string): Promise<Leader> {
+    if (nonce !== undefined) return this.attestedBy(nonce)
+    this.shared ??= this.attestedBy('').finally(() => {
+      this.shared = undefined
+    })
+    return this.shared
+  }
+  private async attestedBy(nonce: string): Promise<Leader> {
     const answer = await this.call({ attest: nonce }).catch((error: Refusal) => {
       // Nothing changes there, so that no answer says no more than no link.
       throw error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
@@ -244,7 +257,6 @@ export class LeaderLink implements LeaderPort {
   }
 
   private async answerTo(open: Open, question: Question, time_ms: number): Promise<unknown> {
-    if (this.waiting >= LINK_QUESTIONS_MAX) throw new Refusal('matching_unavailable')
     const { url, link } = open
     const number = link.next()
     this.waiting += 1

@@ -257,9 +257,11 @@ test('calls that are passed on are answered in any order, beyond a number at onc
   expect([second.status, await second.text()]).toEqual([202, '/now?a=1!'])
   const others = Array.from({ length: LINK_QUESTIONS_MAX }, () => pass('/held').catch((error) => error.code))
   expect(await others.at(-1)).toBe('matching_unavailable')
+  // The question for the right has a place of its own.
+  expect(await link.ask()).toMatchObject({ epoch: LEAD.epoch })
   held.resolve()
   expect(await (await first).text()).toBe('/held!')
-  expect((await Promise.all(others)).filter((one) => one === 'matching_unavailable')).toHaveLength(1)
+  expect((await Promise.all(others)).filter((one) => one === 'matching_unavailable')).toHaveLength(2)
   // The call was sent, and no answer says whether it was applied.
   await listener!.stop(0)
   expect(await pass('/now').catch((error) => error.code)).toBe('outcome_unknown')
@@ -298,7 +300,8 @@ test('identity and attestation of the leading node come over the link, and nothi
   })
   const { link, running } = await asked(serve(answers))
   expect(await link.attested('ab'.repeat(32))).toEqual(leader)
-  expect(await link.attested()).toEqual(leader)
+  // Strangers without a nonce share one question.
+  expect(await Promise.all([link.attested(), link.attested()])).toEqual([leader, leader])
   expect(nonces).toEqual(['ab'.repeat(32), ''])
   given = { info: leader.info }
   expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')

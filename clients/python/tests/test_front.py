@@ -101,6 +101,16 @@ class Front(unittest.TestCase):
         with contextlib.suppress(VenueProblem):
             any_leader.own("POST", "/nonces", {"a": 1})
         self.assertEqual(front.judged, [3, 3, 4, 5])
+        # The next one cannot be judged: what ends orders goes to it, and nothing else.
+        leader.epoch, front.lies["GET /attestation/leader"] = 6, http({"code": "quote_busy", "status": 503}, 503)
+        front.lies["DELETE /orders/1"] = front.lies["POST /orders/cancel-all"] = {}
+        with self.assertRaises(VenueProblem):
+            any_leader.own("DELETE", "/orders/1", {})
+        for method, path in (("DELETE", "/orders/1"), ("POST", "/orders/cancel-all")):
+            self.assertEqual(any_leader.own(method, path, {}), {})
+        for method, path in (("POST", "/orders"), ("GET", "/nonces")):
+            with self.assertRaises(VenueProblem):
+                any_leader.own(method, path)
         # A leading node takes no such name from a client that verified it.
         self.assertEqual(leader.venue().judged, {})
 

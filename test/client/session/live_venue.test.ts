@@ -242,6 +242,24 @@ test('through a node that follows nothing is sent to a leading one, nor read by 
   expect([verified, next.asked]).toEqual([2, ['/orders', 'refused']])
 })
 
+test('while the next leading node cannot be judged, what ends orders goes to it, and nothing else', async () => {
+  const first = frontOf(7, 'front')
+  let verified = 0
+  const live = await LiveVenue.open(async () => {
+    if (verified++ === 0) return first.shown
+    throw new EvidenceUnavailable('no quote: strangers took them')
+  })
+  first.moves = 8
+  const send = (path: string, method: string) =>
+    live.fetch(path, { method, signal: AbortSignal.timeout(500) }).then(({ status }) => status, String)
+  expect(await send('/orders/1', 'DELETE')).toBe(200)
+  expect(await send('/orders/cancel-all', 'POST')).toBe(200)
+  expect(await send('/orders/dead-man', 'POST')).toBe(200)
+  expect(await send('/orders', 'POST')).toContain('EvidenceUnavailable')
+  expect(await send('/orders', 'GET')).toContain('EvidenceUnavailable')
+  expect(first.asked).toEqual(['refused', '/orders/1', '/orders/cancel-all', '/orders/dead-man'])
+})
+
 test('a socket through a node that follows names the leading one, and is opened again once the next one is judged', async () => {
   const nodes = [frontOf(7, 'front'), frontOf(8, 'front')] as const
   const [first, next] = nodes
