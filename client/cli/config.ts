@@ -82,17 +82,17 @@ function parsed(path: string): Config {
   for (const [name, value] of Object.entries(Object(content))) {
     if (!PLACES.includes(name as Place) || typeof value !== 'string')
       throw new InputFault(`${path} has an entry ${name} that no command reads: ${PLACES.join(', ')}`)
-    config[name as Place] = NO_FILES.has(name) ? value : filesIn(dirname(path), value)
+    config[name as Place] = inFolder(dirname(path), name, value)
   }
   return config
 }
 
-/** Several, separated by commas, as manifests. */
-const filesIn = (folder: string, value: string): string =>
-  value
-    .split(',')
-    .map((path) => resolve(folder, path))
-    .join(',')
+/** Manifests may be several, separated by commas; another name of a file may have a comma. */
+function inFolder(folder: string, name: string, value: string): string {
+  if (NO_FILES.has(name)) return value
+  const paths = name === 'manifest' ? value.split(',') : [value]
+  return paths.map((path) => resolve(folder, path)).join(',')
+}
 
 /** What `start` wrote for the venue on this machine, its demo account included. */
 function laptop(data: string): Config {
@@ -113,7 +113,7 @@ export const INIT: Verb = {
     const config: Config = {}
     for (const name of PLACES) {
       const value = call.optional(name)
-      if (value !== undefined) config[name] = NO_FILES.has(name) ? value : filesIn('.', value)
+      if (value !== undefined) config[name] = inFolder('.', name, value)
     }
     if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
     // What no later command could read is not kept.

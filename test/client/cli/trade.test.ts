@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../../client/chain/chain_access'
 import { ownAccount } from '../../../client/chain/token_account'
+import { readConfig } from '../../../client/cli/config'
 import { lockFile } from '../../../client/wallet/file_lock'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
@@ -288,3 +289,14 @@ test('a wallet that is locked, encrypted or on a full disk sends nothing', async
   expect(placed.code).toBe(0)
   expect((await tacit('cancel', idIn(placed.out), '--password-file', 'password')).code).toBe(0)
 }, 120_000)
+
+test('a file’s name in tacit.json may have a comma; manifests are several', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'a, b-'))
+  const config = join(folder, 'tacit.json')
+  const names = { url: 'https://a,https://b', wallet: 'w,1.json', manifest: 'a.json,b.json' }
+  writeFileSync(config, JSON.stringify(names))
+  const { url, wallet, manifest } = readConfig((name) => (name === 'config' ? config : undefined))
+  expect([url, wallet]).toEqual([names.url, join(folder, names.wallet)])
+  expect(manifest).toBe(`${join(folder, 'a.json')},${join(folder, 'b.json')}`)
+  rmSync(folder, { recursive: true })
+})
