@@ -470,6 +470,8 @@ export interface Fronts {
 
 /** Of a node that follows: the one that leads. */
 export interface LeaderPort {
+  /** Begins the names of this node's sockets. */
+  readonly node: string
   /** What it answered to questions whose right is not over. */
   rights(): readonly Right[]
   /** What it answers now. @throws Refusal `lease_lost` */

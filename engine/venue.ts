@@ -120,6 +120,8 @@ export type Passed =
   | { kind: 'tree_root' }
   | { kind: 'tree_leaves'; from: number; limit: number }
   | { kind: 'tree_inclusion'; leaf: string | number }
+  /** Of no caller: the node, whose sockets' names begin with `node`, ends as planned. */
+  | { kind: 'leaves'; node: string }
 /** `seq` is durable, and the answer depends on nothing newer. */
 export type PassedAnswer = { value: object; seq: JournalSeq; limits: LimitState | null }
 

@@ -68,7 +68,8 @@ export class ClusterNode {
       if (this.is_stopped) throw new Stopped('this node follows no more')
       if (await this.follow(end, take)) continue
       const term = this.term ?? (await this.takeTerm(end()))
-      if (term === undefined) continue
+      // One that left meanwhile opens nothing, and shows no life under it.
+      if (term === undefined || this.is_leaving) continue
       this.term = term
       this.led_since_ms = this.monotonicMs()
       void this.beat(term, deposed)

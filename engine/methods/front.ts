@@ -196,7 +196,10 @@ function frontVenue(parts: FrontParts): NodeVenue {
     views.right.mayPush = () => rights.current() !== undefined
     views.record.submit = async (command, access) => {
       const { seq } = await passing.record(command, access)
-      await replica.untilApplied(seq, LIMITS.right_ms)
+      // It is executed, whenever this node reads it.
+      await replica.untilApplied(seq, LIMITS.right_ms).catch(() => {
+        throw new Refusal('outcome_unknown')
+      })
     }
   })
   return {
@@ -231,8 +234,6 @@ function frontVenue(parts: FrontParts): NodeVenue {
     async drain() {
       const { promise: over, resolve } = Promise.withResolvers<void>()
       await passing.drain(over)
-      const sockets = [...(views?.armed ?? [])]
-      await Promise.allSettled(sockets.map(([origin, { account_id }]) => passing.disarm(account_id, origin)))
       views?.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
       resolve()
     },
@@ -344,11 +345,14 @@ function recordsOf(
       const views = replica.views()
       views.armed.delete(origin)
       for (;;) {
-        const failed = await views.record.submit({ kind: 'disconnected', account_id, origin }, 'trade').then(
+        const sent = views.record.submit({ kind: 'disconnected', account_id, origin }, 'trade')
+        passing.unsent.delete(origin)
+        const failed = await sent.then(
           () => false,
           () => true,
         )
         if (!failed) return
+        passing.unsent.add(origin)
         await Bun.sleep(LIMITS.right_ms)
       }
     },

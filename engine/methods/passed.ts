@@ -73,6 +73,9 @@ export async function passedTo(
         const { leaf } = passed
         return tree.inclusion(typeof leaf === 'number' ? leaf : fromHex(leaf, 32)!)
       }
+      case 'leaves':
+        await engine.grace.nodeLeaves(passed.node)
+        return {}
     }
   }
   const value = await answer()

@@ -23,6 +23,8 @@ export class Passing {
   private readonly share = new Shares(LIMITS.passed_account_max)
   private readonly pages = new Pages()
   private root: { now: Promise<object>; next: Promise<object> | undefined } | undefined
+  /** Closed sockets of which the leading node has yet to be told: disarmed, their orders would rest. */
+  readonly unsent = new Set<string>()
   /** Resolves when this node answers no more. */
   private ending: Promise<void> | undefined
 
@@ -90,16 +92,22 @@ export class Passing {
     return command.kind === 'disconnected' ? this.send(caller, record) : this.of(caller, record, judged)
   }
 
-  /** What comes from here on waits for `over`, and is not sent. Resolves when all that came before is answered. */
+  /**
+   * What comes from here on waits for `over`, and is not sent. Behind all that came before, the leading node is told that this one
+   * ends, and disarms its sockets. Resolves when that and all before it is answered.
+   * @throws Refusal `lease_lost` without an answer in LIMITS.handover_ms
+   */
   async drain(over: Promise<void>): Promise<void> {
     this.ending = over
+    const { node } = this.leader
+    const until_ms = performance.now() + LIMITS.handover_ms
+    const leaves = async () =>
+      this.unsent.size === 0 && (await this.leader.pass({ kind: 'leaves', node }).catch(() => false))
+    while (!(await leaves())) {
+      if (performance.now() > until_ms) throw new Refusal('lease_lost')
+      await Bun.sleep(LIMITS.release_look_ms)
+    }
     while (this.share.isBusy()) await Bun.sleep(LIMITS.release_look_ms)
-  }
-
-  /** The socket stays as it is for its orders, and counts no more: this node ends as planned. */
-  disarm(account_id: string, origin: string): Promise<unknown> {
-    const bytes = bytesOf({ kind: 'arm_disconnect', account_id, origin, armed: false })
-    return this.leader.pass({ kind: 'record', seq: this.applied(), access: 'trade', command: bytes })
   }
 
   private async send(caller: Caller, passed: Passed, epoch?: number): Promise<PassedAnswer> {

@@ -49,8 +49,8 @@ type Ports = {
 export class DisconnectGrace {
   /** By absent node, what closes its sockets. */
   private readonly waits = new Map<string, ReturnType<typeof setTimeout>>()
-  /** Monotonic times at which accounts armed a socket, of each the newest, the oldest first. */
-  private readonly armings = new Map<string, number>()
+  /** Of each account the socket that it armed last, and the monotonic time, the oldest first. */
+  private readonly armings = new Map<string, { origin: string; at_ms: number }>()
   /** Up to it the leaders before this one served. */
   private readonly served_slot: SlotNumber
 
@@ -86,8 +86,9 @@ export class DisconnectGrace {
     if (lost.length === 0) return
     this.wait(node, 0)
     const isBack = ({ account_id }: Socket) => {
-      const newest = [...this.state.accounts.get(account_id)!.armed].at(-1)!
-      return (this.armings.get(account_id) ?? 0) >= alive_ms && !newest.startsWith(node)
+      const newest = this.armings.get(account_id)
+      // Also where that one is armed no more.
+      return newest !== undefined && newest.at_ms >= alive_ms && !newest.origin.startsWith(node)
     }
     for (const one of lost.filter(isBack)) this.submitted(this.disarm(one))
   }
@@ -102,9 +103,14 @@ export class DisconnectGrace {
     return [...open].filter((one) => !known.has(one))
   }
 
+  /** It ends as planned, and has said so behind all that it passed on: its sockets are disarmed, as own ones are. */
+  async nodeLeaves(node: string): Promise<void> {
+    await Promise.all(this.armed(node).map((one) => this.disarm(one)))
+  }
+
   /** The account armed a new socket: disarms those that it has at absent nodes, whose orders stay. */
-  async returned(account_id: string): Promise<void> {
-    this.keepTime(account_id)
+  async returned(account_id: string, origin: string): Promise<void> {
+    this.keepTime(account_id, origin)
     for (const one of this.armedOf(account_id)) if (this.waits.has(nodeOf(one.origin))) await this.disarm(one)
   }
 
@@ -140,14 +146,14 @@ export class DisconnectGrace {
     this.submitted(this.submit({ kind: 'node_absent', node, slot: this.state.slot - slots }))
   }
 
-  private keepTime(account_id: string): void {
+  private keepTime(account_id: string, origin: string): void {
     const now_ms = this.ports.clock.monotonicMs()
-    for (const [one, at_ms] of this.armings) {
+    for (const [one, { at_ms }] of this.armings) {
       if (now_ms - at_ms < LIMITS.disconnect_grace_ms) break
       this.armings.delete(one)
     }
     this.armings.delete(account_id)
-    this.armings.set(account_id, now_ms)
+    this.armings.set(account_id, { origin, at_ms: now_ms })
   }
 
   /** Armed sockets whose names begin with `node`, by the state, but for those that this process serves. */

@@ -106,7 +106,7 @@ class Sequencing {
     this.require(account_id)
     // Executed in this turn: the end of the socket, which comes behind it, finds it armed.
     await this.parts.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed })
-    if (armed) await this.parts.grace.returned(account_id)
+    if (armed) await this.parts.grace.returned(account_id, origin)
   }
 
   async disconnected(account_id: string, origin: string): Promise<void> {

@@ -59,6 +59,8 @@ export class LinkAnswers implements Fronts {
   private readonly offers = new Map<string, LinkKey>()
   private readonly links = new Map<string, Known>()
   private readonly nodes = new Map<string, Node>()
+  /** Connections by node, of those that have said which of their sockets are open. */
+  readonly carried = new Map<string, number>()
   private readonly bucket: ReturnType<typeof openBucket>
   private judging = false
 
@@ -121,7 +123,9 @@ export class LinkAnswers implements Fronts {
     let heard = {}
     try {
       const question = parseQuestion(parseJson(textOf(content)))
-      if (question.applied !== undefined) heard = { at_ms: this.asked(question.applied, known) }
+      const { applied } = question
+      if (applied !== undefined)
+        heard = { at_ms: this.asked(applied, known), is_carried: this.carried.has(applied.node) }
       return { ...(await this.answer(question)), ...heard }
     } catch (error) {
       return { code: error instanceof Refusal ? error.code : 'internal', ...heard }

@@ -41,8 +41,9 @@ function isLeader(answer: unknown): answer is Leader {
   }
 }
 
-/** `heard_ms`: time of the newest answer on it, by the leading node's clock. */
-type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number }
+/** `heard_ms`: time of the newest answer on it, by the leading node's clock, which had a connection of this node then. */
+type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number; is_carried?: boolean }
+type Answer = { code?: RefusalCode; at_ms?: number; is_carried?: boolean }
 type Watching = Parameters<LeaderPort['watch']>[0]
 
 /** From the first answer by which the leading node gives its term away, at most for LINK_HANDOVER_MS. */
@@ -215,7 +216,8 @@ export class LeaderLink implements LeaderPort {
     this.open = open
     const sent_ms = clock.monotonicMs()
     const { heard_ms } = open
-    const frames = this.streamOf(url)?.sent ?? 0
+    const stream = this.streamOf(url)
+    const frames = stream?.sent ?? 0
     const applied = {
       ...this.applied(),
       node: this.node,
@@ -223,11 +225,16 @@ export class LeaderLink implements LeaderPort {
       ...(heard_ms === undefined ? {} : { heard_ms }),
     }
     const lead = leadOf(await this.answerTo(open, { applied }, LINK_RIGHT_MS))
+    stream?.carried(open.is_carried, sent_ms)
+    if (stream?.isOpen() === false) {
+      // The next question is of a link that no connection has carried.
+      this.open = undefined
+      throw new Error('the connection has ended')
+    }
     const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
     const right = { ...lead, until_ms }
     if (open !== known || this.stream?.isOpen() !== true)
       await this.streamTo(open).catch((error) => {
-        // The next question is of a new link, which no connection has carried.
         this.open = undefined
         throw error
       })
@@ -264,8 +271,8 @@ export class LeaderLink implements LeaderPort {
       const frame = link.seal('asks', number, utf8(JSON.stringify(question)))
       const opened = link.open('answers', await post(url, 'frame', frame, time_ms))
       if (opened?.number !== number) throw new Error('the answer is of no frame of this link')
-      const { at_ms, ...answer } = parseJson(textOf(opened.content)) as { code?: RefusalCode; at_ms?: number }
-      if (at_ms !== undefined) open.heard_ms = at_ms
+      const { at_ms, is_carried, ...answer } = parseJson(textOf(opened.content)) as Answer
+      if (at_ms !== undefined) Object.assign(open, { heard_ms: at_ms, is_carried })
       if (answer.code !== undefined && REFUSAL_BY_CODE.has(answer.code)) throw new Refusal(answer.code)
       return answer
     } catch (error) {

@@ -6,6 +6,7 @@ import {
   LINK_CALL_MS,
   LINK_OPEN_MS,
   LINK_PASSED_MAX,
+  LINK_SILENT_MS,
   LINK_SOCKETS_PART,
   LINK_STREAM_BUFFER_BYTES,
 } from '../limits'
@@ -24,6 +25,8 @@ export class PassStream {
   private readonly timer: ReturnType<typeof setInterval>
   private numbered = 0
   private is_open = true
+  /** Time of the first of the newest answers by which the leading node has no connection of this node. */
+  private absent_ms: number | undefined
   /** Of the leading node, as it answered last on a link that this connection carries. */
   epoch = 0
 
@@ -72,6 +75,12 @@ export class PassStream {
 
   isOpen(): boolean {
     return this.is_open
+  }
+
+  /** The host may keep this side open alone: it ends where the leading node has had none for LINK_SILENT_MS. */
+  carried(is_carried: boolean | undefined, now_ms: number): void {
+    this.absent_ms = is_carried ? undefined : (this.absent_ms ?? now_ms)
+    if (this.absent_ms !== undefined && now_ms - this.absent_ms >= LINK_SILENT_MS) this.close()
   }
 
   /** Frames that the leading node is to have. */

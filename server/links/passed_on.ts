@@ -48,8 +48,6 @@ function costOf(command: CommandBody): number {
 
 export class PassedOn {
   private readonly open = new Set<Carried>()
-  /** Connections by node, of those that have said which of their sockets are open. */
-  private readonly nodes = new Map<string, number>()
   private readonly timer: ReturnType<typeof setInterval>
 
   constructor(
@@ -64,8 +62,9 @@ export class PassedOn {
   /** Of a request for a connection, which counts once it is one. @throws Refusal `socket_limit` */
   socket(): SocketData {
     if (this.open.size >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
+    const { carried } = this.answers
     const one = new Carried(this.answers, this.venue, {
-      came: (node) => void this.nodes.set(node, (this.nodes.get(node) ?? 0) + 1),
+      came: (node) => void carried.set(node, (carried.get(node) ?? 0) + 1),
       ended: (node, alive_ms) => {
         this.open.delete(one)
         if (node !== undefined) this.went(node, alive_ms)
@@ -95,9 +94,10 @@ export class PassedOn {
   }
 
   private went(node: string, alive_ms: number): void {
-    const left = this.nodes.get(node)! - 1
-    if (left > 0) this.nodes.set(node, left)
-    else this.nodes.delete(node)
+    const { carried } = this.answers
+    const left = carried.get(node)! - 1
+    if (left > 0) carried.set(node, left)
+    else carried.delete(node)
     if (left === 0) this.venue().nodeLost(node, alive_ms)
   }
 }
@@ -237,7 +237,9 @@ class Carried {
 
   private async answer(content: object): Promise<object> {
     try {
-      return await this.venue().passed(passedOf(content), costOf, () => this.is_over)
+      const passed = passedOf(content)
+      if (passed.kind === 'leaves' && passed.node !== this.node) throw new Refusal('frame_invalid')
+      return await this.venue().passed(passed, costOf, () => this.is_over)
     } catch (error) {
       return refusedOf(error)
     }

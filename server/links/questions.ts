@@ -9,6 +9,7 @@ import { Address, asText, exact, oneOf, type Static, t } from '../../protocol/wi
 const Count = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))
 const Base64 = t.String()
+const NodeName = t.String({ pattern: '^[0-9a-f]{16}\\.$' })
 
 /**
  * What a node that follows has applied, with the epoch of its state, the name with which its sockets begin, the frames that it
@@ -17,7 +18,7 @@ const Base64 = t.String()
 const Applied = exact({
   seq: Count,
   epoch: Count,
-  node: t.String({ pattern: '^[0-9a-f]{16}\\.$' }),
+  node: NodeName,
   frames: Count,
   heard_ms: t.Optional(Count),
 })
@@ -105,6 +106,7 @@ const parsePassedOn = parserOf(
       kind: kindOf('tree_inclusion'),
       leaf: t.Union([Count, t.String({ pattern: '^[0-9a-f]{64}$' })]),
     }),
+    exact({ kind: kindOf('leaves'), node: NodeName }),
   ]),
 )
 

@@ -16,12 +16,10 @@ import {
   LINK_SOCKETS_PART,
   LINK_STREAM_BYTES_MAX,
   LINK_STREAMS_LOOK_MS,
-  LINK_STREAMS_MAX,
 } from '../../server/limits'
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { PassedOn } from '../../server/links/passed_on'
-import { operatorApp } from '../../server/operator/operator'
 import type { Transport } from '../../server/sockets/outbox'
 import type { SocketData, Upgrader } from '../../server/sockets/upgrade'
 import { type Listener, listen } from '../../server/tls/listen'
@@ -153,6 +151,7 @@ const textOf = (passed: Passed) => new TextDecoder().decode((passed as { command
 function world(is_silent = false) {
   const order: string[] = []
   const lost: string[] = []
+  const left: string[] = []
   const back: string[][] = []
   const leading = only<NodeVenue>('venue', {
     nodeBack: async (_, open) => {
@@ -162,6 +161,10 @@ function world(is_silent = false) {
     },
     nodeLost: (node) => lost.push(node),
     passed: async (passed) => {
+      if (passed.kind === 'leaves') {
+        left.push(passed.node)
+        return { value: {}, seq: 42, limits: null }
+      }
       order.push(textOf(passed))
       if (is_silent) await new Promise(() => undefined)
       return { value: { of: textOf(passed) }, seq: 42, limits: null }
@@ -169,7 +172,7 @@ function world(is_silent = false) {
   })
   const answers = new LinkAnswers(partsOf(), () => LEAD)
   const passed_on = new PassedOn(answers, () => leading)
-  return { ...host(answers, passed_on), order, lost, back, passed_on, answers }
+  return { ...host(answers, passed_on), order, lost, left, back, passed_on, answers }
 }
 async function until(look: () => boolean): Promise<void> {
   const end = Date.now() + 4_000
@@ -395,6 +398,49 @@ test('a connection ends whose frames the host keeps while it carries the questio
   link.stop()
 })
 
+test('a connection of which the host ended the side of the leading node alone is not kept: the node is back with its sockets', async () => {
+  const { legs, url, lost, back } = world()
+  const link = linkTo(url)
+  link.watch({ answered: () => undefined, sockets: () => ['n.1'] })
+  await link.ask()
+  const leg = await begun(legs, 0)
+  await link.ask()
+  leg.leader.closed(1006)
+  const command = outcome(link.pass(commandOf('alice')))
+  for (const after_ms of [0, LINK_SILENT_MS - 1]) {
+    now_ms += after_ms
+    await link.ask()
+  }
+  expect([lost.length, legs.length]).toEqual([1, 1])
+  now_ms += 1
+  await again(link)
+  await begun(legs, legs.length - 1)
+  expect(await command).toBe('outcome_unknown')
+  for (let times = 0; times < 3; times++) {
+    now_ms += LINK_SILENT_MS - 1
+    await link.ask()
+  }
+  link.stop()
+  expect([legs.length, back]).toEqual([2, [['n.1'], ['n.1']]])
+})
+
+test('a node ends by its own word alone', async () => {
+  const { legs, url, left } = world()
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  for (const node of [link.node, 'ffeeddccbbaa9988.']) {
+    const asked = outcome(link.pass({ kind: 'leaves', node }))
+    await until(() => leg.to_leader.length === 1)
+    leg.leader.message(leg.to_leader.shift()!)
+    await until(() => leg.to_front.length === 1)
+    leg.front!.sendBytes(leg.to_front.shift()!)
+    left.push(JSON.stringify(await asked))
+  }
+  link.stop()
+  expect(left).toEqual([link.node, expect.stringContaining('42'), '"frame_invalid"'])
+})
+
 test('a connection begins with the open sockets, however many, and their node is back once it has said all of them', async () => {
   const { legs, url, back, lost } = world()
   const named = (at: number) => `open ${at}`.padEnd(53)
@@ -444,31 +490,3 @@ test('a node whose sockets the leading one cannot take is not back, and its conn
   link.stop()
   other.stop()
 })
-
-test('requests that are no upgrade use up no streams', async () => {
-  const { passed_on } = world()
-  const app = operatorApp({
-    documents: { html: '', json: '', css: '' },
-    clock,
-    log: openLog(() => undefined, Date.now),
-    stream: () => passed_on.socket(),
-    node: new Map(),
-    app: { meters: { read: () => [] } },
-  } as never)
-  await listener!.stop(0)
-  listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
-  const get = () => fetch(`${listener!.url}/links/stream`, { tls: { rejectUnauthorized: false } } as never)
-  const statuses: number[] = []
-  for (let one = 0; one < LINK_STREAMS_MAX; one++) statuses.push((await get()).status)
-  await Bun.sleep(6_000)
-  const { promise, resolve } = Promise.withResolvers<string>()
-  const socket = new WebSocket(`${listener.url.replace('http', 'ws')}/links/stream`, {
-    tls: { rejectUnauthorized: false },
-  } as never)
-  socket.onopen = () => resolve('open')
-  socket.onerror = () => resolve('refused')
-  socket.onclose = () => resolve('refused')
-  const got = await promise
-  socket.close()
-  expect(got).toBe('open')
-}, 20_000)

@@ -230,3 +230,41 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
     LIMIT_MS,
   )
 })
+
+test('a node that leaves while it takes the term opens nothing under it, and shows no life', async () => {
+  const node = new ClusterNode(
+    { endpoints: ['https://127.0.0.1:1'] } as never,
+    newSealing(),
+    '',
+    () => performance.now(),
+    8,
+  )
+  const [asked, given] = [Promise.withResolvers<void>(), Promise.withResolvers<object>()]
+  const term = { number: 2, node: node['number'], nonce: new Uint8Array(16) }
+  const beats: unknown[] = []
+  Object.assign(node, {
+    log: {
+      poll: async () => ({ entries: [], head: { seq: 0 }, life: 'same', term: undefined, leader_url: '' }),
+      report: async () => undefined,
+      takeTerm() {
+        asked.resolve()
+        return given.promise
+      },
+      read: async () => [],
+      beat: async (_: unknown, count: number) => void beats.push(count),
+    },
+    writer: { lead: (one: unknown) => void beats.push(one) },
+  })
+  const leads = node.untilLeading(
+    () => START,
+    async () => undefined,
+    () => undefined,
+  )
+  await asked.promise
+  expect(node.leave()).toBe(true)
+  given.resolve(term)
+  await Bun.sleep(100)
+  node.stop()
+  expect(await failure(leads)).toMatchObject({ name: 'Stopped' })
+  expect(beats).toEqual([])
+})

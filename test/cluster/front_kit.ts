@@ -12,6 +12,7 @@ const clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
 type State = { rights: Right[]; handing: Promise<void> | undefined; ask: () => Promise<Right> }
 /** @param waiting has, where it is given, what lets each question be answered */
 const leaderOf = (state: State, passed: Passed[], waiting: (() => void)[] | undefined) => ({
+  node: '0011223344556677.',
   rights: () => state.rights,
   ask: () => state.ask(),
   handing: () => state.handing,
@@ -86,7 +87,7 @@ export function frontOf(behind: boolean, is_slow = false, handing?: Promise<void
     { chain: chain as never, clock },
     [vault as never, []],
   )
-  return { venue: node.front(leader as never) as NodeVenue, passed, waiting, views, right, state }
+  return { venue: node.front(leader as never) as NodeVenue, leader, passed, waiting, views, right, state }
 }
 export const SESSION = {
   account_id: ACCOUNT,

@@ -14,6 +14,7 @@ import {
   LINK_QUESTIONS_MAX,
   LINK_RIGHT_MS,
   LINK_RIGHT_WAIT,
+  LINK_STREAMS_MAX,
   LINK_WINDOW,
 } from '../../server/limits'
 import { LinkAnswers, type LinkParts } from '../../server/links/answer_links'
@@ -22,6 +23,7 @@ import { evidenceOf, prove } from '../../server/links/link_proof'
 import { PassedOn } from '../../server/links/passed_on'
 import { answerOf, questionOf, responseOf } from '../../server/links/questions'
 import { agreementHash, linkKey, SealedLink } from '../../server/links/sealed_link'
+import { operatorApp } from '../../server/operator/operator'
 import type { Upgrader } from '../../server/sockets/upgrade'
 import { type Listener, listen } from '../../server/tls/listen'
 import { type Machine, openMachine, openOn, VENUE } from '../enclave/machine'
@@ -389,3 +391,30 @@ test('a frame counts once, unchanged, on its link and from its side', async () =
   for (const bytes of [frame, new Uint8Array(0), new Uint8Array(64)])
     expect(await answers.frame(bytes).catch((error) => error.code)).toBe('token_invalid')
 })
+
+test('requests that are no upgrade use up no streams', async () => {
+  const passed_on = new PassedOn(new LinkAnswers(partsOf(), () => LEAD), () => leading)
+  const app = operatorApp({
+    documents: { html: '', json: '', css: '' },
+    clock,
+    log: openLog(() => undefined, Date.now),
+    stream: () => passed_on.socket(),
+    node: new Map(),
+    app: { meters: { read: () => [] } },
+  } as never)
+  listener = listen(app, { hostname: '127.0.0.1', port: 0, tls: enclave.tls })
+  const get = () => fetch(`${listener!.url}/links/stream`, { tls: { rejectUnauthorized: false } } as never)
+  const statuses: number[] = []
+  for (let one = 0; one < LINK_STREAMS_MAX; one++) statuses.push((await get()).status)
+  await Bun.sleep(6_000)
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const socket = new WebSocket(`${listener.url.replace('http', 'ws')}/links/stream`, {
+    tls: { rejectUnauthorized: false },
+  } as never)
+  socket.onopen = () => resolve('open')
+  socket.onerror = () => resolve('refused')
+  socket.onclose = () => resolve('refused')
+  const got = await promise
+  socket.close()
+  expect(got).toBe('open')
+}, 20_000)

@@ -235,13 +235,41 @@ test('a leading node that shows late that it leads holds what comes, and one tha
   expect(open.venue.parsed.handedOver(undefined)).toBeUndefined()
 })
 
-/** An account arms a socket of another node, or of the leading one. */
-async function arm(open: TestVenue, origin: string): Promise<void> {
+/** An account arms or disarms a socket of another node, or of the leading one. */
+async function arm(open: TestVenue, origin: string, armed = true): Promise<void> {
   const account_id = accountId('alice')
-  const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed: true, unix_ms: 0 })
+  const command = encodeCommand({ kind: 'arm_disconnect', account_id, origin, armed, unix_ms: 0 })
   const seq = open.engine.sequencer.seq_durable
   await open.venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0, isOpen)
 }
+
+test('the sockets of a node that ends as planned are disarmed, whatever its accounts have used up and whichever tokens have ended', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const order = await armedAtFront(open, trader, `${NODE}1`)
+  await arm(open, 'ffeeddccbbaa9988.1')
+  const { engine, venue } = open
+  const account_id = accountId('alice')
+  await engine.sequencer.submit({ kind: 'token_ended', account_id, token_id: 'ab'.repeat(32) })
+  const costs: string[] = []
+  await venue.parsed.passed({ kind: 'leaves', node: NODE }, ({ kind }) => costs.push(kind), isOpen)
+  expect([costs, armedOf(open)]).toEqual([[], ['ffeeddccbbaa9988.1']])
+  engine.grace.nodeLost(NODE, 0)
+  await engine.grace.fire(NODE)
+  expect((await venue.order('alice', order)).status).toBe('accepted')
+})
+
+test('a node is known to be lost later than it died: an account that armed elsewhere since, and disarmed there, keeps its orders', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const order = await armedAtFront(open, trader, `${NODE}1`)
+  const { grace } = open.engine
+  await grace.nodeBack(NODE, new Set([`${NODE}1`]))
+  for (const armed of [true, false]) await arm(open, 'ffeeddccbbaa9988.1', armed)
+  grace.nodeLost(NODE, 0)
+  await grace.fire(NODE)
+  expect((await open.venue.order('alice', order)).status).toBe('accepted')
+})
 
 test.each([
   ['at another node since its death', true, () => 0, 'accepted'],

@@ -79,6 +79,7 @@ class ParentLink implements LeaderPort {
   private newest: Right[] = []
   private answered: () => void = () => undefined
 
+  readonly node = '0011223344556677.'
   handing = () => undefined
   arrived = () => undefined
   rights(): readonly Right[] {
