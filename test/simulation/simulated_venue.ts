@@ -294,6 +294,8 @@ export class SimulatedVenue {
     time.at(1 + this.random.below(400), () => this.start())
   }
   private end(): void {
+    if (this.up || run.phase === 'stops')
+      this.broken.push(...this.open.fatal.map((error) => `the venue stopped itself: ${error}`))
     this.life.alive = false
     this.settling = false
     this.withheld_slots = 0
