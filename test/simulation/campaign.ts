@@ -21,6 +21,8 @@ import { simulateThreads } from './threads'
 
 /** Schedules that stop at equal bytes. */
 const FEW = 4
+/** Stops at each `await`. */
+export const ENOUGH = 100
 
 type Prepared = { dir: string; ledger: Ledger; chain: ChainState; makers: readonly [Maker, Maker] }
 type Image = {
@@ -133,9 +135,9 @@ export class Campaign {
     const path = this.wallet()
     const venue = this.open(seed, { dir: own, ledger })
     const schedule = this.plan(venue, seed, makers, path, this.aim(new Random(seed ^ 0x3c6ef372)))
-    // The runs of a group begin with the same start: every fifth stops in it, too.
+    // The runs of a group begin with the same start: every fifth stops in it, too, and more as long as its awaits are rare.
     const watch = () => this.watch(venue, schedule, images, path)
-    if (seed % 5 === 0) watch()
+    if (seed % 5 === 0 || awaits.some((one) => isRare(one) && one.phases.has('starts'))) watch()
     const broken = await schedule.run(watch).catch((error: unknown) => [`${(error as Error).stack}`])
     run.visit = undefined
     rmSync(dirname(path), { recursive: true, force: true })
@@ -146,8 +148,8 @@ export class Campaign {
     if (this.traced || broken.length > 0) console.log(schedule.trace.join('\n'))
     const random = new Random(seed ^ 0x1f83d9ab)
     for (const image of images.toReversed()) {
-      // Where few schedules stop at equal bytes, one in three is played.
-      const is_played = image.stops.length >= FEW || random.below(3) === 0
+      // Where few schedules stop at equal bytes, and none at a rare `await`, one in three is played.
+      const is_played = image.stops.length >= FEW || image.stops.some(isRare) || random.below(3) === 0
       if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
       for (const folder of [image.dir, dirname(image.wallet)])
         rmSync(folder, { recursive: true, force: true })
@@ -200,12 +202,16 @@ export class Campaign {
     return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]
   }
 
-  /** Of two of those that were reached, the one at which fewer processes ended. */
+  /** Mostly a rare one of those that were reached, the one that was tried least often of two. */
   private aim(random: Random): Await | undefined {
     const reached = awaits.filter(({ visits }) => visits > 0)
-    if (random.below(2) === 0 || reached.length === 0) return undefined
+    const rare = reached.filter(isRare)
+    const among = rare.length > 0 && random.below(4) > 0 ? rare : reached
+    if (random.below(4) === 0 || among.length === 0) return undefined
     const ended = ({ crashes, stops, chosen }: Await) => crashes + stops + chosen
-    const [one, other] = [random.pick(reached), random.pick(reached)]
+    const [one, other] = [random.pick(among), random.pick(among)]
     return ended(one) < ended(other) ? one : other
   }
 }
+
+const isRare = ({ stops, visits }: Await): boolean => visits > 0 && stops < ENOUGH

@@ -21,13 +21,12 @@ const { values } = parseArgs({
 const [RUNS, SEED] = [Number(values.runs), Number(values.seed)]
 /** Runs that begin on one prepared venue. */
 const OF_ONE_GROUP = 25
-const ENOUGH = 100
 
 // Processes end and power does not: memory keeps what they wrote as a disk would, and syncs cost nothing.
 const MEMORY = '/dev/shm'
 const folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'tacit-simulation-'))
 process.env['TMPDIR'] = folder
-const { Campaign } = await import('./campaign')
+const { Campaign, ENOUGH } = await import('./campaign')
 const realNow = Date.now
 const [began_ms, until] = [realNow(), values.until]
 const isLate = () => until !== undefined && new Date(realNow()).toTimeString() > until
@@ -44,15 +43,14 @@ for (let done = 0; done < RUNS && broken.length === 0 && !isLate(); done += OF_O
 }
 for (const [name, count] of [...campaign.tally].toSorted()) console.log(`${count}\t${name}`)
 findAwaits()
-const ends = ({ stops, crashes }: (typeof awaits)[number]) => stops + crashes
 if (values.awaits)
   for (const one of awaits.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
     console.log(`${one.stops}\t${one.crashes}\t${one.name}`)
 for (const part of ['engine/chain', 'engine/cluster', 'engine', 'server', 'routes', 'enclave', 'client']) {
   const own = awaits.filter(({ name }) => /^engine\/(chain|cluster)|^[^/]+/.exec(name)![0] === part)
-  const [reached, often] = [own.filter((one) => ends(one) > 0), own.filter((one) => ends(one) >= ENOUGH)]
+  const [reached, often] = [own.filter((one) => one.visits > 0), own.filter((one) => one.stops >= ENOUGH)]
   console.log(
-    `${part}: ${own.length} awaits, ${reached.length} reached, at ${often.length} processes ended ${ENOUGH} times or more`,
+    `${part}: ${own.length} awaits, ${reached.length} reached, at ${often.length} everything stopped ${ENOUGH} times or more`,
   )
 }
 for (const line of broken) console.log(`BROKEN ${line}`)
