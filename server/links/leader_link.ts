@@ -41,6 +41,9 @@ function isLeader(answer: unknown): answer is Leader {
   }
 }
 
+/** By these a leading node answers nothing for now. */
+const HOLDS: readonly RefusalCode[] = ['draining', 'lease_lost']
+
 /** `heard_ms`: time of the newest answer on it, by the leading node's clock, which had a connection of this node then. */
 type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number; is_carried?: boolean }
 type Answer = { code?: RefusalCode; at_ms?: number; is_carried?: boolean }
@@ -191,7 +194,8 @@ export class LeaderLink implements LeaderPort {
 
   private begin(): Promise<Right> {
     const now = this.askOnce().catch((error) => {
-      if (error instanceof Refusal && error.code === 'draining') this.handed.begin()
+      // It lives, and shows late that it leads, or gives its term away.
+      if (error instanceof Refusal && HOLDS.includes(error.code)) this.handed.begin()
       // Its reason is not one of this node.
       throw Object.assign(new Refusal('lease_lost'), { cause: error })
     })
@@ -207,7 +211,7 @@ export class LeaderLink implements LeaderPort {
   /** @throws when the leading node gives no answer that can be used; the next call opens another link */
   private async askOnce(): Promise<Right> {
     const url = this.leaderUrl()
-    if (url === undefined) throw new Refusal('lease_lost')
+    if (url === undefined) throw new Error('no node leads')
     const { clock } = this.parts
     const { open: known } = this
     const is_young = known !== undefined && clock.monotonicMs() - known.since_ms < LINK_RENEW_MS
