@@ -8,15 +8,14 @@ import { openChainAccess } from '../../client/chain/chain_access'
 import { connect } from '../../client/connect'
 import { Session } from '../../client/session/session'
 import { parsePolicy } from '../../client/verify/policy'
-import { parseCollateral } from '../../client/verify/tdx/collateral'
+import { parseCollateral } from '../../client/verify/tdx/collateral_form'
 import { Wallet } from '../../client/wallet/wallet'
 import { saveWallet } from '../../client/wallet/wallet_file'
 import { LIMITS } from '../../engine/limits'
 import { FIRST_VERSION } from '../../engine/machine/state/version'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
-import { USDC } from '../../sandbox/environment'
-import { fundTrader, openAccount } from '../faults/kit/open_trader'
+import { fundTrader, openAccount, USDC } from '../faults/kit/open_trader'
 import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild } from '../kit/next_build'
 import type { TreeCopy } from '../mutate/copy_tree'
 
@@ -153,8 +152,7 @@ describe.skipIf(ETCD === undefined)('a rolling upgrade', () => {
         `version ${NEXT_VERSION} is in force`,
       ])
       for (const number of NODES)
-        expect(await cluster.statusOf(number)).toMatchObject({
-          version: NEXT_VERSION,
+        expect(await cluster.untilStatus(number, ({ version }) => version === NEXT_VERSION)).toMatchObject({
           carried: [FIRST_VERSION, NEXT_VERSION],
         })
       expect((await timer()) % NEXT_TIMER_SLOTS).toBe(0)
