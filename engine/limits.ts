@@ -218,10 +218,9 @@ export const LIMITS = {
   history_wait_ms: 20,
   /**
    * A write to the history starts when it holds this many events, or after the delay. Each commit writes again every page of the
-   * ids that it touches, and ids are random, so fewer and larger ones cost an order less. Sending one of 8,192 takes the main
-   * thread 2 ms.
+   * ids that it touches, and ids are random, so fewer and larger ones cost an order less.
    */
-  history_batch_events_max: 8_192,
+  history_batch_events_max: 2_048,
   history_batch_delay_ms: 500,
   /** Records without events after which the watermark alone is written. */
   history_batch_records_max: 4_096,
