@@ -48,4 +48,6 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'client/cli/tacit.ts: await hashFast() => hashFast()':
     'until the compiled hash is there the pure one gives the same hashes: time alone',
   'client/page/trade_desk.ts: this.drawing = true => {}': 'many events then draw as many times: time alone',
+  'program/src/heap.rs: pub const EVENT_BYTES_MAX: usize = 10_240; => pub const EVENT_BYTES_MAX: usize = (10_240 + 1);':
+    'the runtime rejects an inner instruction of one byte more, so that event fails either way',
 }
