@@ -46,7 +46,7 @@ function site(
       firstSeq: () => 1,
       retire: async (before: number) => void retired.push(before),
     } as unknown as Journal,
-    history: { flush: async () => undefined, watermark: () => now.seq } as unknown as History,
+    history: { sync: async () => undefined, watermark: () => now.seq } as unknown as History,
     facts: { mark: async () => undefined } as unknown as PublicFacts,
     snapshots: { prune: async (seqs: readonly number[]) => void pruned.push(seqs) },
     stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
