@@ -7,7 +7,7 @@ import { answerQuestions } from './child_process'
 let body = ''
 let topics: RawTopics | undefined
 
-// The venue's process serves topics too and answers questions of its own.
+// The venue's process imports this file for its topics, and answers other questions.
 if (import.meta.main)
   answerQuestions({
     /** Answers POST and GET with `answer_bytes` of JSON; of a request only the JSON body is read. */

@@ -1,6 +1,6 @@
 /** The venue of a session: its pinned transport, verified again whenever the venue may be another process. */
 import { toHex } from '../../protocol/bytes'
-import type { RefusalCode } from '../../protocol/refusals'
+import { NOT_LEADING, type RefusalCode } from '../../protocol/refusals'
 import { MustStop, TacitError } from '../../protocol/tacit_error'
 import type { Info, Leader, Problem, Receipt } from '../../protocol/wire/trading'
 import type { Transport } from '../api/venue_client'
@@ -61,9 +61,6 @@ class NodeLeft extends TacitError {
 
 /** To a node that follows: epoch of the leading one that is judged here. */
 const JUDGED_HEADER = 'x-leader-epoch'
-
-/** By these a node says that it leads no more. */
-const RESIGNED: readonly RefusalCode[] = ['lease_lost', 'draining']
 
 /** Beside `DELETE /orders/ID`. */
 const ENDS: readonly string[] = ['/orders/cancel-all', '/orders/dead-man']
@@ -181,7 +178,7 @@ export class LiveVenue implements Transport {
   private async isResigned(response: Response): Promise<boolean> {
     if (response.status !== 503) return false
     const { code } = (await response.clone().json()) as Problem
-    const is_resigned = RESIGNED.includes(code as RefusalCode)
+    const is_resigned = NOT_LEADING.includes(code as RefusalCode)
     // Of a command that came while the term was given away.
     if (is_resigned || code === 'outcome_unknown') this.suspect = 'leader'
     return is_resigned

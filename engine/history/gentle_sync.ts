@@ -9,7 +9,7 @@ import { FILE_NAME, isDiskError } from './database'
 /** A file that SQLite writes. It is closed behind the connection: an earlier close would end the locks of this process on it. */
 class WrittenFile {
   private readonly fd: number
-  /** Waiting for pages takes note of their errors, which `sync` must report: so it has an opening of its own. */
+  /** A descriptor reports a write error once. `writeOut` uses this one, so that `sync` still sees the error on the other. */
   private readonly waiting_fd: number
 
   constructor(private readonly path: string) {
@@ -36,9 +36,8 @@ class WrittenFile {
 }
 
 /**
- * Takes the place of SQLite's syncs at commits and of its own checkpoints. A power loss drops the newest commits, in whole and
- * latest first, unless `sync` came after them. After a sync that failed nothing may be written: the kernel takes pages that it could
- * not write for written.
+ * Replaces SQLite's syncs at commits and its own checkpoints. A power loss drops the commits since the last `sync`, the newest first and
+ * each as a whole. After a failed sync nothing may be written: the kernel marks pages as clean that it could not write.
  */
 export class GentleSync {
   private readonly file: WrittenFile

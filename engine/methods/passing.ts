@@ -23,7 +23,7 @@ export class Passing {
   private readonly share = new Shares(LIMITS.passed_account_max)
   private readonly pages = new Pages()
   private root: { now: Promise<object>; next: Promise<object> | undefined } | undefined
-  /** Closed sockets of which the leading node has yet to be told: disarmed, their orders would rest. */
+  /** Closed sockets whose end the leading node has not been sent. If they were disarmed first, their orders would stay open. */
   readonly unsent = new Set<string>()
   /** Resolves when this node answers no more. */
   private ending: Promise<void> | undefined
@@ -93,8 +93,8 @@ export class Passing {
   }
 
   /**
-   * What comes from here on waits for `over`, and is not sent. Behind all that came before, the leading node is told that this one
-   * ends, and disarms its sockets. Resolves when that and all before it is answered.
+   * From now on commands wait for `over` and are not sent. The leading node is told, after all earlier commands, that this node
+   * ends, and disarms its sockets. Resolves when it has answered this and all earlier commands.
    * @throws Refusal `lease_lost` without an answer in LIMITS.handover_ms
    */
   async drain(over: Promise<void>): Promise<void> {

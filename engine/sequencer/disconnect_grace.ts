@@ -63,8 +63,8 @@ export class DisconnectGrace {
   }
 
   /**
-   * All nodes are absent, but for the sockets that this process opened while it followed. For one that already was, the grace
-   * period goes on where the leader before left it: the time in which none served does not count, as nobody could come back.
+   * All nodes count as absent, except for the sockets that this process opened while it followed. A node that was absent
+   * before keeps the rest of its grace period: the time in which no leader served does not count, as nobody could come back.
    */
   begin(): void {
     const { absent, accounts } = this.state

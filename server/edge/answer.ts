@@ -2,7 +2,7 @@
 import type { TArray, TObject, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { NodeVenue, Session } from '../../engine/venue'
-import { Refusal, type RefusalCode } from '../../protocol/refusals'
+import { NOT_LEADING, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
 import { QUERIES_KEPT_MAX, QUERY_CHARACTERS_KEPT_MAX } from '../limits'
@@ -144,9 +144,6 @@ const MAY_BE_NEWER: readonly RefusalCode[] = [
   'reshape_unknown',
 ]
 
-/** By these nothing was executed, and the node that leads next may execute it. */
-const NOT_HERE: readonly RefusalCode[] = ['lease_lost', 'draining']
-
 /** A request, and what its route may be answered. */
 type Asked = { request: Request; declared: ReadonlySet<RefusalCode> }
 
@@ -191,7 +188,7 @@ function handedAfter(
   { request, declared }: Asked,
   error: unknown,
 ): Promise<void> | undefined {
-  if (!(error instanceof Refusal) || !NOT_HERE.includes(error.code)) return undefined
+  if (!(error instanceof Refusal) || !NOT_LEADING.includes(error.code)) return undefined
   return venue.handedOver(tokenOf(request))?.catch((lost: unknown) => {
     throw lost instanceof Refusal && declared.has(lost.code) ? lost : error
   })

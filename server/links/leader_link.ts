@@ -4,7 +4,7 @@ import type { LeaderPort } from '../../engine/ports'
 import type { Passed, PassedAnswer, Right } from '../../engine/venue'
 import { askBounded } from '../../protocol/ask_bounded'
 import { fromHex, toHex, utf8 } from '../../protocol/bytes'
-import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
+import { NOT_LEADING, REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { Leader } from '../../protocol/wire/public'
 import { exact } from '../../protocol/wire/values'
@@ -40,9 +40,6 @@ function isLeader(answer: unknown): answer is Leader {
     return false
   }
 }
-
-/** By these a leading node answers nothing for now. */
-const HOLDS: readonly RefusalCode[] = ['draining', 'lease_lost']
 
 /** `heard_ms`: time of the newest answer on it, by the leading node's clock, which had a connection of this node then. */
 type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number; is_carried?: boolean }
@@ -195,7 +192,7 @@ export class LeaderLink implements LeaderPort {
   private begin(): Promise<Right> {
     const now = this.askOnce().catch((error) => {
       // It lives, and shows late that it leads, or gives its term away.
-      if (error instanceof Refusal && HOLDS.includes(error.code)) this.handed.begin()
+      if (error instanceof Refusal && NOT_LEADING.includes(error.code)) this.handed.begin()
       // Its reason is not one of this node.
       throw Object.assign(new Refusal('lease_lost'), { cause: error })
     })

@@ -259,7 +259,7 @@ test('commands keep their order over the renewal of a link', async () => {
   expect(order).toEqual(['0 first'])
 })
 
-/** As the node does by itself: a link that was carried is given up, and the next one gets a connection of its own. */
+/** Gives up the link and opens the next one, on a new connection, as the node does by itself. */
 async function again(link: LeaderLink): Promise<void> {
   while (typeof (await outcome(link.ask())) === 'string') await Bun.sleep(5)
 }

@@ -259,7 +259,7 @@ test('calls that are passed on are answered in any order, beyond a number at onc
   expect([second.status, await second.text()]).toEqual([202, '/now?a=1!'])
   const others = Array.from({ length: LINK_QUESTIONS_MAX }, () => pass('/held').catch((error) => error.code))
   expect(await others.at(-1)).toBe('matching_unavailable')
-  // The question for the right has a place of its own.
+  // One place is reserved for the question for the right.
   expect(await link.ask()).toMatchObject({ epoch: LEAD.epoch })
   held.resolve()
   expect(await (await first).text()).toBe('/held!')

@@ -5,6 +5,7 @@ import {
   copyFileSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -278,6 +279,17 @@ describe.skipIf(native === undefined)('the library', () => {
     }
     expect(loadNativeEd25519(other, AVX2_ONLY, hashes)).toBeDefined()
     expect(loadNativeEd25519(other, AVX2_ONLY)).toBeUndefined()
+  })
+
+  test('that is loaded again, or not at all, leaves no descriptor open', () => {
+    const broken = join(folder, 'broken')
+    mkdirSync(broken)
+    writeFileSync(join(broken, 'ed25519_avx2.so'), 'not a library')
+    const load = () => [loadNativeEd25519(FOLDER, AVX2_ONLY), loadNativeEd25519(broken, AVX2_ONLY)]
+    load()
+    const open = readdirSync('/proc/self/fd').length
+    expect(load()).toEqual([expect.anything(), undefined])
+    expect(readdirSync('/proc/self/fd')).toHaveLength(open)
   })
 })
 

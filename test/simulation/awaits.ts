@@ -34,7 +34,7 @@ export const run: {
   client: () => Life | undefined
   phase: string
   target: Target | undefined
-  /** Told of every moment at which a process could end. */
+  /** Is called at every moment at which a process could end. */
   visit: ((one: Await, moment: Moment) => void) | undefined
 } = { venue: undefined, client: () => undefined, phase: 'none', target: undefined, visit: undefined }
 

@@ -1,7 +1,7 @@
 /**
- * Plays schedules. A group begins with a prepared venue, and each of its runs on a copy of that. In a run processes end while
- * the rest goes on; and at each `await` that a process comes to, everything stops in a schedule of its own, which goes on
- * from the copy of folder, wallet and chain of that moment (`image.ts`).
+ * Plays schedules. The runs of a group begin on copies of one prepared venue. In a run single processes end while the rest
+ * goes on. Each `await` that a run reaches begins another schedule, in which everything stops there and starts again on copies of
+ * folder, wallet and chain of that moment (`image.ts`).
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -70,7 +70,7 @@ export class Campaign {
   private name(kind: string): string {
     return join(this.folder, `${kind}-${this.folders++}`)
   }
-  /** In a folder of its own, with the files that a client makes beside it. */
+  /** Path in a new folder, for the files that a client makes beside it. */
   private wallet(): string {
     const folder = this.name('wallet')
     mkdirSync(folder)

@@ -19,7 +19,7 @@ const FLAGS = [
   '--disable-background-timer-throttling',
   '--disable-renderer-backgrounding',
   '--ignore-certificate-errors',
-  // Nothing leaves the machine, whatever address a test types.
+  // Every host name but that of this machine fails to resolve.
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1',
   '--remote-debugging-port=0',
 ]

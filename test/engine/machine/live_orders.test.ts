@@ -17,19 +17,20 @@ import { FIXED_HASH_SEED, seeded, World } from '../../kit/venue/machine_world'
 
 const instruments = new World().state.instrument_list
 
+const newKeys = (): TradingKey[] =>
+  ['a', 'b', 'c'].map((text, index) => ({
+    index,
+    bytes: seeded(text),
+    text,
+    account: newAccount(`account ${text}`, seeded(text)),
+    place_nonce: 0n,
+    cancel_nonce: 0n,
+    dead_man_slot: 0,
+    orders: newList(),
+  }))
+
 function venue() {
-  const keys = ['a', 'b', 'c'].map(
-    (text, index): TradingKey => ({
-      index,
-      bytes: seeded(text),
-      text,
-      account: newAccount(`account ${text}`, seeded(text)),
-      place_nonce: 0n,
-      cancel_nonce: 0n,
-      dead_man_slot: 0,
-      orders: newList(),
-    }),
-  )
+  const keys = newKeys()
   const key_index = new RowQueue(32, 32, FIXED_HASH_SEED)
   for (const key of keys) key_index.append(key.bytes)
   const notes = new Notes({ key_index, key_list: keys }, FIXED_HASH_SEED)
@@ -169,16 +170,7 @@ test('two orders cannot lie at one handle', () => {
   expect(() => all.orders.add(1, factsOf(all, 2, 2))).toThrow('already')
 })
 
-const keys: TradingKey[] = ['a', 'b', 'c'].map((text, index) => ({
-  index,
-  bytes: seeded(text),
-  text,
-  account: newAccount(`account ${text}`, seeded(text)),
-  place_nonce: 0n,
-  cancel_nonce: 0n,
-  dead_man_slot: 0,
-  orders: newList(),
-}))
+const keys = newKeys()
 const idOf = (number: number) => seeded(`id ${number}`).slice(0, 16)
 const REASONS = [undefined, 'by_owner', 'vault_frozen'] as const
 
