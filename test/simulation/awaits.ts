@@ -39,6 +39,11 @@ export const run: {
 } = { venue: undefined, client: () => undefined, phase: 'none', target: undefined, visit: undefined }
 
 const never = new Promise<never>(() => undefined)
+/** A process that ended waits for nothing; a rejection that it would have got is dropped. */
+function leave(value: unknown): Promise<never> {
+  Promise.resolve(value).catch(() => undefined)
+  return never
+}
 
 function at(number: number, value: unknown): unknown {
   const one = awaits[number]!
@@ -46,7 +51,7 @@ function at(number: number, value: unknown): unknown {
   const life = one.name.startsWith('client/') ? run.client() : run.venue
   if (life === undefined) return value
   if (one.phases.size < 4) one.phases.add(one.name.startsWith('client/') ? 'serves' : run.phase)
-  if (!life.alive) return never
+  if (!life.alive) return leave(value)
   run.visit?.(one, 'reached')
   const { target } = run
   let ends: Target | undefined
@@ -56,7 +61,7 @@ function at(number: number, value: unknown): unknown {
     if (target.moment === 'reached') {
       one.crashes++
       target.end(life)
-      return never
+      return leave(value)
     }
   }
   const then = (value as PromiseLike<unknown> | undefined)?.then

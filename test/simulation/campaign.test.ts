@@ -3,6 +3,7 @@
  * TACIT_RUNS and TACIT_SEED make a longer campaign, or the same again.
  */
 import { expect, test } from 'bun:test'
+import { instrument, Life, run } from './awaits'
 
 const RUNS = process.env['TACIT_RUNS'] ?? '10'
 const SEED = process.env['TACIT_SEED'] ?? String(Date.now() % 1_000_000)
@@ -52,6 +53,20 @@ test.each(['disk', 'wallet', 'closed'])(
   },
   600_000,
 )
+
+test('a rejection in a process that ended is not an error of the campaign', async () => {
+  const code = instrument(`${import.meta.dir}/../../client/none.ts`, 'async (value) => { await value }')
+  const ended = new Life()
+  ended.alive = false
+  run.client = () => ended
+  const unhandled: unknown[] = []
+  const found = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', found)
+  void new Function(`return ${code}`)()(Promise.reject(new Error('left')))
+  await Bun.sleep(10)
+  process.off('unhandledRejection', found)
+  expect(unhandled).toEqual([])
+})
 
 test('a session on a chain that settles nothing passes over the events of others', async () => {
   expect((await simulate([], '', 'unsettled.ts')).code).toBe(0)
