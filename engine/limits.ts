@@ -62,7 +62,7 @@ export const LIMITS = {
   orders_live_max: 1_000_000,
   /** Trading keys bound in the whole venue; the account's bound is in its record. */
   trading_keys_max: 1_000_000,
-  /** Sockets of one account with cancel-on-disconnect armed; beyond it the oldest is disarmed. */
+  /** Sockets of one account with cancel-on-disconnect armed; beyond it 429 `connection_limit`. */
   account_origins_max: 64,
   /** Continuation anchors of one order. */
   anchors_max: ANCHORS_MAX,

@@ -177,8 +177,9 @@ export interface NodeVenue {
   /**
    * On a node that follows while the leading one gives its term away: resolves once it may answer by the word of the next one, or
    * leads, or the wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
+   * @param of the caller, or its token
    */
-  handedOver(token: string | undefined): Promise<void> | undefined
+  handedOver(of: Caller | string | undefined): Promise<void> | undefined
   /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */
   epochLed(): number | undefined
   /**

@@ -22,7 +22,7 @@ import type { SystemStatus } from '../protocol/wire/public'
 import { createApp } from './edge/app'
 import type { Log } from './edge/log'
 import { STATUS_LOOK_MS, STOP_GRACE_MS } from './limits'
-import { type AppOf, type OpenNode, type OperatorOf, openNode } from './links/open_node'
+import { type AppOf, endNode, type OpenNode, type OperatorOf, openNode } from './links/open_node'
 import { operatorApp } from './operator/operator'
 import { proveUntilOpen } from './prove_until_open'
 import { openDocuments } from './reference/page'
@@ -92,11 +92,7 @@ export async function joinProcess(parts: ProcessParts): Promise<Running> {
   const led = Promise.withResolvers<Running>()
   const following: Following = (node, chain) => {
     nodes.push(openNode({ parts, enclave, operatorOf, appOf, node, chain }))
-    parts.following(async () => {
-      if (node.leave()) await nodes[0]!.stop(STOP_GRACE_MS, true)
-      // It has a term: it gives that away once it serves.
-      else await (await led.promise).stop()
-    })
+    parts.following(() => endNode(node, nodes[0]!, led.promise))
     return nodes[0]!.fronts
   }
   const judged = { self_check_reasons, collateral }

@@ -136,6 +136,8 @@ export const PUBLIC_CERTIFICATE_CHECK_MS = 900_000
 
 /** Time for pending requests once the venue has drained. */
 export const STOP_GRACE_MS = 5_000
+/** Longest wait of a node that ends with a term of its own, until it serves and can give it away. */
+export const STOP_OPENING_MS = 10_000
 /** Interval at which changes of the status are looked for, to log them. */
 export const STATUS_LOOK_MS = 1_000
 /** Interval of attempts while the vault is absent or the own machine cannot be judged, and time for the last requests then. */

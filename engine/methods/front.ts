@@ -22,7 +22,7 @@ import { openIntake, Writes } from '../sequencer/writes'
 import { subscribe } from '../streams/hub'
 import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
-import { bytesOf, laneOfToken, Passing, Waits } from './passing'
+import { bytesOf, laneOfAny, Passing, Waits } from './passing'
 import { Turns } from './turns'
 
 /** The node's copy of the venue. */
@@ -213,7 +213,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
     epochLed: () => rights.current()?.epoch,
-    handedOver: (token) => rights.handedOver(laneOfToken(() => replica.views().accounts, token)),
+    handedOver: (of) => rights.handedOver(laneOfAny(() => replica.views().accounts, of)),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -344,6 +344,9 @@ function recordsOf(
     async disconnected(account_id, origin) {
       const views = replica.views()
       views.armed.delete(origin)
+      passing.unsent.add(origin)
+      // An order that comes behind it would stay open.
+      await turns.behind(account_id)
       for (;;) {
         const sent = views.record.submit({ kind: 'disconnected', account_id, origin }, 'trade')
         passing.unsent.delete(origin)

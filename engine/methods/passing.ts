@@ -187,12 +187,12 @@ export class Waits {
 }
 
 /** Of a token that this node does not know, or none, the lane of strangers. */
-export function laneOfToken(
+export function laneOfAny(
   accounts: () => Pick<AccountsPort, 'authenticate'>,
-  token: string | undefined,
+  of: Caller | string | undefined,
 ): string {
   try {
-    return laneOf(accounts().authenticate(token!))
+    return laneOf(typeof of === 'object' ? of : accounts().authenticate(of!))
   } catch {
     return ''
   }

@@ -22,6 +22,11 @@ export class Turns {
     private readonly rights: RightsOfTurns,
   ) {}
 
+  /** Resolves when what waits of the account is sent, or rejected. */
+  async behind(account_id: string): Promise<void> {
+    await this.waiting.get(account_id)?.catch(() => undefined)
+  }
+
   /**
    * @param commitments of opened notes: one that the replica does not know may be one that the leading node has
    * @throws Refusal `matching_unavailable` where too many commands of the account wait

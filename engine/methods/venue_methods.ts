@@ -10,7 +10,7 @@ import { VERSIONS } from '../machine/state/version'
 import { noncesOf } from '../reads/own_reads'
 import { arming } from '../sequencer/disconnect_grace'
 import { subscribe } from '../streams/hub'
-import type { Lead, Venue } from '../venue'
+import type { Caller, Lead, Venue } from '../venue'
 import { admit, listAccounts, rebind, setCredential, viewAccount } from './account_methods'
 import {
   activate,
@@ -22,7 +22,7 @@ import {
   readinessOf,
 } from './operator'
 import { passedTo, untilEnded } from './passed'
-import { laneOfToken, Waits } from './passing'
+import { laneOfAny, Waits } from './passing'
 
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
@@ -70,7 +70,7 @@ export function venueOf(engine: Engine): Venue {
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
     handedOver: hold.handedOver,
-    epochLed: () => engine.state.epoch,
+    epochLed: hold.epochLed,
     async passed(passed, costOf, isOver) {
       const late = hold.ofPassed()
       if (late !== undefined) {
@@ -163,7 +163,7 @@ function rightMs({ chain, config, node }: Engine): number {
  * what comes while it gives its term away, and finds the next one when it is sent again.
  */
 function openHold(engine: Engine) {
-  const { accounts, availability, clock, node } = engine
+  const { accounts, availability, clock, node, state } = engine
   const isHeld = () => node !== undefined && !availability.isEnding()
   const isLate = () => rightMs(engine) === 0 || availability.barred() === 'lease_lost'
   const waits = new Waits()
@@ -182,8 +182,9 @@ function openHold(engine: Engine) {
     throw new Refusal('outcome_unknown')
   }
   return {
-    handedOver(token: string | undefined): Promise<void> | undefined {
-      const lane = laneOfToken(() => accounts, token)
+    epochLed: () => (isHeld() && isLate() ? undefined : state.epoch),
+    handedOver(of: Caller | string | undefined): Promise<void> | undefined {
+      const lane = laneOfAny(() => accounts, of)
       if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)
       return isHeld() ? waits.run(lane, untilBack) : undefined
     },

@@ -89,10 +89,15 @@ export class Availability {
     return this.isAnchorOverdue() ? 'unanchored' : undefined
   }
 
-  /** Refuses while no command may be acknowledged, cancels included. */
-  requireRunning(): void {
+  /** Refuses while nothing is executed. */
+  requireServing(): void {
     if (this.stopped !== undefined) throw new Refusal('matching_unavailable', { subsystem: 'matching' })
     if (!this.serving || this.ended) throw new Refusal(this.draining ? 'draining' : 'lease_lost')
+  }
+
+  /** Refuses while no command may be acknowledged, cancels included. */
+  requireRunning(): void {
+    this.requireServing()
     const barred = this.barred()
     if (barred !== undefined) throw new Refusal(barred)
   }

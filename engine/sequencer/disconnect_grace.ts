@@ -108,10 +108,23 @@ export class DisconnectGrace {
     await Promise.all(this.armed(node).map((one) => this.disarm(one)))
   }
 
+  /**
+   * Before an arming, which disarms the oldest socket of an account that has as many as it may: that one would stay open. Those
+   * at absent nodes give way.
+   * @throws Refusal `connection_limit`
+   */
+  makePlace(account_id: string, origin: string): void {
+    const { armed } = this.state.accounts.get(account_id)!
+    if (armed.has(origin) || armed.size < LIMITS.account_origins_max) return
+    const absent = this.absentOf(account_id)
+    if (absent.length === 0) throw new Refusal('connection_limit')
+    for (const one of absent) this.submitted(this.disarm(one))
+  }
+
   /** The account armed a new socket: disarms those that it has at absent nodes, whose orders stay. */
   async returned(account_id: string, origin: string): Promise<void> {
     this.keepTime(account_id, origin)
-    for (const one of this.armedOf(account_id)) if (this.waits.has(nodeOf(one.origin))) await this.disarm(one)
+    await Promise.all(this.absentOf(account_id).map((one) => this.disarm(one)))
   }
 
   /** Ends the grace period of a node. */
@@ -164,6 +177,10 @@ export class DisconnectGrace {
   private armedOf(account_id: string): Socket[] {
     const { armed } = this.state.accounts.get(account_id)!
     return [...armed].filter((one) => !this.own.has(one)).map((origin) => ({ account_id, origin }))
+  }
+
+  private absentOf(account_id: string): Socket[] {
+    return this.armedOf(account_id).filter(({ origin }) => this.waits.has(nodeOf(origin)))
   }
 
   private async close(sockets: readonly Socket[]): Promise<void> {

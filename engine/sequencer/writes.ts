@@ -104,6 +104,7 @@ class Sequencing {
 
   async armDisconnect(account_id: string, origin: string, armed: boolean): Promise<void> {
     this.require(account_id)
+    if (armed) this.parts.grace.makePlace(account_id, origin)
     // Executed in this turn: the end of the socket, which comes behind it, finds it armed.
     await this.parts.sequencer.submit({ kind: 'arm_disconnect', account_id, origin, armed })
     if (armed) await this.parts.grace.returned(account_id, origin)
@@ -111,7 +112,8 @@ class Sequencing {
 
   async disconnected(account_id: string, origin: string): Promise<void> {
     if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
-    this.require(account_id)
+    // Nobody repeats it for a socket of this node: it is journaled also while nothing is acknowledged.
+    this.parts.availability.requireServing()
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }
 

@@ -25,7 +25,7 @@ export const GapFrame = exact({ ...frame('gap'), seq_from: Seq, seq_to: Seq })
 export const HeartbeatFrame = exact({ ...frame('heartbeat'), seq: Seq, slot: Slot, unix_ms: Milliseconds })
 export const WarningFrame = exact({
   ...frame('warning'),
-  reason: t.Literal('token_expiring'),
+  reason: oneOf(['token_expiring', 'leader_changed']),
   expires_in_ms: Milliseconds,
 })
 export const ByeFrame = exact({

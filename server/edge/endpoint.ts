@@ -97,6 +97,8 @@ export type Op = {
   readonly schema: TSchema | undefined
   /** Tokens taken from the account's bucket. */
   readonly cost: number
+  /** Whether it may go to a leading node that the client has not judged. */
+  readonly isForAny?: (params: unknown) => boolean
   /** Validates and runs; returns the result or a promise of it. Throws Refusal. */
   readonly start: (call: OpCall, params: unknown, token: unknown) => unknown
 }

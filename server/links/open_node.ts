@@ -8,7 +8,7 @@ import { fromHex } from '../../protocol/bytes'
 import type { App, AppOptions } from '../edge/app'
 import type { Log } from '../edge/log'
 import { openBucket } from '../edge/rate'
-import { LINK_STREAM_BYTES_MAX, QUOTE_RATES } from '../limits'
+import { LINK_STREAM_BYTES_MAX, QUOTE_RATES, STOP_GRACE_MS, STOP_OPENING_MS } from '../limits'
 import type { NodeCalls, operatorApp } from '../operator/operator'
 import { judgePeer, type SelfCheckTerms } from '../self_check'
 import type { Config } from '../settings/config'
@@ -107,6 +107,20 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
       app.close()
     },
   }
+}
+
+/**
+ * Ends a node as planned. One that has a term gives it away once it serves, unless its chain providers hang: its process ends
+ * with its beat then.
+ */
+export async function endNode(
+  node: Pick<FollowingNode, 'leave'>,
+  own: Pick<OpenNode, 'stop'>,
+  led: Promise<{ stop(): Promise<void> }>,
+  longest_ms = STOP_OPENING_MS,
+): Promise<void> {
+  const serving = node.leave() ? undefined : await Promise.race([led, Bun.sleep(longest_ms)])
+  await (serving === undefined ? own.stop(STOP_GRACE_MS, true) : serving.stop())
 }
 
 async function drainFront(front: NodeVenue, { log, sockets }: App, grace_ms: number): Promise<void> {

@@ -134,7 +134,10 @@ export const SERVER_FRAMES: readonly (readonly [string, string])[] = [
   ['error', 'The refusal of the command with this id: code, message, applied and facts as on REST.'],
   ['heartbeat', 'Every 5 seconds on every socket: the last seq of the account, slot, unix_ms.'],
   ['status', 'Readiness changed: ready, reasons, and reopens_slot while new orders wait for a slot.'],
-  ['warning', 'The token expires within 60 seconds; send auth.refresh.'],
+  [
+    'warning',
+    'token_expiring: the token ends within 60 seconds; send auth.refresh. leader_changed, on an armed socket every 5 seconds in place of all other pushed frames: another node leads than its client has judged; nothing but the disarming is taken.',
+  ],
   ['bye', 'The venue restarts or lost its epoch: reason and retry_after_ms; then close 1012.'],
 ]
 export const CLOSES: readonly (readonly [string, string])[] = [

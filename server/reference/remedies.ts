@@ -292,7 +292,10 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
     'More matched orders wait for the chain than the venue takes on.',
     'Send again later.',
   ],
-  connection_limit: ['The account has as many sockets as one account may.', 'Close a socket of the account.'],
+  connection_limit: [
+    'The account has as many sockets as one account may, or as many armed ones over all nodes.',
+    'Close a socket of the account, or disarm one.',
+  ],
   socket_limit: ['The venue has as many sockets as it takes.', 'Connect again later.'],
   outcome_unknown: [
     'The command is on disk, and its answer was held back: the sync was slow or the epoch was lost.',

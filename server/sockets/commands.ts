@@ -83,10 +83,14 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   dead_man: op(DeadManRequest, COST.cancel, ({ venue, socket }, params) =>
     venue.deadMan(socket.account_id, params),
   ),
-  cancel_on_disconnect: op(exact({ armed: t.Boolean() }), COST.cancel, async ({ socket }, { armed }) => {
-    await socket.arm(armed)
-    return { armed }
-  }),
+  cancel_on_disconnect: {
+    ...op(exact({ armed: t.Boolean() }), COST.cancel, async ({ socket }, { armed }) => {
+      await socket.arm(armed)
+      return { armed }
+    }),
+    // It ends nothing and shows nothing; without it nobody could leave an armed socket with its orders.
+    isForAny: (params) => Object(params).armed === false,
+  },
 }
 
 /** Handlers of what the client sends. They are synchronous: the runtime delivers frames while an async one waits. */
@@ -102,12 +106,14 @@ export function openCommands(args: {
   socket: OpSocket
   stream: string
   send: (text: string) => void
+  isOpen: () => boolean
   onFlood: () => void
 }): Commands {
-  const { services, ops, socket, stream, send, onFlood } = args
+  const { services, ops, socket, stream, send, isOpen, onFlood } = args
   const frames = openBucket({ ...FRAME_RATE, code: 'rate_limited' }, services.clock)
   const replies = openReplies(send)
   const call = { ...services, socket }
+  const inTurn = openTurns(services, socket, isOpen)
 
   const errorFrame = (error: unknown, id: string | undefined, route: string): string => {
     const refusal = refusalOf(error, services.log, { route })
@@ -119,11 +125,14 @@ export function openCommands(args: {
     try {
       const op = Object.hasOwn(ops, frame.op) ? ops[frame.op] : undefined
       if (op === undefined) throw new Refusal('frame_invalid', { field: 'op' })
-      if (op.cost > 0) {
-        requireJudged(services.venue, socket.judged, 'command')
-        services.venue.takeLimit(socket, op.cost, 'command')
+      const begin = () => {
+        if (op.cost > 0) {
+          if (!op.isForAny?.(frame.params)) requireJudged(services.venue, socket.judged, 'command')
+          services.venue.takeLimit(socket, op.cost, 'command')
+        }
+        return op.start(call, frame.params, frame.token)
       }
-      return { id: frame.id, op: frame.op, result: op.start(call, frame.params, frame.token) }
+      return { id: frame.id, op: frame.op, result: op.cost > 0 ? inTurn(begin) : begin() }
     } catch (error) {
       throw new FrameError(refusalOf(error, services.log, { route: `ws/${stream}` }), frame.id)
     }
@@ -156,6 +165,25 @@ export function openCommands(args: {
     control: () => {
       if (!counted()) onFlood()
     },
+  }
+}
+
+/** Commands wait while the node may answer nothing and soon may; what comes behind them does, too. */
+function openTurns({ venue }: Services, socket: OpSocket, isOpen: () => boolean) {
+  let turn: Promise<void> | undefined
+  const over = () => {
+    turn = undefined
+  }
+  return (begin: () => unknown): unknown => {
+    const wait = turn ?? (venue.epochLed() === undefined ? venue.handedOver(socket) : undefined)
+    if (wait === undefined) return begin()
+    if (turn === undefined) wait.then(over, over)
+    turn = wait
+    return wait.then(() => {
+      // It counts as closed by now: an order of it would stay open.
+      if (!isOpen()) throw new Refusal('outcome_unknown')
+      return begin()
+    })
   }
 }
 

@@ -83,11 +83,14 @@ export class Connection implements OpSocket {
       socket: this,
       stream: contract.name,
       send,
+      isOpen: () => this.closing === undefined,
       onFlood: () => this.close(TOO_FAST, 'too fast'),
     })
   }
 
-  readonly gap = (seq_from: number, seq_to: number): void => this.delivery.gap(seq_from, seq_to)
+  readonly gap = (seq_from: number, seq_to: number): void => {
+    if (!this.isPassed()) this.delivery.gap(seq_from, seq_to)
+  }
 
   /** Called after the upgrade: sends hello and the queued events. */
   opened(transport: Transport, start: Start): void {
@@ -153,13 +156,18 @@ export class Connection implements OpSocket {
       this.unarmed()
       return
     }
-    if (this.isPassed()) return
-    const left_ms = this.current.expires_ms - now_ms
-    if (left_ms <= EXPIRY_WARNING_MS && !this.warned) {
+    const is_passed = this.isPassed()
+    const expires_in_ms = Math.floor(this.current.expires_ms - now_ms)
+    if (expires_in_ms <= EXPIRY_WARNING_MS && !this.warned) {
       this.warned = true
-      this.send({ type: 'warning', reason: 'token_expiring', expires_in_ms: Math.floor(left_ms) })
+      this.send({ type: 'warning', reason: 'token_expiring', expires_in_ms })
     }
     if (now_ms - this.beat_ms < HEARTBEAT_MS) return
+    if (is_passed) {
+      this.beat_ms = now_ms
+      this.send({ type: 'warning', reason: 'leader_changed', expires_in_ms })
+      return
+    }
     const seq = this.subscription?.seqNow()
     if (seq === undefined) return
     this.beat_ms = now_ms
@@ -169,7 +177,8 @@ export class Connection implements OpSocket {
 
   status({ ready, reasons, reopens_slot }: SystemStatus): void {
     const slot = reopens_slot === undefined ? {} : { reopens_slot }
-    if (this.transport !== undefined) this.send({ type: 'status', ready, reasons, ...slot })
+    if (this.transport !== undefined && !this.isPassed())
+      this.send({ type: 'status', ready, reasons, ...slot })
   }
 
   /** Continues the session under a newer token of the same account; events are not interrupted. */
@@ -226,13 +235,13 @@ export class Connection implements OpSocket {
 
   /**
    * Another node leads than the client has judged: it is to judge that one, and comes back. An armed socket stays, as its end
-   * would cancel orders, and takes no commands.
+   * would cancel orders: it is sent nothing by the word of that node, and takes only its disarming.
    */
   private isPassed(): boolean {
-    if (this.judged === undefined || this.armed) return false
+    if (this.judged === undefined) return false
     const epoch = this.services.venue.epochLed()
     if (epoch === undefined || epoch === this.judged) return false
-    this.bye('restart', 0)
+    if (!this.armed) this.bye('restart', 0)
     return true
   }
 

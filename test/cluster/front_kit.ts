@@ -98,7 +98,7 @@ export const SESSION = {
 } as const
 
 /** An open socket there, what it was sent, and the codes with which it closed. */
-export function socketOf(venue: NodeVenue, judged?: number) {
+export function socketOf(venue: NodeVenue, judged?: number, account_id = ACCOUNT) {
   const services = {
     venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
     clock,
@@ -107,7 +107,13 @@ export function socketOf(venue: NodeVenue, judged?: number) {
     log: { write() {} },
   }
   const contract = { name: 'trading', kinds: () => true, ops: TRADING_OPS, snapshot: false }
-  const connection = new Connection(services as never, contract as never, SESSION, () => undefined, judged)
+  const connection = new Connection(
+    services as never,
+    contract as never,
+    { ...SESSION, account_id },
+    () => undefined,
+    judged,
+  )
   const sent: string[] = []
   const closed: number[] = []
   const transport = {

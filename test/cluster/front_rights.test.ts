@@ -7,6 +7,7 @@ import { venueId } from '../../protocol/bodies/statements'
 import { Refusal } from '../../protocol/refusals'
 import { CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/parse'
+import { endNode } from '../../server/links/open_node'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
 import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
@@ -196,6 +197,22 @@ test('a node that ends says so until the leading one has answered, and of each s
   await Promise.all([closed, drained])
   expect(passed.map(({ kind }) => kind)).toEqual(['record', 'leaves'])
   expect(done).toEqual(['bye'])
+})
+
+test('a node that has a term and does not come to serve, as its chain hangs, ends all the same, and one that serves gives its term away', async () => {
+  const done: string[] = []
+  const own = { stop: async (_: number, is_planned?: boolean) => void done.push(`front ${is_planned}`) }
+  const serving = { stop: async () => void done.push('venue') }
+  const hangs = new Promise<never>(() => undefined)
+  const end = (has_term: boolean, led: Promise<typeof serving>) =>
+    endNode({ leave: () => !has_term }, own, led, 20)
+  await end(true, hangs)
+  await end(
+    true,
+    Bun.sleep(5).then(() => serving),
+  )
+  await end(false, hangs)
+  expect(done).toEqual(['front true', 'venue', 'front true'])
 })
 
 test('a login or the end of a token that was executed is not called rejected where the replica reads it late', async () => {

@@ -6,6 +6,11 @@ import { openHarness } from '../kit/server/harness'
 import { KEY } from '../routes/bodies'
 import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
 
+const frameOf = (id: string, armed: boolean) =>
+  JSON.stringify({ id, op: 'cancel_on_disconnect', params: { armed } })
+const codesIn = (sent: readonly string[]) =>
+  sent.map((text) => JSON.parse(text)).map(({ type, id, code }) => `${id ?? type} ${code ?? 'ok'}`)
+
 test('arming waits for the next leading node as commands do, and what was not sent arms nothing', async () => {
   const handed = Promise.withResolvers<void>()
   const { venue, right, views, passed, state } = frontOf(false, false, handed.promise)
@@ -61,6 +66,21 @@ test('a command that waited for a node that does not come, or for this one, is f
   expect(alone.handedOver(undefined)).toBeUndefined()
   expect(await code(alone.cancelAll(ACCOUNT, []))).toBe('lease_lost')
   expect(passed).toHaveLength(0)
+})
+
+test('the end of an armed socket comes behind its commands that wait', async () => {
+  const handed = Promise.withResolvers<void>()
+  const { venue, passed, right } = frontOf(false, false, handed.promise)
+  right.until_ms = -1
+  const waits = codesOf([venue.cancelAll(ACCOUNT, [])])
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  const closed = venue.disconnected(ACCOUNT, 'own')
+  await Bun.sleep(1)
+  expect(passed).toHaveLength(0)
+  handed.resolve()
+  await closed
+  expect([await waits, passed.map(({ kind }) => kind)]).toEqual([['ok'], ['command', 'record']])
 })
 
 /** A front that waits for the next leading node, and knows the tokens of these callers. */
@@ -119,6 +139,73 @@ test('a socket takes no commands for another leading node than its client has ju
   expect(one!.sent.slice(-2).join()).toMatch(
     /outcome_unknown.*"type":"bye","reason":"restart","retry_after_ms":0/,
   )
+})
+
+test('an armed socket whose client has judged another leading node gets no events of this one, and can be left with its orders', async () => {
+  const { venue, passed, right, state, views } = frontOf(false)
+  const { connection, sent, closed } = socketOf(venue, 7)
+  const arms = (id: string, armed: boolean) => connection.message(frameOf(id, armed))
+  arms('1', true)
+  await Bun.sleep(1)
+  Object.assign(state, { epoch: 8, rights: [{ ...right, epoch: 8 }] })
+  sent.length = 0
+  connection.sink.events([{ event: { seq: 1, kind: 'order.filled' }, text: '{"seq":1}' }] as never)
+  connection.gap(1, 2)
+  connection.status({ ready: true, reasons: [] } as never)
+  arms('2', true)
+  for (const now_ms of [1_000, 5_000, 6_000, 10_000]) connection.tick(now_ms)
+  await Bun.sleep(1)
+  const [rearmed, ...pushed] = sent.splice(0).map((text) => JSON.parse(text))
+  expect(rearmed).toMatchObject({ type: 'error', id: '2', code: 'outcome_unknown' })
+  expect(pushed).toEqual(
+    [5_000, 10_000].map((now_ms) => ({
+      type: 'warning',
+      reason: 'leader_changed',
+      expires_in_ms: SESSION.expires_ms - now_ms,
+    })),
+  )
+  arms('3', false)
+  await Bun.sleep(1)
+  expect([sent.splice(0), closed, views.armed.size]).toEqual([
+    ['{"type":"reply","id":"3","result":{"armed":false}}'],
+    [],
+    0,
+  ])
+  connection.tick(11_000)
+  expect([sent, closed]).toEqual([['{"type":"bye","reason":"restart","retry_after_ms":0}'], [1012]])
+  connection.closed()
+  await Bun.sleep(1)
+  expect(passed.map(({ kind }) => kind)).toEqual(['record', 'record'])
+})
+
+test('commands of a socket wait in their order for the leading node that its client has judged, and are not sent to another one', async () => {
+  const handing = Promise.withResolvers<void>()
+  const { venue, passed, right, state } = frontOf(false, false, handing.promise)
+  right.until_ms = -1
+  const [judged, other, gone, unbound] = [7, 6, 7, undefined].map((one) => socketOf(venue, one))
+  for (const { connection } of [judged!, other!, gone!, unbound!]) connection.message(frameOf('1', true))
+  await Bun.sleep(1)
+  right.until_ms = 1_000
+  // The right is there again: what comes is behind what waits.
+  judged!.connection.message(frameOf('2', false))
+  gone!.connection.closed()
+  await Bun.sleep(1)
+  expect([passed.length, judged!.sent.length]).toEqual([0, 1])
+  handing.resolve()
+  await Bun.sleep(5)
+  expect([judged!, other!, gone!, unbound!].map(({ sent }) => codesIn(sent.slice(1)))).toEqual([
+    ['1 ok', '2 ok'],
+    ['1 outcome_unknown'],
+    [],
+    ['1 ok'],
+  ])
+  // Nothing of the one that has closed: it would be armed for good.
+  expect(passed).toHaveLength(3)
+  state.handing = undefined
+  right.until_ms = -1
+  judged!.connection.message(frameOf('3', true))
+  await Bun.sleep(1)
+  expect(codesIn(judged!.sent.slice(-1))).toEqual(['3 lease_lost'])
 })
 
 test('a request is answered by the word of the leading node that its caller has judged alone', async () => {

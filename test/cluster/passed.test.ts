@@ -18,6 +18,7 @@ import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
 import { Trader } from '../kit/venue/trader'
+import { socketOf } from './front_kit'
 
 let site = new TestSite()
 afterEach(async () => {
@@ -40,6 +41,9 @@ function passedOf({ engine }: TestVenue, request: PlaceRequest, seq: number): Pa
 }
 
 const isOpen = () => false
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await Bun.sleep(10)
+}
 
 test('a command that was passed on is answered with its receipt, and its resend with the same', async () => {
   const open = await site.open()
@@ -235,6 +239,36 @@ test('a leading node that shows late that it leads holds what comes, and one tha
   expect(open.venue.parsed.handedOver(undefined)).toBeUndefined()
 })
 
+test('a leading node that shows late that it leads holds what comes on its own sockets as what other nodes pass on, and journals the end of one', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  let right_ms = 1_000
+  const node = { rightMs: () => right_ms }
+  const { connection, sent } = socketOf(venueOf({ ...open.engine, node } as never), 1, accountId('alice'))
+  const arms = (id: string) =>
+    connection.message(JSON.stringify({ id, op: 'cancel_on_disconnect', params: { armed: true } }))
+  arms('1')
+  await until(() => sent.length === 2)
+  const request = trader.place(trader.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  await open.venue.place('alice', request, connection.origin)
+  right_ms = 0
+  for (const id of ['2', '3']) arms(id)
+  await Bun.sleep(100)
+  expect(sent).toHaveLength(2)
+  right_ms = 1_000
+  await until(() => sent.length === 4)
+  expect(sent.slice(1)).toEqual(
+    ['1', '2', '3'].map((id) => `{"type":"reply","id":"${id}","result":{"armed":true}}`),
+  )
+  const { availability } = open.engine
+  const barred = spyOn(availability, 'barred').mockReturnValue('lease_lost')
+  connection.closed()
+  await until(() => armedOf(open).length === 0)
+  barred.mockRestore()
+  await until(async () => (await open.venue.order('alice', request.order_id)).status === 'cancelled')
+})
+
 /** An account arms or disarms a socket of another node, or of the leading one. */
 async function arm(open: TestVenue, origin: string, armed = true): Promise<void> {
   const account_id = accountId('alice')
@@ -257,6 +291,22 @@ test('the sockets of a node that ends as planned are disarmed, whatever its acco
   engine.grace.nodeLost(NODE, 0)
   await engine.grace.fire(NODE)
   expect((await venue.order('alice', order)).status).toBe('accepted')
+})
+
+test('no armed socket of an account disarms another one that is open: the 65th over all nodes is rejected, and those at absent nodes give way', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  await open.venue.armDisconnect('alice', 'own', true)
+  const order = await armedAtFront(open, trader, `${NODE}0`)
+  for (let count = 1; count < 63; count++) await arm(open, `${NODE}${count}`)
+  const other = 'ffeeddccbbaa9988.1'
+  expect(await refusalOf(arm(open, other))).toMatchObject({ code: 'connection_limit', applied: 'no' })
+  await arm(open, `${NODE}62`)
+  expect([armedOf(open).length, armedOf(open)[0]]).toEqual([64, 'own'])
+  open.engine.grace.nodeLost(NODE, open.engine.clock.monotonicMs() + 1)
+  await arm(open, other)
+  expect(armedOf(open)).toEqual(['own', other])
+  expect((await open.venue.order('alice', order)).status).toBe('accepted')
 })
 
 test('a node is known to be lost later than it died: an account that armed elsewhere since, and disarmed there, keeps its orders', async () => {

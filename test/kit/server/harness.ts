@@ -80,6 +80,7 @@ export function openHarness(
     takeLimit: () => LIMIT,
     readUnits: () => 0,
     caughtUp: () => undefined,
+    epochLed: () => 1,
     handedOver: () => undefined,
     ...args.venue,
   }
