@@ -1,12 +1,15 @@
 /**
  * Measures the whole path of a place order: HTTPS, token, schema, signature, decision, durable journal, receipt. First in
  * a closed loop, then in an open loop at half of that rate. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
- * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match. With
+ * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match. All threads of the
+ * venue run on one core and the generator on another, so that neither waits for the other; `--shared 1` leaves both to the system. With
+ * `--beside DIR` the venue of another working tree takes the same loads, by turns. With
  * `--neighbours N` another account does what its limits allow, and twice that, beside N of the open loops, by turns with quiet ones.
  */
 
+import { join, resolve } from 'node:path'
 import { loadNativeEd25519 } from '../native/load_ed25519'
-import { runBench, startChild } from './kit/child_process'
+import { type Child, cores_apart, runBench, startChild } from './kit/child_process'
 import { type Figure, median, numbers, quantile } from './kit/figures'
 import { pacedSyncs, syncLimit, verifyLimit } from './kit/machine_limits'
 import type { RawFacts } from './kit/raw_server'
@@ -14,11 +17,25 @@ import type { LoadReport } from './load/load_process'
 import type { ThreadTimes } from './venue/gauges'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
-const { orders, lanes, load, neighbours } = numbers({ orders: 60_000, lanes: 64, load: 0.5, neighbours: 0 })
-const venue = startChild('venue/venue_process.ts')
-const generator = startChild('load/load_process.ts')
-const raw = startChild('kit/raw_server.ts')
-const other = startChild('load/load_process.ts')
+const { orders, lanes, load, neighbours, shared, beside } = numbers(
+  { orders: 60_000, lanes: 64, load: 0.5, neighbours: 0, shared: 0 },
+  'beside',
+)
+const apart = cores_apart && shared === 0
+const CORES = apart ? 'venue on one core, generator on another' : 'venue and generator share the cores'
+
+/** The processes of a version: bodies and answers differ between versions, the bench's questions do not. */
+type Side = { venue: Child; generator: Child }
+
+/** `bench` is a folder, relative to this one. */
+const sideIn = (bench: string): Side => ({
+  venue: startChild(join(bench, 'venue/venue_process.ts'), apart ? 0 : undefined),
+  generator: startChild(join(bench, 'load/load_process.ts'), apart ? 1 : undefined),
+})
+const own = sideIn('')
+const compared = beside === undefined ? undefined : sideIn(resolve(beside, 'bench'))
+const raw = startChild('kit/raw_server.ts', apart ? 0 : undefined)
+const other = startChild('load/load_process.ts', apart ? 1 : undefined)
 
 const PLACES: Record<keyof ThreadTimes, string> = {
   main_ms: 'on the main thread',
@@ -36,7 +53,12 @@ type Phase = {
 }
 
 /** Sends `count` prepared orders and measures the resources that the venue's process used. */
-async function phase(facts: VenueFacts, count: number, per_second?: number): Promise<Phase> {
+async function phase(
+  facts: VenueFacts,
+  count: number,
+  per_second?: number,
+  { venue, generator }: Side = own,
+): Promise<Phase> {
   const before = await venue.ask<VenueUsage>('usage')
   const run = { target: facts, lanes, count, ...(per_second === undefined ? {} : { per_second }) }
   const began = performance.now()
@@ -70,10 +92,15 @@ function timesBetween(before?: ThreadTimes, after?: ThreadTimes): ThreadTimes | 
 async function rawPosts(facts: VenueFacts, count: number): Promise<LoadReport> {
   const target = await raw.ask<RawFacts>('start', { answer_bytes: 900 })
   await signPlaces(facts, 0, count)
-  return await generator.ask<LoadReport>('run', { target, lanes, count })
+  return await own.generator.ask<LoadReport>('run', { target, lanes, count })
 }
 
-async function signPlaces({ venue, tokens, slot, port }: VenueFacts, from: number, count: number) {
+async function signPlaces(
+  { venue, tokens, slot, port }: VenueFacts,
+  from: number,
+  count: number,
+  { generator }: Side = own,
+) {
   await generator.ask('signPlaces', {
     notes: orders,
     from,
@@ -112,6 +139,8 @@ function latencyFigures({ report }: Phase): Figure[] {
   ]
 }
 
+/** Pairs of loads in a comparison of versions. */
+const ROUNDS = 5
 const NEIGHBOUR_EVENTS = 20_000
 /**
  * What the neighbour does: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start.
@@ -172,11 +201,62 @@ async function neighbourFigures(
   return figures
 }
 
+/** Microseconds per order. */
+const cpuOf = ({ cpu_ms, report }: Phase) => (cpu_ms * 1_000) / report.answered
+
+/** Loads of both versions by turns, each at half of its own rate in the open loop. */
+async function comparedFigures(sides: readonly [VenueFacts, Side][]): Promise<Figure[]> {
+  const count = Math.floor(orders / (2 * ROUNDS + 2))
+  const full = sides.map((): Phase[] => [])
+  const half = sides.map((): Phase[] => [])
+  for (const [facts, side] of sides) await phase(facts, 2 * count, undefined, side)
+  for (let round = 0; round < ROUNDS; round++)
+    for (const at of round % 2 === 0 ? [0, 1] : [1, 0]) {
+      const [facts, side] = sides[at]!
+      full[at]!.push(await phase(facts, count, undefined, side))
+      half[at]!.push(await phase(facts, count, full[at]!.at(-1)!.report.per_second * load, side))
+    }
+  const rows: [
+    string,
+    string,
+    Phase[][],
+    (one: Phase) => number,
+    Pick<Figure, 'target'>,
+    Figure['target'],
+  ][] = [
+    ['orders accepted, durable', '1/s', full, (one) => one.report.per_second, {}, '>= 1.5'],
+    ['processor time per order', 'us', full, cpuOf, { target: '<= 85' }, undefined],
+    ['acknowledged at half of it, p50', 'ms', half, (one) => one.report.p50_ms, {}, undefined],
+    ['acknowledged at half of it, p99', 'ms', half, (one) => one.report.p99_ms, { target: '< 5' }, undefined],
+    ['of it the generator late, p99', 'ms', half, (one) => one.report.lateness_p99_ms, {}, undefined],
+  ]
+  return rows.flatMap(([figure, unit, phases, of, own_target, target]): Figure[] => {
+    const [ours, theirs] = phases.map((rounds) => rounds.map(of)) as [number[], number[]]
+    const times = median(ours.map((value, round) => value / theirs[round]!))
+    return [
+      {
+        figure,
+        value: median(ours),
+        unit,
+        beside: `${median(theirs).toPrecision(4)} in ${beside}`,
+        ...own_target,
+      },
+      {
+        figure: 'times the other, median of pairs',
+        value: times,
+        unit: 'x',
+        beside: CORES,
+        ...(target && { target }),
+      },
+    ]
+  })
+}
+
 /** Of the closed loop. */
 function fullFigures(full: Phase, verify: ReturnType<typeof verifyLimit>): Figure[] {
   const rate = full.report.per_second
   const perOrder = (ms: number) => (ms * 1_000) / full.report.answered
-  const cpu_us = perOrder(full.cpu_ms)
+  const cpu_us = cpuOf(full)
   const share = { figure: 'share of the verify rate of one core', unit: '%', target: '>= 60' }
   return [
     { ...share, value: (100 * rate) / verify.per_second },
@@ -185,6 +265,7 @@ function fullFigures(full: Phase, verify: ReturnType<typeof verifyLimit>): Figur
       value: cpu_us,
       unit: 'us',
       beside: `verify ${verify.cpu_us.toFixed(1)} us`,
+      target: '<= 85',
     },
     ...Object.entries(full.threads ?? {}).map(([kind, ms]) => ({
       figure: `of it ${PLACES[kind as keyof ThreadTimes]}`,
@@ -210,12 +291,25 @@ function compiledFigures(): Figure[] {
   return [{ figure: 'the same, compiled', value: per_second, unit: '1/s', beside: `${cpu_us.toFixed(1)} us` }]
 }
 
-await runBench('place', [venue, generator, raw, other], async (dir) => {
+const children = [...Object.values(own), ...Object.values(compared ?? {}), raw, other]
+await runBench('place', children, async (dir) => {
   const figures: Figure[] = []
-  const facts = await venue.ask<VenueFacts>('start', { dir, notes: orders })
+  const facts = await own.venue.ask<VenueFacts>('start', { dir, notes: orders })
+  if (compared !== undefined) {
+    const theirs = await compared.venue.ask<VenueFacts>('start', {
+      dir: join(dir, 'compared'),
+      notes: orders,
+    })
+    await signPlaces(facts, 0, orders)
+    await signPlaces(theirs, 0, orders, compared)
+    return await comparedFigures([
+      [facts, own],
+      [theirs, compared],
+    ])
+  }
   // Before the first load: a connection that idles for a minute is closed.
   const neighbour = { leaf: orders, events: NEIGHBOUR_EVENTS }
-  const token = neighbours > 0 ? await venue.ask<string>('neighbour', neighbour) : ''
+  const token = neighbours > 0 ? await own.venue.ask<string>('neighbour', neighbour) : ''
   const warm = Math.floor(orders / 4)
   const fast = Math.floor(orders / 4)
   const steady = Math.floor(orders / 10)
@@ -234,9 +328,9 @@ await runBench('place', [venue, generator, raw, other], async (dir) => {
     per_second: (verify_before.per_second + verify_after.per_second) / 2,
     cpu_us: (verify_before.cpu_us + verify_after.cpu_us) / 2,
   }
-  const beside = `verify ${Math.round(verify.per_second)}/s on one core`
+  const on_one_core = `verify ${Math.round(verify.per_second)}/s on one core`
   figures.push(
-    { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside },
+    { figure: 'orders accepted, durable', value: rate, unit: '1/s', beside: `${CORES}, ${on_one_core}` },
     { figure: 'raw Bun.serve, same requests', value: bare.per_second, unit: '1/s' },
     { figure: 'Ed25519 verify, one core', value: verify.per_second, unit: '1/s' },
     ...compiledFigures(),

@@ -1,11 +1,13 @@
 /** Runs parts of a bench as child processes and queries them by name, one question at a time. */
 
+import { cpus } from 'node:os'
+import { resolve } from 'node:path'
 import { type Figure, inFolder, report } from './figures'
 
 type Question = { name: string; argument: unknown }
 type Reply = { value: unknown } | { error: string }
 
-type Child = {
+export type Child = {
   readonly pid: number
   /** @throws Error when the child does, or ends. */
   ask<T>(name: string, argument?: unknown): Promise<T>
@@ -15,11 +17,18 @@ type Child = {
 /** What the image sets of the runtime's allocator (Dockerfile). */
 const IMAGE = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
 
-/** Starts `file` (relative to `bench/`) as a Bun process that answers with `answerQuestions`. */
-export function startChild(file: string, env: Record<string, string> = {}): Child {
+/** Whether a child can be held to a core, and two children to different ones. */
+export const cores_apart = cpus().length > 1 && Bun.which('taskset') !== null
+
+/**
+ * Starts `file` (relative to `bench/`) as a Bun process that answers with `answerQuestions`. All its threads stay on `core`, if
+ * one is given.
+ */
+export function startChild(file: string, core?: number): Child {
   let waiting: PromiseWithResolvers<unknown> | undefined
-  const child = Bun.spawn([process.execPath, new URL(`../${file}`, import.meta.url).pathname], {
-    env: { ...process.env, ...IMAGE, ...env },
+  const held = core === undefined ? [] : ['taskset', '--cpu-list', String(core)]
+  const child = Bun.spawn([...held, process.execPath, resolve(import.meta.dir, '..', file)], {
+    env: { ...process.env, ...IMAGE },
     stdio: ['ignore', 'inherit', 'inherit'],
     serialization: 'advanced',
     ipc(message: Reply) {

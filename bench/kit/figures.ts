@@ -15,13 +15,24 @@ export function random(seed: number): () => number {
   }
 }
 
-/** Reads the flags `--name value` over their defaults; an unknown flag or a value that is not positive exits with 64. */
-export function numbers<const D extends Record<string, number>>(defaults: D): { [K in keyof D]: number } {
-  const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: 'string' as const }]))
-  const read: Record<string, number> = { ...defaults }
+/**
+ * Reads the flags `--name value` over their defaults, and `texts` as they are; an unknown flag or a number that is not positive
+ * exits with 64.
+ */
+export function numbers<const D extends Record<string, number>, T extends string = never>(
+  defaults: D,
+  ...texts: T[]
+): { [K in keyof D]: number } & { [K in T]?: string } {
+  const names = [...Object.keys(defaults), ...texts]
+  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]))
+  const read: Record<string, number | string> = { ...defaults }
   try {
     const { values } = parseArgs({ options, args: process.argv.slice(2), strict: true })
     for (const [name, text] of Object.entries(values)) {
+      if (!(name in defaults)) {
+        read[name] = text as string
+        continue
+      }
       const value = Number(text)
       if (!Number.isFinite(value) || value <= 0) throw new Error(`--${name} needs a positive number`)
       read[name] = value
@@ -30,7 +41,7 @@ export function numbers<const D extends Record<string, number>>(defaults: D): { 
     console.error((error as Error).message)
     process.exit(64)
   }
-  return read as { [K in keyof D]: number }
+  return read as ReturnType<typeof numbers<D, T>>
 }
 
 /** Runs `use` in a temporary folder, which is removed afterwards. */

@@ -335,7 +335,6 @@ export const ALIAS_OPTIONS: readonly string[] = ['paths', 'baseUrl', 'rootDirs',
 
 /** Files that load a file or package whose name only the run knows, and why. */
 export const COMPUTED_IMPORTS: Readonly<Record<string, string>> = {
-  'bench/kit/child_process.ts': 'it starts the parts of a bench by name, all of them below bench/',
   'bench/book.ts': 'it loads the package of the folder that its user names, and of no other project',
   'native/build.ts': 'it reads the parameters of poseidon-lite, which no entry of the package exports',
   'test/client/face.test.ts': 'it loads the package by the names that package.json exports',
