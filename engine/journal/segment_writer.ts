@@ -16,7 +16,7 @@ import {
 } from './segment_header'
 import { type Position, segmentStart } from './walk_segment'
 
-const ZEROS = new Uint8Array(1024 * 1024)
+const ZEROS = new Uint8Array(LIMITS.journal_spare_piece_bytes)
 
 export type SpareSegment = {
   /** Resolves when the spare is complete and synced under SPARE_NAME; waits for space while the disk is full. */
@@ -33,14 +33,16 @@ export type SpareSegment = {
 /**
  * Prepares the file of zeros that becomes the next segment, so that switching segments does not pause writes. The
  * zeros are written rather than reserved: a sync of a write into written blocks changes no metadata, is about twice
- * as fast, and needs no space. Each piece is synced by itself, so that this background work never occupies the disk for
- * long. A failed attempt is repeated: at once when the spare is needed, and while the disk is full until it is not.
+ * as fast, and needs no space. Each piece is synced by itself, with a rest before the next unless a write waits for the spare,
+ * so that this background work occupies neither the disk nor a core for long: without rests the orders of a quarter of a second
+ * wait for it. A failed attempt is repeated: at once when the spare is needed, and while the disk is full until it is not.
  */
 export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
   const finished = join(dir, SPARE_NAME)
   const unfinished = join(dir, UNFINISHED_SPARE_NAME)
   let stopped = false
   let giving_up = false
+  let needed = false
   let making: Promise<void> | undefined
 
   async function make(): Promise<void> {
@@ -48,6 +50,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
     const file = await disk.create(unfinished)
     try {
       for (let at = 0; at < segment_bytes && !stopped; at += ZEROS.length) {
+        if (at > 0 && !needed && !giving_up) await Bun.sleep(LIMITS.journal_spare_rest_ms)
         await writeFileWhole(file, ZEROS, Math.min(ZEROS.length, segment_bytes - at), at)
         await file.datasync()
       }
@@ -73,6 +76,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
   }
 
   function begin(): void {
+    needed = false
     making = untilMade()
     making.catch(() => {
       making = undefined
@@ -83,6 +87,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
     begin,
     ready() {
       if (making === undefined) begin()
+      needed = true
       return making as Promise<void>
     },
     async stop(written) {

@@ -9,7 +9,8 @@ import { type Disk, disk } from '../../../engine/journal/disk'
 import { encodeGroup } from '../../../engine/journal/frame'
 import { JournalServer } from '../../../engine/journal/journal_server'
 import { openJournal } from '../../../engine/journal/open_journal'
-import type { SegmentWriter, SpareSegment } from '../../../engine/journal/segment_writer'
+import { type SegmentWriter, type SpareSegment, spareSegment } from '../../../engine/journal/segment_writer'
+import { LIMITS } from '../../../engine/limits'
 import { SimulatedDisk } from '../../kit/simulated_disk'
 import type { DiskFaults } from '../../kit/venue/failing_disk'
 import { all, failure, KEY, open, records, SEGMENT_BYTES, SIGNER, withFolder } from './folder'
@@ -98,6 +99,36 @@ test('a spare that an earlier process finished is used again, and one of another
       Object.assign(made, { ino, size })
     }
   })
+})
+
+test('a spare that no write waits for is made with rests, and the others end once one waits', async () => {
+  const simulated = new SimulatedDisk(() => 0)
+  simulated.start()
+  Object.assign(disk, simulated.disk)
+  let pieces = 0
+  const { create } = disk
+  disk.create = async (path) => {
+    const file = await create(path)
+    const datasync = () => {
+      pieces++
+      return file.datasync()
+    }
+    return { ...file, datasync }
+  }
+  const spare = spareSegment('/journal', 40 * LIMITS.journal_spare_piece_bytes)
+  spare.begin()
+  await until(() => pieces > 0)
+  await turns(10)
+  expect(pieces).toBeLessThan(20)
+  let is_ready = false
+  void spare.ready().then(() => {
+    is_ready = true
+  })
+  // The rest that is under way.
+  await Bun.sleep(2 * LIMITS.journal_spare_rest_ms)
+  await turns(10)
+  expect(is_ready).toBe(true)
+  expect(pieces).toBe(40)
 })
 
 test('a spare that failed for another reason is made again when it is needed', async () => {
