@@ -125,7 +125,8 @@ export function assemble(
     anchoring.stop()
     node?.resign()
   }
-  const grace = new DisconnectGrace(state, { chain, clock, sequencer }, views.armed)
+  const isServing = () => availability.isRunning() && node?.rightMs() !== 0
+  const grace = new DisconnectGrace(state, { chain, clock, sequencer, isServing }, views.armed)
   const retention = new Retention(history, clock)
   const around = { sequencer, anchoring, fatal }
   const snapshotting = openSnapshotting(config, given, loaded, around)

@@ -102,6 +102,10 @@ export class Availability {
     if (barred !== undefined) throw new Refusal(barred)
   }
 
+  isRunning(): boolean {
+    return !this.isStopped() && this.serving && !this.ended && this.barred() === undefined
+  }
+
   /** Code with which new orders, withdrawals and reshapes are rejected now; cancels continue (protocol.md "Order of checks"). */
   unavailable(): RefusalCode | undefined {
     if (this.stopped !== undefined || this.halted !== undefined) return 'matching_unavailable'

@@ -44,11 +44,15 @@ type Ports = {
   chain: Pick<ChainPort, 'view'>
   clock: Pick<ClockPort, 'monotonicMs'>
   sequencer: Pick<Sequencer, 'submit'>
+  /** Whether a client can arm a socket now. */
+  isServing: () => boolean
 }
 
 export class DisconnectGrace {
-  /** By absent node, what closes its sockets. */
-  private readonly waits = new Map<string, ReturnType<typeof setTimeout>>()
+  /** By absent node, how much of its grace period is over: of the time in which this process served. */
+  private readonly waits = new Map<string, number>()
+  private timer: ReturnType<typeof setInterval> | undefined
+  private was_serving = false
   /** Of each account the socket that it armed last, and the monotonic time, the oldest first. */
   private readonly armings = new Map<string, { origin: string; at_ms: number }>()
   /** Up to it the leaders before this one served. */
@@ -74,6 +78,24 @@ export class DisconnectGrace {
     const nodes = new Set(this.armed().map(({ origin }) => nodeOf(origin)))
     for (const node of absent.keys()) if (!nodes.has(node)) this.submitted(this.present(node))
     for (const node of nodes) this.wait(node, this.served_slot - (absent.get(node) ?? this.served_slot))
+    this.timer = setInterval(() => this.tick(), LIMITS.disconnect_tick_ms)
+    this.timer.unref()
+  }
+
+  /**
+   * Every LIMITS.disconnect_tick_ms, or later. Time in which nobody could arm a socket does not count, also not where the next
+   * leader continues: by the state a node is then absent since a later slot.
+   */
+  tick(): void {
+    const is_serving = this.ports.isServing()
+    if (is_serving && this.was_serving)
+      for (const [node, spent_ms] of this.waits) this.waits.set(node, spent_ms + LIMITS.disconnect_tick_ms)
+    this.was_serving = is_serving
+    for (const [node, spent_ms] of this.waits) {
+      if (is_serving && spent_ms >= LIMITS.disconnect_grace_ms) this.submitted(this.fire(node))
+      else if (this.slotsOf(node) > this.slotsIn(spent_ms + LIMITS.disconnect_drift_ms))
+        this.absent(node, spent_ms)
+    }
   }
 
   /**
@@ -95,7 +117,6 @@ export class DisconnectGrace {
 
   /** Its armed sockets that are not `open` have closed. Resolves with those of `open` that are not armed. */
   async nodeBack(node: string, open: ReadonlySet<string>): Promise<string[]> {
-    clearTimeout(this.waits.get(node))
     this.waits.delete(node)
     const armed = this.armed(node)
     const known = new Set(armed.map(({ origin }) => origin))
@@ -146,17 +167,26 @@ export class DisconnectGrace {
   }
 
   stop(): void {
-    for (const timer of this.waits.values()) clearTimeout(timer)
+    clearInterval(this.timer)
   }
 
   /** @param slots of the grace period that are over */
   private wait(node: string, slots: number): void {
-    clearTimeout(this.waits.get(node))
-    const left_ms = Math.max(0, LIMITS.disconnect_grace_ms - slots * this.ports.chain.view().slot_ms)
-    const timer = setTimeout(() => this.submitted(this.fire(node)), left_ms)
-    timer.unref()
-    this.waits.set(node, timer)
-    this.submitted(this.submit({ kind: 'node_absent', node, slot: this.state.slot - slots }))
+    const spent_ms = slots * this.ports.chain.view().slot_ms
+    this.waits.set(node, spent_ms)
+    this.absent(node, spent_ms)
+  }
+
+  /** Journals since when, as if no slot had passed while nobody could arm a socket. */
+  private absent(node: string, spent_ms: number): void {
+    const slot = this.state.slot - this.slotsIn(spent_ms)
+    this.submitted(this.submit({ kind: 'node_absent', node, slot }))
+  }
+  private slotsOf(node: string): number {
+    return this.state.slot - (this.state.absent.get(node) ?? this.state.slot)
+  }
+  private slotsIn(ms: number): number {
+    return Math.round(ms / this.ports.chain.view().slot_ms)
   }
 
   private keepTime(account_id: string, origin: string): void {

@@ -340,9 +340,8 @@ test.each([
   },
 )
 
-test('leaders that each last shorter than the grace period do not extend it, nor does the time in which none serves', () => {
-  const waits: number[] = []
-  const timers = spyOn(globalThis, 'setTimeout')
+/** The account `a` with an armed socket at NODE, in a state that the grace periods of one leader after the other change. */
+function graceWorld() {
   const state = createState(FIXED_HASH_SEED)
   const account = { ...newAccount('a', new Uint8Array(32)), armed: new Set([`${NODE}1`]) }
   state.accounts.set('a', account)
@@ -353,17 +352,27 @@ test('leaders that each last shorter than the grace period do not extend it, nor
     })
     return Promise.resolve() as never
   }
-  const view = () => ({ slot_ms: 400 }) as never
+  const chain = { view: () => ({ slot_ms: 400 }) as never }
+  const clock = { monotonicMs: () => 0 }
+  return {
+    state,
+    graceOf: (isServing = () => true) =>
+      new DisconnectGrace(state, { chain, clock, sequencer: { submit }, isServing }, new Map()),
+    leftMs: (grace: DisconnectGrace) =>
+      LIMITS.disconnect_grace_ms - (grace as unknown as { waits: Map<string, number> }).waits.get(NODE)!,
+    isArmed: () => account.armed.size > 0,
+  }
+}
+
+test('leaders that each last shorter than the grace period do not extend it, nor does the time in which none serves', () => {
+  const waits: number[] = []
+  const { state, graceOf, leftMs } = graceWorld()
   /** The chain goes on from slot to slot while no node serves. */
   const leader = (from: number, to: number) => {
-    const grace = new DisconnectGrace(
-      state,
-      { chain: { view }, clock: { monotonicMs: () => 0 }, sequencer: { submit } },
-      new Map(),
-    )
+    const grace = graceOf()
     state.slot = from
     grace.begin()
-    waits.push(timers.mock.calls.at(-1)![1] as number)
+    waits.push(leftMs(grace))
     grace.stop()
     state.slot = to
     return grace
@@ -379,7 +388,56 @@ test('leaders that each last shorter than the grace period do not extend it, nor
   expect(state.absent.size).toBe(0)
   leader(9_050, 9_060)
   expect(waits.at(-1)).toBe(60_000)
-  timers.mockRestore()
+})
+
+test('time in which the leading node cannot serve, as without its lease or its log, does not count, also not for the next one', () => {
+  const { state, graceOf, leftMs, isArmed } = graceWorld()
+  let is_serving = false
+  const ticks = (grace: DisconnectGrace, seconds: number) => {
+    for (let quarter = 0; quarter < 4 * seconds; quarter++) {
+      grace.tick()
+      // The chain shows slots, and no lease.
+      if (quarter % 2 === 0) state.slot += 1
+    }
+  }
+  state.slot = 1_000
+  const first = graceOf(() => is_serving)
+  first.begin()
+  ticks(first, 120)
+  expect([leftMs(first), isArmed()]).toEqual([60_000, true])
+  is_serving = true
+  ticks(first, 20)
+  is_serving = false
+  ticks(first, 120)
+  first.stop()
+  expect(leftMs(first)).toBe(40_250)
+  const second = graceOf(() => is_serving)
+  second.begin()
+  expect(leftMs(second)).toBeGreaterThan(38_000)
+  expect(leftMs(second)).toBeLessThanOrEqual(40_500)
+  is_serving = true
+  ticks(second, 38)
+  expect(isArmed()).toBe(true)
+  ticks(second, 3)
+  expect(isArmed()).toBe(false)
+  second.stop()
+})
+
+test('after a takeover orders of armed sockets outlive a lease that is late, in which nobody can arm', async () => {
+  const open = await site.open()
+  const trader = await Trader.provisioned(open, 'alice')
+  const order_id = await armedAtFront(open, trader, `${NODE}1`)
+  const { grace, availability } = open.engine
+  grace.nodeLost(NODE, open.engine.clock.monotonicMs() + 1)
+  const minutes = (count: number) => {
+    for (let quarter = 0; quarter <= 240 * count; quarter++) grace.tick()
+  }
+  const barred = spyOn(availability, 'barred').mockReturnValue('lease_lost')
+  minutes(10)
+  barred.mockRestore()
+  expect(armedOf(open)).toEqual([`${NODE}1`])
+  minutes(1)
+  await until(async () => (await open.venue.order('alice', order_id)).status === 'cancelled')
 })
 
 test('the end of a socket that comes with its arming leaves nothing armed', async () => {
