@@ -59,9 +59,10 @@ export interface Enclave {
   statement(): { key: Uint8Array; certificate: Uint8Array; certificate_signature: Uint8Array }
   /**
    * With a nonce (64 hex digits) a new quote, one at a time behind a short queue; throws Refusal `quote_busy` when the queue
-   * is full and `enclave_unavailable` when the agent fails. Without a nonce the cached answer.
+   * is full and `enclave_unavailable` when the agent fails. Without a nonce the cached answer. One that callers share waits for
+   * none of one caller alone.
    */
-  attestation(nonce_hex?: string): Promise<Attestation>
+  attestation(nonce_hex?: string, is_shared?: boolean): Promise<Attestation>
   /**
    * A quote over one key alone, before there is a venue to bind: over the settlement key for the own judgement, over the epoch
    * authority for the operator who announces it, or over a side of a link. Nonce and refusals as in `attestation`; a side

@@ -129,10 +129,10 @@ class OpenEnclave implements Enclave {
     }
   }
 
-  async attestation(nonce_hex?: string): Promise<Attestation> {
+  async attestation(nonce_hex?: string, is_shared = false): Promise<Attestation> {
     const bound = this.requireBound()
     if (nonce_hex === undefined) return this.plainAttestation(bound)
-    const { quote, nonce } = await this.freshQuote(nonce_hex, this.identity.tee_pubkey)
+    const { quote, nonce } = await this.freshQuote(nonce_hex, this.identity.tee_pubkey, is_shared)
     return this.compose(bound, quote, nonce, this.tls, bound.slot())
   }
 

@@ -30,6 +30,8 @@ export const MINT_DECIMALS_MAX = 18
 
 /** Nodes in the path of a receipt: a group has at most 2^32 commands. */
 export const RECEIPT_PATH_MAX = 32
+/** Siblings between a caller's nonce and that of the quote which it shares. */
+export const NONCE_PATH_MAX = 64
 
 /** Capacity, and refill per second, an account record may grant: beyond it a limit limits nothing. */
 export const ACCOUNT_RATE_MAX = 1_000_000

@@ -19,9 +19,10 @@ export const UNAVAILABLE_RETRY_MS = 1_000
 export const QUOTE_RATES = {
   anonymous: { capacity: 10, refill_per_s: 5 },
   bearer: { capacity: 20, refill_per_s: 15 },
-  /** Of the leading node, for callers of all the nodes that follow it. */
-  links: { capacity: 20, refill_per_s: 5 },
 } as const
+/** Time from one shared quote to the next, and how long the leading node keeps one that follows from asking for the next. */
+export const SHARED_QUOTE_MS = 200
+export const LEADER_QUOTE_LATE_MS = 1_000
 /** Frames of one socket, of any operation: far above the rate of an account. */
 export const FRAME_RATE = { capacity: 500, refill_per_s: 200 } as const
 

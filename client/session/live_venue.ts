@@ -204,8 +204,8 @@ export class LiveVenue implements Transport {
     if (this.suspect !== undefined) await this.renew()
   }
   /**
-   * What ends orders, and shows none, also goes through a node that was judged to a leading one that cannot be yet: strangers can
-   * take the quotes that it takes to judge that one. @returns whether the leading node is judged
+   * What ends orders, and shows none, also goes through a node that was judged to a leading one that cannot be yet, as where the
+   * chain does not answer. @returns whether the leading node is judged
    */
   private async lookFor(path: string, init: RequestInit | undefined): Promise<boolean> {
     try {

@@ -1,6 +1,7 @@
 /** Describes the evidence of one verification and parses it from a file, to be judged again without the venue. */
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
+import { NONCE_PATH_MAX } from '../../protocol/limits'
 import type { Collateral } from '../../protocol/tdx/collateral'
 import type { Attestation, Info } from '../../protocol/wire/public'
 import { parseJson } from './json_document'
@@ -26,6 +27,10 @@ const nullable =
   (rule: Rule): Rule =>
   (value) =>
     value === null || rule(value)
+
+/** Its length bounds the work of the check. */
+const isPath: Rule = (value) =>
+  Array.isArray(value) && value.length <= NONCE_PATH_MAX && Array.from(value).every(hex(32))
 
 /**
  * The fields of the form alone: others may be deeper than a file of them can be written.
@@ -63,6 +68,7 @@ export const ATTESTATION_FORM: Form = {
   quote: text,
   event_log: text,
   report_data: text,
+  nonce_path: optional(isPath),
   vm_config: text,
   tee_pubkey: text,
   // Older venues do not state it.

@@ -3,7 +3,7 @@
  * A.4), and what its report_data says. Reads structure only: nothing here says that a quote is genuine. Runs in a browser too.
  */
 import { ByteReader, CodecError } from '../byte_stream'
-import { concatBytes, isZero, utf8 } from '../bytes'
+import { compareBytes, concatBytes, isZero, utf8 } from '../bytes'
 import { array, fixed, mapped, sized, struct, u16, u32, type ValueOf, zeros } from '../codec'
 import { PCK_CHAIN_BYTES_MAX } from '../limits'
 import { derOfPem } from '../pem'
@@ -175,6 +175,43 @@ export function attestationReportData(nonce: Uint8Array, tee_pubkey: Uint8Array)
   if (nonce.length !== 32 || tee_pubkey.length !== 32) throw new RangeError('expected 32 bytes')
   return concatBytes(nonce, sha256(tee_pubkey))
 }
+
+const NONCES = utf8('tacit/nonces/v1')
+
+/** Neither order nor side is of any use: only that the hash was made after both. */
+function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
+  const [low, high] = compareBytes(one, other) < 0 ? [one, other] : [other, one]
+  return sha256(concatBytes(NONCES, low, high))
+}
+
+/**
+ * One nonce for the quote of many callers, and of each the siblings that lead to it: a caller alone has none. It is made after
+ * each of theirs, and so is the quote over it.
+ */
+export function joinNonces(nonces: readonly Uint8Array[]): { nonce: Uint8Array; paths: Uint8Array[][] } {
+  if (nonces.length === 0) throw new RangeError('expected a nonce')
+  const paths: Uint8Array[][] = nonces.map(() => [])
+  let level = nonces.map((hash, at) => ({ hash, below: [at] }))
+  while (level.length > 1) {
+    const next: typeof level = []
+    for (let at = 0; at < level.length; at += 2) {
+      const [left, right] = [level[at]!, level[at + 1]]
+      if (right !== undefined) {
+        for (const one of left.below) paths[one]!.push(right.hash)
+        for (const one of right.below) paths[one]!.push(left.hash)
+      }
+      next.push(
+        right ? { hash: joined(left.hash, right.hash), below: [...left.below, ...right.below] } : left,
+      )
+    }
+    level = next
+  }
+  return { nonce: level[0]!.hash, paths }
+}
+
+/** The nonce that a quote over this one among others carries. */
+export const quotedNonce = (nonce: Uint8Array, path: readonly Uint8Array[]): Uint8Array =>
+  path.reduce(joined, nonce)
 
 /**
  * In the place of a key in the quotes by which two nodes agree on a link; the nonce is the hash of what they agree on. No

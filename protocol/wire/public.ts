@@ -1,6 +1,6 @@
 /** Describes the JSON shapes of login, problems and public reads: instruments, status, trees, settlement, identity. */
 
-import { API_KEY_LENGTH_MAX, MINT_DECIMALS_MAX, SECRET_LENGTH_MAX } from '../limits'
+import { API_KEY_LENGTH_MAX, MINT_DECIMALS_MAX, NONCE_PATH_MAX, SECRET_LENGTH_MAX } from '../limits'
 import {
   Address,
   Bytes,
@@ -193,6 +193,12 @@ export const Attestation = exact({
   quote: Bytes,
   event_log: text("The guest agent's boot event log, unchanged."),
   report_data: Bytes,
+  nonce_path: t.Optional(
+    t.Array(Hash, {
+      maxItems: NONCE_PATH_MAX,
+      description: 'From `nonce` to the first half of `report_data`; present where `nonce` was sent.',
+    }),
+  ),
   vm_config: text("The guest agent's hardware configuration, unchanged."),
   tee_pubkey: PublicKey,
   enclave: oneOf(EnclaveKind, {

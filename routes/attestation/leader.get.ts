@@ -1,6 +1,7 @@
 import { Leader } from '../../protocol/wire/public'
+import { exact } from '../../protocol/wire/values'
 import { endpoint } from '../../server/edge/endpoint'
-import { NONCE_QUERY, takeQuote } from '../../server/edge/rate'
+import { Nonce } from '../../server/edge/rate'
 
 /**
  * GET /attestation/leader: what `/info` and `/attestation` of the leading node answer, which a client judges beside those of the node that
@@ -11,15 +12,11 @@ export default endpoint(
     summary: 'Identity and attestation of the leading node',
     description:
       '`/info` and `/attestation` of the node that leads, with the nonce of this caller. A node that follows, whose own `epoch` ' +
-      'is 0, asks it; the node that leads answers for itself. Limits and nonce are those of `/attestation`.',
+      'is 0, asks it; the node that leads answers for itself. `nonce` is as in `/attestation`.',
     tag: 'trust',
-    bearer: 'optional',
-    query: NONCE_QUERY,
+    query: exact({ nonce: Nonce('It is in a quote that others share.') }),
     answer: { status: 200, body: Leader },
-    refuses: ['rate_limited', 'quote_busy', 'enclave_unavailable', 'lease_lost'],
+    refuses: ['enclave_unavailable', 'lease_lost'],
   },
-  (call) => {
-    takeQuote(call)
-    return call.leader(call.query.reportData)
-  },
+  (call) => call.leader(call.query.nonce),
 )

@@ -293,7 +293,7 @@ function queriesOf(parse: (value: Record<string, string>) => object): (url: stri
 /** Lists every field: the call is built per request, and spreading is slower. */
 function callsOf(services: Services, parts: Parts) {
   const { venue, enclave, clock, log, meters, quotes, sockets, documents, started_ms } = services
-  const { checks_texts, info, leader, node } = services
+  const { checks_texts, info, attestation, leader, node } = services
   return (
     request: Request,
     { session, params }: Caller,
@@ -311,6 +311,7 @@ function callsOf(services: Services, parts: Parts) {
     node,
     started_ms,
     info,
+    attestation,
     leader,
     session,
     account_id: session?.account_id,

@@ -7,7 +7,7 @@ import type { NodeVenue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import { ACCOUNT_SOCKETS_MAX, SOCKETS_MAX } from '../limits'
+import { ACCOUNT_SOCKETS_MAX, SHARED_QUOTE_MS, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
 import { openSockets, type Upgrader, upgrading } from '../sockets/upgrade'
 import { type Answering, answering } from './answer'
@@ -18,6 +18,7 @@ import { type Meters, openMeters } from './meters'
 import { problemResponse, refusalOf } from './problem'
 import { openQuoteBuckets } from './rate'
 import type { Documents, Services, Sockets } from './services'
+import { SharedQuotes, withPath } from './shared_quotes'
 
 export type AppOptions = {
   /** Of the build, from package.json. */
@@ -69,10 +70,20 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
     tacit_version: options.version,
     ...venue.identity(),
   })
+  const quotes = new SharedQuotes(
+    (nonce) => enclave.attestation(nonce, true),
+    (answered) => Promise.all([answered, Bun.sleep(SHARED_QUOTE_MS)]),
+  )
+  const attestation = async (nonce?: string) => {
+    if (nonce === undefined) return enclave.attestation()
+    const { answer, path } = await quotes.ask(nonce)
+    return withPath(answer, path)
+  }
   const services: Services = {
     info,
+    attestation,
     leader: async (nonce) =>
-      options.leader?.()?.(nonce) ?? { info: info(), attestation: await enclave.attestation(nonce) },
+      options.leader?.()?.(nonce) ?? { info: info(), attestation: await attestation(nonce) },
     venue,
     enclave,
     clock,

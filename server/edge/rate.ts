@@ -3,7 +3,7 @@
 import type { ClockPort } from '../../engine/ports'
 import type { LimitState, Session, Venue } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
-import { exact, t } from '../../protocol/wire/values'
+import { t } from '../../protocol/wire/values'
 import { QUOTE_RATES } from '../limits'
 import type { HeaderMap } from './headers'
 
@@ -72,18 +72,16 @@ export function openQuoteBuckets(clock: ClockPort): QuoteBuckets {
   }
 }
 
-export const NONCE_QUERY = exact({
-  reportData: t.Optional(
+export const Nonce = (description: string) =>
+  t.Optional(
     t.String({
       pattern: '^[0-9a-f]{64}$',
-      description: 'Nonce chosen by the caller, 32 bytes of lowercase hex.',
+      description: `Chosen by the caller, 32 bytes of lowercase hex. ${description}`,
     }),
-  ),
-})
+  )
 
-/** A quote with a nonce costs hardware time, so it is limited; one without is cached. */
-export function takeQuote({ venue, quotes, session, query }: QuoteCall): void {
-  if (query.reportData === undefined) return
+/** A quote of one caller alone costs hardware time, so it is limited. */
+export function takeQuote({ venue, quotes, session }: QuoteCall): void {
   if (session !== undefined) venue.takeLimit(session, COST.place)
   const { bearer, anonymous } = quotes
   const bucket = session === undefined ? anonymous : bearer
@@ -93,5 +91,4 @@ type QuoteCall = {
   venue: Pick<Venue, 'takeLimit'>
   quotes: QuoteBuckets
   session: Session | undefined
-  query: { reportData?: string | undefined }
 }

@@ -3,7 +3,7 @@
 import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { NodeVenue, Session } from '../../engine/venue'
-import type { Info, Leader, SystemStatus } from '../../protocol/wire/trading'
+import type { Attestation, Info, Leader, SystemStatus } from '../../protocol/wire/trading'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
@@ -17,6 +17,8 @@ export type Services = {
   readonly quotes: QuoteBuckets
   /** What `/info` answers. */
   info(): Info
+  /** As the enclave's, with a quote that the callers of a moment share. */
+  attestation(nonce?: string): Promise<Attestation>
   /** As `info` and the enclave's attestation, of the node that leads. @throws Refusal `lease_lost` while it is not reached */
   leader(nonce?: string): Promise<Leader>
   readonly sockets: Sockets

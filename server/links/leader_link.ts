@@ -11,7 +11,9 @@ import { exact } from '../../protocol/wire/values'
 import { nodeName } from '../edge/app'
 import { parseJson, textOf } from '../edge/body'
 import type { Log } from '../edge/log'
+import { SharedQuotes, withPath } from '../edge/shared_quotes'
 import {
+  LEADER_QUOTE_LATE_MS,
   LINK_ANSWER_BYTES_MAX,
   LINK_ASK_MS,
   LINK_CALL_MS,
@@ -87,6 +89,11 @@ export class LeaderLink implements LeaderPort {
   private open: Open | undefined
   private waiting = 0
   private shared: Promise<Leader> | undefined
+  /** A leading node that answers no more does not keep its successor from being asked. */
+  private readonly quotes = new SharedQuotes(
+    (nonce) => this.attestedBy(nonce),
+    (answered) => Promise.race([answered, Bun.sleep(LEADER_QUOTE_LATE_MS)]),
+  )
   /** Begins the names of this node's sockets. */
   readonly node = nodeName()
   private stopped = false
@@ -170,11 +177,14 @@ export class LeaderLink implements LeaderPort {
   }
 
   /**
-   * Identity and attestation of the leading node. Callers without a nonce, whom nothing limits, share one question.
+   * Identity and attestation of the leading node. Callers share questions: nothing limits them.
    * @throws Refusal `lease_lost`, or of the leading node
    */
   async attested(nonce?: string): Promise<Leader> {
-    if (nonce !== undefined) return this.attestedBy(nonce)
+    if (nonce !== undefined) {
+      const { answer, path } = await this.quotes.ask(nonce)
+      return { ...answer, attestation: withPath(answer.attestation, path) }
+    }
     this.shared ??= this.attestedBy('').finally(() => {
       this.shared = undefined
     })

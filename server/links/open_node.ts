@@ -7,8 +7,7 @@ import type { FollowingNode, NodeVenue, Venue } from '../../engine/venue'
 import { fromHex } from '../../protocol/bytes'
 import type { App, AppOptions } from '../edge/app'
 import type { Log } from '../edge/log'
-import { openBucket } from '../edge/rate'
-import { LINK_STREAM_BYTES_MAX, QUOTE_RATES, STOP_GRACE_MS, STOP_OPENING_MS } from '../limits'
+import { LINK_STREAM_BYTES_MAX, STOP_GRACE_MS, STOP_OPENING_MS } from '../limits'
 import type { NodeCalls, operatorApp } from '../operator/operator'
 import { judgePeer, type SelfCheckTerms } from '../self_check'
 import type { Config } from '../settings/config'
@@ -50,12 +49,10 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
   const front = node.front(link)
   let serves: NodeVenue = front
   const venue = switched(() => serves)
-  const quotes = openBucket({ ...QUOTE_RATES.links, code: 'quote_busy' }, clock)
   const answers: LinkAnswers = new LinkAnswers(shared, async ({ call, attest }) => {
     const lead = { ...serves.lead(), nodes: answers.count() }
     if (attest === undefined)
       return call === undefined ? lead : answerOf(await serving.fetch(requestOf(call)))
-    if (attest !== '') quotes.take(1)
     return app.leader(attest || undefined)
   })
   const passed_on = new PassedOn(answers, () => serves)

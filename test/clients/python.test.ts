@@ -35,7 +35,7 @@ const start = (script: string, ...args: string[]) =>
   })
 
 test.skipIf(python === '')('the wheel computes every vector of a trader', async () => {
-  expect(await ended(start(test_file('test_vectors.py')))).toMatch(/Ran 8 tests in [0-9.]+s\n\nOK\n$/)
+  expect(await ended(start(test_file('test_vectors.py')))).toMatch(/Ran 9 tests in [0-9.]+s\n\nOK\n$/)
 })
 
 test.skipIf(python === '')(

@@ -3,10 +3,10 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Passed } from '../../engine/venue'
-import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { fromAnyHex, fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
-import { LINK_SIDES } from '../../protocol/tdx/quote'
+import { LINK_SIDES, quotedNonce } from '../../protocol/tdx/quote'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/admin'
 import { openLog } from '../../server/edge/log'
 import {
@@ -301,7 +301,8 @@ test('identity and attestation of the leading node come over the link, and nothi
     return given
   })
   const { link, running } = await asked(serve(answers))
-  expect(await link.attested('ab'.repeat(32))).toEqual(leader)
+  const shared = { ...leader, attestation: { ...leader.attestation, nonce_path: [] } }
+  expect(await link.attested('ab'.repeat(32))).toEqual(shared)
   // Strangers without a nonce share one question.
   expect(await Promise.all([link.attested(), link.attested()])).toEqual([leader, leader])
   expect(nonces).toEqual(['ab'.repeat(32), ''])
@@ -311,6 +312,31 @@ test('identity and attestation of the leading node come over the link, and nothi
   expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')
   now_ms = LINK_RIGHT_MS
   expect(await link.attested().catch((error) => error.code)).toBe('lease_lost')
+  await running
+})
+
+test('callers of a node that follows share questions, whose paths join, and a leading node that is silent holds up none', async () => {
+  const silent = Promise.withResolvers<void>()
+  const nonces: string[] = []
+  const answers = new LinkAnswers(partsOf(), async ({ attest }) => {
+    if (attest === undefined) return LEAD
+    nonces.push(attest)
+    if (nonces.length === 1) await silent.promise
+    return { info: INFO, attestation: { ...ATTESTATION, nonce_path: ['99'.repeat(32)] } }
+  })
+  const { link, running } = await asked(serve(answers))
+  const first = link.attested('00'.repeat(32))
+  const own = Array.from({ length: 500 }, (_, at) => at.toString(16).padStart(64, '1'))
+  while (nonces.length === 0) await Bun.sleep(1)
+  const answered = await Promise.all(own.map((nonce) => link.attested(nonce)))
+  expect(nonces).toHaveLength(2)
+  answered.forEach(({ attestation }, at) => {
+    const path = attestation.nonce_path!.map((one) => fromHex(one, 32)!)
+    expect(attestation.nonce_path!.at(-1)).toBe('99'.repeat(32))
+    expect(toHex(quotedNonce(fromHex(own[at]!, 32)!, path.slice(0, -1)))).toBe(nonces[1]!)
+  })
+  silent.resolve()
+  expect((await first).attestation.nonce_path).toEqual(['99'.repeat(32)])
   await running
 })
 

@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha384 } from '@noble/hashes/sha2.js'
 import fc from 'fast-check'
-import { concatBytes, fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
+import { concatBytes, fromAnyHex, fromHex, toHex, utf8 } from '../../protocol/bytes'
 import { BOOT_EVENT_NAME_MAX, BOOT_EVENT_PAYLOAD_MAX, BOOT_EVENTS_MAX } from '../../protocol/limits'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'
 import {
@@ -19,10 +19,13 @@ import {
 import {
   attestationReportData,
   evidenceReportData,
+  joinNonces,
   MalformedQuote,
   parseQuote,
+  quotedNonce,
 } from '../../protocol/tdx/quote'
 import { forgeLog } from '../kit/verify/forged_log'
+import joint from '../vectors/joint_nonce.json'
 
 const QUOTES = join(import.meta.dir, '../../../shared/quotes')
 const present = existsSync(QUOTES)
@@ -320,4 +323,18 @@ test('both digest rules hash what they say', () => {
   expect(runtimeDigest('app-id', payload)).toEqual(one)
   expect(runtimeDigest('app-id', payload, 1)).toEqual(one)
   expect(runtimeDigest('app-id', payload, 2)).toEqual(two)
+})
+
+test('a joint nonce equals its vector, and each path leads to it from its own nonce alone', () => {
+  const nonces = joint.nonces.map((one) => fromHex(one, 32)!)
+  const { nonce, paths } = joinNonces(nonces)
+  expect({ nonces: joint.nonces, quoted: toHex(nonce), paths: paths.map((path) => path.map(toHex)) }).toEqual(
+    joint,
+  )
+  paths.forEach((path, at) => {
+    const from = nonces.map((one) => toHex(quotedNonce(one, path)) === joint.quoted)
+    expect(from).toEqual(nonces.map((_, other) => other === at))
+  })
+  expect(joinNonces([nonces[0]!])).toEqual({ nonce: nonces[0]!, paths: [[]] })
+  expect(() => joinNonces([])).toThrow(RangeError)
 })

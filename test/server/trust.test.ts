@@ -2,11 +2,13 @@
 
 import { afterEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'
-import { fromHex } from '../../protocol/bytes'
+import { fromHex, toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
+import { quotedNonce } from '../../protocol/tdx/quote'
 import type * as wire from '../../protocol/wire/trading'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
+import { SHARED_QUOTE_MS } from '../../server/limits'
 import { type Listener, listen } from '../../server/tls/listen'
 import { type Machine, openMachine, openOn } from '../enclave/machine'
 import { type Harness, openHarness } from '../kit/server/harness'
@@ -61,8 +63,8 @@ test('/info joins what the enclave and the engine know', async () => {
 test('/attestation/leader is /info and /attestation of the node that leads: its own, or what a node that follows asked it', async () => {
   harness = openHarness({ venue: { identity: () => IDENTITY }, enclave: ENCLAVE })
   const asked = (path: string) => harness.call('GET', path, { token: null })
-  const [leader, info] = [await asked(`/attestation/leader?reportData=${NONCE}`), (await asked('/info')).json]
-  expect(leader.json).toEqual({ info, attestation: ATTESTATION })
+  const [leader, info] = [await asked(`/attestation/leader?nonce=${NONCE}`), (await asked('/info')).json]
+  expect(leader.json).toEqual({ info, attestation: { ...ATTESTATION, nonce_path: [] } })
   await harness.stop()
 
   const nonces: (string | undefined)[] = []
@@ -79,24 +81,63 @@ test('/attestation/leader is /info and /attestation of the node that leads: its 
     options: { leader: () => leads },
   })
   expect((await asked('/info')).json.epoch).toBe(0)
-  expect((await asked(`/attestation/leader?reportData=${NONCE}`)).json).toEqual(other)
+  expect((await asked(`/attestation/leader?nonce=${NONCE}`)).json).toEqual(other)
   expect((await asked('/attestation/leader')).json).toEqual(other)
   expect(nonces).toEqual([NONCE, undefined])
   expect(await asked('/attestation/leader')).toMatchObject({ status: 503, json: { code: 'lease_lost' } })
 })
 
-test('a nonce for the leading node is taken from the limit of quotes', async () => {
+test('callers who share a quote are not limited, and those who come while it is made share the next one', async () => {
+  const quoted: string[] = []
+  const held = Promise.withResolvers<void>()
   harness = openHarness({
-    enclave: ENCLAVE,
-    options: { leader: () => async () => Promise.reject(new Refusal('lease_lost')) },
+    enclave: {
+      ...ENCLAVE,
+      attestation: async (nonce, is_shared) => {
+        quoted.push(`${nonce} ${is_shared}`)
+        if (quoted.length === 1) await held.promise
+        return ATTESTATION
+      },
+    },
+    venue: { identity: () => IDENTITY },
   })
-  const ask = (path: string) => harness.call('GET', `${path}?reportData=${NONCE}`, { token: null })
-  for (let call = 0; call < 5; call += 1) {
-    expect((await ask('/attestation/leader')).status).toBe(503)
-    expect((await ask('/attestation')).status).toBe(200)
-  }
-  for (const path of ['/attestation/leader', '/attestation'])
-    expect(await ask(path)).toMatchObject({ status: 429, json: { code: 'quote_busy' } })
+  const nonces = Array.from({ length: 60 }, (_, at) => at.toString(16).padStart(64, '0'))
+  const ask = (nonce: string, path = '/attestation') =>
+    harness.call('GET', `${path}?nonce=${nonce}`, { token: null })
+  const first = ask(nonces[0]!)
+  while (quoted.length === 0) await Bun.sleep(1)
+  const later = nonces
+    .slice(1)
+    .map((nonce, at) => ask(nonce, at % 2 ? '/attestation' : '/attestation/leader'))
+  await Bun.sleep(SHARED_QUOTE_MS)
+  expect(quoted).toHaveLength(1)
+  held.resolve()
+  expect((await first).json.nonce_path).toEqual([])
+  const answers = await Promise.all(later)
+  expect(answers.map(({ status }) => status)).toEqual(later.map(() => 200))
+  expect(quoted[0]).toBe(`${nonces[0]} true`)
+  const ends = answers.map(({ json }, at) => {
+    const path = (json.attestation ?? json).nonce_path.map((one: string) => fromHex(one, 32)!)
+    return `${toHex(quotedNonce(fromHex(nonces[at + 1]!, 32)!, path))} true`
+  })
+  expect(new Set(ends)).toEqual(new Set(quoted.slice(1)))
+  expect(quoted.length).toBeLessThan(5)
+})
+
+test('a quote that fails fails for those who share it, and for nobody after them', async () => {
+  let fails = true
+  harness = openHarness({
+    enclave: {
+      attestation: async () => {
+        if (fails) throw new Refusal('enclave_unavailable', { subsystem: 'enclave' })
+        return ATTESTATION
+      },
+    },
+  })
+  const ask = async () => (await harness.call('GET', `/attestation?nonce=${NONCE}`, { token: null })).status
+  expect(await Promise.all([ask(), ask()])).toEqual([503, 503])
+  fails = false
+  expect(await ask()).toBe(200)
 })
 
 test('quotes without a nonce are never limited', async () => {
@@ -134,6 +175,8 @@ test('a nonce is 64 lowercase hex digits', async () => {
     const { status, json } = await harness.call('GET', `/attestation?reportData=${nonce}`, { token: null })
     expect([status, json.code, json.field]).toEqual([400, 'field_invalid', 'reportData'])
   }
+  const both = await harness.call('GET', `/attestation?nonce=${NONCE}&reportData=${NONCE}`, { token: null })
+  expect([both.status, both.json.code, both.json.field]).toEqual([400, 'field_invalid', 'nonce'])
   const { json } = await harness.call('GET', '/attestation?report_data=1', { token: null })
   expect([json.code, json.field]).toEqual(['field_unknown', 'report_data'])
 })

@@ -6,31 +6,46 @@ import {
   STATEMENT_BODY,
   STATEMENT_BYTES,
 } from '../../../protocol/bodies/statements'
-import { equalBytes, fromAnyHex, fromHex, isZero, toHex, utf8 } from '../../../protocol/bytes'
+import { equalBytes, fromAnyHex, fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { derOfPem } from '../../../protocol/pem'
 import { sha256 } from '../../../protocol/sha256'
-import { attestationReportData, evidenceReportData, type TdReport } from '../../../protocol/tdx/quote'
+import {
+  attestationReportData,
+  evidenceReportData,
+  quotedNonce,
+  type TdReport,
+} from '../../../protocol/tdx/quote'
 import type { Attestation } from '../../../protocol/wire/public'
 import { spkiOfCertificate } from '../../../protocol/x509/certificate'
 import { isSignedByEd25519 } from '../ed25519_web'
-import { readChecksums } from '../evidence_bundle'
+import { type MachineEvidence, readChecksums } from '../evidence_bundle'
 import { parseJson } from '../json_document'
 import { verifyUnderCollateral } from '../tdx/genuine_quote'
 import { Refused, requireThat } from '../transcript'
 import { established, type RunCheck, type RunMachineCheck, Skipped } from './verification_case'
 
-/** Check 5.1: all 64 bytes of report_data are this nonce and the settlement key. */
+/** The nonce in what the machine signed: this one, or one to which a path leads from it. Neither was known before this one. */
+function nonceIn({ nonce, attestation }: Pick<MachineEvidence, 'nonce' | 'attestation'>): Uint8Array {
+  const bytes = fromHex(nonce, 32)
+  if (bytes === undefined) throw new Refused('no nonce was sent')
+  return quotedNonce(
+    bytes,
+    (attestation.nonce_path ?? []).map((one) => fromHex(one, 32)!),
+  )
+}
+
+/** Check 5.1: all 64 bytes of report_data are this nonce, or one that callers share, and the settlement key. */
 export const checkReportData: RunMachineCheck = (verification) => {
   const { info, attestation, nonce } = verification.bundle
   const { report_data } = established(verification, 'genuine').quote.report
-  const nonce_bytes = fromHex(nonce, 32)
-  if (nonce_bytes === undefined || isZero(nonce_bytes)) throw new Refused('no nonce was sent')
+  requireThat(/[1-9a-f]/.test(nonce), 'no nonce was sent')
+  const quoted = nonceIn(verification.bundle)
   const tee_pubkey = decodeBase58(attestation.tee_pubkey, 32)
   if (tee_pubkey === undefined) throw new Refused('the settlement key is malformed')
   requireThat(info.tee_pubkey === attestation.tee_pubkey, 'the venue states two settlement keys')
   requireThat(attestation.report_data === toHex(report_data), 'the stated report_data is not the quoted one')
   requireThat(
-    equalBytes(report_data, attestationReportData(nonce_bytes, tee_pubkey)),
+    equalBytes(report_data, attestationReportData(quoted, tee_pubkey)),
     'report_data is not this nonce and the settlement key',
   )
   return { tee_pubkey: attestation.tee_pubkey, nonce }
@@ -38,7 +53,7 @@ export const checkReportData: RunMachineCheck = (verification) => {
 
 /** Check 5.2: the settlement key certifies the statement key, which signs venue, nonce, instance, epoch and TLS key. */
 export const checkBinding: RunCheck = async (verification) => {
-  const { info, attestation, nonce } = verification.bundle
+  const { info, attestation } = verification.bundle
   // Without the quote nothing authenticates the settlement key.
   established(verification, 'genuine')
   const { instance_id } = established(verification, 'claims')
@@ -57,7 +72,7 @@ export const checkBinding: RunCheck = async (verification) => {
   requireThat(equalBytes(statement.venue, binding.venue), 'the statement key is certified for another venue')
   requireThat(statement.epoch === binding.epoch, 'the statement key is certified for another epoch')
   requireThat(toHex(binding.venue) === info.venue, 'the binding is of another venue')
-  requireThat(toHex(binding.nonce) === nonce, 'the binding answers another nonce')
+  requireThat(equalBytes(binding.nonce, nonceIn(verification.bundle)), 'the binding answers another nonce')
   const expected_instance = instance_id.length === 0 ? new Uint8Array(20) : instance_id
   requireThat(equalBytes(binding.instance_id, expected_instance), 'the binding is of another instance')
   requireThat(binding.epoch === BigInt(info.epoch), 'the binding is of another epoch')

@@ -82,7 +82,7 @@ async function collectOnce(
   const get = (path: string) => getText(transport, path, timeout_ms)
   const [info, attestation, quote_json, cert_pem, sha256sum_txt] = await Promise.all([
     get('/info'),
-    get(`/attestation?reportData=${nonce}`),
+    get(`/attestation?nonce=${nonce}`),
     get('/evidences/quote.json'),
     get('/evidences/cert.pem'),
     get('/evidences/sha256sum.txt'),
@@ -100,7 +100,7 @@ export async function collectLeader(
   nonce: string,
   timeout_ms: number,
 ): Promise<Pick<EvidenceBundle, 'info' | 'attestation'>> {
-  const answer = await getText(transport, `/attestation/leader?reportData=${nonce}`, timeout_ms)
+  const answer = await getText(transport, `/attestation/leader?nonce=${nonce}`, timeout_ms)
   return parse(answer, { info: INFO_FORM, attestation: ATTESTATION_FORM }) as Leader
 }
 

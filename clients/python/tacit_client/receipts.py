@@ -12,6 +12,7 @@ from .errors import BindingRefused, ReceiptRefused
 
 RECEIPT_PATH_MAX = 32
 """Nodes of the longest path: bounds the work of a check."""
+NONCE_PATH_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,29 @@ def is_signed(signature: bytes, body: bytes, key: bytes) -> bool:
         return False
 
 
+def quoted_nonce(nonce: bytes, path: list[bytes]) -> bytes:
+    """
+    The nonce that an answer to many callers carries: siblings lead to it from this one. No hash that was made before this
+    nonce was chosen can be reached from it.
+    """
+    for sibling in path:
+        nonce = sha256(b"tacit/nonces/v1", *sorted((nonce, sibling)))
+    return nonce
+
+
 def identity_of(
     attestation: dict[str, Any], info: dict[str, Any], nonce: bytes, spki_sha256: bytes | None
 ) -> VenueIdentity:
     """
-    The identity that the settlement key certifies and that signs this nonce and the TLS key of this connection. The
-    attestation's quote is not judged: `tacit verify` does that, and its `tee_pubkey` is the one to compare. Without
-    `spki_sha256` the node is one that no connection ends at: the leading one, behind one that follows.
+    The identity that the settlement key certifies and that signs this nonce, or one that callers share, and the TLS key of
+    this connection. The attestation's quote is not judged: `tacit verify` does that, and its `tee_pubkey` is the one to
+    compare. Without `spki_sha256` the node is one that no connection ends at: the leading one, behind one that follows.
     Raises BindingRefused naming the first check that fails.
     """
     try:
-        binding = attestation["binding"]
+        binding, path = attestation["binding"], attestation.get("nonce_path", [])
+        if not isinstance(path, list) or len(path) > NONCE_PATH_MAX:
+            raise ValueError("the path of a nonce has another form")
         body, statement = from_hex(binding["body"], 148), from_hex(binding["certificate"], 88)
         key, settlement_key = from_base58(binding["statement_key"]), from_base58(info["tee_pubkey"])
         venue, epoch = from_hex(info["venue"], 32), int(info["epoch"])
@@ -51,7 +64,7 @@ def identity_of(
         bound = encode_body(
             "binding",
             venue=venue,
-            nonce=nonce,
+            nonce=quoted_nonce(nonce, [from_hex(one, 32) for one in path]),
             spki_sha256=body[80:112] if spki_sha256 is None else spki_sha256,
             instance_id=from_hex(info["instance_id"], 20) if info["instance_id"] else bytes(20),
             epoch=epoch,

@@ -153,12 +153,12 @@ class Venue:
         signs receipts. Raises BindingRefused, also when another venue answers.
         """
         nonce = os.urandom(32)
-        info, attestation = self.get("/info"), self.get("/attestation", reportData=nonce.hex())
+        info, attestation = self.get("/info"), self.get("/attestation", nonce=nonce.hex())
         node = self._judged(info, self._tee_pubkey)
         identity = identity_of(attestation, info, nonce, self.spki)
         if node == 0:
             nonce = os.urandom(32)
-            leader = self.get("/attestation/leader", reportData=nonce.hex())
+            leader = self.get("/attestation/leader", nonce=nonce.hex())
             shown, info = info, member(leader, "info", dict)
             # A node is judged by its own key: that of the leading one is another, unless none was judged.
             if self._judged(info, self._leader_pubkey, self._tee_pubkey is None) == 0 or info.get("venue") != shown.get("venue"):
@@ -251,7 +251,7 @@ class Venue:
     def _call(self, method: str, target: str, body: Any, token: str | None) -> Any:
         headers = {"accept": "application/json"}
         if token is not None:
-            # Strangers can take the quotes that judging takes: what ends orders, and shows none, goes to any leading node then.
+            # What ends orders, and shows none, goes to any leading node while the next one cannot be judged.
             ends = self._unjudged and (method == "DELETE" or target in _ENDS)
             headers.update({} if ends else self.judged, authorization=f"Bearer {token}")
         if body is not None:

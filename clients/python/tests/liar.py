@@ -19,6 +19,7 @@ from tacit_client import Venue, Wallet
 from tacit_client.bodies import encode_body
 from tacit_client.encoding import sha256, to_base58
 from tacit_client.notes import commitment_of, public_key_of, sign
+from tacit_client.receipts import quoted_nonce
 from tacit_client.venue import spki_sha256_of
 
 VENUE = sha256(b"venue")
@@ -56,6 +57,8 @@ class Liar:
         self.lies, self.asked = {}, []
         # By calls that were answered: the epoch that they named.
         self.judged: list[int] = []
+        # Siblings of each nonce, as of callers who ask in the same moment, and what is shown in their place.
+        self.siblings, self.shown_path = [], None
         # The node that this one follows.
         self.leader: Liar | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -113,9 +116,9 @@ class Liar:
         if call == "GET /info":
             return self.info()
         if call == "GET /attestation":
-            return self.attestation(bytes.fromhex(parse_qs(urlsplit(target).query)["reportData"][0]))
+            return self.attestation(bytes.fromhex(parse_qs(urlsplit(target).query)["nonce"][0]))
         if call == "GET /attestation/leader" and self.leader is not None:
-            nonce = bytes.fromhex(parse_qs(urlsplit(target).query)["reportData"][0])
+            nonce = bytes.fromhex(parse_qs(urlsplit(target).query)["nonce"][0])
             return {"info": self.leader.info(), "attestation": self.leader.attestation(nonce)}
         return {
             "POST /auth/token": {"access_token": "t", "expires_in": 900, "account_id": LOGIN["account_id"]},
@@ -131,14 +134,15 @@ class Liar:
     def attestation(self, nonce: bytes):
         key = public_key_of(self.statement_seed)
         statement = encode_body("statement", venue=VENUE, statement_key=key, epoch=self.epoch)
-        fields = {"venue": VENUE, "nonce": nonce, "spki_sha256": self.spki, "instance_id": bytes(20)}
+        fields = {"venue": VENUE, "nonce": quoted_nonce(nonce, self.siblings), "spki_sha256": self.spki, "instance_id": bytes(20)}
         body = encode_body("binding", **fields, epoch=self.epoch, slot=7)
         binding = {
             **{"body": body.hex(), "signature": sign(self.statement_seed, body).hex()},
             **{"certificate": statement.hex(), "statement_key": to_base58(key)},
             "certificate_signature": sign(self.settlement_seed, statement).hex(),
         }
-        return {"binding": binding}
+        path = [one.hex() for one in self.siblings] if self.shown_path is None else self.shown_path
+        return {"binding": binding, "nonce_path": path}
 
     def receipt(self, command: bytes, epoch: int | None = None) -> dict:
         """A true one of a group of one command."""

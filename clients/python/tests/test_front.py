@@ -60,6 +60,16 @@ class Front(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.venue(leader_pubkey=keys["leader_pubkey"])
         judged = self.venue(**keys)
+        # A nonce that callers share, and paths that lead to another one.
+        front.siblings = leader.siblings = [sha256(b"another"), sha256(b"more")]
+        for venue in (self.venue(), self.venue(**keys)):
+            self.assertEqual(venue.epoch, 3)
+        for path in ([], [sha256(b"another").hex()], [7], [{}], "ab", ["00" * 32] * 65):
+            leader.shown_path = path
+            with self.assertRaises(BindingRefused):
+                self.venue()
+        front.siblings = leader.siblings = []
+        leader.shown_path = None
         # Its own keys, an answer for another nonce, another venue, none.
         for lie in (
             {"info": front.info(), "attestation": front.attestation(bytes(32))},

@@ -117,6 +117,11 @@ class Vectors(unittest.TestCase):
                 with self.assertRaises(ReceiptRefused):
                     receipts.verify_receipt(changed, identity, of, after)
 
+    def test_joint_nonce(self):
+        case = read("joint_nonce")
+        for nonce, path in zip(case["nonces"], case["paths"]):
+            self.assertEqual(receipts.quoted_nonce(from_hex(nonce, 32), [from_hex(one, 32) for one in path]).hex(), case["quoted"])
+
     def test_statistics(self):
         given = read("statistics")
         symbol, period = given["symbol"], given["period"]

@@ -186,7 +186,7 @@ function serve(material: TlsMaterial, port: number, answers: Site['answers'], as
       if (server.upgrade(request)) return undefined
       const answer = answers.get(pathname)
       if (answer === undefined) return new Response('', { status: 404 })
-      const body = await answer(searchParams.get('reportData') ?? undefined)
+      const body = await answer(searchParams.get('nonce') ?? undefined)
       return new Response(body, { headers: { 'access-control-allow-origin': '*' } })
     },
     websocket: {

@@ -10,7 +10,9 @@ import { certificateOf, identityOf, verifyReceipt } from '../../../../client/ver
 import type { Enclave } from '../../../../enclave/contract'
 import { generateTls } from '../../../../enclave/x509'
 import { encodeBase58 } from '../../../../protocol/base58'
-import { fromHex } from '../../../../protocol/bytes'
+import { fromHex, toHex } from '../../../../protocol/bytes'
+import { NONCE_PATH_MAX } from '../../../../protocol/limits'
+import { joinNonces } from '../../../../protocol/tdx/quote'
 import type { Info } from '../../../../protocol/wire/public'
 import { openOn } from '../../../enclave/machine'
 import { openSite, SITE_SKIPS, type Site } from '../../../kit/verify/site'
@@ -183,6 +185,69 @@ test('an answer of the leading node for another caller, or for the nonce of the 
   })
   site.answers.set('/attestation/leader', () => leaderAnswer(own))
   expect(await failures()).toEqual(['leading report_data', 'leading binding'])
+})
+
+const OTHERS = ['44', '55', '66'].map((byte) => byte.repeat(32))
+/** As callers share a quote: what is asked for all of them, and the path of each. */
+function joint(...nonces: string[]) {
+  const { nonce, paths } = joinNonces(nonces.map((one) => fromHex(one, 32)!))
+  return { nonce: toHex(nonce), paths: paths.map((path) => path.map(toHex)) }
+}
+
+test('a quote that callers share is as good as one for each, and no older answer is one for a new nonce', async () => {
+  serve()
+  const [old, next] = [joint(...OTHERS), (own: string) => joint(own, ...OTHERS)]
+  const answered = async (nonce: string, nonce_path: unknown, change: object = {}) => {
+    const { info, attestation } = JSON.parse(await leaderAnswer(nonce))
+    return JSON.stringify({ info, attestation: { ...attestation, nonce_path, ...change } })
+  }
+  const shows = async (answer: (own: string) => Promise<string>) => {
+    site.answers.set('/attestation/leader', (nonce) => answer(nonce!))
+    return failures()
+  }
+  expect(await shows((own) => answered(next(own).nonce, next(own).paths[0]))).toEqual([])
+  site.answers.set('/attestation', async (own) => {
+    const { nonce, paths } = next(own!)
+    return JSON.stringify({ ...(await front.attestation(nonce)), nonce_path: paths[0] })
+  })
+  expect(await failures()).toEqual([])
+  serve()
+
+  const both = ['leading report_data', 'leading binding']
+  const stored = await answered(old.nonce, old.paths[0])
+  for (const path of [...old.paths, [], OTHERS, [old.nonce]]) {
+    const { info, attestation } = JSON.parse(stored)
+    const text = JSON.stringify({ info, attestation: { ...attestation, nonce_path: path } })
+    expect(await shows(async () => text)).toEqual(both)
+  }
+  // The path of another caller of the same quote, and none.
+  expect(await shows((own) => answered(next(own).nonce, next(own).paths[1]))).toEqual(both)
+  expect(await shows((own) => answered(next(own).nonce, undefined))).toEqual(both)
+  // A quote behind the nonce with an older binding, and the other way round; the quote of another key.
+  const { quote, report_data, binding } = JSON.parse(stored).attestation
+  const with_path = (own: string, change: object) => answered(next(own).nonce, next(own).paths[0], change)
+  expect(await shows((own) => with_path(own, { binding }))).toEqual(['leading binding'])
+  expect(await shows((own) => with_path(own, { quote, report_data }))).toContain('leading report_data')
+  expect(
+    await shows(async (own) => {
+      const { quote, report_data, event_log } = await front.attestation(next(own).nonce)
+      return with_path(own, { quote, report_data, event_log })
+    }),
+  ).toEqual(['leading report_data'])
+  // Another boot of the same build, as of an epoch before: its quote is as fresh, and the chain has another signer.
+  await withBoot(1, async (boot) => {
+    const stated = infoOf(boot, 1)
+    const showsBoot = async (own: string) => {
+      const attestation = { ...(await boot.attestation(next(own).nonce)), nonce_path: next(own).paths[0] }
+      return JSON.stringify({ info: stated, attestation })
+    }
+    expect(await shows(showsBoot)).toEqual(['leading settlement_signer'])
+  })
+  const malformed = [null, 'ab', ['ab'], [7], Array(NONCE_PATH_MAX + 1).fill(OTHERS[0])]
+  for (const path of malformed) {
+    site.answers.set('/attestation/leader', (own) => answered(own!, path))
+    expect(await site.connect().catch((error) => error.name)).toBe('EvidenceUnavailable')
+  }
 })
 
 test('the leading node vouches for no other: its bundle under the key of another is rejected', async () => {
