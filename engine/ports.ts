@@ -472,7 +472,7 @@ export interface Fronts {
 export interface LeaderPort {
   /** Begins the names of this node's sockets. */
   readonly node: string
-  /** What it answered to questions whose right is not over. */
+  /** What it answered to its newest questions; nothing once this node leads. */
   rights(): readonly Right[]
   /** What it answers now. @throws Refusal `lease_lost` */
   ask(): Promise<Right>

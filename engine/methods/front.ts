@@ -61,6 +61,8 @@ class Rights {
   private readonly waits = new Waits()
   /** All that waits for the next leading node waits for the same. */
   private next: Promise<void> | undefined
+  /** Until when the newest right counts that this node had. */
+  private until_ms = Number.NEGATIVE_INFINITY
 
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
 
@@ -75,7 +77,16 @@ class Rights {
     const right = rights.findLast(({ seq }) => seq <= replica.applied())
     if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
     const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
-    return is_led && replica.isAt(right) ? right : undefined
+    if (!is_led || !replica.isAt(right)) return undefined
+    this.until_ms = Math.max(this.until_ms, right.until_ms)
+    return right
+  }
+
+  /** Lately it had a right, and this node does not lead: the leading node may be slow, or another one follow it. */
+  private isLate(): boolean {
+    const { leader, clock } = this.parts
+    const is_over = clock.monotonicMs() >= this.until_ms + LIMITS.handover_ms
+    return !is_over && leader.rights().length > 0 && this.current() === undefined
   }
 
   require(): Right {
@@ -94,9 +105,12 @@ class Rights {
     return undefined
   }
 
-  /** Of what comes while the leading node gives its term away nothing is rejected, as there. @param lane of the caller */
+  /**
+   * Of what comes while the leading node gives its term away, or is silent for a while, nothing is rejected, as there.
+   * @param lane of the caller
+   */
   handedOver(lane: string): Promise<void> | undefined {
-    if (this.parts.leader.handing() === undefined) return undefined
+    if (this.parts.leader.handing() === undefined && !this.isLate()) return undefined
     return this.waits.run(lane, () => {
       this.next ??= this.untilReached().finally(() => {
         this.next = undefined
@@ -105,7 +119,7 @@ class Rights {
     })
   }
 
-  /** Resolves once this node may answer by the word of the next leading node, or leads, or the hand-over is over. */
+  /** Resolves once this node may answer by the word of a leading node, or leads, or the wait is over. */
   private async untilReached(): Promise<void> {
     const { leader, replica } = this.parts
     const handing = leader.handing()
@@ -115,10 +129,9 @@ class Rights {
       if (seq !== undefined) await replica.untilApplied(seq, LIMITS.right_ms).catch(() => undefined)
       if (this.arrived()) return
       await Bun.sleep(LIMITS.log_poll_ms)
-    } while (leader.handing() === handing)
+    } while ((handing !== undefined && leader.handing() === handing) || this.isLate())
   }
 
-  /** A right that is lost after a hand-over is lost as any other one. */
   arrived(): boolean {
     const has_right = this.current() !== undefined
     if (has_right) this.parts.leader.arrived()

@@ -43,30 +43,22 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
     services.meters.answered()
     return response
   }
-  const waited = async (value: Promise<unknown>, exchange: Exchange): Promise<Response> => {
+  const waited = async (work: () => Promise<unknown>, exchange: Exchange): Promise<Response> => {
     try {
-      return finish(await value, exchange)
+      return finish(await work(), exchange)
     } catch (error) {
       return refuse(error, exchange)
     }
   }
-  const withBody = async (
-    request: Request,
-    params: Caller['params'],
-    exchange: Exchange,
-  ): Promise<Response> => {
-    try {
+  const withBody = (request: Request, params: Caller['params'], exchange: Exchange): Promise<Response> =>
+    waited(async () => {
       const bytes = await readBounded(request)
-      // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-      const handle = () => {
+      return acrossHandOver(services.venue, { request, declared }, () => {
+        // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
         const session = identify(contract, services, request)
         return handler(callOf(request, { session, params }, parseBody(request, bytes)))
-      }
-      return finish(await acrossHandOver(services.venue, { request, declared }, handle), exchange)
-    } catch (error) {
-      return refuse(error, exchange)
-    }
-  }
+      })
+    }, exchange)
   /** Runs a handler and charges the rows that it read, which are known only now. */
   const read = (handle: () => unknown, exchange: Exchange): unknown => {
     if (exchange.limits === undefined) return handle()
@@ -89,7 +81,11 @@ export function answering(endpoint: Endpoint, services: Services, route: string)
       const late = session && services.venue.caughtUp(session.account_id, seqSeen(request))
       const handle = () => {
         const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
-        return value instanceof Promise ? waited(value, exchange) : finish(value, exchange)
+        if (!(value instanceof Promise)) return finish(value, exchange)
+        const again = () =>
+          handler(callOf(request, { session: identify(contract, services, request), params }, undefined))
+        const asked = { request, declared }
+        return waited(() => acrossHandOver(services.venue, asked, () => value, again), exchange)
       }
       // Another node may lead after the wait, and the token have ended.
       return late === undefined
@@ -171,14 +167,19 @@ function retried(
 }
 
 /** Runs again, once, where the leading node gives its term away. */
-async function acrossHandOver(venue: NodeVenue, asked: Asked, handle: () => unknown): Promise<unknown> {
+async function acrossHandOver(
+  venue: NodeVenue,
+  asked: Asked,
+  handle: () => unknown,
+  again = handle,
+): Promise<unknown> {
   try {
     return await handle()
   } catch (error) {
     const handed = handedAfter(venue, asked, error)
     if (handed === undefined) throw error
     await handed
-    return handle()
+    return again()
   }
 }
 
@@ -205,7 +206,17 @@ function tokenOf(request: Request): string | undefined {
 /** @throws Refusal `lease_lost` */
 export function caughtUpAfter(venue: NodeVenue, asked: Asked, error: unknown): Promise<void> | undefined {
   const is_late = error instanceof Refusal && MAY_BE_NEWER.includes(error.code)
-  return is_late ? venue.caughtUp() : handedAfter(venue, asked, error)
+  if (!is_late) return handedAfter(venue, asked, error)
+  const orHanded = (lost: unknown): Promise<void> => {
+    const handed = handedAfter(venue, asked, lost)
+    if (handed === undefined) throw lost
+    return handed
+  }
+  try {
+    return venue.caughtUp()?.catch(orHanded)
+  } catch (lost) {
+    return orHanded(lost)
+  }
 }
 
 function identify(contract: Contract, services: Services, request: Request): Session | undefined {

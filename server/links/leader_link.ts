@@ -113,7 +113,7 @@ export class LeaderLink implements LeaderPort {
   }
 
   rights(): readonly Right[] {
-    return this.newest
+    return this.stopped ? [] : this.newest
   }
 
   handing(): Promise<void> | undefined {

@@ -8,7 +8,7 @@ import { Connection } from '../../server/sockets/connection'
 import { only } from '../kit/server/harness'
 
 export const ACCOUNT = 'ab'.repeat(32)
-const clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
+const socket_clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
 type State = { rights: Right[]; handing: Promise<void> | undefined; ask: () => Promise<Right> }
 /** @param waiting has, where it is given, what lets each question be answered */
 const leaderOf = (state: State, passed: Passed[], waiting: (() => void)[] | undefined) => ({
@@ -33,6 +33,7 @@ const leaderOf = (state: State, passed: Passed[], waiting: (() => void)[] | unde
  * @param handing what resolves when another node leads
  */
 export function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
+  const clock = { unixMs: () => Date.now(), monotonicMs: () => state.now_ms }
   const passed: Passed[] = []
   const waiting: (() => void)[] = []
   const right = { seq: 50, head: '00'.repeat(32), until_ms: 1_000, nodes: 1, epoch: 7 } as Right
@@ -43,6 +44,7 @@ export function frontOf(behind: boolean, is_slow = false, handing?: Promise<void
     rights: [right],
     handing,
     ask: async () => right,
+    now_ms: 0,
     /** How long the replica takes to read on. */
     reads_ms: undefined as number | undefined,
   }
@@ -101,7 +103,7 @@ export const SESSION = {
 export function socketOf(venue: NodeVenue, judged?: number, account_id = ACCOUNT) {
   const services = {
     venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),
-    clock,
+    clock: socket_clock,
     node: '0011223344556677.',
     meters: { answered() {}, refused() {}, frameReceived() {}, framesSent() {} },
     log: { write() {} },

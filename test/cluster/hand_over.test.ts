@@ -28,7 +28,7 @@ test('arming waits for the next leading node as commands do, and what was not se
     [50],
     connection.origin,
   ])
-  right.until_ms = -1
+  Object.assign(state, { handing: undefined, now_ms: right.until_ms + LIMITS.handover_ms })
   const other = socketOf(venue)
   expect(await codesOf([other.connection.arm(true)])).toEqual(['lease_lost'])
   other.connection.tick(0)
@@ -201,8 +201,7 @@ test('commands of a socket wait in their order for the leading node that its cli
   ])
   // Nothing of the one that has closed: it would be armed for good.
   expect(passed).toHaveLength(3)
-  state.handing = undefined
-  right.until_ms = -1
+  Object.assign(state, { handing: undefined, now_ms: right.until_ms + LIMITS.handover_ms })
   judged!.connection.message(frameOf('3', true))
   await Bun.sleep(1)
   expect(codesIn(judged!.sent.slice(-1))).toEqual(['3 lease_lost'])
@@ -275,7 +274,7 @@ test('commands of one account take no waits of a hand-over from others', async (
   expect(await Promise.race([codesOf([other]), codesOf(many.slice(0, 1)), Bun.sleep(20)])).toBeUndefined()
 })
 
-test('what comes before the replica reaches the first answer of the next leading node waits, and after that nothing does', async () => {
+test('what comes before the replica reaches the first answer of the next leading node waits', async () => {
   const handed = Promise.withResolvers<void>()
   const { venue, right, state, passed } = frontOf(true, false, handed.promise)
   right.until_ms = -1
@@ -289,9 +288,77 @@ test('what comes before the replica reaches the first answer of the next leading
   expect(edge).toBeDefined()
   expect(await codesOf([first, venue.cancelAll(OTHER.account_id, []), edge!])).toEqual(['ok', 'ok', 'ok'])
   expect(passed).toHaveLength(2)
-  state.applied = 49
   expect(venue.handedOver(undefined)).toBeUndefined()
+})
+
+test('what comes while the leading node is silent, or the replica behind it, waits until one of them answers, at most 10 s, and nothing is read meanwhile', async () => {
+  const { venue, right, state, passed } = frontOf(false)
+  const isRead = () => codesOf([Promise.resolve().then(() => venue.authenticate('x'.repeat(43)))])
+  expect([venue.epochLed(), await isRead()]).toEqual([7, ['token_invalid']])
+  const lost: (() => void)[] = [
+    () => (state.now_ms = right.until_ms),
+    () => (state.applied = 49),
+    () => (state.epoch = 6),
+  ]
+  for (const lose of lost) {
+    lose()
+    const waits = codesOf([venue.handedOver('any')!, venue.cancelAll(ACCOUNT, [])])
+    await Bun.sleep(100)
+    expect([passed.length, await isRead()]).toEqual([0, ['lease_lost']])
+    right.until_ms = state.now_ms + 1_000
+    Object.assign(state, { applied: 50, epoch: 7 })
+    expect(await waits).toEqual(['ok', 'ok'])
+    passed.length = 0
+  }
+  state.now_ms = right.until_ms
+  const [waits, commands] = [venue.handedOver('any')!, codesOf([venue.cancelAll(ACCOUNT, [])])]
+  state.now_ms += LIMITS.handover_ms
+  await waits
+  expect([await commands, venue.handedOver('any')]).toEqual([['outcome_unknown'], undefined])
   expect(await codesOf([venue.cancelAll(ACCOUNT, [])])).toEqual(['lease_lost'])
+  // It leads by now: nothing waits here.
+  state.now_ms = right.until_ms
+  state.rights = []
+  expect([venue.handedOver('any'), passed]).toEqual([undefined, []])
+})
+
+test('a read that meets a leading node that is silent waits, also one that asks there by its route or for what is unknown here', async () => {
+  let silent = true
+  const back = Promise.withResolvers<void>()
+  const unlessSilent = () => {
+    if (silent) throw new Refusal('lease_lost')
+  }
+  let asked = 0
+  const base = openHarness({
+    venue: {
+      authenticate: (token) => {
+        if (token === 'new' && asked++ === 0) throw new Refusal('token_invalid')
+        return SESSION
+      },
+      handedOver: () => (silent ? back.promise : undefined),
+      caughtUp: () => unlessSilent() as undefined,
+      nonces: () => ({}) as never,
+      treeRoot: (async () => {
+        unlessSilent()
+        throw new Refusal('settlement_unavailable')
+      }) as never,
+    },
+  })
+  try {
+    const answers = [
+      base.call('GET', `/nonces?trading_key=${KEY}`),
+      base.call('GET', `/nonces?trading_key=${KEY}`, { token: 'new' }),
+      base.call('GET', '/tree/root'),
+    ]
+    expect(await Promise.race([...answers, Bun.sleep(50)])).toBeUndefined()
+    silent = false
+    back.resolve()
+    const codes = (await Promise.all(answers)).map(({ json }) => (json as { code?: string }).code)
+    expect(codes).not.toContain('lease_lost')
+    expect(codes[2]).toBe('settlement_unavailable')
+  } finally {
+    await base.stop()
+  }
 })
 
 test.each(['lease_lost', 'draining'] as const)(

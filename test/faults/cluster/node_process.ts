@@ -83,7 +83,7 @@ class ParentLink implements LeaderPort {
   handing = () => undefined
   arrived = () => undefined
   rights(): readonly Right[] {
-    return this.newest
+    return venue === undefined ? this.newest : []
   }
 
   async ask(): Promise<Right> {
