@@ -177,9 +177,10 @@ export interface NodeVenue {
   /**
    * On a node that follows while the leading one gives its term away: resolves once it may answer by the word of the next one, or
    * leads, or the wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
-   * @param of the caller, or its token
    */
-  handedOver(of: Caller | string | undefined): Promise<void> | undefined
+  handedOver(token: string | undefined): Promise<void> | undefined
+  /** The same for what comes on a socket, before it is rejected: undefined where it would not be for the lack of a right. */
+  late(caller: Caller): Promise<void> | undefined
   /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */
   epochLed(): number | undefined
   /**

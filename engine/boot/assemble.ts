@@ -149,8 +149,13 @@ export function assemble(
 }
 
 /** From here on this node decides what is read, and writes. */
-function leadViews({ hub, record, right }: Views, availability: Availability, sequencer: Sequencer): void {
-  right.mayPush = () => true
+export function leadViews(
+  { hub, record, right }: Views,
+  availability: Availability,
+  sequencer: Sequencer,
+): void {
+  // A client of the node that followed is to learn first who leads.
+  right.mayPush = () => !right.is_fronted
   hub.resume()
   record.submit = async (command) => {
     availability.requireRunning()
@@ -229,7 +234,7 @@ export function openViews(
       throw new Refusal('lease_lost')
     },
   }
-  const right = { mayPush: () => true }
+  const right = { mayPush: () => true, is_fronted: false }
   const accounts = openAccounts(bookOf(state, clockOf(ports), record))
   const slices = new Slices(history, (...read) => accounts.chargeRead(...read))
   const instruments = new InstrumentReads(config, state)

@@ -22,7 +22,7 @@ import { openIntake, Writes } from '../sequencer/writes'
 import { subscribe } from '../streams/hub'
 import type { Caller, FollowingNode, NodeVenue, Right } from '../venue'
 import { viewOf } from './account_methods'
-import { bytesOf, laneOfAny, Passing, Waits } from './passing'
+import { bytesOf, laneOf, laneOfToken, Passing, Waits } from './passing'
 import { Turns } from './turns'
 
 /** The node's copy of the venue. */
@@ -206,6 +206,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
   })
   replica.onViews((opened) => {
     views = opened
+    views.right.is_fronted = true
     views.right.mayPush = () => rights.current() !== undefined
     views.record.submit = async (command, access) => {
       const { seq } = await passing.record(command, access)
@@ -226,7 +227,8 @@ function frontVenue(parts: FrontParts): NodeVenue {
     isArmed: (origin) => views?.armed.has(origin) ?? false,
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
     epochLed: () => rights.current()?.epoch,
-    handedOver: (of) => rights.handedOver(laneOfAny(() => replica.views().accounts, of)),
+    handedOver: (token) => rights.handedOver(laneOfToken(() => replica.views().accounts, token)),
+    late: (caller) => (rights.current() === undefined ? rights.handedOver(laneOf(caller)) : undefined),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -250,8 +252,14 @@ function frontVenue(parts: FrontParts): NodeVenue {
       views?.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
       resolve()
     },
-    close: async () => undefined,
+    close: async () => views && unfront(views),
   }
+}
+
+/** Streams go on by the word of this node, which leads. */
+function unfront({ hub, right }: Views): void {
+  right.is_fronted = false
+  hub.resume()
 }
 
 function gauge(name: string, help: string, value: number): ReturnType<NodeVenue['metrics']>[number] {

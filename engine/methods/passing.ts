@@ -187,12 +187,12 @@ export class Waits {
 }
 
 /** Of a token that this node does not know, or none, the lane of strangers. */
-export function laneOfAny(
+export function laneOfToken(
   accounts: () => Pick<AccountsPort, 'authenticate'>,
-  of: Caller | string | undefined,
+  token: string | undefined,
 ): string {
   try {
-    return laneOf(typeof of === 'object' ? of : accounts().authenticate(of!))
+    return laneOf(accounts().authenticate(token!))
   } catch {
     return ''
   }

@@ -22,7 +22,7 @@ import {
   readinessOf,
 } from './operator'
 import { passedTo, untilEnded } from './passed'
-import { laneOfAny, Waits } from './passing'
+import { laneOf, laneOfToken, Waits } from './passing'
 
 export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
@@ -70,7 +70,8 @@ export function venueOf(engine: Engine): Venue {
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
     handedOver: hold.handedOver,
-    epochLed: hold.epochLed,
+    late: hold.late,
+    epochLed: () => engine.state.epoch,
     async passed(passed, costOf, isOver) {
       const late = hold.ofPassed()
       if (late !== undefined) {
@@ -163,7 +164,7 @@ function rightMs({ chain, config, node }: Engine): number {
  * what comes while it gives its term away, and finds the next one when it is sent again.
  */
 function openHold(engine: Engine) {
-  const { accounts, availability, clock, node, state } = engine
+  const { accounts, availability, clock, node } = engine
   const isHeld = () => node !== undefined && !availability.isEnding()
   const isLate = () => rightMs(engine) === 0 || availability.barred() === 'lease_lost'
   const waits = new Waits()
@@ -182,9 +183,9 @@ function openHold(engine: Engine) {
     throw new Refusal('outcome_unknown')
   }
   return {
-    epochLed: () => (isHeld() && isLate() ? undefined : state.epoch),
-    handedOver(of: Caller | string | undefined): Promise<void> | undefined {
-      const lane = laneOfAny(() => accounts, of)
+    late: (caller: Caller) => (isHeld() && isLate() ? waits.run(laneOf(caller), untilBack) : undefined),
+    handedOver(token: string | undefined): Promise<void> | undefined {
+      const lane = laneOfToken(() => accounts, token)
       if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)
       return isHeld() ? waits.run(lane, untilBack) : undefined
     },

@@ -92,6 +92,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
     lead(led) {
       end()
       serves = led
+      void front.close()
       serving = operatorOf(of_node, venue_id)
       return { app, operator, listener }
     },

@@ -175,7 +175,7 @@ function openTurns({ venue }: Services, socket: OpSocket, isOpen: () => boolean)
     turn = undefined
   }
   return (begin: () => unknown): unknown => {
-    const wait = turn ?? (venue.epochLed() === undefined ? venue.handedOver(socket) : undefined)
+    const wait = turn ?? venue.late(socket)
     if (wait === undefined) return begin()
     if (turn === undefined) wait.then(over, over)
     turn = wait

@@ -109,7 +109,9 @@ export class Connection implements OpSocket {
       unix_ms,
     }
     this.outbox.attach(transport)
-    this.delivery.begin(hello, start.after ?? start.subscription.seq_last, start.snapshot)
+    // Another node may lead since the upgrade was asked for.
+    if (!this.isPassed())
+      this.delivery.begin(hello, start.after ?? start.subscription.seq_last, start.snapshot)
     if (this.closing !== undefined) transport.close(this.closing.code, this.closing.reason)
     else {
       this.outbox.pump()

@@ -1,5 +1,6 @@
 /** While the leading node gives its term away what comes at a front waits for the next one, which its clients have judged. */
 import { expect, test } from 'bun:test'
+import { leadViews, type Views } from '../../engine/boot/assemble'
 import { LIMITS } from '../../engine/limits'
 import { Refusal } from '../../protocol/refusals'
 import { openHarness } from '../kit/server/harness'
@@ -66,6 +67,24 @@ test('a command that waited for a node that does not come, or for this one, is f
   expect(alone.handedOver(undefined)).toBeUndefined()
   expect(await code(alone.cancelAll(ACCOUNT, []))).toBe('lease_lost')
   expect(passed).toHaveLength(0)
+})
+
+test('a socket that opens when another node leads than its client has judged is sent nothing of the account', () => {
+  const { venue } = frontOf(false)
+  const { sent, closed } = socketOf(venue, 6)
+  expect([sent, closed[0]]).toEqual([['{"type":"bye","reason":"restart","retry_after_ms":0}'], 1012])
+})
+
+test('a node that followed and leads pushes nothing before its sockets know whose word it is', async () => {
+  const { venue, views } = frontOf(false)
+  const right = views.right as Views['right']
+  let resumed = 0
+  Object.assign(views.hub, { resume: () => resumed++ })
+  leadViews(views as never, undefined as never, undefined as never)
+  expect(right.mayPush()).toBe(false)
+  resumed = 0
+  await venue.close()
+  expect([right.mayPush(), resumed]).toEqual([true, 1])
 })
 
 test('the end of an armed socket comes behind its commands that wait', async () => {

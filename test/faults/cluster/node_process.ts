@@ -228,6 +228,7 @@ async function open({ data_dir, cluster, ...place }: NodePlace): Promise<void> {
   engine = assemble(config, { ...ports, fatal, node }, loaded, first, openBook, led.views)
   await start(engine, led.vault)
   venue = jsonVenue(venueOf(engine))
+  void fronted?.close()
   send({ op: 'stage', stage: 'leads' })
 }
 

@@ -80,8 +80,8 @@ export function openHarness(
     takeLimit: () => LIMIT,
     readUnits: () => 0,
     caughtUp: () => undefined,
-    epochLed: () => 1,
     handedOver: () => undefined,
+    late: () => undefined,
     ...args.venue,
   }
   const log = openLog((line) => lines.push(line), clock.unixMs)
