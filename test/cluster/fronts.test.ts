@@ -13,6 +13,7 @@ import { parseCollateral } from '../../client/verify/tdx/collateral'
 import { preparePlace } from '../../client/wallet/prepare'
 import { saveWallet } from '../../client/wallet/wallet_file'
 import { LIMITS } from '../../engine/limits'
+import { toHex } from '../../protocol/bytes'
 import type { PlaceResult } from '../../protocol/wire/trading'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
@@ -317,12 +318,15 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
     LIMIT_MS,
   )
 
+  const killed = (leads: Node) => cluster.kill(leads).then(() => cluster.start(leads))
   test.each([
-    ['is killed', (leads: Node) => cluster.kill(leads).then(() => cluster.start(leads))],
-    ['hands over', (leads: Node) => cluster.replace(leads)],
+    ['is killed', killed, 0],
+    ['hands over', (leads: Node) => cluster.replace(leads), 0],
+    // More than a node can make quotes for, one by one.
+    ['is killed, beside strangers', killed, 20],
   ])(
     'a session with the address of one front verifies it and the leading node, and trades on when that one %s',
-    async (how, end) => {
+    async (how, end, strangers) => {
       const { leads, fronts } = await nodes()
       const front = fronts[0]!
       const facts = cluster.facts(leads)!
@@ -364,8 +368,18 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
         return outcome.receipt!.epoch
       }
       expect(await trade()).toBe(info.epoch)
+      const flood = setInterval(() => {
+        const nonce = toHex(crypto.getRandomValues(new Uint8Array(32)))
+        for (let one = 0; one < strangers / 20; one += 1)
+          for (const path of ['attestation?nonce', 'attestation?reportData', 'attestation/leader?nonce'])
+            void ask(front, `/${path}=${nonce}`)
+      }, 50)
+      await Bun.sleep(strangers === 0 ? 0 : 5_000)
+      const begun_ms = performance.now()
       const ended = end(leads)
       while ((await trade()) === info.epoch);
+      clearInterval(flood)
+      if (strangers > 0) expect(performance.now() - begun_ms).toBeLessThan(30_000)
       await ended
       // On a busy machine a right ends now and then; the draining is of the other node.
       expect(refused).not.toContain('draining')
