@@ -246,3 +246,42 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
     LIMIT_MS,
   )
 })
+
+test.skipIf(ETCD === undefined)(
+  'a node that has a term, and whose chain does not answer, ends by one signal',
+  async () => {
+    const own = await LocalCluster.open(join(dir, 'hung'), 100, (error) => console.error(error))
+    const { chain } = own as unknown as { chain: { url: string } }
+    const { url } = chain
+    let hangs = false
+    const provider = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      fetch: async (request) =>
+        hangs
+          ? new Promise(() => undefined)
+          : fetch(url, { method: 'POST', headers: request.headers, body: await request.arrayBuffer() }),
+    })
+    chain.url = provider.url.href
+    const isFollowing = async (one: number) => Boolean((await own.statusOf(one))?.right)
+    try {
+      own.start(1)
+      const first = await own.serving()
+      own.start(2)
+      while (!(await isFollowing(2))) await Bun.sleep(50)
+      const log = await own.log()
+      const { term } = await log.look()
+      hangs = true
+      await own.kill(first)
+      while ((await log.look()).term!.number === term!.number) await Bun.sleep(20)
+      const at_ms = performance.now()
+      expect(await own.replace(2)).toBe(0)
+      expect(performance.now() - at_ms).toBeLessThan(20_000)
+    } finally {
+      await own.stop()
+      await provider.stop(true)
+    }
+  },
+  LIMIT_MS,
+)
