@@ -114,7 +114,7 @@ export const LIMITS = {
   /** Smallest and largest segment file: eight sectors, 1 GiB. */
   journal_segment_bytes_min: 4_096,
   journal_segment_bytes_max: 1024 * 1024 * 1024,
-  /** Zeros of the next segment that are written and synced at once, and the rest after them: 64 MiB take 2 seconds. */
+  /** Zeros of the next segment that are written and synced at once, and the rest after them: 64 MiB take 2 seconds or more. */
   journal_spare_piece_bytes: 262_144,
   journal_spare_rest_ms: 5,
   /** One write of the journal, and so the largest group. */

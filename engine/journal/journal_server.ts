@@ -38,7 +38,7 @@ export class JournalServer {
       last !== undefined && end !== undefined ? { number: last.number, end } : undefined,
       frameBytesMax(),
     )
-    const spare = spareSegment(dir, segment_bytes)
+    const spare = spareSegment(dir, segment_bytes, () => writer.filled)
     const queue = new CommitQueue({
       writer,
       spare,

@@ -33,16 +33,18 @@ export type SpareSegment = {
 /**
  * Prepares the file of zeros that becomes the next segment, so that switching segments does not pause writes. The
  * zeros are written rather than reserved: a sync of a write into written blocks changes no metadata, is about twice
- * as fast, and needs no space. Each piece is synced by itself, with a rest before the next unless a write waits for the spare,
- * so that this background work occupies neither the disk nor a core for long: without rests the orders of a quarter of a second
- * wait for it. A failed attempt is repeated: at once when the spare is needed, and while the disk is full until it is not.
+ * as fast, and needs no space. Each piece is synced by itself, with a rest before the next while the spare is twice as full
+ * as the current segment, so that this background work occupies neither the disk nor a core for long: without rests the
+ * orders of a quarter of a second wait for it. A failed attempt is repeated: at once when the spare is needed, and while the
+ * disk is full until it is not.
+ *
+ * @param filled share of the current segment; 1 without one
  */
-export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
+export function spareSegment(dir: string, segment_bytes: number, filled: () => number): SpareSegment {
   const finished = join(dir, SPARE_NAME)
   const unfinished = join(dir, UNFINISHED_SPARE_NAME)
   let stopped = false
   let giving_up = false
-  let needed = false
   let making: Promise<void> | undefined
 
   async function make(): Promise<void> {
@@ -50,7 +52,7 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
     const file = await disk.create(unfinished)
     try {
       for (let at = 0; at < segment_bytes && !stopped; at += ZEROS.length) {
-        if (at > 0 && !needed && !giving_up) await Bun.sleep(LIMITS.journal_spare_rest_ms)
+        if (at > 2 * filled() * segment_bytes && !giving_up) await Bun.sleep(LIMITS.journal_spare_rest_ms)
         await writeFileWhole(file, ZEROS, Math.min(ZEROS.length, segment_bytes - at), at)
         await file.datasync()
       }
@@ -76,7 +78,6 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
   }
 
   function begin(): void {
-    needed = false
     making = untilMade()
     making.catch(() => {
       making = undefined
@@ -87,7 +88,6 @@ export function spareSegment(dir: string, segment_bytes: number): SpareSegment {
     begin,
     ready() {
       if (making === undefined) begin()
-      needed = true
       return making as Promise<void>
     },
     async stop(written) {
@@ -140,6 +140,13 @@ export class SegmentWriter {
   get room(): number {
     if (this.fd === undefined || this.last === undefined) return -1
     return this.options.segment_bytes - this.last.end.offset - FRAME_HEADER_BYTES
+  }
+
+  /** Share of the current segment; 1 when the next write needs another. */
+  get filled(): number {
+    return this.fd === undefined || this.last === undefined
+      ? 1
+      : this.last.end.offset / this.options.segment_bytes
   }
 
   /** Makes the spare the next segment. The rename also fixes the end of the previous segment. */

@@ -101,7 +101,7 @@ test('a spare that an earlier process finished is used again, and one of another
   })
 })
 
-test('a spare that no write waits for is made with rests, and the others end once one waits', async () => {
+test('a spare is made with rests, unless the current segment is more than half as full', async () => {
   const simulated = new SimulatedDisk(() => 0)
   simulated.start()
   Object.assign(disk, simulated.disk)
@@ -115,20 +115,23 @@ test('a spare that no write waits for is made with rests, and the others end onc
     }
     return { ...file, datasync }
   }
-  const spare = spareSegment('/journal', 40 * LIMITS.journal_spare_piece_bytes)
+  let filled = 0
+  const spare = spareSegment('/journal', 40 * LIMITS.journal_spare_piece_bytes, () => filled)
   spare.begin()
   await until(() => pieces > 0)
   await turns(10)
   expect(pieces).toBeLessThan(20)
-  let is_ready = false
-  void spare.ready().then(() => {
-    is_ready = true
-  })
+  filled = 0.25
   // The rest that is under way.
   await Bun.sleep(2 * LIMITS.journal_spare_rest_ms)
   await turns(10)
-  expect(is_ready).toBe(true)
+  expect(pieces).toBeGreaterThan(20)
+  expect(pieces).toBeLessThan(38)
+  filled = 1
+  await Bun.sleep(2 * LIMITS.journal_spare_rest_ms)
+  await turns(10)
   expect(pieces).toBe(40)
+  await spare.ready()
 })
 
 test('a spare that failed for another reason is made again when it is needed', async () => {
