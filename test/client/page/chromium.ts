@@ -134,3 +134,30 @@ async function drive(socket: WebSocket): Promise<Page> {
     },
   }
 }
+
+/** Runs in the page: one act every 20 ms. Links, file choosers and downloads are left out, since they leave the page. */
+export async function randomClicks(seed: number, length_ms: number): Promise<number> {
+  let state = seed
+  const below = (count: number): number => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return Math.floor((state / 0x80000000) * count)
+  }
+  const texts = ['', '0', '1', '150', '-1', '1e9', '0.0005', '999999999999999999999', 'x', '{}', '<b>', ' 2 ']
+  const end = performance.now() + length_ms
+  let acts = 0
+  while (performance.now() < end) {
+    const all = [
+      ...document.querySelectorAll<HTMLElement>('button, input:not([type=file]), textarea, select, summary'),
+    ].filter((one) => one.offsetParent !== null && !one.id.startsWith('save'))
+    const one = all[below(all.length)]
+    if (one instanceof HTMLSelectElement) one.selectedIndex = below(one.options.length)
+    else if (one instanceof HTMLInputElement || one instanceof HTMLTextAreaElement)
+      one.value = texts[below(texts.length)]!
+    else one?.click()
+    one?.dispatchEvent(new Event('input', { bubbles: true }))
+    one?.dispatchEvent(new Event('change', { bubbles: true }))
+    acts++
+    await new Promise((done) => setTimeout(done, 20))
+  }
+  return acts
+}
