@@ -261,36 +261,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   )
 
   test('a desk that fails to open is closed whole; pages that end amid a deposit or an order, or lose the venue', async () => {
-    const page = await openWithin(
-      '/trade',
-      `async (go, url, init) => {
-        const [is_order, is_deposit] = [url.endsWith('/orders') && init?.method === 'POST', String(init?.body).includes('sendTransaction')]
-        if (url.includes('/statistics') && !sessionStorage.failed) {
-          sessionStorage.failed = 'once'
-          const row = { start_unix_s: 3600, close: '1.5', volume: '1' }
-          return Response.json({ items: [row], next_after: null, signed: null })
-        }
-        window.asked = [...(window.asked ?? []), url]
-        if (window.breaks && is_order) {
-          window.breaks = false
-          window.differs = true
-          throw new TypeError('the connection is lost')
-        }
-        if (window.differs && url.endsWith('/info')) {
-          window.differs = false
-          return Response.json({})
-        }
-        // The first look for an earlier deposit finds none yet.
-        if (String(init?.body).includes('getSignaturesForAddress') && !sessionStorage.looked) {
-          sessionStorage.looked = 'once'
-          return Response.json({ jsonrpc: '2.0', id: JSON.parse(init.body).id, result: [] })
-        }
-        if (is_order && window.hold) return new Promise(() => { window.held = true })
-        const answer = await go()
-        if (is_deposit) window.sent = true
-        return answer
-      }`,
-    )
+    const page = await openWithin('/trade', UNLUCKY)
     await type(page, { passphrase: 'correct horse' })
     await submit(page, 'unlock')
     await until(page, '#status', /BigInt/)
@@ -475,6 +446,34 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   }
 })
 
+/** Calls of a desk that fail once each, are held, or find nothing yet. */
+const UNLUCKY = `async (go, url, init) => {
+  const [is_order, is_deposit] = [url.endsWith('/orders') && init?.method === 'POST', String(init?.body).includes('sendTransaction')]
+  if (url.includes('/statistics') && !sessionStorage.failed) {
+    sessionStorage.failed = 'once'
+    const row = { start_unix_s: 3600, close: '1.5', volume: '1' }
+    return Response.json({ items: [row], next_after: null, signed: null })
+  }
+  window.asked = [...(window.asked ?? []), url]
+  if (window.breaks && is_order) {
+    window.breaks = false
+    window.differs = true
+    throw new TypeError('the connection is lost')
+  }
+  if (window.differs && url.endsWith('/info')) {
+    window.differs = false
+    return Response.json({})
+  }
+  // The first look for an earlier deposit finds none yet.
+  if (String(init?.body).includes('getSignaturesForAddress') && !sessionStorage.looked) {
+    sessionStorage.looked = 'once'
+    return Response.json({ jsonrpc: '2.0', id: JSON.parse(init.body).id, result: [] })
+  }
+  if (is_order && window.hold) return new Promise(() => { window.held = true })
+  const answer = await go()
+  if (is_deposit) window.sent = true
+  return answer
+}`
 /** What the browser logs of an answer that the page shows. */
 const REFUSED = 'Failed to load resource: the server responded with a status of 409 (Conflict)'
 /** Of an address that was typed by chance. */

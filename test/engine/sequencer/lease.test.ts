@@ -77,12 +77,15 @@ test('a command that is durable and lost its right to be released waits, is answ
   const answer = placedWithoutLease(open, request)
   await held(open)
   await Bun.sleep(3 * LIMITS.release_look_ms)
-  const nonces = refusalOf(open.venue.nonces('alice', alice.trading_key) as Promise<unknown>)
+  const read = () => refusalOf(open.venue.nonces('alice', alice.trading_key) as Promise<unknown>)
+  const nonces = read()
   site.later_ms += LIMITS.outcome_unknown_after_ms
   const { refusal } = (await answer) as { refusal: Awaited<ReturnType<typeof refusalOf>> }
   expect([refusal.code, refusal.status, refusal.applied]).toEqual(['outcome_unknown', 503, 'unknown'])
   // What depends on it is not shown either.
   expect((await nonces).code).toBe('lease_lost')
+  // Asked by now, it does not wait.
+  expect((await read()).code).toBe('lease_lost')
   expect((await refusalOf(open.venue.order('alice', request.order_id))).code).toBe('order_unknown')
   regain(open)
   await open.engine.sequencer.durable()
