@@ -9,9 +9,9 @@ export const IDLE_S = 60
 export const PATH_NAME_LENGTH_MAX = 64
 /** Characters of a bearer token in a query; ours have 43. */
 export const QUERY_TOKEN_LENGTH_MAX = 512
-/** Queries of one endpoint that are kept with what they say, and characters of each. */
-export const QUERIES_KEPT_MAX = 64
-export const QUERY_CHARACTERS_KEPT_MAX = 256
+/** URLs that are kept with what they say, and characters of each. */
+export const URLS_KEPT_MAX = 2_048
+export const URL_CHARACTERS_KEPT_MAX = 512
 /** When a caller may retry after a 503 without `retry_after_ms`. */
 export const UNAVAILABLE_RETRY_MS = 1_000
 

@@ -6,6 +6,7 @@ import type { History, OrderFilter, Owned } from '../history/contract'
 import { isOpen } from '../history/seal'
 import type { Slices } from '../history/slices'
 import { LIMITS } from '../limits'
+import type { TradingKey } from '../machine/state/account'
 import type { State } from '../machine/state/state'
 import { LruTexts } from '../memory/texts'
 import type { Caller, Json, OwnTexts, Page } from '../venue'
@@ -53,12 +54,12 @@ export class OwnReads implements OwnTexts {
   }
 
   order(account_id: string, order_id: string): Json<wire.Order> {
-    const name = `order/${order_id}/${account_id}`
-    const cached = this.cache.get(name)
-    if (cached !== undefined) return cached.text
+    // No list has the name of an id. Accounts seldom have orders of one id, and none gets the text of another.
+    const cached = this.cache.get(order_id)
+    if (cached?.account_id === account_id) return cached.text
     const text = this.history.order(account_id, order_id)
     if (text === undefined) throw new Refusal(this.history.isOrder(order_id) ? 'not_owner' : 'order_unknown')
-    this.cache.set(name, { account_id, text })
+    this.cache.set(order_id, { account_id, text })
     return text
   }
 
@@ -155,13 +156,22 @@ function owned(account_id: string, found: Owned | undefined, unknown: RefusalCod
   return found.text
 }
 
+type ReadNonces = { place: bigint; cancel: bigint; nonces: Readonly<wire.Nonces> }
+/** Of keys that were asked for: their last answers. */
+const read_nonces = new WeakMap<TradingKey, ReadNonces>()
+
 /**
- * Last nonces of an own trading key; "0" for a key that never signed an accepted command. Throws `key_bound` for a key
+ * Last nonces of an own trading key, frozen, the same object until they change; "0" for a key that never signed an accepted command. Throws `key_bound` for a key
  * of another account.
  */
 export function noncesOf(state: State, account_id: string, trading_key: string): wire.Nonces {
   const key = state.keys.get(trading_key)
   if (key === undefined) return { place_nonce: '0', cancel_nonce: '0' }
   if (key.account.account_id !== account_id) throw new Refusal('key_bound')
-  return { place_nonce: key.place_nonce.toString(), cancel_nonce: key.cancel_nonce.toString() }
+  const { place_nonce: place, cancel_nonce: cancel } = key
+  const known = read_nonces.get(key)
+  if (known?.place === place && known.cancel === cancel) return known.nonces
+  const nonces = Object.freeze({ place_nonce: place.toString(), cancel_nonce: cancel.toString() })
+  read_nonces.set(key, { place, cancel, nonces })
+  return nonces
 }

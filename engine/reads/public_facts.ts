@@ -70,6 +70,8 @@ class Course {
 
 /** Settlement batches on chain, by id. */
 export class LandedBatches {
+  private newest: { version: number; batch: SettlementBatchStage | undefined } | undefined
+
   constructor(private readonly rows: SealedRows) {}
 
   /** Records a durable stage. `submitted` after a later stage means that a fork dropped the batch. */
@@ -89,8 +91,12 @@ export class LandedBatches {
     return this.rows.get(`landed/${batch}`)
   }
 
+  /** The same object until something changes. */
   last(): SettlementBatchStage | undefined {
-    return this.batch(this.rows.get<number>('landed/last') ?? 0)
+    const { version } = this.rows
+    if (this.newest?.version !== version)
+      this.newest = { version, batch: this.batch(this.rows.get<number>('landed/last') ?? 0) }
+    return this.newest.batch
   }
 }
 

@@ -111,19 +111,27 @@ export class MarketReads {
 
 /** Health of settlement, and the batches on chain. */
 export class SettlementReads {
+  private shown: { last: wire.SettlementBatchStage | undefined; health: wire.SettlementHealth } | undefined
+
   constructor(
     private readonly chain: ChainPort,
     private readonly landed: LandedBatches,
   ) {}
 
+  /** Frozen, and the same until something changes. */
   health(): wire.SettlementHealth {
     const last = this.landed.last()
-    return {
-      status: this.chain.health().settlement,
-      last_batch: last?.batch ?? 0,
-      last_signature: last?.signature ?? null,
-      last_slot: last?.slot ?? null,
+    const status = this.chain.health().settlement
+    if (this.shown === undefined || this.shown.last !== last || this.shown.health.status !== status) {
+      const health = Object.freeze({
+        status,
+        last_batch: last?.batch ?? 0,
+        last_signature: last?.signature ?? null,
+        last_slot: last?.slot ?? null,
+      })
+      this.shown = { last, health }
     }
+    return this.shown.health
   }
 
   /** Throws `batch_unknown` for a batch that is not on chain. */

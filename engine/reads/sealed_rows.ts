@@ -15,6 +15,9 @@ export class SealedRows {
   /** Cached values by name; undefined for an absent row. Callers must not modify them. */
   private readonly known = new LruTexts<{ value: unknown }>(LIMITS.facts_characters_max)
 
+  /** Grows with each change. */
+  version = 0
+
   /** @param dir folder of the database, created if absent. @param key 32 bytes */
   constructor(dir: string, key: Uint8Array) {
     mkdirSync(dir, { recursive: true, mode: 0o700 })
@@ -35,16 +38,19 @@ export class SealedRows {
   set(name: string, value: unknown): void {
     const sealed = sealText(this.values, randomBytes(12), name, JSON.stringify(value))
     this.db.query('INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)').run(this.nameOf(name), sealed)
+    this.version++
     this.known.delete(name)
   }
 
   delete(name: string): void {
     this.db.query('DELETE FROM facts WHERE name = ?').run(this.nameOf(name))
+    this.version++
     this.known.delete(name)
   }
 
   clear(): void {
     this.db.run('DELETE FROM facts')
+    this.version++
     this.known.clear()
   }
 
@@ -54,6 +60,7 @@ export class SealedRows {
       this.db.transaction(work)()
     } catch (error) {
       // Reads within the transaction may have cached values that were rolled back.
+      this.version++
       this.known.clear()
       throw error
     }

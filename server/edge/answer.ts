@@ -5,7 +5,7 @@ import type { NodeVenue, Session } from '../../engine/venue'
 import { NOT_LEADING, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { parserOf } from '../../protocol/wire/parse'
 import { exact } from '../../protocol/wire/values'
-import { QUERIES_KEPT_MAX, QUERY_CHARACTERS_KEPT_MAX } from '../limits'
+import { URL_CHARACTERS_KEPT_MAX, URLS_KEPT_MAX } from '../limits'
 import { parseBody, readBounded, readQuery } from './body'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
@@ -14,85 +14,181 @@ import { problemResponse, refusalOf } from './problem'
 import { limitHeaders } from './rate'
 import type { Services } from './services'
 
-/** A request from the router; `params` are those of the path, absent where it has none. */
-type Routed = { request: Request; params?: Record<string, string> }
+/** A request from the router. `params` are those of the path, absent where it has none; `said` is what a known URL says. */
+type Routed = { request: Request; params?: Record<string, string>; said?: Said }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
-/** Facts of one request that its answer and its log lines carry. */
+/** What the URL of a request says; handlers do not change it. */
+type Said = { readonly params: unknown; readonly query: unknown }
+type Known = { readonly answers: Answers; readonly said: Said }
+
+/** The newest URLs of GETs, with what they say and the endpoint that answers them: callers poll with the same ones. */
+export class KnownUrls {
+  private readonly kept = new Map<string, Known>()
+
+  get({ method, url }: Request): Known | undefined {
+    const known = this.kept.get(url)
+    return known !== undefined && method === 'GET' ? known : undefined
+  }
+
+  keep({ method, url }: Request, known: Known): void {
+    if (method !== 'GET' || url.length > URL_CHARACTERS_KEPT_MAX) return
+    if (this.kept.size >= URLS_KEPT_MAX) this.kept.clear()
+    this.kept.set(url, known)
+  }
+}
+
+/** One request, and the facts that its answer and its log lines carry. */
 type Exchange = {
+  readonly request: Request
+  readonly params: Record<string, string>
+  said: Said | undefined
   readonly request_id: string
   session: Session | undefined
   limits: HeaderMap | undefined
   /** The caller asked for CSV, and the endpoint has it. */
   readonly csv: boolean
 }
-type Caller = { readonly session: Session | undefined; readonly params: Record<string, string> }
+const NO_PARAMS = {}
 
 /** `route` is the template written to logs, such as `GET /orders/{order_id}`. */
 export function answering(endpoint: Endpoint, services: Services, route: string): Answering {
-  const { contract } = endpoint
-  const parts = partsOf(contract)
-  const callOf = callsOf(services, parts)
-  const reply = replyOf(contract, services, route)
-  const declared = new Set(declaredRefusals(endpoint))
-  const refuse = refusalsOf(endpoint, services, route, declared)
-  const handler = endpoint.handler as (call: unknown) => unknown
+  const one = new Answers(endpoint, services, route)
+  return (routed) => one.answer(routed)
+}
 
-  const finish = (value: unknown, exchange: Exchange): Response => {
-    const response = reply(value, exchange)
-    services.meters.answered()
+/** Of one endpoint. Not async: a promise would add a large part to the cost of a read that has nothing to wait for. */
+class Answers {
+  private readonly contract: Contract
+  private readonly handler: (call: unknown) => unknown
+  private readonly parts: Parts
+  private readonly Call: ReturnType<typeof callsOf>
+  private readonly declared: ReadonlySet<RefusalCode>
+  private readonly reply: ReturnType<typeof replyOf>
+  private readonly refuse: ReturnType<typeof refusalsOf>
+
+  constructor(
+    endpoint: Endpoint,
+    private readonly services: Services,
+    route: string,
+  ) {
+    this.contract = endpoint.contract
+    this.handler = endpoint.handler as (call: unknown) => unknown
+    this.parts = partsOf(this.contract)
+    this.Call = callsOf(services)
+    this.declared = new Set(declaredRefusals(endpoint))
+    this.reply = replyOf(this.contract, services, route)
+    this.refuse = refusalsOf(endpoint, services, route, this.declared)
+  }
+
+  answer({ request, params = NO_PARAMS, said }: Routed): Response | Promise<Response> {
+    const exchange: Exchange = {
+      request,
+      params,
+      said,
+      request_id: requestId(request),
+      session: undefined,
+      limits: undefined,
+      csv: isCsv(this.contract, request),
+    }
+    const { venue } = this.services
+    try {
+      const answered = this.run(exchange)
+      if (!(answered instanceof Promise)) return answered
+      return answered.catch((error) =>
+        this.again(exchange, error, handedAfter(venue, this.asked(exchange), error)),
+      )
+    } catch (error) {
+      try {
+        return this.again(exchange, error, caughtUpAfter(venue, this.asked(exchange), error))
+      } catch (lost) {
+        return this.refuse(lost, exchange)
+      }
+    }
+  }
+
+  private run(exchange: Exchange): Response | Promise<Response> {
+    const { contract, services } = this
+    const { venue } = services
+    const { request } = exchange
+    const session = identify(contract, services, request)
+    exchange.session = session
+    if (session !== undefined && contract.cost !== undefined)
+      exchange.limits = limitHeaders(venue.takeLimit(session, contract.cost, limitedAs(contract)))
+    if (this.parts.body !== undefined) return this.withBody(exchange)
+    const late = session && venue.caughtUp(session.account_id, seqSeen(request))
+    if (late === undefined) return this.read(exchange, session)
+    // Another node may lead after the wait, and the token have ended.
+    return late.then(() => identify(contract, services, request)).then(() => this.read(exchange, session))
+  }
+
+  /** Once more where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
+  private again(exchange: Exchange, error: unknown, late: Promise<void> | undefined) {
+    if (late === undefined) return this.refuse(error, exchange)
+    return late.then(() => this.run(exchange)).catch((lost) => this.refuse(lost, exchange))
+  }
+
+  /** Runs the handler and charges the rows that it read, which are known only now. */
+  private read(exchange: Exchange, session: Session | undefined): Response | Promise<Response> {
+    const { contract, services } = this
+    const { venue } = services
+    const before = session === undefined ? 0 : venue.readUnits()
+    const value = this.handle(exchange, session, undefined)
+    if (exchange.limits !== undefined) {
+      const units = venue.readUnits() - before
+      if (units > 0) exchange.limits = limitHeaders(venue.chargeRead(exchange.session!, units))
+    }
+    if (!(value instanceof Promise)) return this.finish(value, exchange)
+    const again = () => this.handle(exchange, identify(contract, services, exchange.request), undefined)
+    return this.waited(
+      acrossHandOver(venue, this.asked(exchange), () => value, again),
+      exchange,
+    )
+  }
+
+  private withBody(exchange: Exchange): Promise<Response> {
+    const { contract, services } = this
+    const { request } = exchange
+    const work = async () => {
+      const bytes = await readBounded(request)
+      // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
+      const handle = () =>
+        this.handle(exchange, identify(contract, services, request), parseBody(request, bytes))
+      return acrossHandOver(services.venue, this.asked(exchange), handle)
+    }
+    return this.waited(work(), exchange)
+  }
+
+  private handle(exchange: Exchange, session: Session | undefined, body: unknown): unknown {
+    exchange.said ??= this.saidBy(exchange)
+    const { params, query } = exchange.said
+    return this.handler(new this.Call(session, params, query, this.parts.body?.(body)))
+  }
+
+  private saidBy({ request, params }: Exchange): Said {
+    const { parts, services } = this
+    const [of_path, query] = [parts.params?.(params), parts.query(readQuery(request.url))]
+    const said = { params: Object.freeze(of_path), query: Object.freeze(query) }
+    services.urls.keep(request, { answers: this, said })
+    return said
+  }
+
+  private async waited(value: Promise<unknown>, exchange: Exchange): Promise<Response> {
+    try {
+      return this.finish(await value, exchange)
+    } catch (error) {
+      return this.refuse(error, exchange)
+    }
+  }
+
+  private finish(value: unknown, exchange: Exchange): Response {
+    const response = this.reply(value, exchange)
+    this.services.meters.answered()
     return response
   }
-  const waited = async (work: () => Promise<unknown>, exchange: Exchange): Promise<Response> => {
-    try {
-      return finish(await work(), exchange)
-    } catch (error) {
-      return refuse(error, exchange)
-    }
-  }
-  const withBody = (request: Request, params: Caller['params'], exchange: Exchange): Promise<Response> =>
-    waited(async () => {
-      const bytes = await readBounded(request)
-      return acrossHandOver(services.venue, { request, declared }, () => {
-        // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-        const session = identify(contract, services, request)
-        return handler(callOf(request, { session, params }, parseBody(request, bytes)))
-      })
-    }, exchange)
-  /** Runs a handler and charges the rows that it read, which are known only now. */
-  const read = (handle: () => unknown, exchange: Exchange): unknown => {
-    if (exchange.limits === undefined) return handle()
-    const before = services.venue.readUnits()
-    const value = handle()
-    const units = services.venue.readUnits() - before
-    if (units > 0) exchange.limits = limitHeaders(services.venue.chargeRead(exchange.session!, units))
-    return value
-  }
-  // Not async: a promise would add a large part to the cost of a read that has nothing to wait for.
-  return ({ request, params = {} }) => {
-    const csv = isCsv(contract, request)
-    const exchange: Exchange = { request_id: requestId(request), session: undefined, limits: undefined, csv }
-    const go = (): Response | Promise<Response> => {
-      const session = identify(contract, services, request)
-      exchange.session = session
-      if (session !== undefined && contract.cost !== undefined)
-        exchange.limits = limitHeaders(services.venue.takeLimit(session, contract.cost, limitedAs(contract)))
-      if (parts.body !== undefined) return withBody(request, params, exchange)
-      const late = session && services.venue.caughtUp(session.account_id, seqSeen(request))
-      const handle = () => {
-        const value = read(() => handler(callOf(request, { session, params }, undefined)), exchange)
-        if (!(value instanceof Promise)) return finish(value, exchange)
-        const again = () =>
-          handler(callOf(request, { session: identify(contract, services, request), params }, undefined))
-        const asked = { request, declared }
-        return waited(() => acrossHandOver(services.venue, asked, () => value, again), exchange)
-      }
-      // Another node may lead after the wait, and the token have ended.
-      return late === undefined
-        ? handle()
-        : late.then(() => identify(contract, services, request)).then(handle)
-    }
-    return retried(services.venue, { request, declared }, go, (error) => refuse(error, exchange))
+
+  private asked({ request }: Exchange): Asked {
+    return { request, declared: this.declared }
   }
 }
 
@@ -142,29 +238,6 @@ const MAY_BE_NEWER: readonly RefusalCode[] = [
 
 /** A request, and what its route may be answered. */
 type Asked = { request: Request; declared: ReadonlySet<RefusalCode> }
-
-/** Runs again, once, where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
-function retried(
-  venue: NodeVenue,
-  asked: Asked,
-  run: () => Response | Promise<Response>,
-  refused: (error: unknown) => Response,
-): Response | Promise<Response> {
-  const again = (error: unknown, late: Promise<void> | undefined) =>
-    late === undefined ? refused(error) : late.then(run).catch(refused)
-  try {
-    const answer = run()
-    return answer instanceof Promise
-      ? answer.catch((error) => again(error, handedAfter(venue, asked, error)))
-      : answer
-  } catch (error) {
-    try {
-      return again(error, caughtUpAfter(venue, asked, error))
-    } catch (lost) {
-      return refused(lost)
-    }
-  }
-}
 
 /** Runs again, once, where the leading node gives its term away. */
 async function acrossHandOver(
@@ -256,12 +329,16 @@ export function authenticate(venue: NodeVenue, token: string | undefined): Sessi
   return venue.authenticate(token)
 }
 
-/** The token of `Authorization: Bearer <token>` (RFC 6750), if any. Throws `token_invalid` for other schemes. */
+const BEARER = 'Bearer '
+
+/** What follows `Authorization: Bearer ` (RFC 6750), if any, a token or not. Throws `token_invalid` for other schemes. */
 function bearerToken(request: Request): string | undefined {
   const header = request.headers.get('authorization')
   if (header === null) return undefined
-  if (!/^Bearer +[^\s,]+$/i.test(header)) throw new Refusal('token_invalid')
-  return header.slice(header.lastIndexOf(' ') + 1)
+  if (!/^Bearer /i.test(header)) throw new Refusal('token_invalid')
+  let at = BEARER.length
+  while (header[at] === ' ') at += 1
+  return header.slice(at)
 }
 
 /** The token of a socket: the header, or `?token=` for clients that cannot set headers. Several must be equal. */
@@ -275,61 +352,31 @@ export function socketToken(request: Request): string | undefined {
 }
 
 type Parse = (value: unknown) => unknown
-type Parts = { query: (url: string) => unknown; params: Parse | undefined; body: Parse | undefined }
+type Parts = { query: Parse; params: Parse | undefined; body: Parse | undefined }
 const NO_QUERY = exact({})
 function partsOf({ params, query = NO_QUERY, body }: Contract): Parts {
   return {
     params: params && parserOf(params, 'path'),
-    query: queriesOf(parserOf(query, 'query')),
+    query: parserOf(query, 'query'),
     body: body && parserOf(body, 'body'),
   }
 }
 
-/** Keeps what the newest queries gave: callers poll with the same ones. Handlers do not change a query. */
-function queriesOf(parse: (value: Record<string, string>) => object): (url: string) => unknown {
-  const kept = new Map<string, unknown>()
-  return (url) => {
-    const start = url.indexOf('?')
-    const text = start === -1 ? '' : url.slice(start)
-    const known = kept.get(text)
-    if (known !== undefined) return known
-    const query = Object.freeze(parse(readQuery(url)))
-    if (text.length > QUERY_CHARACTERS_KEPT_MAX) return query
-    if (kept.size >= QUERIES_KEPT_MAX) kept.clear()
-    kept.set(text, query)
-    return query
+/** The argument of handlers. Each inherits the services: that is faster than copying them. */
+function callsOf(services: Services) {
+  class Call {
+    readonly account_id: string | undefined
+    constructor(
+      readonly session: Session | undefined,
+      readonly params: unknown,
+      readonly query: unknown,
+      readonly body: unknown,
+    ) {
+      this.account_id = session?.account_id
+    }
   }
-}
-
-/** Lists every field: the call is built per request, and spreading is slower. */
-function callsOf(services: Services, parts: Parts) {
-  const { venue, enclave, clock, log, meters, quotes, sockets, documents, started_ms } = services
-  const { checks_texts, info, attestation, leader, node } = services
-  return (
-    request: Request,
-    { session, params }: Caller,
-    body: unknown,
-  ): Services & Record<string, unknown> => ({
-    venue,
-    enclave,
-    clock,
-    log,
-    meters,
-    quotes,
-    sockets,
-    documents,
-    checks_texts,
-    node,
-    started_ms,
-    info,
-    attestation,
-    leader,
-    session,
-    account_id: session?.account_id,
-    params: parts.params?.(params),
-    query: parts.query(request.url),
-    body: parts.body?.(body),
-  })
+  Object.setPrototypeOf(Call.prototype, services)
+  return Call
 }
 
 function refusalsOf(
@@ -378,23 +425,26 @@ function replyOf(contract: Contract, services: Services, route: string) {
   const pendingOf = answer.pending && answerTexts(answer.pending, services, route)
   const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
   // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
-  const unlimited = new Headers(template)
-  const limited = new Headers(template)
+  const unlimited = { status: answer.status, headers: new Headers(template) }
+  const limited = { status: answer.status, headers: new Headers(template) }
   /** The limits that `limited` has. */
-  let shown: HeaderMap = {}
+  let shown: HeaderMap | undefined
   const toCsv = answer.csv === undefined ? undefined : csvOf(answer.body, answer.csv)
   return (value: unknown, { request_id, limits, csv }: Exchange) => {
     if (csv && toCsv !== undefined) {
       const headers = { ...commonHeaders(request_id), ...limits, ...fixed, 'content-type': 'text/csv' }
       return new Response(toCsv(value), { status: answer.status, headers })
     }
-    const headers = limits === undefined ? unlimited : limited
+    const init = limits === undefined ? unlimited : limited
+    const { headers } = init
     headers.set('x-request-id', request_id)
-    for (const name in limits) if (limits[name] !== shown[name]) headers.set(name, limits[name]!)
-    shown = limits ?? shown
+    if (limits !== undefined && limits !== shown) {
+      for (const name in limits) if (limits[name] !== shown?.[name]) headers.set(name, limits[name]!)
+      shown = limits
+    }
     if (pendingOf !== undefined && isPending(value))
       return new Response(pendingOf(value), { status: 202, headers })
-    return new Response(textOf(value), { status: answer.status, headers })
+    return new Response(textOf(value), init)
   }
 }
 

@@ -10,7 +10,7 @@ import { Refusal } from '../../protocol/refusals'
 import { ACCOUNT_SOCKETS_MAX, SHARED_QUOTE_MS, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
 import { openSockets, type Upgrader, upgrading } from '../sockets/upgrade'
-import { type Answering, answering } from './answer'
+import { type Answering, answering, KnownUrls } from './answer'
 import type { MountedRoute } from './endpoint'
 import { commonHeaders, refusalOfHead, requestId } from './headers'
 import type { Log } from './log'
@@ -90,6 +90,7 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
     log,
     meters,
     sockets,
+    urls: new KnownUrls(),
     quotes: openQuoteBuckets(clock),
     documents: options.documents,
     checks_texts: options.checks_texts ?? false,
@@ -102,8 +103,10 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
   app.compile()
   return {
     fetch(request, server) {
-      const unusable = refusalOfHead(request)
+      const known = services.urls.get(request)
+      const unusable = refusalOfHead(request, known !== undefined)
       if (unusable !== undefined) return problemResponse(unusable, requestId(request), meters)
+      if (known !== undefined) return known.answers.answer({ request, said: known.said })
       // Only streams need their server. The path is tested because reading a header would slow every other request.
       if (server !== undefined && request.url.includes(STREAM_PREFIX)) servers.set(request, server)
       return app.fetch(request)

@@ -16,9 +16,13 @@ export function requestId(request: Request): string {
 /** Elysia searches the path from this index of the URL; after a shorter host it would find a wrong one (elysia#748). */
 const PATH_INDEX_MIN = 'https://'.length + 3
 
-/** Why the head alone rejects the request, if it does: `field_invalid` for its host, `body_too_large` for a huge body. */
-export function refusalOfHead(request: Request): Refusal | undefined {
-  if (!isHostUsable(request)) return new Refusal('field_invalid', { field: 'host' })
+/**
+ * Why the head alone rejects the request, if it does: `field_invalid` for its host, `body_too_large` for a huge body.
+ * @param is_known whether its URL passed before
+ */
+export function refusalOfHead(request: Request, is_known = false): Refusal | undefined {
+  if (!(is_known || isRoutable(request.url)) || isHostAmbiguous(request))
+    return new Refusal('field_invalid', { field: 'host' })
   return isHuge(request) ? new Refusal('body_too_large') : undefined
 }
 
@@ -27,11 +31,14 @@ function isHuge(request: Request): boolean {
   return length !== null && Number(length) > REQUEST_BYTES_MAX
 }
 
-/** False for a host too short to route, and for several Host headers, which the runtime joins by a comma. */
-function isHostUsable(request: Request): boolean {
-  const { url } = request
-  if (url.indexOf('/', url.indexOf('//') + 2) < PATH_INDEX_MIN) return false
-  return request.headers.get('host')?.includes(',') !== true
+/** False for a host too short to route. */
+function isRoutable(url: string): boolean {
+  return url.indexOf('/', url.indexOf('//') + 2) >= PATH_INDEX_MIN
+}
+
+/** Several Host headers, which the runtime joins by a comma. */
+function isHostAmbiguous({ headers }: Request): boolean {
+  return headers.get('host')?.includes(',') === true
 }
 
 export function commonHeaders(request_id: string): HeaderMap {

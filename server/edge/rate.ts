@@ -17,24 +17,28 @@ export const COST = {
   read: 0.1,
 } as const
 
-/** draft-ietf-httpapi-ratelimit-headers: `q` tokens refill within `w` seconds; `r` remain, the bucket is full in `t` seconds. */
-export function limitHeaders(state: LimitState): HeaderMap {
-  const full_s = Math.ceil(Math.max(0, state.capacity - state.remaining) / state.refill_per_s)
-  return {
-    'ratelimit-policy': policyOf(state),
-    ratelimit: `"account";r=${Math.max(0, Math.floor(state.remaining))};t=${full_s}`,
-  }
+/** The newest limits, as most are like the ones before: a read takes a tenth of a token, and accounts have the same policy. */
+let newest = {
+  capacity: 0,
+  refill_per_s: 0,
+  remaining: 0,
+  headers: { 'ratelimit-policy': '', ratelimit: '' },
 }
 
-let policy = { capacity: 0, refill_per_s: 0, text: '' }
-
-/** Cached, because most accounts have the same policy as the previous one. */
-function policyOf({ capacity, refill_per_s }: LimitState): string {
-  if (capacity !== policy.capacity || refill_per_s !== policy.refill_per_s) {
-    const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
-    policy = { capacity, refill_per_s, text: `"account";q=${Math.floor(capacity)};w=${window_s}` }
+/** draft-ietf-httpapi-ratelimit-headers: `q` tokens refill within `w` seconds; `r` remain, the bucket is full in `t` seconds. */
+export function limitHeaders({ capacity, refill_per_s, remaining }: LimitState): Readonly<HeaderMap> {
+  const is_policy = capacity === newest.capacity && refill_per_s === newest.refill_per_s
+  if (is_policy && remaining === newest.remaining) return newest.headers
+  const full_s = Math.ceil(Math.max(0, capacity - remaining) / refill_per_s)
+  const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
+  const headers = {
+    'ratelimit-policy': is_policy
+      ? newest.headers['ratelimit-policy']
+      : `"account";q=${Math.floor(capacity)};w=${window_s}`,
+    ratelimit: `"account";r=${Math.max(0, Math.floor(remaining))};t=${full_s}`,
   }
-  return policy.text
+  newest = { capacity, refill_per_s, remaining, headers }
+  return headers
 }
 
 interface Bucket {

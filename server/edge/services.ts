@@ -4,6 +4,7 @@ import type { Enclave } from '../../enclave/contract'
 import type { ClockPort } from '../../engine/ports'
 import type { NodeVenue, Session } from '../../engine/venue'
 import type { Attestation, Info, Leader, SystemStatus } from '../../protocol/wire/trading'
+import type { KnownUrls } from './answer'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
@@ -22,6 +23,7 @@ export type Services = {
   /** As `info` and the enclave's attestation, of the node that leads. @throws Refusal `lease_lost` while it is not reached */
   leader(nonce?: string): Promise<Leader>
   readonly sockets: Sockets
+  readonly urls: KnownUrls
   /** Undefined where the origin does not serve the reference. */
   readonly documents: Documents | undefined
   /** Whether JSON texts from the engine are also validated against the contract before they are sent. */

@@ -1,6 +1,7 @@
 /** The manifest of routes, its names and its mounting; the messages for a route without a row or with one that does not fit. */
 
 import { expect, test } from 'bun:test'
+import { KnownUrls } from '../../server/edge/answer'
 import { baseApp, mount } from '../../server/edge/app'
 import { endpoint, type MountedRoute } from '../../server/edge/endpoint'
 import { openMeters } from '../../server/edge/meters'
@@ -94,7 +95,7 @@ function naming(name: string) {
 }
 
 function appOf(manifest: readonly MountedRoute[]) {
-  const services = only<Services>('services', { meters: openMeters() })
+  const services = only<Services>('services', { meters: openMeters(), urls: new KnownUrls() })
   const app = baseApp(services)
   mount(app, manifest, services, () => undefined)
   return app.compile()

@@ -4,8 +4,8 @@ import { afterEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Refusal } from '../../protocol/refusals'
 import { parseJson, readQuery, textOf } from '../../server/edge/body'
-import { QUERIES_KEPT_MAX } from '../../server/limits'
-import { type Harness, openHarness, TOKEN } from '../kit/server/harness'
+import { URLS_KEPT_MAX } from '../../server/limits'
+import { type Harness, openHarness, session, TOKEN } from '../kit/server/harness'
 import { answered, rawStatus } from '../kit/server/raw_http'
 
 const TIME = { slot: 1, unix_ms: 2, slot_ms: 400 }
@@ -126,7 +126,7 @@ test('a method nobody defined is refused with what is allowed', async () => {
 
 test('a token of another scheme, or two of them, is no token', async () => {
   harness = openHarness()
-  for (const authorization of ['Basic abc', 'Bearer', 'Bearer a, Bearer b', 'Bearer <x>']) {
+  for (const authorization of ['Basic abc', 'Bearer', 'Bearer a, Bearer b', 'Bearer a b', 'Bearer <x>']) {
     const { status, json } = await harness.call('GET', '/fills', { headers: { authorization } })
     expect([status, json.code]).toEqual([401, 'token_invalid'])
   }
@@ -156,6 +156,37 @@ test('a name that objects know by themselves is a name like any other', () => {
   expect(Object.entries(readQuery('https://h/x'))).toEqual([])
 })
 
+test('what a URL says is kept for its GET alone, and its head and token are judged each time', async () => {
+  const path = `/orders/${'0a'.repeat(16)}`
+  let is_revoked = false
+  harness = openHarness({
+    venue: {
+      own: { order: () => '{"order_id":"as text"}' } as never,
+      authenticate() {
+        if (is_revoked) throw new Refusal('token_revoked')
+        return session(harness.clock)
+      },
+    },
+    options: { checks_texts: false },
+  })
+  const ask = async (method: string, more: Record<string, string> = {}) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, ...more }
+    const answer = await harness.app.fetch(new Request(`http://localhost${path}`, { method, headers }))
+    return [answer.status, answer.status < 300 ? await answer.text() : (await answer.json()).code]
+  }
+  for (let round = 0; round < 2; round++) {
+    expect(await ask('GET')).toEqual([200, '{"order_id":"as text"}'])
+    expect(await ask('HEAD')).toEqual([200, ''])
+    expect(await ask('DELETE')).toEqual([415, 'content_type_unsupported'])
+    expect(await ask('POST')).toEqual([405, 'method_not_allowed'])
+    expect(await ask('GET', { host: 'localhost, other' })).toEqual([400, 'field_invalid'])
+    expect(await ask('GET', { 'content-length': String(1024 * 1024 + 1) })).toEqual([413, 'body_too_large'])
+    expect(await ask('GET', { authorization: 'Bearer ' })).toEqual([401, 'token_invalid'])
+  }
+  is_revoked = true
+  expect(await ask('GET')).toEqual([401, 'token_revoked'])
+})
+
 test('a query that is kept says what it said, among more than are kept, and one that is refused is refused again', async () => {
   const read: unknown[] = []
   const events = (_: string, page: unknown) => {
@@ -169,7 +200,7 @@ test('a query that is kept says what it said, among more than are kept, and one 
     return answer.status
   }
   for (let round = 0; round < 2; round++) {
-    for (let after = 0; after < 2 * QUERIES_KEPT_MAX; after++) {
+    for (let after = 0; after < 2 * URLS_KEPT_MAX; after++) {
       for (let again = 0; again < 2; again++) expect(await ask(`?after=${after}&limit=7`)).toBe(200)
       expect(read.splice(0)).toEqual([
         { after, limit: 7 },
