@@ -1,8 +1,7 @@
 /** Verifies a venue and opens a transport to it: the first call of every trader. */
 import { HANDSHAKE_MS } from './limits'
 import { type ConnectOptions, VerificationFailed, type VerifiedVenue } from './verified_venue'
-import { collectEvidence } from './verify/collect/collect_evidence'
-import { EvidenceUnavailable } from './verify/collect/collect_venue'
+import { collectEvidence, EvidenceUnavailable } from './verify/collect/collect_evidence'
 import { type Peer, pinnedTransport, readPeer } from './verify/collect/pinned_transport'
 import { leadingOf } from './verify/evidence_bundle'
 import { judgeEvidence } from './verify/judge_evidence'

@@ -43,17 +43,18 @@ export {
 
 // The wallet: one seed, its notes and its open orders, kept in a file (Bun and Node).
 
-export { InUse } from './wallet/file_lock'
 export { type KeptReceipt, ReceiptFile } from './wallet/receipt_file'
-export { NotSeedWords, seedOfWords, wordsOfSeed } from './wallet/seed_words'
 export {
+  NotSeedWords,
   type Signer,
+  seedOfWords,
   seedSigner,
   Wallet,
   type WalletNote,
   type WalletOrder,
   type WalletPayment,
   type WalletState,
+  wordsOfSeed,
 } from './wallet/wallet'
 export {
   loadWallet,
@@ -65,13 +66,13 @@ export {
   WalletLocked,
   type WalletStore,
 } from './wallet/wallet_file'
-export { NotWritten } from './whole_file'
+export { InUse, NotWritten } from './whole_file'
 
 // Commands: signed requests, their bytes for receipts, and the release of notes after a rejection.
 
-export { commandBytes, type SentCommand } from './wallet/command_bytes'
 export {
   collateralOf,
+  commandBytes,
   dropRefused,
   dropRefusedPayment,
   type OrderTerms,
@@ -82,6 +83,7 @@ export {
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
+  type SentCommand,
 } from './wallet/prepare'
 
 // Accounts: the login belongs to the account key, which derives from the seed.
@@ -91,19 +93,20 @@ export { type CredentialTerms, newCredential, prepareRebind, revokeCredential } 
 
 // Absorbing: account events, and the facts of the chain and the venue that no event carries.
 
-export { absorbEvent, WalletMismatch } from './wallet/absorb'
 export {
+  absorbEvent,
   absorbFrozen,
   absorbRecovered,
   adoptRefunds,
   alignCounters,
   type FindLeaf,
   markSpent,
-} from './wallet/absorb_recovered'
+  WalletMismatch,
+} from './wallet/absorb'
 
 // Recovery: every note of a seed from the vault's public history, which `tacit/chain` reads.
 
-export { ArchiveRejected } from './archive/block'
+export { ArchiveRejected } from './archive/archive'
 export { GAP_LIMITS } from './limits'
 export { type GapLimits, RecoveryIncomplete, recoverWallet } from './wallet/recover'
 export {
@@ -116,8 +119,13 @@ export {
 
 // Exits without the venue: proofs from public history and prepared instructions; `tacit/chain` sends them.
 
-export { type ExitRequestTerms, nullifierOfNote, prepareExitRequest } from './exit/prepare_exit'
-export { ProofUnavailable, VaultProofs } from './exit/vault_proofs'
+export {
+  type ExitRequestTerms,
+  nullifierOfNote,
+  ProofUnavailable,
+  prepareExitRequest,
+  VaultProofs,
+} from './exit/prepare_exit'
 
 // Audit: note tree, spent log and payout queue of a vault rebuilt from its events.
 

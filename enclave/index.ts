@@ -7,22 +7,45 @@ import { Refusal } from '../protocol/refusals'
 import { attestationReportData, LINK_SIDES } from '../protocol/tdx/quote'
 import { epochReportData } from '../protocol/vault/epochs'
 import type { Attestation } from '../protocol/wire/trading'
-import { AgentFailure, type AgentInfo, type AgentQuote, getInfo, getKey, getQuote } from './agent'
-import { certifyStatementKey, composeAttestation, QuoteQueue, type StatementCertificate } from './attestation'
-import type { Enclave, EnclaveIdentity, EpochQuote, ProvedKey, TlsMaterial, VenueBinding } from './contract'
-import { KEY_PATHS, type KeyPath } from './key_paths'
+import {
+  AgentFailure,
+  type AgentInfo,
+  type AgentQuote,
+  getInfo,
+  getKey,
+  getQuote,
+  requireRoot,
+  requireSocket,
+} from './agent'
+import {
+  certifyStatementKey,
+  composeAttestation,
+  QuoteQueue,
+  ServedIdentity,
+  type StatementCertificate,
+} from './attestation'
+import {
+  type Enclave,
+  type EnclaveIdentity,
+  type EpochQuote,
+  KEY_PATHS,
+  type KeyPath,
+  type ProvedKey,
+  type TlsMaterial,
+  type VenueBinding,
+} from './contract'
 import { ENCLAVE_LIMITS, type EnclaveLimits } from './limits'
-import { requireRoot, requireSocket } from './production_guard'
-import { ServedIdentity } from './served_identity'
 
 export {
+  type ChallengeSolver,
   challengeCertificate,
+  dnsSolver,
   type IssuedCertificate,
+  issueCertificate,
   type SealedStore,
   sealCertificate,
   unsealCertificate,
-} from './acme/certificates'
-export { type ChallengeSolver, dnsSolver, issueCertificate } from './acme/issue_certificate'
+} from './acme/issue_certificate'
 
 export type EnclaveOptions = {
   /** `dstack` starts only where the own quote is signed up to Intel's root. */

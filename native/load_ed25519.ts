@@ -1,7 +1,7 @@
 /** Loads `ed25519_*.so`, Ed25519 verification compiled for x86-64 Linux, and checks it against published signatures. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { passesStrictRule } from '../protocol/ed25519_rule'
+import { passesStrictRule } from '../protocol/sign'
 import { ED25519_VECTORS } from './ed25519_vectors'
 import { openLibrary } from './open_library'
 

@@ -1,6 +1,6 @@
 /** Ed25519 by node:crypto: keys that sign, and the strict verification of Bun and Node (protocol.md "Signature rule"). */
 import { createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
-import { passesStrictRule } from './ed25519_rule'
+import { passesStrictRule } from './sign'
 
 /** DER prefix of an Ed25519 SubjectPublicKeyInfo (RFC 8410); the raw key follows. */
 const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)

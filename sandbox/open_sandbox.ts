@@ -4,24 +4,28 @@ import { join } from 'node:path'
 import type { Login } from '../client/api/venue_client'
 import { servePages } from '../client/page/serve_pages'
 import { newCredential } from '../client/wallet/account'
-import type { Enclave } from '../enclave/contract'
-import { KEY_PATHS } from '../enclave/key_paths'
+import { type Enclave, KEY_PATHS } from '../enclave/contract'
 import { openChain } from '../engine/chain/open_chain'
 import type { ChainPort } from '../engine/index'
 import { decodeBase58, encodeBase58 } from '../protocol/base58'
 import { fromAnyHex, fromHex } from '../protocol/bytes'
 import { deriveAccountKey } from '../protocol/notes/derive'
 import { publicKeyOf } from '../protocol/sign'
-import { appComposeText } from '../protocol/tdx/app_compose'
 import { parseQuote } from '../protocol/tdx/quote'
+import { appComposeText } from '../protocol/tdx/venue_manifest'
 import type { CredentialRequest } from '../protocol/wire/trading'
 import { joinProcess, type ProcessParts, type Running } from '../server/join_process'
 import { callOperator, DEFAULT_LIMITS, NotReady, signAdmission } from '../tools/account/call_operator'
 import { type Announcement, announcementsOf } from '../tools/program/announcements_of'
 import { type HostedChain, hostEmbeddedChain } from './chain/host_embedded_chain'
-import { openStandInAgent } from './enclave/open_stand_in'
-import { machinePolicy, sandboxPolicy } from './environment'
-import { AUDITOR_KEY_FILE, OPERATOR_KEY_FILE, sandboxSecrets } from './secrets'
+import { openStandInAgent } from './enclave/agent'
+import {
+  AUDITOR_KEY_FILE,
+  machinePolicy,
+  OPERATOR_KEY_FILE,
+  sandboxPolicy,
+  sandboxSecrets,
+} from './environment'
 
 export { sandboxEnvironment } from './environment'
 

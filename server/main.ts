@@ -10,15 +10,22 @@
 
 import { parseArgs } from 'node:util'
 import { collectCollateral, INTEL_PCS } from '../client/verify/collect/collect_collateral'
-import { KEY_PATHS } from '../enclave/key_paths'
+import { KEY_PATHS } from '../enclave/contract'
 import { checkConfig, openChain } from '../engine/index'
 import { version } from '../package.json'
 import { openLog } from './edge/log'
 import { placeOf } from './edge/problem'
 import { joinProcess, type ProcessParts } from './join_process'
 import { COLLATERAL_CALL_MS, SIGNAL_ECHO_MS } from './limits'
-import { foreignNames, isSandbox, missingSandbox, startFault } from './settings/at_start'
-import { type Config, printedSettings, readConfig } from './settings/config'
+import {
+  type Config,
+  foreignNames,
+  isSandbox,
+  missingSandbox,
+  printedSettings,
+  readConfig,
+  startFault,
+} from './settings/config'
 
 const USAGE = `usage: bun start [--check] [--counterparty]
 Starts a venue. Settings come from the environment: server/settings/settings.ts lists them, docs/operations.md explains them.

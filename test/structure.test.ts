@@ -3,13 +3,18 @@ import { describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { checkTree } from '../tools/check/check_tree'
+import { checkTree } from '../tools/check/main'
 import { readTree } from '../tools/check/module_graph'
 import { COMPUTED_IMPORTS, IMPURE_BY_CHOICE, LONG_FUNCTIONS } from '../tools/check/rules'
-import { HOUSE, inDecide, type Plant, used } from './kit/structure/house'
 import { PLANTED_IMPORTS } from './kit/structure/planted_imports'
-import { PLANTED_PURITY } from './kit/structure/planted_purity'
-import { PLANTED_SHAPES } from './kit/structure/planted_shapes'
+import {
+  HOUSE,
+  inDecide,
+  PLANTED_PURITY,
+  PLANTED_SHAPES,
+  type Plant,
+  used,
+} from './kit/structure/planted_shapes'
 
 const ROOT = join(import.meta.dir, '..')
 

@@ -28,8 +28,8 @@ import { fromHex } from '../../protocol/bytes'
 import { signingKey } from '../../protocol/ed25519'
 import { publicKeyOf } from '../../protocol/sign'
 import { AdmissionRequest, CredentialRequest } from '../../protocol/wire/accounts'
-import { parserOf } from '../../protocol/wire/parse'
 import type { AccountLimits, TokenRequest } from '../../protocol/wire/trading'
+import { parserOf } from '../../protocol/wire/values'
 import { signAdmission } from '../../tools/account/call_operator'
 import {
   ACCOUNTS,

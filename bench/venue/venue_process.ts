@@ -2,7 +2,7 @@
 
 import { challengeCertificate, openEnclave } from '../../enclave/index'
 import type { EngineConfig } from '../../engine/config'
-import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
+import { openStandInAgent } from '../../sandbox/enclave/agent'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
 import { type Listener, listen } from '../../server/tls/listen'

@@ -6,7 +6,7 @@ import { MerkleTree, type SpentLog } from '../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../protocol/notes/notes'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import type { VaultState } from '../chain/read_vault'
-import { rebuildLog } from '../exit/vault_proofs'
+import { rebuildLog } from '../exit/prepare_exit'
 import { eventsOfKind, exitsOf, type VaultExit } from '../wallet/vault_history'
 
 type PartAudit = {

@@ -1,19 +1,43 @@
-/** Sends the transactions of an exit without the venue: request, payment, return of the bond, refusal, freeze. */
+/** Leaves without the venue: sends exit requests and their ends, the freeze, and the claims of a frozen vault. */
+
 import type { Signature, SignatureBytes, TransactionPartialSigner } from '@solana/kit'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
-import { ACCOUNT_BYTES, type ExitRequest } from '../../protocol/vault/accounts'
-import { closeExitInstruction, freezeInstruction, refuseExitInstruction } from '../../protocol/vault/exits'
+import {
+  ACCOUNT_BYTES,
+  type ConfigAccount,
+  decodeEscapeClaim,
+  type EscapeClaim,
+  type ExitRequest,
+} from '../../protocol/vault/accounts'
+import { escapeClaimAddress } from '../../protocol/vault/addresses'
+import {
+  challengeEscapeInstruction,
+  closeExitInstruction,
+  freezeInstruction,
+  payEscapeInstruction,
+  redirectEscapeInstruction,
+  refuseExitInstruction,
+} from '../../protocol/vault/exits'
 import { payInstruction } from '../../protocol/vault/settle'
-import { prepareExitRequest } from '../exit/prepare_exit'
-import { VaultProofs } from '../exit/vault_proofs'
+import { prepareClaim, prepareExitRequest, VaultProofs } from '../exit/prepare_exit'
 import { takeDepositBlinding, type Wallet, type WalletNote } from '../wallet/wallet'
-import { addressOf, type ChainAccess, type ChainReader, payerKey, toInstruction } from './chain_access'
+import {
+  addressOf,
+  bytesOfBase64,
+  type ChainAccess,
+  type ChainNode,
+  type ChainReader,
+  nodesOf,
+  patientRead,
+  payerKey,
+  toInstruction,
+} from './chain_access'
 import { type ReadHistoryOptions, readVaultHistory } from './read_history'
-import { programBytes, readExitRequest, readMintRecord, readVaultState } from './read_vault'
+import { programBytes, readAccounts, readExitRequest, readMintRecord, readVaultState } from './read_vault'
 import { requireLamports, sendInstructions, TransactionFailed } from './send_instructions'
 
-const BOND_LAMPORTS = 20_000_000n
+const EXIT_BOND_LAMPORTS = 20_000_000n
 
 /** Reads the whole public history; the proofs serve any number of exits until the vault changes. */
 export async function readProofs(
@@ -26,7 +50,7 @@ export async function readProofs(
   return new VaultProofs(await readVaultHistory(chain, program_id, options), vault)
 }
 
-export function ownerOf({ signer }: Wallet, { key_index }: WalletNote): TransactionPartialSigner {
+function ownerOf({ signer }: Wallet, { key_index }: WalletNote): TransactionPartialSigner {
   const owner = addressOf(signer.publicKey(key_index))
   return {
     address: owner,
@@ -51,7 +75,7 @@ export async function requestExit(
   to: { program_id: string; destination: Uint8Array; proofs: VaultProofs; keep?: () => void },
 ): Promise<Signature> {
   const program = programBytes(to.program_id)
-  await requireLamports(chain, [ACCOUNT_BYTES.exit_request], BOND_LAMPORTS)
+  await requireLamports(chain, [ACCOUNT_BYTES.exit_request], EXIT_BOND_LAMPORTS)
   const before = note.state
   const { blinding: refund_blinding, giveBack } = takeDepositBlinding(wallet, note.key_index)
   const terms = { program, payer: payerKey(chain), destination: to.destination, refund_blinding }
@@ -143,4 +167,130 @@ export async function payPayout(
   const program = programBytes(program_id)
   const pay = payInstruction({ program, refund, entries: [{ ...entry, token_program }] })
   return sendInstructions(chain, [toInstruction(pay, [])], 'confirmed')
+}
+
+const CLAIM_BOND_LAMPORTS = 50_000_000n
+
+/** The claim of a note, open or closed; undefined when it has none. */
+export async function readClaim(
+  node: ChainNode,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<EscapeClaim | undefined> {
+  const address = escapeClaimAddress(programBytes(program_id), nullifier)
+  const { data } = await readAccounts(node, program_id, [address], 'confirmed')
+  return data[0] && decodeEscapeClaim(data[0])
+}
+
+/** The claim of a note as the node that shows least of it does, so that no node hides a step that is left; undefined for none. */
+export async function readEarliestClaim(
+  chain: ChainReader,
+  program_id: string,
+  nullifier: Uint8Array,
+): Promise<EscapeClaim | undefined> {
+  const shown = await Promise.all(nodesOf(chain).map((node) => readClaim(node, program_id, nullifier)))
+  if (shown.includes(undefined)) return undefined
+  return shown.find((claim) => claim?.state === 'open') ?? shown[0]
+}
+
+/**
+ * Every claim that any of the nodes shows open: one that hides or closes it changes nothing. Two that show another mint of it
+ * give two. @param nullifier restricts it to the claim of one note
+ */
+export async function readOpenClaims(
+  chain: ChainReader,
+  program_id: string,
+  nullifier?: Uint8Array,
+): Promise<EscapeClaim[]> {
+  const open = new Map<string, EscapeClaim>()
+  for (const node of nodesOf(chain)) {
+    const shown =
+      nullifier === undefined
+        ? await listClaims(node, program_id)
+        : [await readClaim(node, program_id, nullifier)]
+    for (const claim of shown)
+      if (claim?.state === 'open') open.set(`${toHex(claim.nullifier)} ${toHex(claim.mint)}`, claim)
+  }
+  return [...open.values()]
+}
+
+async function listClaims({ rpc }: ChainNode, program_id: string): Promise<(EscapeClaim | undefined)[]> {
+  const config = {
+    commitment: 'confirmed',
+    encoding: 'base64',
+    filters: [{ dataSize: BigInt(ACCOUNT_BYTES.escape_claim) }],
+  } as const
+  const program = addressOf(programBytes(program_id))
+  const accounts = await patientRead(() => rpc.getProgramAccounts(program, config).send())
+  return accounts.map(({ account }) => decodeEscapeClaim(bytesOfBase64(account.data[0])))
+}
+
+/** Unix seconds from which a claim can be paid; until then, and as long as it is not, it can be challenged. */
+export const claimDueS = (
+  config: ConfigAccount,
+  { claimed_at_s }: Pick<EscapeClaim, 'claimed_at_s'>,
+): number => Math.max(config.frozen_at_s + 2 * config.exit_delay_s, claimed_at_s + config.exit_delay_s)
+
+/**
+ * Claims a note of a frozen vault. Costs the payer rent, which stays, and a bond of 0.05 SOL, which the payment returns; a
+ * claim for a spent note loses it, and is not sent. @throws ProofUnavailable, TransactionFailed
+ */
+export async function claimNote(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; destination: Uint8Array; proofs: VaultProofs },
+): Promise<Signature> {
+  const { program_id, destination, proofs } = to
+  const terms = { program: programBytes(program_id), payer: payerKey(chain), destination }
+  const claim = prepareClaim(wallet, note, proofs, terms)
+  await requireLamports(chain, [ACCOUNT_BYTES.escape_claim], CLAIM_BOND_LAMPORTS)
+  const signers = [ownerOf(wallet, note), chain.payer]
+  return sendInstructions(chain, [toInstruction(claim, signers)], 'confirmed')
+}
+
+/** Names another destination for the payment of an open claim. @throws TransactionFailed */
+export async function redirectClaim(
+  chain: ChainAccess,
+  wallet: Wallet,
+  note: WalletNote,
+  to: { program_id: string; claim: EscapeClaim; destination: Uint8Array },
+): Promise<Signature> {
+  const { program_id, claim, destination } = to
+  const { owner, nullifier } = claim
+  const fields = { program: programBytes(program_id), owner, nullifier, destination }
+  const redirect = redirectEscapeInstruction({ ...fields, sequence: claim.sequence + 1 })
+  return sendInstructions(chain, [toInstruction(redirect, [ownerOf(wallet, note)])], 'confirmed')
+}
+
+/**
+ * Pays a claim that is due; its bond returns to the key that paid it.
+ * @param of `less_for`: the wallet and note of the claim's owner, who takes what is left for a late claim
+ * @throws TransactionFailed, NotAVault
+ */
+export async function payClaim(
+  chain: ChainAccess,
+  program_id: string,
+  claim: EscapeClaim,
+  less_for?: { wallet: Wallet; note: WalletNote },
+): Promise<Signature> {
+  const { token_program } = await readMintRecord(chain, program_id, encodeBase58(claim.mint))
+  const program = programBytes(program_id)
+  const pay = payEscapeInstruction({ ...claim, program, token_program, accepts_less: less_for !== undefined })
+  const signers = less_for === undefined ? [] : [ownerOf(less_for.wallet, less_for.note)]
+  return sendInstructions(chain, [toInstruction(pay, signers)], 'confirmed')
+}
+
+/**
+ * Cancels an open claim whose note a batch spent; the payer gets its bond.
+ * @throws ProofUnavailable when no batch did, TransactionFailed
+ */
+export async function challengeClaim(
+  chain: ChainAccess,
+  of: { program_id: string; claim: EscapeClaim; proofs: VaultProofs },
+): Promise<Signature> {
+  const { mint, nullifier } = of.claim
+  const terms = { program: programBytes(of.program_id), challenger: payerKey(chain), mint, nullifier }
+  const challenge = challengeEscapeInstruction({ ...terms, ...of.proofs.spending(nullifier) })
+  return sendInstructions(chain, [toInstruction(challenge, [chain.payer])], 'confirmed')
 }

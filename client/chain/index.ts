@@ -10,14 +10,16 @@ export {
   toInstruction,
 } from './chain_access'
 export {
+  createAssociatedAccount,
   NotAVault,
+  ownAccount,
   readExitRequest,
   readMintRecord,
   readVaultState,
+  tokenBalance,
   type VaultState,
 } from './read_vault'
 export { NotSent, sendInstructions, TransactionFailed } from './send_instructions'
-export { createAssociatedAccount, ownAccount, tokenBalance } from './token_account'
 
 // Deposits; `airdrop` and `mintTo` are the faucet of a sandbox chain.
 
@@ -48,4 +50,4 @@ export {
   readClaim,
   readOpenClaims,
   redirectClaim,
-} from './claims'
+} from './exit_note'

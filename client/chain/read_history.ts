@@ -2,7 +2,7 @@
 import { decodeTransactionFromRpcResponse, type Signature } from '@solana/kit'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { decodeEvent, innerDataOf, type VaultEvent } from '../../protocol/vault/events'
-import type { ArchivedTransaction } from '../archive/block'
+import type { ArchivedTransaction } from '../archive/archive'
 import { LISTED_AGAIN_SLOTS, SIGNATURES_PAGE_MAX, TRANSACTIONS_PARALLEL_MAX } from '../limits'
 import { HistoryIncomplete, type VaultHistory, vaultHistory } from '../wallet/vault_history'
 import { addressOf, type ChainNode, type ChainReader, nodesOf, patientRead } from './chain_access'

@@ -31,7 +31,7 @@ import {
   type Rehearsal,
   sleep,
 } from './chain_access'
-import { ownAccount, tokenBalance } from './token_account'
+import { ownAccount, tokenBalance } from './read_vault'
 
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 

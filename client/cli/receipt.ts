@@ -9,8 +9,13 @@ import { parseJson } from '../verify/json_document'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
 import { isAccepted, transcriptText } from '../verify/transcript'
-import { identityOf, type ReceiptProof, verifyReceiptProof } from '../verify/verify_receipt'
-import { StatisticsRefused, verifyStatistics } from '../verify/verify_statistics'
+import {
+  identityOf,
+  type ReceiptProof,
+  StatisticsRefused,
+  verifyReceiptProof,
+  verifyStatistics,
+} from '../verify/verify_receipt'
 import { ReceiptFile } from '../wallet/receipt_file'
 import { writeWhole } from '../whole_file'
 import type { Call, Verb } from './call'

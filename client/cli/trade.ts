@@ -11,9 +11,8 @@ import type { Outcome } from '../session/settle'
 import { formatAmount, formatPrice } from '../session/units'
 import type { WalletNote } from '../wallet/wallet'
 import { writeWhole } from '../whole_file'
-import { type Call, IN_SESSION, unitsIn, type Verb } from './call'
+import { type Call, IN_SESSION, printNotes, readTokens, type Tokens, unitsIn, type Verb } from './call'
 import { InputFault, readInputText, UsageFault } from './command'
-import { printNotes, readTokens, type Tokens } from './tables'
 
 const TERMS = '[--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS]'
 

@@ -1,19 +1,15 @@
 /** The verbs of `tacit` as one table, of which help, parser and completion are made. */
-import { ACCOUNT_VERBS } from './account'
-import { ARCHIVE, AUDIT_BATCH, AUDIT_CHAIN } from './audit'
+
+import { ARCHIVE, AUDIT_BATCH, AUDIT_CHAIN, FILE_JUDGES } from './audit'
 import { optionsOf, type Verb } from './call'
-import { CLAIM_VERBS } from './claim_commands'
 import { namesIn, UsageFault } from './command'
 import { INIT } from './config'
-import { DOCTOR } from './doctor'
-import { EXIT_VERBS } from './exit_commands'
+import { CLAIM_VERBS, EXIT_VERBS } from './exit_commands'
 import { CODES } from './failures'
-import { FILE_JUDGES } from './judge_files'
 import { RECEIPT_VERBS, STATISTICS } from './receipt'
-import { RECOVER_VERBS } from './recover_notes'
 import { TRADE_VERBS } from './trade'
-import { VENUE_VERBS } from './verify'
-import { FILE_VERBS, WALLET_VERBS } from './wallet_commands'
+import { ACCOUNT_VERBS, DOCTOR, VENUE_VERBS } from './verify'
+import { FILE_VERBS, RECOVER_VERBS, WALLET_VERBS } from './wallet_commands'
 
 export const VERBS: Readonly<Record<string, Verb>> = {
   ...VENUE_VERBS,

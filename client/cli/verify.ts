@@ -1,19 +1,27 @@
-/** `tacit verify`, `watch-venue`, `login` and `transparency`: a venue as anyone, or its trader, may judge it. */
+/** `tacit verify`, `watch-venue`, `login`, `account`, `transparency` and `doctor`: a venue and a set-up as one may judge them. */
+
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { accountIdOf } from '../../protocol/bodies/account'
+import { fromHex } from '../../protocol/bytes'
+import { deriveAccountKey } from '../../protocol/notes/derive'
+import { publicKeyOf } from '../../protocol/sign'
 import type { Transparency } from '../../protocol/wire/public'
-import { WATCH_VENUE_S } from '../limits'
+import type { Login, VenueClient } from '../api/venue_client'
+import { readVaultState } from '../chain/read_vault'
+import { CLOCK_APART_MAX_MS, WATCH_VENUE_S } from '../limits'
 import { formatAmount } from '../session/units'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
 import { type EvidenceBundle, leadingOf, parseBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
-import { type Transcript, transcriptText, type Verdict } from '../verify/transcript'
-import { writeWhole } from '../whole_file'
-import type { Call, Verb } from './call'
+import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
+import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
+import { saveWallet } from '../wallet/wallet_file'
+import { writeNew, writeWhole } from '../whole_file'
+import { type Call, publicClient, readTokens, type Verb } from './call'
 import { InputFault, readInputText, timeOf, UsageFault } from './command'
 import { judge } from './failures'
-import { publicClient, readTokens } from './tables'
 
 const EXIT: Record<Verdict, number> = { verified: 0, partial: 0, failed: 1, incomplete: 2 }
 type Judged = { transcript: Transcript; evidence: EvidenceBundle }
@@ -171,4 +179,194 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
     example: 'tacit transparency',
     run: showTransparency,
   },
+}
+
+/** `tacit account`: the trader's own logins. Secrets are made here and go nowhere but into the trader's file. */
+
+const MADE = '--seed-file FILE --out LOGIN [--kind trade|read] [--expires UNIX_S]'
+
+export const ACCOUNT_VERBS: Readonly<Record<string, Verb>> = {
+  'account request': {
+    form: `[URL] ${MADE}`,
+    reads: ['venue'],
+    says: `makes a login in a file that only you have, and prints what the operator admits: the account key of the seed and a signed
+  credential, no secret`,
+    example: 'tacit account request --seed-file seed.hex --out login.json',
+    run: async (call) => show(await makeCredential(call, await call.venue())),
+  },
+  'account credential': {
+    form: `[URL] ${MADE}`,
+    reads: ['venue', 'login'],
+    says: 'makes another login of the account, by the login that it has',
+    example:
+      'tacit account credential --seed-file seed.hex --login login.json --out dashboard.json --kind read',
+    async run(call) {
+      const [venue, client] = await loggedIn(call)
+      show(await client.setCredential(await makeCredential(call, venue)))
+    },
+  },
+  'account revoke': {
+    form: '[URL] --seed-file FILE --credential ID',
+    reads: ['venue', 'login'],
+    says: 'revokes a credential of the account',
+    example: 'tacit account revoke --seed-file seed.hex --login login.json --credential ID',
+    async run(call) {
+      const credential_id = call.text('credential')
+      if (fromHex(credential_id, 16) === undefined) throw new UsageFault('--credential is 32 hex digits')
+      const [venue, client] = await loggedIn(call)
+      const revoked = { credential_id, version: Date.now() }
+      show(await client.setCredential(revokeCredential(accountSeed(call), idOf(venue), revoked)))
+    },
+  },
+  'account rebind': {
+    form: '[URL] [--key K]',
+    reads: ['venue', 'login', 'wallet'],
+    says: 'moves a trading key of the wallet to the account of the login, after its seed was lost',
+    example: 'tacit account rebind --wallet wallet.json --login login.json',
+    async run(call) {
+      const wallet = call.walletToChange()
+      const [venue, client] = await loggedIn(call)
+      const account_id = await client.login()
+      const request = prepareRebind(wallet, idOf(venue), call.count('key', 0), account_id)
+      saveWallet(call.text('wallet'), wallet)
+      show(await client.rebind(request))
+    },
+  },
+  'account show': {
+    form: '[URL]',
+    reads: ['venue', 'login'],
+    says: 'lists credentials, limits, each act of the operator and each login',
+    example: 'tacit account show',
+    run: async (call) => show(await (await loggedIn(call))[1].account()),
+  },
+}
+
+const show = (value: unknown): void => console.log(JSON.stringify(value, null, 2))
+const idOf = ({ info }: VerifiedVenue): Uint8Array => fromHex(info.venue, 32)!
+async function loggedIn(call: Call): Promise<[VerifiedVenue, VenueClient]> {
+  const venue = await call.venue()
+  return [venue, call.client(venue)]
+}
+
+/** Writes the new login before its body leaves this command. */
+async function makeCredential(call: Call, venue: VerifiedVenue) {
+  const kind = call.text('kind', 'trade')
+  if (kind !== 'trade' && kind !== 'read') throw new UsageFault('--kind is trade or read')
+  const terms = { kind, version: Date.now(), expiry_s: call.count('expires', 0, 12) } as const
+  const path = call.text('out')
+  if (existsSync(path)) throw new Refused(`${path} exists: a login is never overwritten`)
+  const { login, request } = await newCredential(accountSeed(call), idOf(venue), terms)
+  writeNew(path, `${JSON.stringify(login, null, 2)}\n`, 0o600)
+  return request
+}
+
+function accountSeed(call: Call): Uint8Array {
+  return deriveAccountKey(call.seed('seed-file'))
+}
+
+type Finding = { part: string; result: 'ok' | 'fault' | 'skipped'; text: string }
+
+class Examination {
+  readonly findings: Finding[] = []
+  /** @returns what was found; undefined after a fault, and what needs it is skipped */
+  async look<T>(part: string, find: () => Promise<[T, string]> | [T, string]): Promise<T | undefined> {
+    try {
+      const [found, text] = await find()
+      this.findings.push({ part, result: 'ok', text })
+      return found
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      this.findings.push({ part, result: 'fault', text: judge(error)?.message ?? error.message })
+      return undefined
+    }
+  }
+  skip(...parts: string[]): void {
+    for (const part of parts)
+      this.findings.push({ part, result: 'skipped', text: 'needs what is at fault above, or is not set' })
+  }
+}
+
+async function examineVenue(call: Call, seen: Examination): Promise<Login | undefined> {
+  const policy = await seen.look('policy', () => {
+    const found = call.policy()
+    if (found === undefined) throw new InputFault('--policy is needed: what you accept as this venue')
+    return [found, String(call.optional('policy'))]
+  })
+  const venue =
+    policy && (await seen.look('venue', async () => [await call.venue(), `${call.urls()}: verified`]))
+  if (venue === undefined) {
+    seen.skip('clock', 'login', 'account')
+    return undefined
+  }
+  await seen.look('clock', async () => {
+    const apart = Math.abs((await publicClient(venue).time()).unix_ms - Date.now())
+    if (apart > CLOCK_APART_MAX_MS)
+      throw new InputFault(`this machine's clock is ${Math.round(apart / 1_000)} s from the venue's: set it`)
+    return [apart, 'as the venue']
+  })
+  const login = await seen.look('login', () => [call.login(), String(call.optional('login'))])
+  if (login === undefined) seen.skip('account')
+  else
+    await seen.look('account', async () => {
+      const view = await call.client(venue).account()
+      if (view.state !== 'active') throw new InputFault(`the operator has it ${view.state}: ask the operator`)
+      return [view, `${view.account_id}: active`]
+    })
+  return login
+}
+
+async function examineChain(call: Call, seen: Examination): Promise<void> {
+  const chain = await seen.look('node', async () => {
+    const reader = call.reader()
+    return [reader, `${reader.rpc_url}: slot ${await reader.rpc.getSlot().send()}`]
+  })
+  if (chain === undefined) return seen.skip('vault', 'payer')
+  await seen.look('vault', async () => {
+    const { config } = await readVaultState(chain, call.program())
+    if (config.frozen) throw new InputFault("it is frozen: 'tacit exit claim' claims your notes")
+    return [config, `${call.program()}: epoch ${config.epoch}${config.paused ? ', paused' : ''}`]
+  })
+  if (call.optional('payer') === undefined) return seen.skip('payer')
+  await seen.look('payer', async () => {
+    const { rpc, payer } = await call.chain()
+    const { value } = await rpc.getBalance(payer.address).send()
+    if (value === 0n) throw new InputFault(`${payer.address} holds no SOL: it cannot pay fees`)
+    return [value, `${payer.address}: ${value} lamports`]
+  })
+}
+
+async function doctor(call: Call): Promise<number> {
+  const seen = new Examination()
+  await seen.look('settings', () => [
+    call.urls().join(),
+    existsSync('tacit.json') ? 'tacit.json' : 'without tacit.json',
+  ])
+  const login = await examineVenue(call, seen)
+  await seen.look('wallet', () => {
+    const { seed, state } = call.walletToChange()
+    const own = accountIdOf(publicKeyOf(deriveAccountKey(seed)))
+    if (login !== undefined && login.account_id !== (call.accountOf(login) ?? own))
+      throw new InputFault(
+        'the login is of another account than the one of its seed: make one from this seed',
+      )
+    const free = state.notes.filter((note) => note.state === 'free').length
+    const open = state.requests?.length ?? 0
+    if (open > 0) throw new InputFault(`${open} requests have no outcome yet: 'tacit settle'`)
+    return [state, `${call.text('wallet')}: ${free} free notes`]
+  })
+  await examineChain(call, seen)
+  call.list(
+    'findings',
+    seen.findings,
+    ({ part, result, text }) => `${result.padEnd(8)} ${part.padEnd(9)} ${text}`,
+  )
+  return seen.findings.some(({ result }) => result === 'fault') ? 1 : 0
+}
+
+export const DOCTOR: Verb = {
+  form: '',
+  reads: ['venue', 'login', 'wallet', 'chain', 'payer'],
+  says: 'looks at settings, policy, venue, clock, login, account, wallet, node, vault and payer in this order, and says what is wrong',
+  example: 'tacit doctor',
+  run: doctor,
 }

@@ -2,8 +2,19 @@
 import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../../protocol/wire/public'
 import { MARKET_CALL_MS } from '../limits'
 import { formatAmount, formatPrice } from '../session/units'
-import { barChart, lineChart, type Point } from './chart'
-import { byId, element, messageOf, say, short, table, tokenName, tokensOf } from './element'
+import {
+  barChart,
+  byId,
+  element,
+  lineChart,
+  messageOf,
+  type Point,
+  say,
+  short,
+  table,
+  tokenName,
+  tokensOf,
+} from './element'
 import { type GatewayVenue, openGateway, pageDefaults } from './gateway'
 
 const POLL_MS = 4_000

@@ -1,8 +1,7 @@
 /** Renders a transcript: the verdict, then every check with expected and found values. */
 import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { isPermitted } from '../verify/judge_evidence'
-import type { VerificationPolicy } from '../verify/policy'
-import type { SkipReason } from '../verify/skip_reasons'
+import type { SkipReason, VerificationPolicy } from '../verify/policy'
 import type { Check, CheckName, CheckResult, Transcript, Verdict } from '../verify/transcript'
 import { element } from './element'
 

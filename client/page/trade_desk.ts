@@ -11,15 +11,25 @@ import type {
 } from '../../protocol/wire/trading'
 import { openChainAccess } from '../chain/chain_access'
 import { airdrop, deposit, mintTo, searchDeposits } from '../chain/deposit'
-import { ownAccount, tokenBalance } from '../chain/token_account'
+import { ownAccount, tokenBalance } from '../chain/read_vault'
 import { DEPOSIT_SEARCH_MS, DEPOSIT_SEARCH_POLL_MS, FAUCET_POLL_MS } from '../limits'
 import type { Session } from '../session/session'
 import type { Outcome } from '../session/settle'
 import { formatAmount, formatPrice, parseAmount, parseOrderAmount, parsePrice } from '../session/units'
 import { collateralOf } from '../wallet/prepare'
 import type { BrowserStore } from './browser_store'
-import { barChart, lineChart } from './chart'
-import { byId, element, messageOf, say, short, table, tokenName, tokensOf } from './element'
+import {
+  barChart,
+  byId,
+  element,
+  lineChart,
+  messageOf,
+  say,
+  short,
+  table,
+  tokenName,
+  tokensOf,
+} from './element'
 import type { PageDefaults } from './gateway'
 
 const FEE_LAMPORTS = 1_000_000_000n

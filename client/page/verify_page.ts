@@ -1,7 +1,6 @@
 /** Runs the verification page: reads the form, asks the venue, judges in this browser, shows the transcript. */
 import type { Collateral } from '../../protocol/tdx/collateral'
-import { collectEvidence } from '../verify/collect/collect_evidence'
-import { EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_venue'
+import { collectEvidence, EvidenceUnavailable, fetchTransport } from '../verify/collect/collect_evidence'
 import type { EvidenceBundle } from '../verify/evidence_bundle'
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY, parsePolicy, type VerificationPolicy } from '../verify/policy'

@@ -6,7 +6,7 @@ import type { Info, Leader, Problem, Receipt } from '../../protocol/wire/trading
 import type { Transport } from '../api/venue_client'
 import { HANDSHAKE_MS, NODE_LATE_MS, NODE_RETRY_MS, VENUE_CALL_MS } from '../limits'
 import { VerificationFailed, type VerifiedVenue } from '../verified_venue'
-import { EvidenceUnavailable } from '../verify/collect/collect_venue'
+import { EvidenceUnavailable } from '../verify/collect/collect_evidence'
 import { type EvidenceBundle, leadingOf } from '../verify/evidence_bundle'
 import { parsePolicy, type VerificationPolicy } from '../verify/policy'
 import {

@@ -22,11 +22,10 @@ import { type EventStream, EventsMissing, followEvents } from '../api/event_stre
 import { VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
 import { connect } from '../connect'
 import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
-import { absorbEvent } from '../wallet/absorb'
-import { alignCounters } from '../wallet/absorb_recovered'
-import { commandBytes, type SentCommand } from '../wallet/command_bytes'
+import { absorbEvent, alignCounters } from '../wallet/absorb'
 import {
   collateralOf,
+  commandBytes,
   type OrderTerms,
   prepareCancel,
   prepareCancelAll,
@@ -35,6 +34,7 @@ import {
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
+  type SentCommand,
   unsignedPlace,
 } from '../wallet/prepare'
 import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'

@@ -6,8 +6,12 @@
 // Evidence, collected over plain `fetch`, which neither shows nor pins the TLS key of the connection.
 
 export type { Collateral } from '../../protocol/tdx/collateral'
-export { collectEvidence } from './collect/collect_evidence'
-export { type AskingTransport, EvidenceUnavailable, fetchTransport } from './collect/collect_venue'
+export {
+  type AskingTransport,
+  collectEvidence,
+  EvidenceUnavailable,
+  fetchTransport,
+} from './collect/collect_evidence'
 export { type ChainRecord, type EvidenceBundle, parseBundle } from './evidence_bundle'
 
 // The policy: what a client accepts.
@@ -25,7 +29,7 @@ export {
 // The judgement, check by check.
 
 export { judgeEvidence } from './judge_evidence'
-export { SKIP_REASONS, type SkipReason } from './skip_reasons'
+export { SKIP_REASONS, type SkipReason } from './policy'
 export {
   CHECKS,
   type Check,
@@ -46,9 +50,10 @@ export {
   type ReceiptProof,
   ReceiptRefused,
   type StatementCertificate,
+  StatisticsRefused,
   type VenueIdentity,
   verifyReceipt,
   verifyReceiptOnChain,
   verifyReceiptProof,
+  verifyStatistics,
 } from './verify_receipt'
-export { StatisticsRefused, verifyStatistics } from './verify_statistics'

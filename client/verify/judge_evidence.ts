@@ -1,32 +1,40 @@
 /** Runs every check on one bundle of evidence. Pure but for WebCrypto: the same bundle and policy give the same verdict. */
 import type { AnnouncedEntry } from '../../protocol/vault/admin'
-import { checkAnnounced, requireAdmitted } from './checks/announced'
-import { checkBinding, checkEvidence, checkReportData, checkTlsKey } from './checks/binding'
+import {
+  checkBinding,
+  checkEvidence,
+  checkLocation,
+  checkMachineList,
+  checkReportData,
+  checkTlsKey,
+} from './checks/binding'
 import {
   checkAdmin,
+  checkAnnounced,
+  checkAppId,
   checkExitDelay,
   checkFollowing,
+  checkKeyProvider,
+  checkKms,
+  checkKmsOwner,
   checkProgram,
   checkSettlementSigner,
   checkVaultState,
+  requireAdmitted,
 } from './checks/chain'
-import { checkAppId, checkKeyProvider, checkKms, checkKmsOwner } from './checks/keys'
 import {
   checkClaims,
+  checkCollateral,
   checkComposeHash,
+  checkEnclave,
+  checkMachine,
   checkManifest,
   checkMrConfigId,
   checkOsImage,
-  checkRegisters,
-  checkRpcOperators,
-} from './checks/measurements'
-import { checkLocation, checkMachineList } from './checks/place'
-import {
-  checkCollateral,
-  checkEnclave,
-  checkMachine,
   checkPlatform,
   checkQuote,
+  checkRegisters,
+  checkRpcOperators,
   checkXfam,
 } from './checks/quote'
 import {
@@ -36,8 +44,7 @@ import {
   type VerificationCase,
 } from './checks/verification_case'
 import { type EvidenceBundle, type MachineEvidence, readBundle } from './evidence_bundle'
-import { requireParsed, type VerificationPolicy } from './policy'
-import type { SkipReason } from './skip_reasons'
+import { requireParsed, type SkipReason, type VerificationPolicy } from './policy'
 import { onlyIntel, trustedRoots } from './tdx/collateral'
 import { CHECKS, type Check, type CheckName, reasonOf, type Transcript, type Verdict } from './transcript'
 

@@ -3,7 +3,7 @@ import { CodecError } from '../../protocol/byte_stream'
 import { Refused } from '../../protocol/tacit_error'
 import { MalformedEventLog } from '../../protocol/tdx/event_log'
 import { MalformedQuote } from '../../protocol/tdx/quote'
-import type { SkipReason } from './skip_reasons'
+import type { SkipReason } from './policy'
 
 export { Refused }
 

@@ -19,7 +19,7 @@ import {
 import { TacitError } from '../../protocol/tacit_error'
 import type { Amount } from '../../protocol/units'
 import { GAP_LIMITS } from '../limits'
-import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb_recovered'
+import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb'
 import { tagOf, type VaultHistory } from './vault_history'
 import { Wallet } from './wallet'
 

@@ -1,10 +1,13 @@
-/** The wallet: one seed, the counters of what was derived from it, its notes and its open orders. */
+/** The wallet: one seed, also as 24 words, the counters of what was derived from it, its notes and its open orders. */
 
+import { entropyToMnemonic, mnemonicToEntropy } from '@scure/bip39'
+import { wordlist } from '@scure/bip39/wordlists/english.js'
 import { encodeBase58 } from '../../protocol/base58'
 import { deriveDepositBlinding, deriveTradingKey } from '../../protocol/notes/derive'
 import { publicKeyOf, sign } from '../../protocol/sign'
+import { TacitError } from '../../protocol/tacit_error'
 import type { Amount } from '../../protocol/units'
-import type { SentCommand } from './command_bytes'
+import type { SentCommand } from './prepare'
 
 /** A note of the wallet. `pending`: backs a command; `spent`: consumed; `free`: usable. */
 export type WalletNote = {
@@ -197,4 +200,28 @@ export function takeDepositBlinding(wallet: Wallet, key_index: number): TakenBli
       if (counters.deposits === taken + 1) counters.deposits = taken
     },
   }
+}
+
+/** The words are not 24 of the list, or their checksum is wrong. */
+export class NotSeedWords extends TacitError {
+  override readonly name = 'NotSeedWords'
+  readonly code = 'not_seed_words'
+  constructor() {
+    super('these are not the 24 words of a seed: compare each word and their order', {})
+  }
+}
+
+/** @param seed 32 bytes */
+export const wordsOfSeed = (seed: Uint8Array): string => entropyToMnemonic(seed, wordlist)
+
+/** @param words in any case, between any spaces. @throws NotSeedWords, which never contains them */
+export function seedOfWords(words: string): Uint8Array {
+  let seed: Uint8Array
+  try {
+    seed = mnemonicToEntropy(words.trim().toLowerCase().split(/\s+/).join(' '), wordlist)
+  } catch {
+    throw new NotSeedWords()
+  }
+  if (seed.length !== 32) throw new NotSeedWords()
+  return seed
 }

@@ -11,7 +11,7 @@ import type { Journal, JournalOptions, JournalRecord } from '../journal/contract
 import { openJournal } from '../journal/open_journal'
 import { openSnapshotStore, type Snapshot, type SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS } from '../limits'
-import { decodeState } from '../machine/codec/decode_state'
+import { decodeState } from '../machine/codec/state_codec'
 import { createState, type State } from '../machine/state/state'
 import type { ChainPort, KeysPort, VaultConfig } from '../ports'
 import { PublicFacts } from '../reads/public_facts'

@@ -2,7 +2,7 @@
 import type { SlotNumber } from '../../protocol/units'
 import type { HaltReason } from '../commands'
 import { LIMITS } from '../limits'
-import { noteOfRequest } from '../machine/rules/exit'
+import { noteOfRequest } from '../machine/rules/settled'
 import type { Exit } from '../machine/state/batch'
 import { indexOf, type Past } from '../machine/state/past'
 import type { State } from '../machine/state/state'

@@ -1,7 +1,7 @@
 /** Hashes settlement batches in the worker, strictly in order, and journals each result. */
 
 import type { CommandOf } from '../commands'
-import { inventedExits } from '../machine/rules/hashed'
+import { inventedExits } from '../machine/rules/settled'
 import { nextHashJob } from '../machine/settlement/payload'
 import { type Past, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'

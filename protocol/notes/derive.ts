@@ -2,7 +2,7 @@
 import { expand, extract } from '@noble/hashes/hkdf.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { concatBytes, u64Le, utf8 } from '../bytes'
-import { reduceWide } from '../field'
+import { reduceWide } from './poseidon'
 
 const SALT = utf8('tacit/wallet/v1')
 /** Every derived value but a key belongs to a key k and has index k * 2^32 + x. */

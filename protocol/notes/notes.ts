@@ -1,10 +1,9 @@
 /** Hashes notes (protocol.md "Notes, commitments, tree") and encodes their memos (protocol.md "Wallet derivation"). */
 
 import { concatBytes, equalBytes, readU64Le, u64Le, utf8 } from '../bytes'
-import { fieldFromBytes, splitKey } from '../field'
 import { sha256 } from '../sha256'
 import type { Amount } from '../units'
-import { poseidonOf } from './poseidon'
+import { fieldFromBytes, poseidonOf, splitKey } from './poseidon'
 
 /** `Poseidon(1, owner_hi, owner_lo, blinding)`: hides the owner, a trading key. */
 export function noteInner(owner: Uint8Array, blinding: Uint8Array): Uint8Array {

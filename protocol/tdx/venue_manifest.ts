@@ -29,7 +29,7 @@ export const SERVICE = 'venue'
 const VOLUME = 'ledger'
 const AGENT_SOCKET = '/var/run/dstack.sock'
 /** Ports of the guest, which equal those the gateway may forward to: clients, then the operator. */
-export const PORTS = { clients: 443, operator: 8444 } as const
+const PORTS = { clients: 443, operator: 8444 } as const
 const CONTAINER_PORTS = { clients: 8443, operator: 8444 } as const
 /** dstack's limit for app-compose.json. */
 export const MANIFEST_BYTES_MAX = 256 * 1024
@@ -167,7 +167,7 @@ export const FIXED_MEMBERS = {
 } as const
 
 /** Holds an instance out of the gateway's rotation until its health check passes. */
-export const REQUIREMENTS = { health_check: true } as const
+const REQUIREMENTS = { health_check: true } as const
 
 /**
  * app-compose.json. Not in it, so not allowed: `pre_launch_script`, `init_script`, `bash_script`, `docker_config`,
@@ -197,3 +197,53 @@ export const APP_COMPOSE_FORM: Form = mapping(
   'key_provider_id',
   'event_log_version',
 )
+
+export type AppComposeDecisions = {
+  name: string
+  /** Text of the compose file, byte for byte. */
+  docker_compose_file: string
+  /** `kms` keeps keys across machines and upgrades; `none` is for the sandbox, and no linter accepts it. */
+  key_provider: 'kms' | 'none'
+  /** DER public key of the KMS root, hex; a deployment under another KMS then fails instead of getting other keys. */
+  key_provider_id?: string
+  /** Names the encrypted environment may deliver. */
+  allowed_envs: readonly string[]
+  /** Synchronizes time by NTS before the containers start; an image whose chrony lacks NTS never finishes booting. */
+  secure_time: boolean
+}
+
+/** Equal decisions give equal bytes. The compose hash is SHA-256 of these bytes. */
+export function appComposeText(decisions: AppComposeDecisions): string {
+  const { name, docker_compose_file, key_provider, key_provider_id, secure_time } = decisions
+  return canonicalJson({
+    ...FIXED_MEMBERS,
+    name,
+    docker_compose_file,
+    key_provider,
+    secure_time,
+    allowed_envs: [...decisions.allowed_envs].sort(),
+    kms_enabled: key_provider === 'kms',
+    // TCP ports the gateway may forward to; all others, including the agent's dashboard, stay closed.
+    port_policy: {
+      ports: [PORTS.clients, PORTS.operator].map((port) => ({ port, pp: false })),
+      restrict_mode: true,
+    },
+    ...(key_provider_id === undefined ? {} : { key_provider_id }),
+    requirements: REQUIREMENTS,
+  })
+}
+
+/**
+ * JSON with the keys sorted at every level, no white space and no final newline. Other tools canonicalize to this form
+ * too, so a rewritten object keeps its hash; and one value has one text, so a repeated key cannot hide in it.
+ */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(sorted(value))
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]))
+}

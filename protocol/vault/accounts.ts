@@ -23,8 +23,8 @@ import {
 } from '../codec'
 import { TREE_DEPTH } from '../limits'
 import { ANNOUNCEMENT_FIELDS } from './admin'
+import { PLATFORM_FIELDS } from './epochs'
 import { decoded, orZeros } from './instruction'
-import { PLATFORM_FIELDS } from './platforms'
 import { PAYOUT_KINDS } from './settle'
 
 const ACCOUNT_VERSION = 2

@@ -10,9 +10,8 @@ import { bool, type Codec, fixed, mapped, struct, u16, u64, uint, union, type Va
 import { INNER_DATA_CHARACTERS_MAX } from '../limits'
 import { ESCAPE_RANKS } from './accounts'
 import { ANNOUNCED } from './admin'
-import { EPOCH_ATTESTED } from './epochs'
+import { EPOCH_ATTESTED, PLATFORM_REGISTERED } from './epochs'
 import { decoded, type Forms, lists, numberOf, orZeros } from './instruction'
-import { PLATFORM_REGISTERED } from './platforms'
 import { PAYOUT_KINDS, SETTLE_OUTPUT, type SettleOutput } from './settle'
 
 const DEPOSITED = struct({

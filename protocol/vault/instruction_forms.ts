@@ -1,11 +1,9 @@
 /** Lists every instruction of the vault with data layout and accounts: the one source of client, IDL and audit table. */
 import { ADMIN_FORMS, ANNOUNCE_FORMS } from './admin'
-import { DEPOSIT_FORMS } from './deposit'
-import { ATTESTED_EPOCH_FORMS, EPOCH_FORMS } from './epochs'
+import { ATTESTED_EPOCH_FORMS, EPOCH_FORMS, PLATFORM_FORMS } from './epochs'
 import { EVENT_FORMS } from './events'
-import { CLAIM_FORMS, EXIT_FORMS } from './exits'
+import { CLAIM_FORMS, DEPOSIT_FORMS, EXIT_FORMS } from './exits'
 import type { InstructionForm, InstructionName } from './instruction'
-import { PLATFORM_FORMS } from './platforms'
 import { QUEUE_FORMS, SETTLE_FORMS } from './settle'
 
 export const INSTRUCTION_FORMS: Readonly<Record<InstructionName, InstructionForm>> = {

@@ -1,6 +1,6 @@
-/** Describes the JSON shapes of login, problems and public reads: instruments, status, trees, settlement, identity. */
-
+/** Describes the JSON shapes of login, problems, public reads and frames of sockets: status, trees, settlement, identity. */
 import { API_KEY_LENGTH_MAX, MINT_DECIMALS_MAX, NONCE_PATH_MAX, SECRET_LENGTH_MAX } from '../limits'
+import { AccountEvent, Order } from './trading'
 import {
   Address,
   Bytes,
@@ -12,6 +12,7 @@ import {
   nullable,
   oneOf,
   PublicKey,
+  Seq,
   Signature,
   Slot,
   type Static,
@@ -321,3 +322,50 @@ export const Transparency = exact({
   }),
 })
 export type Transparency = Static<typeof Transparency>
+
+const frame = <const Name extends string>(type: Name) => ({ type: t.Literal(type) })
+
+export const HelloFrame = exact({
+  ...frame('hello'),
+  stream: t.String(),
+  account_id: t.String(),
+  seq_first: Seq,
+  seq_last: Seq,
+  heartbeat_ms: Milliseconds,
+  slot: Slot,
+  unix_ms: Milliseconds,
+})
+export const StatusFrame = exact({
+  ...frame('status'),
+  ready: t.Boolean(),
+  reasons: t.Array(t.String()),
+  reopens_slot: t.Optional(Slot),
+})
+export const SnapshotFrame = exact({ ...frame('snapshot'), seq: Seq, orders: t.Array(Order) })
+export const GapFrame = exact({ ...frame('gap'), seq_from: Seq, seq_to: Seq })
+export const HeartbeatFrame = exact({ ...frame('heartbeat'), seq: Seq, slot: Slot, unix_ms: Milliseconds })
+export const WarningFrame = exact({
+  ...frame('warning'),
+  reason: oneOf(['token_expiring', 'leader_changed']),
+  expires_in_ms: Milliseconds,
+})
+export const ByeFrame = exact({
+  ...frame('bye'),
+  reason: oneOf(['upgrade', 'restart']),
+  retry_after_ms: Milliseconds,
+})
+export const EventFrame = exact({ ...frame('event'), ...AccountEvent.properties })
+
+/** Frames that the venue sends of itself. */
+export type PushedFrame = Static<
+  | typeof HelloFrame
+  | typeof StatusFrame
+  | typeof SnapshotFrame
+  | typeof GapFrame
+  | typeof HeartbeatFrame
+  | typeof WarningFrame
+  | typeof ByeFrame
+>
+export const ReplyFrame = exact({ ...frame('reply'), id: t.String(), result: t.Unknown() })
+/** The members of a problem document follow. */
+export const ErrorFrame = t.Object({ ...frame('error'), id: t.Optional(t.String()), code: t.String() })

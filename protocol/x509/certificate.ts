@@ -1,4 +1,4 @@
-/** Reads X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
+/** Reads PEM (RFC 7468) and X.509 v3 certificates with P-256 keys (RFC 5280), as Intel issues them. */
 import { equalBytes } from '../bytes'
 import {
   context,
@@ -219,4 +219,40 @@ export function spkiOfCertificate(der: Uint8Array): Uint8Array {
   body.value(TAG.integer)
   for (let skipped = 0; skipped < 4; skipped++) body.value(TAG.sequence)
   return new Uint8Array(body.whole(TAG.sequence))
+}
+
+const BLOCK = /^-----BEGIN ([A-Z0-9 ]+)-----\r?\n([A-Za-z0-9+/=\r\n]+)-----END \1-----/
+
+/**
+ * DER contents of the blocks in order. Undefined when the text holds anything but blocks of this label and
+ * white space, or no block at all.
+ */
+export function derOfPem(text: string, label: string): Uint8Array[] | undefined {
+  const blocks: Uint8Array[] = []
+  let rest = text.trim()
+  while (rest !== '') {
+    const match = BLOCK.exec(rest)
+    if (match === null || match[1] !== label) return undefined
+    const der = base64Bytes(match[2]!.replace(/[\r\n]/g, ''))
+    if (der === undefined) return undefined
+    blocks.push(der)
+    rest = rest.slice(match[0].length).trimStart()
+  }
+  return blocks.length === 0 ? undefined : blocks
+}
+
+/** One PEM block with lines of 64 characters and a final newline. */
+export function pemOfDer(der: Uint8Array, label: string): string {
+  let binary = ''
+  for (const byte of der) binary += String.fromCharCode(byte)
+  const lines = btoa(binary).match(/.{1,64}/g) ?? []
+  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`
+}
+
+function base64Bytes(text: string): Uint8Array | undefined {
+  try {
+    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+  } catch {
+    return undefined
+  }
 }

@@ -18,7 +18,7 @@ import { associatedAccount, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../protocol
 import { createAssociatedInstruction, type VaultInstruction } from '../../protocol/vault/instruction'
 import type { Machine } from './machine'
 import { decimalsOf } from './methods'
-import { addressAt, configAt, invalidParams, type Method } from './rpc'
+import { addressAt, configAt, invalidParams, type Method } from './serve'
 import { decodeTransaction } from './transaction_meta'
 
 type Account = VaultInstruction['accounts'][number]

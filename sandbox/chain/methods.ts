@@ -22,7 +22,7 @@ import {
   RpcError,
   requireBase64,
   textAt,
-} from './rpc'
+} from './serve'
 import { type DecodedTransaction, decodeTransaction, transactionErrorOf } from './transaction_meta'
 
 /** Rent-exempt accounts never pay rent: nodes return the largest u64. */

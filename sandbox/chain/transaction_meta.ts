@@ -12,7 +12,7 @@ import { FailedTransactionMetadata, type TransactionMetadata } from 'litesvm'
 import { requireSize, TransactionTooLarge } from '../../engine/chain/client/build_transaction'
 import { encodeBase58 } from '../../protocol/base58'
 import { type Bank, SYSTEM_PROGRAM } from './bank'
-import { encodeJson, RawJson } from './rpc'
+import { encodeJson, RawJson } from './serve'
 import type { Landed } from './store'
 
 /** The addresses of a message, in the order that instruction indexes refer to, and those it may write. */

@@ -12,7 +12,7 @@ import {
   randomSerial,
   subjectAlternativeNames,
 } from '../../enclave/x509'
-import { pemOfDer } from '../../protocol/pem'
+import { pemOfDer } from '../../protocol/x509/certificate'
 
 type Member = { client: string; peer: string; child: Bun.Subprocess | undefined }
 

@@ -6,8 +6,7 @@ import { Options, runCommand } from '../../client/cli/command'
 import { SOL, USDC } from '../environment'
 import { chapter, check, DemoFailed, waiting } from './report'
 import { fund } from './steps'
-import { playStory, tradersDir } from './story'
-import { VenueProcess } from './venue_process'
+import { playStory, tradersDir, VenueProcess } from './story'
 
 const MINTS = {
   sol: { mint: SOL, name: 'SOL', decimals: 9 },

@@ -7,11 +7,19 @@ import * as der from '../../enclave/der'
 import * as x509 from '../../enclave/x509'
 import { type Extension, extension, spkiOf } from '../../enclave/x509'
 import { concatBytes, utf8 } from '../../protocol/bytes'
-import { derOfPem, pemOfDer } from '../../protocol/pem'
 import { sha256 } from '../../protocol/sha256'
-import type { StoredKeys } from './keys'
+import { derOfPem, pemOfDer } from '../../protocol/x509/certificate'
 import * as platform from './machine'
-import { CPU_SVN, DEVELOPMENT_ONLY, FMSPC, PCE_ID, PCE_SVN, PLATFORM_INSTANCE_ID, PPID } from './machine'
+import {
+  CPU_SVN,
+  DEVELOPMENT_ONLY,
+  FMSPC,
+  PCE_ID,
+  PCE_SVN,
+  PLATFORM_INSTANCE_ID,
+  PPID,
+  type StoredKeys,
+} from './machine'
 
 const SGX = '1.2.840.113741.1.13.1'
 const YEAR_MS = 365 * 86_400_000

@@ -15,8 +15,7 @@ import {
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import { type Announcement, announcementsOf } from '../../tools/program/announcements_of'
 import { issueAuthorities, signQuote, startQuotingEnclave } from './authorities'
-import { loadKeys } from './keys'
-import { measureBoot } from './machine'
+import { loadKeys, measureBoot } from './machine'
 
 type Opened = Omit<OpeningFields, 'compose_hash'> & { program: Uint8Array; settlement_signer: Uint8Array }
 

@@ -2,9 +2,8 @@
 
 import type { Lead, Passed, PassedAnswer } from '../../engine/venue'
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
-import { parserOf } from '../../protocol/wire/parse'
 import { STATISTICS_PERIODS, SystemStatus } from '../../protocol/wire/public'
-import { Address, asText, exact, oneOf, type Static, t } from '../../protocol/wire/values'
+import { Address, asText, exact, oneOf, parserOf, type Static, t } from '../../protocol/wire/values'
 
 const Count = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const HeaderList = t.Array(exact({ name: t.String(), value: t.String() }))

@@ -8,13 +8,13 @@ import { isAgeRecipient } from '../../protocol/age'
 import { decodeBase58 } from '../../protocol/base58'
 import { Refusal } from '../../protocol/refusals'
 import type { VenueSetting } from '../../protocol/tdx/venue_manifest'
-import { parserOf } from '../../protocol/wire/parse'
 import { Decimals, InstrumentTerms } from '../../protocol/wire/public'
 import {
   Address,
   exact,
   Integer,
   PublicKey,
+  parserOf,
   type Static,
   SymbolName,
   type TSchema,

@@ -1,7 +1,6 @@
 /** Runs the operations of one socket and replies in order; a bad frame costs one error, a flood closes the socket. */
 
 import { Refusal } from '../../protocol/refusals'
-import { parserOf } from '../../protocol/wire/parse'
 import {
   CancelAllBody,
   CancelParams,
@@ -9,7 +8,7 @@ import {
   ModifyParams,
   PlaceRequest,
 } from '../../protocol/wire/trading'
-import { exact, type Parsed, type TSchema, t } from '../../protocol/wire/values'
+import { exact, type Parsed, parserOf, type TSchema, t } from '../../protocol/wire/values'
 import { authenticate, requireJudged } from '../edge/answer'
 import type { Op, OpCall, OpSocket } from '../edge/endpoint'
 import { problemFields, refusalOf } from '../edge/problem'

@@ -3,7 +3,7 @@
 import type { EventWithText } from '../../engine/venue'
 import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
-import type { PushedFrame } from '../../protocol/wire/frames'
+import type { PushedFrame } from '../../protocol/wire/public'
 import type { EventKind } from '../../protocol/wire/trading'
 import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'

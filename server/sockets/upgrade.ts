@@ -2,9 +2,8 @@
 
 import type { Session, Subscription } from '../../engine/venue'
 import { Refusal } from '../../protocol/refusals'
-import { parserOf } from '../../protocol/wire/parse'
 import type { SystemStatus } from '../../protocol/wire/trading'
-import { exact, QueryInteger, t } from '../../protocol/wire/values'
+import { exact, parserOf, QueryInteger, t } from '../../protocol/wire/values'
 import {
   type Answering,
   authenticateFor,

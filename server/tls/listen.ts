@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { Server } from 'bun'
-import type { Enclave, TlsMaterial } from '../../enclave/contract'
+import { type Enclave, KEY_PATHS, type TlsMaterial } from '../../enclave/contract'
 import {
   type ChallengeSolver,
   challengeCertificate,
@@ -13,11 +13,10 @@ import {
   sealCertificate,
   unsealCertificate,
 } from '../../enclave/index'
-import { KEY_PATHS } from '../../enclave/key_paths'
 import { ACME_DNS_CALL_MS } from '../../enclave/limits'
 import type { ClockPort } from '../../engine/ports'
 import { FRAME_BYTES_MAX } from '../../protocol/limits'
-import { pemOfDer } from '../../protocol/pem'
+import { pemOfDer } from '../../protocol/x509/certificate'
 import type { App } from '../edge/app'
 import type { Log } from '../edge/log'
 import { placeOf } from '../edge/problem'

@@ -2,8 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { EventsMissing } from '../../client/api/event_stream'
-import { absorbEvent, WalletMismatch } from '../../client/wallet/absorb'
-import { adoptRefunds } from '../../client/wallet/absorb_recovered'
+import { absorbEvent, adoptRefunds, WalletMismatch } from '../../client/wallet/absorb'
 import {
   dropRefused,
   prepareCancel,
@@ -24,7 +23,7 @@ import {
 import type { Fill, Order, Reshape, Withdrawal } from '../../protocol/wire/trading'
 import { bytes } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, TestSite } from '../kit/venue/open_test_venue'
-import { copyOf, type MemoryTrader, ONE, PRICE, refusesLies, twoTraders } from './memory_trader'
+import { copyOf, type MemoryTrader, ONE, PRICE, refusesLies, twoTraders } from './wallet_trader'
 
 const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
 const site = new TestSite()

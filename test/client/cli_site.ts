@@ -1,4 +1,5 @@
 /** Runs the wallet's commands as processes in one temporary folder, on a chain without a venue: the test itself settles. */
+
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
@@ -12,14 +13,15 @@ import type { Wallet, WalletNote } from '../../client/wallet/wallet'
 import { encodeBase58 } from '../../protocol/base58'
 import { compareBytes } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
+import { registerPlatformInstructions } from '../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { type SettleFields, settleInstruction } from '../../protocol/vault/settle'
 import { makeGenesis } from '../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
 import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { USDC } from '../../sandbox/environment'
 import { callRpc, chainFolder } from '../kit/chain/chain_folder'
+import { type Said, said } from '../kit/said'
 
 const MACHINE = simulatedMachine(new Uint8Array(32).fill(0xab))
 const CLI = join(import.meta.dir, '../../client/cli/tacit.ts')
@@ -30,8 +32,6 @@ export const EXIT_DELAY_S = 600
 
 /** Base units of USDC as `tacit` takes them. */
 export const usdc = (units: number): string => formatAmount(BigInt(units), 6)
-
-export type Said = { code: number; out: string; error: string }
 
 export class CliSite {
   private constructor(
@@ -69,7 +69,7 @@ export class CliSite {
     const options = { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' } as const
     return Bun.spawn([process.execPath, CLI, ...verb], { cwd: this.folder.dir, ...options })
   }
-  async run(...args: string[]): Promise<Said> {
+  run(...args: string[]): Promise<Said> {
     return said(this.start(...args))
   }
 
@@ -103,12 +103,6 @@ export class CliSite {
   }
 }
 
-/** What a command printed, once it ended. */
-export async function said(child: ReturnType<CliSite['start']>): Promise<Said> {
-  const texts = Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-  const [code, [out, error]] = await Promise.all([child.exited, texts])
-  return { code, out, error }
-}
 export const notesIn = (out: string): string[] => out.match(/^[0-9a-f]{64}/gm) ?? []
 
 type BatchParts = Partial<Pick<SettleFields, 'nullifiers' | 'outputs' | 'payouts'>>

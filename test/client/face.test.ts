@@ -10,8 +10,8 @@ import { CHECKS_OF_LEADER } from '../../client/verify/transcript'
 import { USDC } from '../../sandbox/environment'
 import { openAccount } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
-import { openSite } from '../kit/verify/site'
-import { answerCollateral } from './verify/collateral_service'
+import { run } from '../kit/said'
+import { answerCollateral, openSite } from '../kit/verify/site'
 
 const ROOT = join(import.meta.dir, '../..')
 const venue = new VenueProcess()
@@ -79,12 +79,8 @@ function readmeBlock(sentence: string): string {
 
 /** Runs in the folder that holds `client/`, `policy.json` and `wallet.json`. @returns the last line that was printed */
 async function runInFolder(command: string[]): Promise<string> {
-  const child = Bun.spawn(command, { cwd: folder, stdout: 'pipe', stderr: 'pipe' })
-  const [out, failure] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  if ((await child.exited) !== 0) throw new Error(out + failure)
+  const { code, out, error } = await run(command, { cwd: folder })
+  if (code !== 0) throw new Error(out + error)
   return out.trim().split('\n').at(-1)!
 }
 

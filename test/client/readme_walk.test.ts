@@ -1,10 +1,25 @@
-/** README's commands as printed, from a venue that was just started to a finalized trade: at most eight of them. */
+/** README's commands, and those of client/README.md and client/PACKAGE.md, as printed, on venues that were just started. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Call } from '../../client/cli/call'
+import { verbIn } from '../../client/cli/verbs'
 import { scripts } from '../../package.json'
+import { toHex } from '../../protocol/bytes'
 import { VenueProcess } from '../faults/kit/venue_process'
+import { run as runIn } from '../kit/said'
 
 const ROOT = join(import.meta.dir, '../..')
 /** What README asks of a newcomer, `start` included. */
@@ -65,18 +80,8 @@ async function run(command: string): Promise<string> {
   count += 1
   const words = command.split(' ')
   expect(words[0]).toBe('bun')
-  const child = Bun.spawn([process.execPath, ...words.slice(1)], {
-    cwd: folder,
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [out, error] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  expect({ command, code: await child.exited, error: error.replace(/^\$ .*\n/gm, '') }).toMatchObject({
-    code: 0,
-  })
+  const { code, out, error } = await runIn([process.execPath, ...words.slice(1)], { cwd: folder })
+  expect({ command, code, error: error.replace(/^\$ .*\n/gm, '') }).toMatchObject({ code: 0 })
   return out
 }
 
@@ -116,4 +121,139 @@ test('the counterparty ends with a killed venue, and another goes on with its wa
   const [order_id = ''] = /[0-9a-f]{32}/.exec(await run('bun run tacit place SOL-USDC sell 1 @ 149')) ?? []
   expect(await run(`bun run tacit watch --until ${order_id}`)).toContain('finalized')
   expect(counterparties()).toEqual([expect.not.stringMatching(`^${first}$`)])
+}, 180_000)
+
+const readmeVenue = new VenueProcess({}, [], started)
+const readmeFolder = mkdtempSync(join(tmpdir(), 'tacit-commands-'))
+const at = (name: string): string => join(readmeFolder, name)
+const named: Record<string, string> = {}
+
+beforeAll(async () => {
+  const facts = await readmeVenue.start()
+  for (const part of ['client', 'protocol', 'native', 'node_modules', 'tools', 'package.json', 'engine'])
+    symlinkSync(join(ROOT, part), at(part))
+  symlinkSync(readmeVenue.data_dir, at('data'))
+  for (const [name, path] of [
+    ['policy.json', facts.policy],
+    ['operator.key', facts.operator_key],
+    ['cert.pem', facts.certificate],
+  ] as const)
+    copyFileSync(path, at(name))
+  // The collateral of a venue of this machine is in a file.
+  writeFileSync(at('tacit.json'), JSON.stringify({ collateral: facts.collateral }))
+  writeFileSync(at('password'), 'a password\n', { mode: 0o600 })
+  writeFileSync(at('payer.hex'), toHex(crypto.getRandomValues(new Uint8Array(32))), { mode: 0o600 })
+  const { venue: venue_id } = JSON.parse(readFileSync(at('data/demo-login.json'), 'utf8'))
+  const { url, rpc_url, program_id, operator_url } = facts
+  Object.assign(named, { URL: url, HOST: new URL(url).host, VENUE_ID: venue_id })
+  Object.assign(named, { RPC: rpc_url, ID: program_id, OPERATOR_LISTENER: new URL(operator_url).host })
+}, 180_000)
+afterAll(async () => {
+  await readmeVenue.remove()
+  rmSync(readmeFolder, { recursive: true, force: true })
+})
+
+const read = (document: string): string => readFileSync(join(ROOT, document), 'utf8')
+/** The commands of a document between two texts, without their comments. */
+function commandsOf(document: string, from = '', to = '\n## '): string[] {
+  const text = read(document)
+  const after = text.slice(text.indexOf(from) + from.length)
+  const lines = (to === '' ? after : after.split(to)[0]!).split('\n').map((line) => line.trim())
+  const commands = lines.filter((line) => /^bun run (tacit|account) /.test(line))
+  if (commands.length === 0) throw new Error(`${document} has no commands after ${from}`)
+  return commands.map((line) => line.replace(/ +#.*$/, '').replaceAll(/ +/g, ' '))
+}
+
+/** @returns what it printed; of a command that ends with another code its error */
+async function readmeRun(printed: string, names: Record<string, string> = {}, code = 0): Promise<string> {
+  const known = { ...named, ...names }
+  const filled = printed.replaceAll(/\b[A-Z_]{2,}\b/g, (word) => known[word] ?? word)
+  const [command = '', into] = filled.split(' > ')
+  const [, ...words] = command.split(' ')
+  const { out, ...ended } = await runIn([process.execPath, ...words], { cwd: readmeFolder })
+  expect({ command, ...ended }).toMatchObject({ code })
+  if (into !== undefined) writeFileSync(at(into), out)
+  return code === 0 ? out : ended.error
+}
+
+test('every command of a document fits its verb', () => {
+  let count = 0
+  for (const document of [
+    'README.md',
+    'client/README.md',
+    'docs/quickstart.md',
+    'docs/receipts.md',
+    'docs/archive.md',
+  ])
+    for (const [, line = ''] of read(document).matchAll(/^ *bun run tacit ([^#\n|>]*)(?=#|$)/gm)) {
+      if (line.includes('…')) continue
+      const { name, verb, args } = verbIn(line.trim().split(/ +/))
+      expect([document, name, verb === undefined]).toEqual([document, name, false])
+      expect(() => new Call(verb!, args)).not.toThrow()
+      count += 1
+    }
+  expect(count).toBeGreaterThan(45)
+})
+
+test('a login, from its request over its admission to its revocation and suspension', async () => {
+  const [request, credential, revoke, show] = commandsOf('client/README.md', '## Your login')
+  const [keygen, admit, suspend] = commandsOf('README.md', 'reads:\n')
+  await readmeRun(keygen!.replace('operator.key', 'other.key'))
+  await readmeRun('bun run tacit wallet create --seed-file seed')
+  await readmeRun(request!)
+  renameSync(at('request.json'), at('desk-1.json'))
+  await readmeRun(admit!)
+  const { credential_id } = JSON.parse(await readmeRun(credential!))
+  expect(credential_id).toMatch(/^[0-9a-f]{32}$/)
+  expect(await readmeRun(show!)).toContain(credential_id)
+  await readmeRun(revoke!, { ID: credential_id })
+  const [statistics] = commandsOf('client/README.md', '## Market statistics')
+  expect(await readmeRun(statistics!)).toStartWith('start,open,high,low,close,volume,auctions')
+  const { account_id } = JSON.parse(readFileSync(at('login.json'), 'utf8'))
+  await readmeRun(suspend!, { ACCOUNT_ID: account_id })
+  expect(await readmeRun(show!)).toContain('"suspended"')
+}, 180_000)
+
+test("a wallet's file: made, written on paper, backed up, lost and restored", async () => {
+  const [create, words, backup, restore] = commandsOf('client/README.md', "## The wallet's file")
+  rmSync(at('seed'))
+  await readmeRun(create!)
+  expect((await readmeRun(words!)).match(/[a-z]+/g)).toHaveLength(24)
+  await readmeRun(backup!)
+  const lost = readFileSync(at('wallet.json'))
+  rmSync(at('wallet.json'))
+  await readmeRun(restore!)
+  expect(readFileSync(at('wallet.json')).length).toBe(lost.length)
+}, 180_000)
+
+test('evidence is kept; seed and public chain alone give the wallet, its history and the audit', async () => {
+  const [verify] = commandsOf('README.md', 'Verify a venue')
+  expect(await readmeRun(verify!)).toMatch(/ passed, 0 failed/)
+  expect(JSON.parse(readFileSync(at('evidence.json'), 'utf8'))).toHaveProperty('attestation')
+  rmSync(at('wallet.json'), { force: true })
+  await readmeRun('bun run tacit wallet create --seed-file seed.hex')
+  const leaving = commandsOf('README.md', 'Leaving without the venue').filter((line) => !line.includes('…'))
+  expect(leaving).toHaveLength(6)
+  for (const line of leaving) {
+    const is_claim = line.includes('exit claim')
+    const said = await readmeRun(line, { URL: named['RPC']! }, is_claim ? 64 : 0)
+    if (is_claim) expect(said).toContain("the vault is not frozen: leave by 'exit request'")
+  }
+}, 600_000)
+
+test('the program of client/PACKAGE.md trades on the venue of this machine', async () => {
+  const [, block] = /\n\n((?: {4}.*\n|\n)+)/.exec(read('client/PACKAGE.md')) ?? []
+  rmSync(at('wallet.json'), { force: true })
+  const { login } = JSON.parse(readFileSync(at('data/demo-login.json'), 'utf8'))
+  writeFileSync(at('login.json'), JSON.stringify(login), { mode: 0o600 })
+  await readmeRun('bun run tacit wallet create --seed-file trader.hex --wallet wallet.json')
+  await readmeRun('bun run tacit faucet USDC 500 --payer payer.hex')
+  await readmeRun('bun run tacit deposit USDC 300 --wallet wallet.json --payer payer.hex')
+  const program = block!
+    .replace("'tacit-client'", "'./client/index'")
+    .replace("'https://venue.example'", `'${named['URL']}'`)
+    .replace(/ *policy: .*\n/, '')
+  expect(program).toContain('Session.open')
+  writeFileSync(at('trade.ts'), `${program}\nconsole.log(status)\nprocess.exit(0)\n`)
+  expect(await readmeRun('bun trade.ts')).toBe('accepted\n')
 }, 180_000)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { VenueClient } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
 import { airdrop, mintTo } from '../../client/chain/deposit'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
+import { ownAccount, tokenBalance } from '../../client/chain/read_vault'
 import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../client/wallet/wallet_file'
 import type { Fill } from '../../protocol/wire/trading'
@@ -15,6 +15,7 @@ import { onceServed } from '../faults/kit/load_trader'
 import { DEPOSITED, fundTrader, openAccount } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { installClient } from '../kit/python/installed_client'
+import { said } from '../kit/said'
 
 const EXAMPLES = join(import.meta.dir, '../../examples')
 const installed = await installClient()
@@ -59,11 +60,8 @@ async function run(script: string, seconds: number): Promise<Trader> {
 
 /** What it printed, once it ended without an error. */
 async function outputOf(child: ReturnType<typeof start>): Promise<string> {
-  const [out, error] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  expect({ error, code: await child.exited }).toEqual({ error: '', code: 0 })
+  const { out, ...ended } = await said(child)
+  expect(ended).toEqual({ error: '', code: 0 })
   return out
 }
 

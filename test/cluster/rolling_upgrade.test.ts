@@ -12,13 +12,12 @@ import { parseCollateral } from '../../client/verify/tdx/collateral'
 import { Wallet } from '../../client/wallet/wallet'
 import { saveWallet } from '../../client/wallet/wallet_file'
 import { LIMITS } from '../../engine/limits'
-import { FIRST_VERSION } from '../../engine/machine/state/version'
+import { FIRST_VERSION } from '../../engine/machine/state/state'
 import { ETCD } from '../../sandbox/cluster/etcd_cluster'
 import { LocalCluster, NODES } from '../../sandbox/cluster/local_cluster'
 import { USDC } from '../../sandbox/environment'
 import { fundTrader, openAccount } from '../faults/kit/open_trader'
-import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild } from '../kit/next_build'
-import type { TreeCopy } from '../mutate/copy_tree'
+import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild, type TreeCopy } from '../kit/copy_tree'
 
 const LIMIT_MS = 300_000
 const SLOT_MS = Number(process.env['UPGRADE_SLOT_MS'] ?? 100)

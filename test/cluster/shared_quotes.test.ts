@@ -1,7 +1,11 @@
 /** After a takeover each session through a front judges two nodes: quotes for all of them, beside strangers who ask, too. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { type AskingTransport, collectLeader, collectVenue } from '../../client/verify/collect/collect_venue'
+import {
+  type AskingTransport,
+  collectLeader,
+  collectVenue,
+} from '../../client/verify/collect/collect_evidence'
 import type { Enclave } from '../../enclave/contract'
 import type { NodeVenue, Venue } from '../../engine/venue'
 import { fromAnyHex, fromHex, toHex } from '../../protocol/bytes'

@@ -3,13 +3,11 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { decodeReplayed } from '../../engine/machine/codec/command_codec'
-import { decodeState } from '../../engine/machine/codec/decode_state'
-import { encodeState, stateHash } from '../../engine/machine/codec/encode_state'
+import { decodeState, encodeState, stateHash } from '../../engine/machine/codec/state_codec'
 import { execute } from '../../engine/machine/rules/execute'
-import { createState } from '../../engine/machine/state/state'
-import { FIRST_VERSION, VERSIONS, VersionUnknown } from '../../engine/machine/state/version'
+import { createState, FIRST_VERSION, VERSIONS, VersionUnknown } from '../../engine/machine/state/state'
 import { played, steps } from '../engine/machine/random_commands'
-import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild } from '../kit/next_build'
+import { NEXT_TIMER_SLOTS, NEXT_VERSION, nextBuild } from '../kit/copy_tree'
 import { FIXED_HASH_SEED, SIGNATURE, seeded, World } from '../kit/venue/machine_world'
 
 const copy = nextBuild()
@@ -22,8 +20,8 @@ type Codec = {
   createState: typeof createState
 }
 const next = {
-  ...(await at<Pick<Codec, 'decodeState'>>('engine/machine/codec/decode_state.ts')),
-  ...(await at<Pick<Codec, 'encodeState'>>('engine/machine/codec/encode_state.ts')),
+  ...(await at<Pick<Codec, 'decodeState'>>('engine/machine/codec/state_codec.ts')),
+  ...(await at<Pick<Codec, 'encodeState'>>('engine/machine/codec/state_codec.ts')),
   ...(await at<Pick<Codec, 'execute'>>('engine/machine/rules/execute.ts')),
   ...(await at<Pick<Codec, 'createState'>>('engine/machine/state/state.ts')),
 } as Codec

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Enclave } from '../../enclave/contract'
 import { type EnclaveOptions, openEnclave } from '../../enclave/index'
-import type { StandInKnobs } from '../../sandbox/enclave/agent'
-import { openStandInAgent, type StandInAgent } from '../../sandbox/enclave/open_stand_in'
+import { openStandInAgent, type StandInAgent, type StandInKnobs } from '../../sandbox/enclave/agent'
 
 export const APP_COMPOSE = '{"manifest_version":2,"name":"tacit","runner":"docker-compose"}'
 export const VENUE = new Uint8Array(32).fill(7)

@@ -1,13 +1,16 @@
-/** The opened enclave: identity, keys, attestation and evidence against a stand-in agent. */
+/** The opened enclave: identity, keys, attestation, evidence and its queue of quotes, against a stand-in agent. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Glob } from 'bun'
-import type { Enclave } from '../../enclave/contract'
+import type { AgentQuote } from '../../enclave/agent'
+import { QuoteQueue, ServedIdentity } from '../../enclave/attestation'
+import { type Enclave, KEY_PATHS } from '../../enclave/contract'
 import { openEnclave } from '../../enclave/index'
-import { KEY_PATHS } from '../../enclave/key_paths'
+import { ENCLAVE_LIMITS } from '../../enclave/limits'
+import { generateTls } from '../../enclave/x509'
 import { decodeBase58 } from '../../protocol/base58'
 import { BINDING_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { fromAnyHex, toHex, utf8 } from '../../protocol/bytes'
@@ -15,7 +18,7 @@ import { verifySignature } from '../../protocol/ed25519'
 import { sha256 } from '../../protocol/sha256'
 import { publicKeyOf } from '../../protocol/sign'
 import { attestationReportData, evidenceReportData, parseQuote } from '../../protocol/tdx/quote'
-import { deriveKey, type StoredKeys } from '../../sandbox/enclave/keys'
+import { deriveKey, type StoredKeys } from '../../sandbox/enclave/machine'
 import { APP_COMPOSE, type Machine, openMachine, openOn, VENUE } from './machine'
 
 let machine: Machine
@@ -249,10 +252,185 @@ test('each path has one purpose: no two derive the same key', () => {
 test('no other file of the product spells a path', () => {
   const folders = 'protocol,native,engine,enclave,server,routes,client,sandbox,tools,bench'
   const files = [...new Glob(`{${folders}}/**/*.ts`).scanSync({ cwd: ROOT })]
-  expect(files).toContain('enclave/key_paths.ts')
+  expect(files).toContain('enclave/contract.ts')
   const spelled = files.filter((file) => {
     const source = readFileSync(join(ROOT, file), 'utf8')
     return Object.values(PINNED).some((path) => source.includes(`'${path}'`) || source.includes(`"${path}"`))
   })
-  expect(spelled).toEqual(['enclave/key_paths.ts'])
+  expect(spelled).toEqual(['enclave/contract.ts'])
+})
+
+const LIMITS = { quote_waiting_max: 2, quote_wait_ms: 60_000 }
+
+/** A task that ends on request, and the order in which tasks began. */
+function tasks() {
+  const began: string[] = []
+  const begin = (name: string) => {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const task = () => {
+      began.push(name)
+      return promise
+    }
+    return { task, end: () => resolve(name), fail: () => reject(new Error(name)) }
+  }
+  return { began, begin }
+}
+
+test('one runs at a time, the others wait in order', async () => {
+  const queue = new QuoteQueue(LIMITS)
+  const { began, begin } = tasks()
+  const [a, b, c] = [begin('a'), begin('b'), begin('c')]
+  const results = [queue.run(a.task), queue.run(b.task), queue.run(c.task)]
+  expect(began).toEqual(['a'])
+  a.end()
+  await results[0]
+  b.end()
+  await results[1]
+  c.end()
+  expect(await results[2]).toBe('c')
+  expect(began).toEqual(['a', 'b', 'c'])
+})
+
+test('beyond the bound a caller is told when to retry', async () => {
+  const queue = new QuoteQueue(LIMITS)
+  const { begin } = tasks()
+  const [a, b, c, d] = [begin('a'), begin('b'), begin('c'), begin('d')]
+  const results = [queue.run(a.task), queue.run(b.task), queue.run(c.task)]
+  const refused = await queue.run(d.task).catch((error) => error)
+  expect(refused).toMatchObject({ code: 'quote_busy', status: 429 })
+  expect(refused.facts.retry_after_ms).toBeGreaterThan(0)
+  for (const task of [a, b, c]) task.end()
+  expect(await Promise.all(results)).toEqual(['a', 'b', 'c'])
+})
+
+test("the venue's own quotes go first and are never refused", async () => {
+  const queue = new QuoteQueue(LIMITS)
+  const { began, begin } = tasks()
+  const [a, b, c, own] = [begin('a'), begin('b'), begin('c'), begin('own')]
+  const results = [queue.run(a.task), queue.run(b.task), queue.run(c.task), queue.run(own.task, true)]
+  for (const task of [a, own, b, c]) task.end()
+  await Promise.all(results)
+  expect(began).toEqual(['a', 'own', 'b', 'c'])
+})
+
+test('a failed quote lets the next one run', async () => {
+  const queue = new QuoteQueue(LIMITS)
+  const { begin } = tasks()
+  const [a, b] = [begin('a'), begin('b')]
+  const [first, second] = [queue.run(a.task), queue.run(b.task)]
+  a.fail()
+  b.end()
+  await expect(first).rejects.toThrow('a')
+  expect(await second).toBe('b')
+})
+
+test('who waited too long is refused, not served', async () => {
+  const queue = new QuoteQueue({ quote_waiting_max: 2, quote_wait_ms: -1 })
+  const { began, begin } = tasks()
+  const [a, b] = [begin('a'), begin('b')]
+  const [first, second] = [queue.run(a.task), queue.run(b.task)]
+  a.end()
+  await first
+  await expect(second).rejects.toMatchObject({ code: 'quote_busy' })
+  expect(began).toEqual(['a'])
+})
+
+test('closing refuses everyone who waits', async () => {
+  const queue = new QuoteQueue(LIMITS)
+  const { begin } = tasks()
+  const [a, b] = [begin('a'), begin('b')]
+  const [first, second] = [queue.run(a.task), queue.run(b.task)]
+  queue.close()
+  await expect(second).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  a.end()
+  expect(await first).toBe('a')
+})
+
+let quoteMachine: Machine | undefined
+afterEach(() => quoteMachine?.close())
+
+test('an agent slower than the time limit is a refusal', async () => {
+  quoteMachine = await openMachine()
+  const enclave = await openOn(quoteMachine.agent, { limits: { quote_call_ms: 1_500 } })
+  await enclave.bind({ venue: VENUE, epoch: 1, slot: () => 0 })
+  quoteMachine.agent.knobs.quote_delay_ms = 10_000
+  await expect(enclave.attestation('ab'.repeat(32))).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  await enclave.close()
+})
+
+let servedMachine: Machine
+beforeAll(async () => {
+  servedMachine = await openMachine()
+})
+afterAll(() => servedMachine.close())
+
+/** Resolves once the served quote is another one; the test's own time limit ends a wait in vain. */
+async function renewed(enclave: Enclave, before: string): Promise<void> {
+  while (enclave.evidence('quote.json')!.body === before)
+    await new Promise((resolve) => setImmediate(resolve))
+}
+
+test('evidence is renewed for the same certificate, also after attempts that failed', async () => {
+  // Every four hours, as clients are told (attestation.md).
+  expect(ENCLAVE_LIMITS.evidence_renew_ms).toBe(14_400_000)
+  const enclave = await openOn(servedMachine.agent, {
+    limits: { evidence_renew_ms: 1, evidence_retry_ms: 1 },
+  })
+  const { cert_pem } = enclave.tls
+  await renewed(enclave, enclave.evidence('quote.json')!.body)
+  servedMachine.agent.knobs.failing_methods = ['GetQuote']
+  await expect(enclave.rotateTls()).rejects.toMatchObject({ code: 'enclave_unavailable' })
+  servedMachine.agent.knobs.failing_methods = []
+  await renewed(enclave, enclave.evidence('quote.json')!.body)
+  expect(enclave.tls.cert_pem).toBe(cert_pem)
+  expect(enclave.evidence('cert.pem')!.body).toBe(cert_pem)
+  await enclave.close()
+})
+
+test('what closes during a renewal asks the agent for nothing more', async () => {
+  const quote = { quote: '', event_log: '', vm_config: '', report_data: '' } as AgentQuote
+  const asked = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  let quotes = 0
+  const quoteOver = async () => {
+    // The first two are those of the opening.
+    if (++quotes > 2) {
+      asked.resolve()
+      await answered.promise
+    }
+    return quote
+  }
+  const limits = { ...ENCLAVE_LIMITS, evidence_renew_ms: 1, evidence_retry_ms: 1 }
+  const served = await ServedIdentity.open([], new Uint8Array(32), quoteOver, limits)
+  await asked.promise
+  served.close()
+  answered.resolve()
+  await Bun.sleep(50)
+  expect(quotes).toBe(4)
+})
+
+test('a client that trusts the certificate reaches the server by every name, over TLS 1.3', async () => {
+  const { cert_pem, key_pem } = generateTls(['venue.example'], Date.now())
+  const tls = { cert: cert_pem, key: key_pem, minVersion: 772 }
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch: () => new Response('reached') })
+  for (const host of ['localhost', '127.0.0.1']) {
+    const answer = await fetch(`https://${host}:${server.port}/`, { tls: { ca: cert_pem } })
+    expect(await answer.text()).toBe('reached')
+  }
+  const { cert_pem: other } = generateTls([], Date.now())
+  await expect(
+    fetch(`https://localhost:${server.port}/`, { tls: { ca: other }, keepalive: false }),
+  ).rejects.toThrow()
+  await server.stop(true)
+})
+
+test('a name that is neither DNS nor address is refused', () => {
+  for (const name of ['', 'with space', 'UPPER.example', 'a/b', 'fe80::1']) {
+    expect(() => generateTls([name], Date.now())).toThrow(RangeError)
+  }
+})
+
+test('it starts in the past and ends in 90 days', () => {
+  const now_ms = Date.UTC(2031, 0, 1)
+  expect(generateTls([], now_ms).not_after_ms - now_ms).toBe(90 * 86_400_000)
 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { quoteRootKey, requireRoot } from '../../enclave/production_guard'
+import { quoteRootKey, requireRoot } from '../../enclave/agent'
 import * as x509 from '../../enclave/x509'
 import { toHex } from '../../protocol/bytes'
 import { INTEL_ROOT_KEY } from '../../protocol/tdx/collateral'

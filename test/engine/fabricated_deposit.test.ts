@@ -9,8 +9,8 @@ import { depositCommitment, noteInner } from '../../protocol/notes/notes'
 import { vaultAddresses } from '../../protocol/vault/addresses'
 import { decodeEvent } from '../../protocol/vault/events'
 import { USDC } from '../../sandbox/environment'
-import { announceRestore } from '../kit/vault/administer_vault'
-import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import { announceRestore } from '../kit/vault/open_vault'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_site'
 import { type Deposit, element, type Trader } from '../kit/venue/trader'
 
 type Fabricated = {

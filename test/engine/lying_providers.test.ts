@@ -4,10 +4,9 @@ import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import { JTO, USDC } from '../../sandbox/environment'
-import * as lies from '../kit/chain/kinds_of_lies'
+import * as lies from '../kit/chain/lying_endpoint'
 import { LyingEndpoint } from '../kit/chain/lying_endpoint'
-import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
-import { requestExit } from '../kit/venue/request_exit'
+import { EmbeddedTrading, requestExit, soon } from '../kit/venue/embedded_site'
 import { type Deposit, element } from '../kit/venue/trader'
 
 let world: EmbeddedTrading

@@ -4,10 +4,10 @@ import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, u64Le } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import { JTO, USDC } from '../../sandbox/environment'
-import * as lies from '../kit/chain/kinds_of_lies'
+import * as lies from '../kit/chain/lying_endpoint'
 import { bendAccounts, bendConfig, bendTree, type Lie, LyingEndpoint } from '../kit/chain/lying_endpoint'
 import { Random } from '../kit/random'
-import { EmbeddedTrading, soon } from '../kit/venue/embedded_trading'
+import { EmbeddedTrading, soon } from '../kit/venue/embedded_site'
 import { type Deposit, element } from '../kit/venue/trader'
 
 const FIRST = Number(process.env['TACIT_LIAR_SEED'] ?? 1)

@@ -1,14 +1,92 @@
-/** Oracle prices: who may give them, when they count, what auctions make of them, and that a replay agrees. */
-import { afterEach, describe, expect, test } from 'bun:test'
+/** Oracle prices: who may give them, when they count, what auctions make of them, and the command that posts them. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openOperatorCheck } from '../../engine/accounts/verify_operator'
 import { loadState } from '../../engine/boot/load_state'
-import { checkConfig } from '../../engine/config'
-import { encodeState } from '../../engine/machine/codec/encode_state'
+import { checkConfig, type EngineConfig } from '../../engine/config'
+import { encodeState } from '../../engine/machine/codec/state_codec'
 import { AUCTION_RECORD } from '../../engine/sequencer/replayer'
-import { toHex } from '../../protocol/bytes'
+import { encodeBase58 } from '../../protocol/base58'
+import { type SignedReferencePrice, signReferencePrice } from '../../protocol/bodies/signed_calls'
+import { fromHex, toHex } from '../../protocol/bytes'
+import { publicKeyOf } from '../../protocol/sign'
+import type * as wire from '../../protocol/wire/trading'
+import { openLog } from '../../server/edge/log'
+import { openMeters } from '../../server/edge/meters'
+import { operatorApp } from '../../server/operator/operator'
+import { type Listener, listen } from '../../server/tls/listen'
+import { run } from '../kit/said'
 import { bytes } from '../kit/venue/memory_chain'
-import { type TestVenue, testConfig } from '../kit/venue/open_test_venue'
-import { MAX_AGE_MS, ORACLE_SYMBOL, OracleSite, SOURCE } from '../kit/venue/oracle_site'
+import { TestSite, type TestVenue, testConfig } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
+import { Trader } from '../kit/venue/trader'
+
+export const ORACLE_SYMBOL = 'SOL-USDC'
+export const SOURCE = 'feed-1'
+export const MAX_AGE_MS = 5_000
+
+type Placed = { account_id: string; order_id: string }
+type Terms = Partial<EngineConfig['instruments'][number]>
+
+export class OracleSite extends TestSite {
+  readonly source_seed = bytes(32)
+  now_ms = 1_800_000_000_000
+  venue!: TestVenue
+  override unixMs = (): number => this.now_ms
+
+  oracleConfig(terms: Terms = {}): Pick<EngineConfig, 'instruments' | 'reference_sources'> {
+    const [first, ...others] = testConfig('').instruments
+    const oracle = { ...first!, reference_policy: 'oracle' as const, ...terms }
+    const key = encodeBase58(publicKeyOf(this.source_seed))
+    const sources = [{ source: SOURCE, key }]
+    return {
+      instruments: [oracle, ...others],
+      reference_sources: [{ symbol: ORACLE_SYMBOL, max_age_ms: MAX_AGE_MS, sources }],
+    }
+  }
+
+  async openOracle(terms: Terms = {}): Promise<TestVenue> {
+    this.venue = await this.open(this.oracleConfig(terms))
+    return this.venue
+  }
+
+  get venue_id(): Uint8Array {
+    return fromHex(this.venue.venue.identity().venue, 32)!
+  }
+
+  /** A price signed by the source; `change` replaces what is signed. */
+  price(
+    price: bigint,
+    change: { venue?: Uint8Array; symbol?: string; source?: string; publish_unix_ms?: number } = {},
+    seed = this.source_seed,
+  ): SignedReferencePrice {
+    const fields = { venue: this.venue_id, symbol: ORACLE_SYMBOL, source: SOURCE }
+    return signReferencePrice({ ...fields, publish_unix_ms: this.now_ms, price, ...change }, seed)
+  }
+
+  /** Places one buy and one sell, of two accounts. */
+  async placeBoth(
+    buy: Partial<wire.CheckRequest>,
+    sell: Partial<wire.CheckRequest>,
+  ): Promise<{ buy: Placed; sell: Placed }> {
+    const bought = await this.placeOne('quote', buy)
+    const sold = await this.placeOne('base', { side: 'sell', ...sell })
+    return { buy: bought, sell: sold }
+  }
+
+  async placeOne(side: 'base' | 'quote', terms: Partial<wire.CheckRequest>): Promise<Placed> {
+    const account_id = `account-${this.ledger.notes.leaf_count}`
+    const trader = await Trader.provisioned(this.venue, account_id)
+    const from = this.ledger.notes.leaf_count
+    const order = trader.place(trader.deposit(side, 5_000_000_000n), terms)
+    await this.venue.chain.finalizeLeaves(from)
+    await this.venue.venue.place(account_id, order)
+    return { account_id, order_id: order.order_id }
+  }
+}
 
 let site = new OracleSite()
 afterEach(async () => {
@@ -221,4 +299,84 @@ test('a venue does not start with an oracle instrument nobody prices, or a sourc
   expect(ruled({ sources: [{ ...source, source: 'A' }] })).toHaveLength(1)
   expect(ruled({ sources: [{ ...source, key: 'x' }] })).toHaveLength(1)
   expect(ruled({ sources: [source, source] })).toHaveLength(2)
+})
+
+const MAIN = join(import.meta.dir, '../../tools/reference/main.ts')
+const folder = mkdtempSync(join(tmpdir(), 'reference-'))
+const referenceSite = new OracleSite()
+const operator_seed = bytes(32)
+const lines: string[] = []
+let listener: Listener
+
+beforeAll(async () => {
+  referenceSite.unixMs = () => Date.now()
+  const { venue } = await referenceSite.openOracle()
+  const clock = { unixMs: () => Date.now() - 1_000, monotonicMs: () => performance.now() }
+  const operator_key = encodeBase58(publicKeyOf(operator_seed))
+  const app = operatorApp({
+    venue: venue.parsed,
+    log: openLog((line) => lines.push(line), clock.unixMs),
+    clock,
+    documents: { json: '{}', html: '', css: '', streams: '', index: '', files: new Map() },
+    check: openOperatorCheck({ operator_key, venue: referenceSite.venue_id, clock }),
+    app: { meters: openMeters() },
+    ends: () => ({ certificate_ms: 0, collateral_ms: 0 }),
+    drain: () => undefined,
+  })
+  listener = listen(app, { hostname: '127.0.0.1', port: 0 })
+  writeFileSync(join(folder, 'source.key'), toHex(referenceSite.source_seed))
+  writeFileSync(join(folder, 'operator.key'), toHex(operator_seed))
+})
+afterAll(async () => {
+  await listener.stop(0)
+  await referenceSite.remove()
+  rmSync(folder, { recursive: true })
+})
+
+const reference = (args: string[], input = '') =>
+  run([process.execPath, MAIN, ...args], { cwd: folder, stdin: new Blob([input]) })
+const priced = (price: string) => {
+  const what = ['--symbol', ORACLE_SYMBOL, '--source', SOURCE, '--price', price]
+  return [...what, '--source-key', 'source.key', '--venue', toHex(referenceSite.venue_id)]
+}
+const operator = (key = 'operator.key') => ['--operator-key', key, '--url', listener.url]
+const ticks = () => referenceSite.venue.engine.state.instruments.get(ORACLE_SYMBOL)!.reference_ticks
+
+test('a source key is made once, for its owner alone', async () => {
+  const made = await reference(['keygen', '--out', 'fresh.key'])
+  expect(JSON.parse(made.out).key).toMatch(/^[1-9A-HJ-NP-Za-km-z]{32,44}$/)
+  expect(statSync(join(folder, 'fresh.key')).mode & 0o777).toBe(0o600)
+  expect((await reference(['keygen', '--out', 'fresh.key'])).code).toBe(74)
+})
+
+test('a price signed by the source and posted by the operator becomes the reference, once', async () => {
+  const signed = await reference(['sign', ...priced('123450000')])
+  expect(signed).toMatchObject({ code: 0, error: '' })
+  const posting = ['post', '--record', '-', '--venue', toHex(referenceSite.venue_id), ...operator()]
+  const posted = await reference(posting, signed.out)
+  expect(posted).toMatchObject({ code: 0, error: '' })
+  expect(JSON.parse(posted.out)).toMatchObject({ symbol: ORACLE_SYMBOL })
+  expect(ticks()).toBe(12_345)
+  const again = await reference(posting, signed.out)
+  expect(again.code).toBe(1)
+  expect(again.error).toContain('reference_stale')
+  expect(lines.join()).not.toContain('12345')
+})
+
+test('signing and posting are one step where one machine holds both keys', async () => {
+  expect(await reference(['post', ...priced('124000000'), ...operator()])).toMatchObject({
+    code: 0,
+    error: '',
+  })
+  expect(ticks()).toBe(12_400)
+})
+
+test('a price is not taken without the operator, nor from another source key', async () => {
+  const foreign = await reference(['post', ...priced('125000000'), ...operator('fresh.key')])
+  expect(foreign.error).toContain('operator_signature_invalid')
+  const forged = priced('125000000').map((word) => (word === 'source.key' ? 'fresh.key' : word))
+  expect((await reference(['post', ...forged, ...operator()])).error).toContain('reference_source_invalid')
+  expect((await reference(['post', ...priced('1.5'), ...operator()])).error).toContain('whole number')
+  expect((await reference(['guess'])).error).toContain('usage: bun run reference')
+  expect(ticks()).toBe(12_400)
 })

@@ -13,9 +13,8 @@ import { utf8 } from '../../protocol/bytes'
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
 import type { OperatorTarget } from '../../tools/account/call_operator'
 import { PLACE } from '../routes/bodies'
-import { openFrameSocket } from './kit/frame_socket'
 import { MARKER, problemFaults, toldBy } from './kit/hostile_requests'
-import { openAccount } from './kit/open_trader'
+import { openAccount, openFrameSocket } from './kit/open_trader'
 import { operatorNow, operatorTarget, VenueProcess, venueTransport } from './kit/venue_process'
 
 const FRAME: readonly RefusalCode[] = ['frame_invalid']

@@ -1,5 +1,7 @@
-/** Logins as programs see them that share no code with the venue: curl, and Python's standard library. */
+/** Programs that share no code with the venue: curl, Python's standard library, and schemathesis from the reference alone. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { revokeCredential } from '../../client/wallet/account'
 import { toHex } from '../../protocol/bytes'
@@ -7,6 +9,7 @@ import type { TokenRequest, TokenResponse } from '../../protocol/wire/public'
 import type { AccountView, CredentialRequest } from '../../protocol/wire/trading'
 import { SOCKETS_TICK_MS } from '../../server/limits'
 import { callOperator } from '../../tools/account/call_operator'
+import { run, said } from '../kit/said'
 import { accountId, accountSeed, testCredential } from '../kit/venue/test_login'
 import { PLACE } from '../routes/bodies'
 import { openAccount } from './kit/open_trader'
@@ -75,11 +78,8 @@ test.skipIf(!have['python3'])(
     const child = Bun.spawn(['python3', SCRIPT], { stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' })
     child.stdin.write(JSON.stringify(given))
     await child.stdin.end()
-    const [printed, error] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ])
-    expect([await child.exited, error]).toEqual([0, ''])
+    const { out: printed, ...ended } = await said(child)
+    expect(ended).toEqual({ code: 0, error: '' })
     const seen = JSON.parse(printed)
     expect(seen.wrong).toEqual(Array(3).fill([401, 'credentials_invalid']))
     expect(seen.login).toEqual([200, 'Bearer', accountId('independent')])
@@ -113,9 +113,8 @@ async function curl(method: string, path: string, token?: string, body?: unknown
   // Through standard input, so that no list of processes shows a secret.
   if (body !== undefined) args.push('-H', 'Content-Type: application/json', '--data-binary', '@-')
   const stdin = new Blob([body === undefined ? '' : JSON.stringify(body)])
-  const child = Bun.spawn(['curl', ...args], { stdin, stdout: 'pipe', stderr: 'pipe' })
-  const printed = await new Response(child.stdout).text()
-  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ''])
+  const { code, out: printed, error } = await run(['curl', ...args], { stdin })
+  expect([code, error]).toEqual([0, ''])
   const at = printed.lastIndexOf('\n')
   return { status: Number(printed.slice(at)), json: JSON.parse(printed.slice(0, at)) }
 }
@@ -169,4 +168,59 @@ test.skipIf(!have['curl'])(
     expect(codeOf(await curl('GET', '/account', json.access_token))).toEqual([401, 'token_revoked'])
   },
   120_000,
+)
+
+const COMMAND = Bun.which('schemathesis')
+if (COMMAND === null)
+  console.log('schemathesis is not installed (pip install schemathesis): its test is skipped')
+
+const CHECKS =
+  'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance'
+/** Per endpoint and phase; whole runs took up to 100 s with 12. */
+const EXAMPLES = '4'
+
+const documentVenue = new VenueProcess()
+beforeAll(async () => void (COMMAND && (await documentVenue.start())), 60_000)
+afterAll(() => documentVenue.remove())
+
+/** Cases that passed. Endpoints that would end the token are left to callers without one. */
+async function cases(token: string | undefined): Promise<number> {
+  const document = join(documentVenue.data_dir, 'openapi.json')
+  writeFileSync(document, await (await venueTransport(documentVenue).fetch('/swagger/json')).text())
+  const header = ['-H', `Authorization: Bearer ${token}`, '--exclude-path-regex', '^/ws/|token/revoke']
+  const run = Bun.spawn(
+    [
+      ...[
+        COMMAND!,
+        'run',
+        document,
+        '--url',
+        documentVenue.facts.url,
+        '--tls-verify',
+        documentVenue.facts.certificate,
+        '-c',
+        CHECKS,
+      ],
+      ...['--phases', 'coverage,fuzzing', '-n', EXAMPLES, '--generation-deterministic', '--no-color'],
+      ...(token === undefined ? [] : header),
+    ],
+    { cwd: documentVenue.data_dir, stdout: 'pipe', stderr: 'pipe' },
+  )
+  const told = await new Response(run.stdout).text()
+  const [, generated, passed] = /([0-9]+) generated, ([0-9]+) passed/.exec(told) ?? []
+  expect(await run.exited, told.slice(-4_000)).toBe(0)
+  expect(passed).toBe(generated!)
+  return Number(passed)
+}
+
+test.skipIf(COMMAND === null)(
+  'no case is a server error or answered in a way the document does not have',
+  async () => {
+    const { client } = await openAccount(documentVenue, 'document')
+    const anonymous = await cases(undefined)
+    const bearer = await cases(await client.token())
+    console.log(`schemathesis: ${anonymous} cases without a token, ${bearer} with one`)
+    expect(Math.min(anonymous, bearer)).toBeGreaterThan(500)
+  },
+  300_000,
 )

@@ -1,10 +1,129 @@
-/** `bun run faults cluster`: the fault campaign on a cluster of processes, with a table of faults and of takeover times. */
+/** `bun run faults cluster`: the campaign on a cluster of processes, also with a planted bug; its faults and takeover times. */
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
+import { TreeCopy } from '../kit/copy_tree'
 import { Disk, isMountable } from '../kit/small_volume'
 import { Campaign, FAULTS } from './cluster/campaign'
-import { PLANTS, runPlanted } from './cluster/plant'
-import { tableOf } from './cluster/table'
+
+/** Milliseconds at a share of the sorted list. */
+function at(sorted: readonly number[], share: number): string {
+  const value = sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]
+  return value === undefined ? '' : value.toFixed(0)
+}
+
+function tableOf({ met, takeovers }: Pick<Campaign, 'met' | 'takeovers'>): string {
+  const head = ['fault', 'rounds', 'takeovers', 'p50 ms', 'p95 ms', 'worst ms', 'detected p50', 'opened p50']
+  const row = (name: string, rounds: number, own: Campaign['takeovers']) => {
+    const sorted = (value: (one: Campaign['takeovers'][number]) => number) =>
+      own.map(value).sort((a, b) => a - b)
+    const ms = sorted((one) => one.ms)
+    return [
+      name,
+      `${rounds}`,
+      `${own.length}`,
+      at(ms, 0.5),
+      at(ms, 0.95),
+      at(ms, 1),
+      at(
+        sorted((one) => one.detected_ms),
+        0.5,
+      ),
+      at(
+        sorted((one) => one.opened_ms),
+        0.5,
+      ),
+    ]
+  }
+  const names = [...met.keys()].sort()
+  const rows = names.map((name) =>
+    row(
+      name,
+      met.get(name)!,
+      takeovers.filter(({ fault }) => fault === name),
+    ),
+  )
+  rows.push(
+    row(
+      'all',
+      [...met.values()].reduce((sum, one) => sum + one, 0),
+      takeovers,
+    ),
+  )
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((one) => one[column]!.length)))
+  return [head, ...rows]
+    .map((one) =>
+      one.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join('  '),
+    )
+    .join('\n')
+}
+
+const ROOT = join(import.meta.dir, '../..')
+const LOG = 'engine/cluster/replicated_log.ts'
+
+/** What stands in the file, and what replaces it. */
+type Plant = { file: string; text: string; replacement: string }
+
+const PLANTS: Readonly<Record<string, Plant>> = {
+  'no-term-compare': {
+    file: LOG,
+    text: `      { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
+      { key: this.term_key, value: TERM.encode(term) },
+    ]
+    const parts`,
+    replacement: `      { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
+    ]
+    const parts`,
+  },
+  'acknowledged-before-quorum': {
+    file: LOG,
+    text: '      const result = await this.decided(mine, then, this.lookups())\n      if (!result.succeeded) checkLanded(decodeFound(result), term, last ? to : undefined)',
+    replacement: '      void this.decided(mine, then, this.lookups())',
+  },
+  'stale-front-answers': {
+    file: 'engine/methods/front.ts',
+    text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
+    const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
+    return is_led && replica.isAt(right) ? right : undefined`,
+    replacement: '    return rights.at(-1)',
+  },
+  'head-read-after-lost-reply': {
+    file: LOG,
+    text: `        if (!(error instanceof NoReply)) throw error
+        await Bun.sleep(LIMITS.log_retry_ms)`,
+    replacement: `        if (!(error instanceof NoReply)) throw error
+        await Bun.sleep(LIMITS.log_retry_ms)
+        const [head] = compare
+        const read = head && (await this.etcd.txn([], [{ get: head.key }]).catch(() => undefined))
+        const found = read?.found[0]?.[0]?.value
+        if (read && head.key === this.head_key && Bun.deepEquals(found, head.value))
+          throw new Error('the append is not in the log')`,
+  },
+}
+
+/** @returns the exit code of the campaign */
+async function runPlanted(name: string, args: readonly string[]): Promise<number> {
+  const { file, text, replacement } = PLANTS[name]!
+  const copy = new TreeCopy(ROOT)
+  try {
+    const path = join(copy.root, file)
+    const source = readFileSync(path, 'utf8')
+    if (source.split(text).length !== 2) throw new Error(`${file} has no place for ${name}`)
+    writeFileSync(
+      path,
+      source.replace(text, () => replacement),
+    )
+    const main = join(copy.root, 'test/faults/main.ts')
+    const child = Bun.spawn([process.execPath, main, 'cluster', ...args], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
+    return await child.exited
+  } finally {
+    copy.remove()
+  }
+}
 
 const USAGE = `usage: bun run faults cluster [--rounds N] [--seed S] [--fault NAME] [--planted BUG]
 Kills, pauses and cuts off the nodes of clusters on this machine and the members of their etcd, while traders place and

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Transport, VenueClient } from '../../client/api/venue_client'
 import { openChainAccess } from '../../client/chain/chain_access'
-import { ownAccount } from '../../client/chain/token_account'
+import { ownAccount } from '../../client/chain/read_vault'
 import {
   prepareCancel,
   prepareCancelAll,
@@ -19,10 +19,9 @@ import {
 import { toHex } from '../../protocol/bytes'
 import { SOL } from '../../sandbox/environment'
 import { filesOf, findMarks, marksOf, missedPlants } from '../kit/venue/marks'
-import { openFrameSocket } from './kit/frame_socket'
 import { SAMPLES } from './kit/hostile_requests'
 import { LoadTrader } from './kit/load_trader'
-import { DEPOSITED, fundTrader, openAccount } from './kit/open_trader'
+import { DEPOSITED, fundTrader, openAccount, openFrameSocket } from './kit/open_trader'
 import { readMetrics, VenueProcess, venueTransport } from './kit/venue_process'
 
 /** Digits that occur nowhere else. */

@@ -1,4 +1,5 @@
 /** Runs `bun run program` as a process against an embedded chain, with key files as operators have them. */
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,11 +12,11 @@ import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { OpenedChain } from '../../sandbox/chain/open_embedded_chain'
 import { bySignedMultisig, FORWARDER, FORWARDER_SO, MULTISIG } from '../program/forwarder'
 import { clientsOf } from './chain/chain_folder'
-import { administerVault } from './vault/administer_vault'
+import { type Said, said } from './said'
+import { administerVault } from './vault/open_vault'
 
 const MAIN = join(import.meta.dir, '../../tools/program/main.ts')
 
-type Ran = { code: number; out: string; error: string }
 type Proposal = {
   instructions: {
     program_id: string
@@ -53,11 +54,8 @@ export class OperatorDesk {
     return Bun.spawn(command, { cwd: this.dir, stdin, stdout: 'pipe', stderr: 'pipe' })
   }
   /** @param typed the input of the terminal */
-  async run(args: readonly string[], typed = ''): Promise<Ran> {
-    const child = this.start(args, new Blob([typed]))
-    const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
-    const [out, error] = await Promise.all(texts)
-    return { code: await child.exited, out: out!, error: error! }
+  run(args: readonly string[], typed = ''): Promise<Said> {
+    return said(this.start(args, new Blob([typed])))
   }
 
   /** Executes the instructions of a proposal's file as the multisig, in a transaction that `payer` pays. */

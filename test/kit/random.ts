@@ -1,6 +1,6 @@
 /** Chance from a printed seed: the same seed gives the same run. */
 import { concatBytes, u64Le, utf8 } from '../../protocol/bytes'
-import { reduceWide } from '../../protocol/field'
+import { reduceWide } from '../../protocol/notes/poseidon'
 import { sha256 } from '../../protocol/sha256'
 
 export class Random {

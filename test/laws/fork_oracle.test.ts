@@ -4,8 +4,7 @@
  * asking is tried on 200 forks; TACIT_FORKS_SEED replays them.
  */
 import { expect, test } from 'bun:test'
-import { decodeState } from '../../engine/machine/codec/decode_state'
-import { encodeState } from '../../engine/machine/codec/encode_state'
+import { decodeState, encodeState } from '../../engine/machine/codec/state_codec'
 import type { Outcome } from '../../engine/machine/state/outcome'
 import { Random } from '../kit/random'
 import { key, LOT, SIGNATURE, seeded, TICK, World } from '../kit/venue/machine_world'

@@ -7,24 +7,21 @@ import {
   cancelAll,
   crowd,
   deadMan,
-  disconnect,
-  modify,
-  pauseInstrument,
-  place,
-  publish,
-} from './commands'
-import {
   deposit,
+  disconnect,
   exitAnyNote,
   exitLiveOrder,
   exitSpentNote,
   exitUnlanded,
+  modify,
+  pauseInstrument,
+  place,
+  publish,
   reshape,
   withdraw,
-} from './payments'
-import { reachedBy } from './reached'
+} from './commands'
 import { DEATHS, FAIR } from './relay'
-import { type Simulation, TRADERS } from './simulation'
+import { reachedBy, type Simulation, TRADERS } from './simulation'
 
 const deepestFork = ({ chain }: Simulation): number => Math.min(6, chain.tip - chain.finalized)
 

@@ -11,8 +11,7 @@ import { exitRequestAddress, TOKEN_PROGRAM } from '../../protocol/vault/addresse
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
 import { closeExitInstruction } from '../../protocol/vault/exits'
 import { payInstruction, settleInstruction } from '../../protocol/vault/settle'
-import type { SimChain } from './sim_chain'
-import type { SimVenue } from './sim_venue'
+import type { SimChain, SimVenue } from './sim_venue'
 
 type Signer = {
   chain: SimChain

@@ -11,11 +11,10 @@ import { toHex } from '../../protocol/bytes'
 import { installPoseidon } from '../../protocol/notes/poseidon'
 import { JTO } from '../../sandbox/environment'
 import { Random } from '../kit/random'
+import { fund } from './commands'
 import { expected, OPERATIONS, operate } from './operations'
-import { fund } from './payments'
-import { pointsOf } from './reached'
 import { FAIR } from './relay'
-import { Simulation } from './simulation'
+import { pointsOf, Simulation } from './simulation'
 
 const COUNT = Number(process.env['TACIT_SIM_OPS'] ?? 600)
 const SEED = Number(process.env['TACIT_SIM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])

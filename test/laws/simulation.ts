@@ -1,22 +1,20 @@
-/** The world of a simulation: traders with wallets, the vault, the venue with its lives, and the relay between them. */
+/** The world of a simulation: traders with wallets, vault, venue, and the points that a long run must reach. */
+import type { Command } from '../../engine/commands'
 import type { Note } from '../../engine/machine/state/note'
+import type { State } from '../../engine/machine/state/state'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
 import { publicKeyOf } from '../../protocol/sign'
 import { TOKEN_PROGRAM, vaultTokenAddress } from '../../protocol/vault/addresses'
-import { depositInstruction } from '../../protocol/vault/deposit'
 import type { EventOf, VaultEvent } from '../../protocol/vault/events'
+import { depositInstruction } from '../../protocol/vault/exits'
 import { associatedTokenAddress } from '../../sandbox/chain/faucet'
 import type { Random } from '../kit/random'
 import { admission } from '../kit/venue/machine_world'
-import { BatchLaws, OrderLedger } from './batch_laws'
-import { Holdings } from './holdings'
-import { nameOfCommand, reachedBy } from './reached'
-import { Died, FAIR, Relay, type Weather } from './relay'
-import { FINALIZED_DEPTH, MACHINE, SimChain } from './sim_chain'
-import { MINTS, simSettings } from './sim_settings'
-import { SimVenue } from './sim_venue'
+import { BatchLaws, Holdings, OrderLedger } from './batch_laws'
+import { DEATHS, Died, FAIR, Relay, type Weather } from './relay'
+import { FINALIZED_DEPTH, MACHINE, MINTS, SimChain, SimVenue, simSettings } from './sim_venue'
 
 /** Half of the payees of a mint can be paid; the others are missing, the vault itself, and of another mint. */
 async function fundWallet({ chain, wallet, payees, random }: Simulation): Promise<void> {
@@ -268,4 +266,61 @@ export class Simulation {
       this.spent.push({ owner, mint, amount, commitment, blinding, leaf_index })
     this.spent.splice(0, Math.max(0, this.spent.length - KEPT_SPENT))
   }
+}
+
+const SITUATIONS: readonly (readonly [name: string, holds: (state: State) => boolean])[] = [
+  ['a batch is closed', ({ closed }) => closed !== undefined],
+  ['a settlement is not final', ({ settlement }) => settlement.batches.size > 0],
+  ['a payout is open', ({ settlement }) => settlement.payouts_open > 0],
+  ['an exit is open', ({ settlement }) => settlement.exits.size > 0],
+]
+const STAGES = ['submitted', 'confirmed', 'finalized'] as const
+const COMMANDS = [
+  ...['place', 'modify', 'cancel', 'cancel_all', 'dead_man', 'withdraw', 'reshape', 'arm_disconnect'],
+  ...[
+    'disconnected',
+    'reference',
+    'instrument_status',
+    'slot',
+    'closed',
+    'decided committed',
+    'decided void',
+    'hashed',
+  ],
+  ...['leaves', 'epoch_intended', 'epoch_opened', 'batch_signed'],
+  ...STAGES.map((stage) => `batch_stage ${stage}`),
+  ...STAGES.map((stage) => `payout_stage ${stage}`),
+  ...['confirmed', 'finalized', 'vanished'].map((stage) => `exit_requested ${stage}`),
+]
+const LOST = ['deposited', 'settled', 'paid', 'exit_requested', 'exit_closed', 'exit_refused']
+
+const of = (what: string, situation: string) => `${what} while ${situation}`
+
+/** A decision ends the closed batch, and the slots that an opening waits for decide one. */
+const ABSENT = new Set(
+  ['decided committed', 'decided void', 'epoch_opened'].map((name) =>
+    of(`command ${name}`, 'a batch is closed'),
+  ),
+)
+
+/** @param operations names of everything a simulation does */
+export function pointsOf(operations: readonly string[]): string[] {
+  const happens = [
+    ...operations.map((name) => `operation ${name}`),
+    ...COMMANDS.map((name) => `command ${name}`),
+    ...DEATHS.map((at) => `death ${at}`),
+    ...LOST.map((kind) => `fork without ${kind}`),
+  ]
+  const all = happens.flatMap((what) => SITUATIONS.map(([situation]) => of(what, situation)))
+  return all.filter((point) => !ABSENT.has(point))
+}
+
+export const reachedBy = (what: string, state: State): string[] =>
+  SITUATIONS.filter(([, holds]) => holds(state)).map(([situation]) => of(what, situation))
+
+function nameOfCommand(command: Command): string {
+  if (command.kind === 'decided') return `decided ${command.outcome}`
+  if (command.kind === 'batch_stage' || command.kind === 'payout_stage')
+    return `${command.kind} ${command.stage.stage}`
+  return command.kind === 'exit_requested' ? `exit_requested ${command.request.stage}` : command.kind
 }

@@ -1,9 +1,12 @@
-/** Plants the faults of a sample one at a time in copies of the tree, and records whether the tests notice them. */
+/** Plants the faults of a sample one at a time in copies of the tree, records whether the tests notice them, and reports. */
+
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openGraph } from '../../tools/check/module_graph'
+import { TreeCopy } from '../kit/copy_tree'
 import { Random } from '../kit/random'
-import { TreeCopy } from './copy_tree'
+import { said } from '../kit/said'
+import { EXPLAINED } from './areas'
 import { parses, planted, type Site, sitesIn } from './sites'
 
 export type Area = {
@@ -18,7 +21,7 @@ export type Area = {
 }
 
 /** `gone`: the source has changed since the sample was drawn. */
-export type Verdict = 'noticed' | 'time limit' | 'compiler' | 'survived' | 'gone'
+type Verdict = 'noticed' | 'time limit' | 'compiler' | 'survived' | 'gone'
 export type Result = { readonly at: number; readonly verdict: Verdict; readonly by: string; seconds: number }
 
 /** Files below a folder, or the file itself, as paths from the root. */
@@ -193,11 +196,9 @@ export class Campaign {
       stderr: 'pipe',
     })
     this.#running.add(child)
-    const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
-    const [out = '', error = ''] = await Promise.all(texts)
-    const code = await child.exited
+    const ended = await said(child)
     this.#running.delete(child)
-    return { code, out, error }
+    return ended
   }
 
   async close(): Promise<void> {
@@ -205,5 +206,45 @@ export class Campaign {
     for (const child of this.#running) child.kill()
     await Promise.all([...this.#running].map(({ exited }) => exited))
     for (const copy of this.#copies) copy.remove()
+  }
+}
+
+export const nameOf = ({ file, old, new: by }: Site): string => `${file}: ${old} => ${by}`
+
+const short = (text: string): string => (text.length > 160 ? `${text.slice(0, 157)}...` : text)
+
+export function describe(site: Site, { verdict, by, seconds }: Result): string {
+  return `${verdict.padEnd(10)} ${site.file}:${site.line} ${site.operator}, ${seconds} s ${short(by)}`
+}
+
+type Table = { readonly lines: readonly string[]; readonly survived: readonly Site[] }
+
+export function tableOf({ name, sites, results }: Campaign, explained = EXPLAINED): Table {
+  const having = (verdict: Result['verdict']) =>
+    [...results.values()].filter((result) => result.verdict === verdict).map(({ at }) => sites[at]!)
+  const left = having('survived')
+  const survived = left.filter((site) => explained[nameOf(site)] === undefined)
+  const counted = {
+    planted: results.size,
+    noticed: having('noticed').length,
+    'time limit': having('time limit').length,
+    compiler: having('compiler').length,
+    gone: having('gone').length,
+    explained: left.length - survived.length,
+    survived: survived.length,
+  }
+  const by_tests = counted.noticed + counted['time limit']
+  const share = by_tests + survived.length === 0 ? 1 : by_tests / (by_tests + survived.length)
+  const row = Object.entries(counted).map(([column, count]) => `${column} ${count}`)
+  return {
+    lines: [
+      `${name}: ${row.join(', ')}; noticed of those that could be ${(100 * share).toFixed(1)} %`,
+      ...survived.flatMap((site) => [
+        `survived ${site.file}:${site.line} ${site.operator}`,
+        `  old ${site.old}`,
+        `  new ${site.new}`,
+      ]),
+    ],
+    survived,
   }
 }

@@ -2,8 +2,7 @@
 import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { AREAS } from './areas'
-import { Campaign } from './campaign'
-import { describe, tableOf } from './report'
+import { Campaign, describe, tableOf } from './campaign'
 
 const USAGE = `usage: bun run mutate --area NAME [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
 Plants N faults in the sources of an area, one at a time in a copy of the tree, and runs the tests of the area on each: the

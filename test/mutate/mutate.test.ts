@@ -3,10 +3,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { AREAS } from './areas'
-import { type Area, Campaign, filesIn, type Result, SOURCE, sourcesOf } from './campaign'
-import { EXPLAINED } from './explained'
-import { nameOf, tableOf } from './report'
+import { AREAS, EXPLAINED } from './areas'
+import { type Area, Campaign, filesIn, nameOf, type Result, SOURCE, sourcesOf, tableOf } from './campaign'
 import { planted, sitesIn } from './sites'
 
 const ROOT = join(import.meta.dir, '../..')

@@ -7,18 +7,18 @@ import {
   declareOutageInstruction,
   pauseInstruction,
 } from '../../protocol/vault/admin'
-import { depositInstruction } from '../../protocol/vault/deposit'
 import {
   closeExitInstruction,
+  depositInstruction,
   freezeInstruction,
   type RequestExitFields,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import { type PayoutFields, settleInstruction } from '../../protocol/vault/settle'
-import { ExitNote } from '../kit/vault/exit_note'
 import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed, outputsOf } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
+import { ExitNote } from '../kit/vault/wind_down'
 
 const NOW_S = 1_800_000_000
 const BOND = 20_000_000n

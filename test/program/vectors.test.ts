@@ -17,24 +17,22 @@ import {
   registerMintInstruction,
   setAdminInstruction,
 } from '../../protocol/vault/admin'
-import { depositInstruction } from '../../protocol/vault/deposit'
-import { anchorInstruction } from '../../protocol/vault/epochs'
+import { anchorInstruction, platformAddress, registerPlatformInstructions } from '../../protocol/vault/epochs'
 import { VAULT_ERRORS, vaultError } from '../../protocol/vault/errors'
 import {
   challengeEscapeInstruction,
   claimEscapeInstruction,
   closeExitInstruction,
+  depositInstruction,
   freezeInstruction,
   refuseExitInstruction,
   requestExitInstruction,
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { platformAddress, registerPlatformInstructions } from '../../protocol/vault/platforms'
 import { growQueueInstruction, settleInstruction } from '../../protocol/vault/settle'
-import { AttestedVault } from '../kit/vault/attested_vault'
 import { developmentChain, PCK, ROOT } from '../kit/vault/development_chain'
-import { ExitNote } from '../kit/vault/exit_note'
 import {
+  AttestedVault,
   bytes32,
   EXIT_DELAY_S,
   element,
@@ -46,7 +44,7 @@ import {
   runningVault,
 } from '../kit/vault/open_vault'
 import { testKey } from '../kit/vault/vault_chain'
-import { WindDown } from '../kit/vault/wind_down'
+import { ExitNote, WindDown } from '../kit/vault/wind_down'
 
 const FILE = join(import.meta.dir, '../vectors/vault.json')
 

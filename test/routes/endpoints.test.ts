@@ -6,8 +6,8 @@ import { exact, t } from '../../protocol/wire/values'
 import { csvOf } from '../../server/edge/answer'
 import { declaredRefusals } from '../../server/edge/declared'
 import { openHarness } from '../kit/server/harness'
-import { against, contractOf, EDGE, FITTING, methodOf, refusing, SECRET } from './against'
 import { explained, tableProblems } from './explain_rows'
+import { against, contractOf, EDGE, FITTING, methodOf, refusing, SECRET } from './rows'
 
 const PICKS =
   'it must fail rather than send it. If the handler takes single fields of the result, add `picks: true` to its row; if ' +

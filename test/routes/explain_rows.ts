@@ -3,13 +3,12 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { MANIFEST } from '../../server/manifest'
 import type { Answered, Harness } from '../kit/server/harness'
-import { against, contractOf, ELSEWHERE, endpointOf } from '../routes/against'
 import { HASH, KEY, ORDER_ID, SIGNATURE } from '../routes/bodies'
-import { ROWS, type Row } from '../routes/rows'
+import { against, contractOf, ELSEWHERE, endpointOf, ROWS, type Row } from './rows'
 
 const TABLE = 'test/routes/rows.ts'
 const BELONGS_ELSEWHERE =
-  'A route belongs in ELSEWHERE of test/routes/against.ts, with a test file instead of a row, if it answers a page or a ' +
+  'A route belongs in ELSEWHERE of test/routes/rows.ts, with a test file instead of a row, if it answers a page or a ' +
   'file, or if its handler calls more than one method of the venue or the enclave.'
 
 /** One paragraph per difference between the table and the manifest. */
@@ -31,7 +30,7 @@ export async function tableProblems(): Promise<string[]> {
   }
   for (const name of ELSEWHERE.filter((entry) => endpointOf(entry) === undefined)) {
     problems.push(
-      `'${name}' in ELSEWHERE of test/routes/against.ts fits no route: there is no ${fileOf(name)}. Remove it, or correct it.`,
+      `'${name}' in ELSEWHERE of test/routes/rows.ts fits no route: there is no ${fileOf(name)}. Remove it, or correct it.`,
     )
   }
   return problems
@@ -67,7 +66,7 @@ export function explained(row: Row, { status, json }: Answered, harness: Harness
 export async function missing(name: string): Promise<string> {
   const { contract } = contractOf({ endpoint: name } as Row)
   const found = `${fileOf(name)} has no row.`
-  const elsewhere = `add '${name}' to ELSEWHERE in test/routes/against.ts and write a test file for it`
+  const elsewhere = `add '${name}' to ELSEWHERE in test/routes/rows.ts and write a test file for it`
   if ('text' in contract.answer) return `${found} It answers a page or a file: ${elsewhere}.`
   const row = templateRow(name)
   const { gives, ...request } = row

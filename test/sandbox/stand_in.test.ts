@@ -5,8 +5,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import qvl from '@phala/dcap-qvl'
 import { fromAnyHex, toHex } from '../../protocol/bytes'
-import { derOfPem } from '../../protocol/pem'
-import { openStandInAgent } from '../../sandbox/enclave/open_stand_in'
+import { derOfPem } from '../../protocol/x509/certificate'
+import { openStandInAgent } from '../../sandbox/enclave/agent'
 import { APP_COMPOSE, type Machine, openMachine } from '../enclave/machine'
 
 let machine: Machine

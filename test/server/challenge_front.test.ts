@@ -9,8 +9,7 @@ import { FRONT_BOUNDS } from '../../server/limits'
 import { Accepted, type FrontBounds, openFront } from '../../server/tls/challenge_front'
 import { type Listener, listen, requireFreePort } from '../../server/tls/listen'
 import { helloMessage, recordsOf, runtimeHello } from '../kit/server/client_hellos'
-import { TOKEN } from '../kit/server/harness'
-import { listeningApp, spkiOf, tlsMaterial } from '../kit/server/listening_app'
+import { listeningApp, spkiOf, TOKEN, tlsMaterial } from '../kit/server/harness'
 
 const HELLO = recordsOf(
   helloMessage({ session: 32, suites: 3, methods: 1, extensions: [], names: undefined, names_at: 0 }),

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { HELLO_BYTES_MAX, HELLO_RECORDS_MAX } from '../../server/limits'
-import { HelloReader } from '../../server/tls/client_hello'
+import { HelloReader } from '../../server/tls/challenge_front'
 import {
   anyFields,
   type HelloFields,

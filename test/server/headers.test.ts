@@ -5,8 +5,7 @@ import fc from 'fast-check'
 import { Refusal } from '../../protocol/refusals'
 import { parseJson, readQuery, textOf } from '../../server/edge/body'
 import { URLS_KEPT_MAX } from '../../server/limits'
-import { type Harness, openHarness, session, TOKEN } from '../kit/server/harness'
-import { answered, rawStatus } from '../kit/server/raw_http'
+import { answered, type Harness, openHarness, rawStatus, session, TOKEN } from '../kit/server/harness'
 
 const TIME = { slot: 1, unix_ms: 2, slot_ms: 400 }
 let harness: Harness

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'bun:test'
 import { Refusal } from '../../protocol/refusals'
 import { type CallInit, openHarness, StandingClock, session } from '../kit/server/harness'
-import { against, contractOf, FITTING, refusing, SECRET } from '../routes/against'
 import { KEY } from '../routes/bodies'
+import { against, contractOf, FITTING, refusing, SECRET } from '../routes/rows'
 
 /** Of an account's bucket. */
 const LEFT = { capacity: 100, refill_per_s: 50, remaining: 98.5, retry_after_ms: 0 }

@@ -5,7 +5,7 @@ import { openMeters } from '../../server/edge/meters'
 import { OUTBOX_BYTES_MAX } from '../../server/limits'
 import { openOutbox, type Transport } from '../../server/sockets/outbox'
 import { openHarness, TOKEN } from '../kit/server/harness'
-import { Stream } from '../kit/server/played_stream'
+import { Stream } from '../kit/server/socket_site'
 import { event } from '../routes/bodies'
 
 /** Takes frames until `room` bytes are waiting in it, like a kernel buffer that is not read. */

@@ -1,11 +1,10 @@
 /** Frames of the sockets, in order: hello, snapshot, events, gaps, replies and errors (api.md "Streams"). */
 import { expect, test } from 'bun:test'
 import { Refusal } from '../../protocol/refusals'
-import { parserOf } from '../../protocol/wire/parse'
 import { CancelParams, ModifyParams, PlaceRequest } from '../../protocol/wire/trading'
+import { parserOf } from '../../protocol/wire/values'
 import { ACCOUNT, TOKEN } from '../kit/server/harness'
-import { Stream, snapshotOf } from '../kit/server/played_stream'
-import { socketSite } from '../kit/server/socket_site'
+import { Stream, snapshotOf, socketSite } from '../kit/server/socket_site'
 import { CANCEL, CANCELLED, event, MODIFY, ORDER_ID, PLACE, PLACED } from '../routes/bodies'
 
 const { serve, connect } = socketSite()

@@ -5,12 +5,11 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { BODY_BYTES_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
-import { parserOf } from '../../protocol/wire/parse'
 import { TokenRequest } from '../../protocol/wire/public'
+import { parserOf } from '../../protocol/wire/values'
 import { parseBody, parseJson, readQuery } from '../../server/edge/body'
 import { networkOf, Undecided } from '../../server/tls/challenge_front'
-import { type Harness, openHarness } from '../kit/server/harness'
-import { rawStatus } from '../kit/server/raw_http'
+import { type Harness, openHarness, rawStatus } from '../kit/server/harness'
 
 type Connection = { name: string; address: string }
 

@@ -5,7 +5,7 @@ import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import type { AccountEvent, Fill, Order, Withdrawal } from '../../protocol/wire/trading'
-import { depositNote } from '../client/memory_trader'
+import { depositNote } from '../client/wallet_trader'
 import { Ledger } from '../kit/venue/memory_chain'
 import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_venue'
 

@@ -1,7 +1,7 @@
 /** A venue in this process, its real routes and engine, on a chain moved by hand, and a network before it that fails. */
 import { closeSync, rmSync } from 'node:fs'
 import type { SessionVenue } from '../../client/session/live_venue'
-import { EvidenceUnavailable } from '../../client/verify/collect/collect_venue'
+import { EvidenceUnavailable } from '../../client/verify/collect/collect_evidence'
 import type { Enclave } from '../../enclave/contract'
 import type { Caller, Session, Venue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'

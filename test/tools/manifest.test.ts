@@ -13,15 +13,15 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parsePlainYaml, type YamlMap } from '../../client/verify/manifest/plain_yaml'
+import { parsePlainYaml, type YamlMap } from '../../client/verify/lint_manifest'
 import { FIXED_MEMBERS, SECRET_NAMES, SETTING_FORMS } from '../../protocol/tdx/venue_manifest'
 import { SETTING_NAMES } from '../../server/settings/settings'
-import { composeHash, fillIn, type ManifestDecisions, makeManifest } from '../../tools/manifest/make_manifest'
+import { composeHash, fillIn, type ManifestDecisions, makeManifest } from '../../tools/manifest/main'
 import {
   COMMITTED_COMPOSE as COMMITTED,
   FILLED_COMPOSE as COMPOSE,
   OPERATOR_VALUES as FILLED,
-} from '../kit/verify/filled_manifest'
+} from '../kit/verify/hostile_manifests'
 
 const ROOT = join(import.meta.dir, '../..')
 const DECISIONS: ManifestDecisions = { name: 'tacit', secure_time: false }

@@ -8,10 +8,10 @@ import type { History, NewEvent } from '../../engine/history/contract'
 import type { checkInstrumentRules, InstrumentRules } from '../../engine/intake/context'
 import type { Journal } from '../../engine/journal/contract'
 import type { Book } from '../../engine/machine/book/book'
-import type { collarAround } from '../../engine/machine/book/clearing_price'
+import type { collarAround } from '../../engine/machine/book/cross'
 import type { BookOrder } from '../../engine/machine/book/order_pool'
 import type { checkExpiry } from '../../engine/machine/rules/checks'
-import type { tradeAt } from '../../engine/machine/settlement/add_fill'
+import type { tradeAt } from '../../engine/machine/settlement/pack'
 import type {
   baseOf,
   InstrumentTerms,

@@ -8,8 +8,8 @@ import { toHex } from '../../protocol/bytes'
 import { SCRAPE_TOKEN_LIFE_MAX_S } from '../../protocol/limits'
 import { publicKeyOf } from '../../protocol/sign'
 import { CredentialRequest } from '../../protocol/wire/accounts'
-import { parserOf } from '../../protocol/wire/parse'
 import type { AccountLimits, AdmissionRequest } from '../../protocol/wire/trading'
+import { parserOf } from '../../protocol/wire/values'
 import { askOperator, DEFAULT_LIMITS, operatorTarget, signAdmission } from './call_operator'
 
 const USAGE = `usage: bun run account COMMAND

@@ -5,8 +5,7 @@
 
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Import } from './parse_imports'
-import { parseSource, type Source } from './parse_source'
+import { type Import, parseSource, type Source } from './parse_source'
 
 /** `target` is a file of the tree, or a folder that a URL names; undefined for packages and for paths that do not exist. */
 export type Edge = Import & { readonly from: string; readonly target: string | undefined }

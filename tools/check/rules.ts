@@ -25,7 +25,7 @@ export type Cell = {
 }
 
 const ENGINE_FACE = ['engine/index', 'engine/venue', 'engine/ports', 'engine/commands', 'engine/limits']
-const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/key_paths', 'enclave/limits']
+const ENCLAVE_FACE = ['enclave/index', 'enclave/contract', 'enclave/contract', 'enclave/limits']
 const VERIFIER = [
   'client/verify/judge_evidence',
   'client/verify/policy',
@@ -78,16 +78,11 @@ export const CELLS: readonly Cell[] = [
   {
     folder: 'client',
     owns: 'the package that a trader runs',
-    values: ['protocol', 'native', 'client/audit/audit_batch', 'client/audit/auction_cases'],
-  },
-  {
-    folder: 'client/audit/auction_cases',
-    owns: "auctions of a file, held by the venue's own code",
-    values: ['protocol', 'engine/machine/book', 'client/verify'],
+    values: ['protocol', 'native', 'client/audit/audit_batch'],
   },
   {
     folder: 'client/audit/audit_batch',
-    owns: "the auction of an export, held again by the venue's own code",
+    owns: "auctions of an export or a file, held again by the venue's own code",
     values: ['protocol', 'engine/machine/book', 'client/verify'],
   },
   {

@@ -7,8 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
-import { buildImageInputs } from './build_image_inputs'
-import { commitOf, committedDockerfile, SOURCE_DATE_EPOCH } from './image_contents'
+import { buildImageInputs, commitOf, committedDockerfile, SOURCE_DATE_EPOCH } from './build_image_inputs'
 
 const ROOT = join(import.meta.dir, '../..')
 const BASE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/

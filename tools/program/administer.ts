@@ -27,12 +27,19 @@ import {
   withoutSuccessor,
 } from '../../protocol/vault/admin'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
-import { isElf, type Key, readAccounts, readCode, withRpc } from './deploy_program'
-import { describe } from './describe'
+import {
+  isElf,
+  type Key,
+  readAccounts,
+  readCode,
+  refusingV1,
+  requireTestedCode,
+  testedBinary,
+  withRpc,
+} from './deploy_program'
 import { landTransaction } from './land_transaction'
 import { decodeNonce, renounceUpgrades, setAuthority } from './loader'
-import { refusingV1, requireTestedCode, testedBinary } from './preflight'
-import { type Draft, writeDraft } from './unsigned'
+import { type Draft, describe, writeDraft } from './unsigned'
 
 export const TEXTS = [
   ...(['rpc', 'payer', 'authority', 'admin', 'program', 'elf', 'exit-delay', 'mint'] as const),

@@ -1,8 +1,8 @@
 /** Lists what a vault announces before a machine may open epochs of it, as read from a quote of that machine. */
 
 import { sha256 } from '../../protocol/sha256'
+import { readPckPlatform } from '../../protocol/tdx/collateral'
 import { measuredClaims, parseEventLog } from '../../protocol/tdx/event_log'
-import { readPckPlatform } from '../../protocol/tdx/pck_extension'
 import type { Quote } from '../../protocol/tdx/quote'
 import { type AnnouncedTopic, minimumValue } from '../../protocol/vault/admin'
 import { compressedKey, imageId } from '../../protocol/vault/epochs'

@@ -31,14 +31,14 @@ import {
   deployProgram,
   planProgram,
   readAccounts,
+  refusingV1,
   rentOf,
+  testedBinary,
   withRpc,
 } from './deploy_program'
-import { requireDerived } from './describe'
 import { landSigned, landTransaction } from './land_transaction'
 import { createNonce, decodeNonce, NONCE_BYTES } from './loader'
-import { refusingV1, testedBinary } from './preflight'
-import { compileDraft, type Draft, type Nonced, readDraft, readSigned } from './unsigned'
+import { compileDraft, type Draft, type Nonced, readDraft, readSigned, requireDerived } from './unsigned'
 
 /** @throws Refused, also for a file whose accounts are not those of `--program` */
 function readTransaction(path: string, options: ProgramOptions): Draft & { nonce: Nonced } {

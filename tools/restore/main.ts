@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { InputFault, Options, runCommand, UsageFault } from '../../client/cli/command'
 import { rpcOf } from '../../client/cli/config'
 import { getKey } from '../../enclave/agent'
-import { KEY_PATHS } from '../../enclave/key_paths'
+import { KEY_PATHS } from '../../enclave/contract'
 import { type BackupVerdict, verifyBackup } from '../../engine/boot/verify_backup'
 import { type Deployment, readDeployment } from '../../engine/chain/client/read_vault'
 import { decodeBase58 } from '../../protocol/base58'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { openEmbeddedChain } from '../../sandbox/chain/open_embedded_chain'
-import { deriveKey, loadKeys } from '../../sandbox/enclave/keys'
+import { deriveKey, loadKeys } from '../../sandbox/enclave/machine'
 
 const AGENT_CALL_MS = 10_000
 const USAGE = `usage: bun run restore --verify DIR (--laptop DATA_DIR | --rpc URL[,URL] --program ID [--socket PATH])

@@ -7,9 +7,8 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type ChainAccess, openChainAccess, payerKey, toInstruction } from '../../client/chain/chain_access'
 import { readProofs } from '../../client/chain/exit_note'
-import { readExitRequest } from '../../client/chain/read_vault'
+import { ownAccount, readExitRequest, tokenBalance } from '../../client/chain/read_vault'
 import { sendInstructions } from '../../client/chain/send_instructions'
-import { ownAccount, tokenBalance } from '../../client/chain/token_account'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { nullifierOfNote, openNote } from '../../client/exit/prepare_exit'
 import type { Wallet, WalletNote } from '../../client/wallet/wallet'
@@ -20,11 +19,20 @@ import { deriveTradingKey } from '../../protocol/notes/derive'
 import { noteInner } from '../../protocol/notes/notes'
 import { requestExitInstruction } from '../../protocol/vault/exits'
 import { chapter, check, DemoFailed, fact, short } from '../../sandbox/demo/report'
-import { type Cast, playStory, type Stage, tradersDir } from '../../sandbox/demo/story'
-import { VenueProcess } from '../../sandbox/demo/venue_process'
+import { type Cast, playStory, type Stage, tradersDir, VenueProcess } from '../../sandbox/demo/story'
 import { mintsOf, solInstrument } from '../../sandbox/environment'
-import { callRpc, landedReport, runProcess } from './landed_report'
-import { airdrop, createMint, deploy, fundTrader, newKey, openVault, program } from './open_vault'
+import {
+  airdrop,
+  callRpc,
+  createMint,
+  deploy,
+  fundTrader,
+  landedReport,
+  newKey,
+  openVault,
+  program,
+  runProcess,
+} from './open_vault'
 
 const TACIT = 'client/cli/tacit.ts'
 const WAIT_MS_MAX = 300_000

@@ -1,8 +1,7 @@
 /** Fetches collateral for one quote from Intel's PCS or a cache of it (Intel PCS API v4); judges nothing. */
 import { askBounded } from '../../../protocol/ask_bounded'
 import { toHex } from '../../../protocol/bytes'
-import type { Collateral } from '../../../protocol/tdx/collateral'
-import { readPckPlatform } from '../../../protocol/tdx/pck_extension'
+import { type Collateral, readPckPlatform } from '../../../protocol/tdx/collateral'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import { COLLATERAL_BYTES_MAX } from '../../limits'

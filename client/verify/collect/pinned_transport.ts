@@ -2,9 +2,8 @@
 
 import { type ConnectionOptions, connect, type DetailedPeerCertificate } from 'node:tls'
 import { toHex } from '../../../protocol/bytes'
-import { pemOfDer } from '../../../protocol/pem'
 import { sha256 } from '../../../protocol/sha256'
-import { spkiOfCertificate } from '../../../protocol/x509/certificate'
+import { pemOfDer, spkiOfCertificate } from '../../../protocol/x509/certificate'
 import type { Transport } from '../../api/venue_client'
 
 export type Peer = {

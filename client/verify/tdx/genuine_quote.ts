@@ -1,22 +1,22 @@
 /** Judges whether real hardware made a quote, and whether its trust domain is admissible. */
 import { concatBytes, equalBytes, fromHex, isZero, toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { type PckPlatform, readPckPlatform } from '../../../protocol/tdx/pck_extension'
-import { parseQuote, type QeReport, type Quote, type TdReport } from '../../../protocol/tdx/quote'
-import { tdFault } from '../../../protocol/tdx/td_rules'
+import { type PckPlatform, readPckPlatform } from '../../../protocol/tdx/collateral'
+import { parseQuote, type QeReport, type Quote, type TdReport, tdFault } from '../../../protocol/tdx/quote'
 import { type Certificate, readCertificate, USAGE } from '../../../protocol/x509/certificate'
 import { isSignedBy } from '../../../protocol/x509/der'
 import { Refused, requireThat } from '../transcript'
-import { requireCurrent, requireIssuedBy, requireNotRevoked } from '../x509/chain'
 import {
   type OpenedCollateral,
   requireCollateralCurrent,
+  requireCurrent,
+  requireIssuedBy,
+  requireNotRevoked,
   requireRole,
   requireRoot,
   requireUnderRoot,
 } from './collateral'
-import { type PlatformPolicy, requirePlatform } from './platform'
-import { matchesMasked, type TcbFinding } from './tcb_info'
+import { matchesMasked, type PlatformPolicy, requirePlatform, type TcbFinding } from './platform'
 
 /** @throws Refused when the trust domain or its TDX module breaks a rule */
 export function requireMachine(report: TdReport): void {

@@ -8,17 +8,16 @@ import type { BatchStage, OutboxPort, SettlementPayload, SignedBatch } from '../
 import type { SignedTransaction } from '../client/build_transaction'
 import type { ChainClient } from '../client/chain_client'
 import { supervise } from '../client/health'
-import { broadcast } from '../client/land_instruction'
+import { broadcast, signVaultInstruction, Terms } from '../client/land_instruction'
 import { readVaults, type VaultSnapshot } from '../client/read_vault'
 import { type Answer, backoffMs } from '../client/rpc_pool'
-import { signVaultInstruction, Terms } from '../client/sign_vault_instruction'
 import {
   type AgreedStatus,
   agreedStatuses,
   isPayerShort,
   type TransactionFailure,
 } from '../client/transaction_status'
-import { agreedSettled } from '../watch/settled'
+import { agreedSettled } from '../watch/vault_events'
 import type { ExitWatch } from '../watch/watch_exits'
 import type { KnownStates, NoteTreeState } from '../watch/watch_leaves'
 import type { Verdicts } from '../watch/watcher'

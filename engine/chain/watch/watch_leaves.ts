@@ -5,7 +5,7 @@ import type { ChainSinkPort, HashPort } from '../../ports'
 import type { ChainClient } from '../client/chain_client'
 import type { VaultReader, VaultSnapshot } from '../client/read_vault'
 import type { Answer } from '../client/rpc_pool'
-import { eventHistory, leavesOf } from '../client/vault_events'
+import { eventHistory, leavesOf } from './vault_events'
 
 export type NoteTreeState = { leaf_count: number; root: Uint8Array }
 

@@ -19,7 +19,7 @@ import {
 } from '../../../protocol/codec'
 import type * as commands from '../../commands'
 import type { ExitRequest, PayoutStage } from '../../ports'
-import { SIDES, TYPES } from '../state/order_row'
+import { SIDES, TYPES } from '../state/order'
 
 const b16 = fixed(16)
 const b32 = fixed(32)

@@ -21,12 +21,30 @@ import {
 import type { Settings } from '../../commands'
 import { LIMITS } from '../../limits'
 import type { Change, TradingKey } from '../state/account'
-import { REASONS } from '../state/final_orders'
 import type { InstrumentState } from '../state/instrument'
-import { NOTE_STATUSES, type Note } from '../state/note'
-import * as row from '../state/note_row'
-import type { FillRecord, Order, OrderFacts } from '../state/order'
-import { DIGEST_BYTES, ID_BYTES, IDENTITY_BYTES, LIVE_STATUSES, SIDES, TYPES } from '../state/order_row'
+import { REASONS } from '../state/live_orders'
+import {
+  BLINDING_AT,
+  COMMITMENT_AT,
+  FLAGS_AT,
+  HAS_BLINDING,
+  HAS_COMMITMENT,
+  HAS_LEAF_INDEX,
+  LEAF_AT,
+  NOTE_STATUSES,
+  type Note,
+} from '../state/note'
+import {
+  DIGEST_BYTES,
+  type FillRecord,
+  ID_BYTES,
+  IDENTITY_BYTES,
+  LIVE_STATUSES,
+  type Order,
+  type OrderFacts,
+  SIDES,
+  TYPES,
+} from '../state/order'
 import { keyBytes, type State } from '../state/state'
 import {
   account_limits,
@@ -189,14 +207,14 @@ export const fill_row = struct({
 
 /** Optional parts of a note, 32 bytes each: offset in the row and flag. */
 const PARTS = [
-  [row.COMMITMENT_AT, row.HAS_COMMITMENT],
-  [row.BLINDING_AT, row.HAS_BLINDING],
+  [COMMITMENT_AT, HAS_COMMITMENT],
+  [BLINDING_AT, HAS_BLINDING],
 ] as const
 
 /** Notes and orders are written and read by code, not by a description: there may be millions, and it is faster. */
 export function writeNote(to: ByteWriter, note: Note): void {
   const { bytes } = note.chunk
-  const flags = bytes[note.at(row.FLAGS_AT)]!
+  const flags = bytes[note.at(FLAGS_AT)]!
   to.text(note.owner_text)
   to.uint(note.mint)
   to.u64(note.amount)
@@ -225,15 +243,15 @@ export function readNote(from: ByteReader, { notes, keys }: Pick<State, 'notes' 
     status: note_status.read(from),
   })
   const { bytes, view } = note.chunk
-  const flags_at = note.at(row.FLAGS_AT)
+  const flags_at = note.at(FLAGS_AT)
   for (const [part_at, flag] of PARTS) {
     if (from.byte() !== 1) continue
     from.copy(bytes, note.at(part_at), 32)
     bytes[flags_at]! |= flag
   }
   if (from.byte() === 1) {
-    view.setUint32(note.at(row.LEAF_AT), from.uint(), true)
-    bytes[flags_at]! |= row.HAS_LEAF_INDEX
+    view.setUint32(note.at(LEAF_AT), from.uint(), true)
+    bytes[flags_at]! |= HAS_LEAF_INDEX
   }
   if (from.byte() === 1) note.land()
   note.spent_in = from.uint()

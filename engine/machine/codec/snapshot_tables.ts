@@ -1,8 +1,7 @@
 /** Numbers the objects that a snapshot refers to, in an order that depends on the state alone. */
 import type { Account } from '../state/account'
 import type { Exit, Reshape, SettlementBatch, Withdrawal } from '../state/batch'
-import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../state/note'
-import type { Notes } from '../state/notes'
+import { type Note, type Notes, notesOfBatch, notesOfFills, notesOfPayment } from '../state/note'
 import type { FillRecord } from '../state/order'
 import type { State } from '../state/state'
 

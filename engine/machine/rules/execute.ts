@@ -39,13 +39,10 @@ import {
   applySnapshotTaken,
   applySpentRestored,
 } from './chain_facts'
-import { applyClosed, applyDecided } from './decide_batch'
-import { applyExit } from './exit'
-import { applyHashed } from './hashed'
+import { applyClosed, applyDecided, applySlot } from './decide_batch'
 import { applyReshape, applyWithdraw, decideReshape, decideWithdraw } from './payment'
 import { applyModify, applyPlace, decideModify, decidePlace } from './place'
-import { applyBatchSigned, applyBatchStage, applyPayoutStage } from './settled'
-import { applySlot } from './slot'
+import { applyBatchSigned, applyBatchStage, applyExit, applyHashed, applyPayoutStage } from './settled'
 
 /**
  * Deterministic: the same state and command give the same outcome and new state on every machine. A refusal changes

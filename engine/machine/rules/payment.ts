@@ -6,7 +6,6 @@ import { holdAll } from '../state/note'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse } from '../state/outcome'
 import type { State } from '../state/state'
 import { reshapeView, withdrawalView } from '../state/views'
-import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
 import {
   bindKey,
   checkBacklog,
@@ -18,6 +17,7 @@ import {
   checkSubsystems,
   type Signer,
 } from './checks'
+import { checkNote, lockNote, type NoteFound, releaseNote } from './order_life'
 
 type PaymentCommand = CommandOf<'withdraw' | 'reshape'>
 

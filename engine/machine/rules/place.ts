@@ -3,9 +3,8 @@ import { equalBytes } from '../../../protocol/bytes'
 import { feeUpTo, type Lots, plus, type Ticks } from '../../../protocol/units'
 import type { CommandOf, PlaceFields } from '../../commands'
 import { TICK_MAX } from '../book/book'
+import { crossesOwn } from '../state/account'
 import { isMember, type WaitingModify } from '../state/closed'
-import { crossesOwn } from '../state/exposure'
-import type { FinalOrder } from '../state/final_orders'
 import {
   baseOf,
   type InstrumentState,
@@ -15,11 +14,11 @@ import {
   quoteOf,
   ticksOf,
 } from '../state/instrument'
+import type { FinalOrder } from '../state/live_orders'
 import type { Order } from '../state/order'
 import { type Answer, type Effects, type Env, type RefusedOutcome, refuse, UNREAD } from '../state/outcome'
 import type { State } from '../state/state'
 import { placeAnswer } from '../state/views'
-import { checkNote, lockNote, type NoteFound, releaseNote } from './backing_note'
 import { announceWaiting, finalOf, findCancellable } from './cancel'
 import {
   checkBacklog,
@@ -33,7 +32,7 @@ import {
   checkWaiting,
   type Signer,
 } from './checks'
-import { endOrder, openOrder } from './order_life'
+import { checkNote, endOrder, lockNote, type NoteFound, openOrder, releaseNote } from './order_life'
 
 /** The input of applying an accepted place. */
 export type PlacePlan = {

@@ -1,17 +1,31 @@
-/** Applies the progress of settlement on chain: stages of a batch, with its return to `submitted` after a fork, and of payouts. */
+/** Applies what settlement and the chain bring: hashed notes, exits, stages of batches and of payouts. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
+import type { ExitEvent, NoteEvent } from '../../../protocol/wire/trading'
 import type { CommandOf } from '../../commands'
-import type { BatchStage, PayoutStage } from '../../ports'
-import { type Exit, type Reshape, type SettlementBatch, UNPAID, type Withdrawal } from '../state/batch'
-import { dropAll, notesOfBatch, retireNote } from '../state/note'
+import { LIMITS } from '../../limits'
+import type { BatchStage, ExitRequest, PayoutStage } from '../../ports'
+import { dropExit } from '../settlement/pack'
+import { keyOf } from '../state/account'
+import {
+  appendSpent,
+  type Exit,
+  type Reshape,
+  type SettlementBatch,
+  UNPAID,
+  unopenedExits,
+  type Withdrawal,
+  withdrawalsOf,
+} from '../state/batch'
+import { isMember } from '../state/closed'
+import { dropAll, type Note, notesOfBatch, retireNote } from '../state/note'
 import type { Answer, Effects } from '../state/outcome'
 import { type Past, rowAt } from '../state/past'
 import type { State } from '../state/state'
-import { fillView, reshapeView, withdrawalView } from '../state/views'
-import { announceExit, takeForExit } from './exit'
-import { announceNote } from './hashed'
+import { exitView, fillView, reshapeView, withdrawalView } from '../state/views'
+import { endOrder } from './order_life'
+import { voidPayment } from './payment'
 
 export function applyBatchSigned(state: State, command: CommandOf<'batch_signed'>): Answer {
   const batch = state.settlement.batches.get(command.signed.batch_id)
@@ -202,4 +216,183 @@ function registerRefund(
   // A packed batch may spend it already, whose nullifier is not known before it is hashed.
   if (note.status !== 'spent') announceNote(state, fx, 'note.created', note)
   if (exit !== undefined) takeForExit(state, fx, exit, note)
+}
+
+/**
+ * Invented exits leave their batches before the result counts.
+ * @throws Error when the result is not for the oldest unhashed batch, or spends a nullifier again
+ */
+export function applyHashed(state: State, fx: Effects, command: CommandOf<'hashed'>): Answer {
+  const { settlement } = state
+  const { batch_id, result } = command
+  const batch = settlement.batches.get(batch_id)
+  if (batch === undefined || batch_id !== settlement.last_hashed + 1) {
+    throw new Error('settlement batches are hashed in order')
+  }
+  checkShape(batch, command)
+  const invented = inventedExits(state, command)
+  if (invented === undefined) throw new Error('a nullifier is spent twice')
+  batch.hashed = result
+  for (const exit of invented) dropExit(state, exit)
+  settlement.last_hashed = batch_id
+  appendSpent(state, batch_id, batch.hashed.nullifiers)
+  batch.outputs.forEach(({ note }, at) => {
+    const { commitment, blinding } = result.outputs[at]!
+    state.notes.reveal(note, commitment, blinding)
+    state.notes.register(note)
+    announceNote(state, fx, 'note.created', note)
+  })
+  for (const [at, withdrawal] of withdrawalsOf(batch).entries())
+    withdrawal.refund_blinding = result.refund_blindings[at]
+  for (const fill of batch.fills) {
+    fill.seq = fx.emit(fill.account, 'fill.matched', (seq) => fillView(fill, seq))
+  }
+  return { kind: 'done' }
+}
+
+function checkShape(batch: SettlementBatch, { result }: CommandOf<'hashed'>): void {
+  const refunds = withdrawalsOf(batch).length
+  const fits =
+    result.nullifiers.length === batch.inputs.length + unopenedExits(batch).length &&
+    result.outputs.length === batch.outputs.length &&
+    result.refund_inners.length === refunds &&
+    result.refund_blindings.length === refunds
+  if (!fits) throw new Error('a hash result does not fit its batch')
+}
+
+/**
+ * The exits, in unlanded batches and of notes that the engine never saw, whose nullifiers the result or an earlier batch
+ * spends with another note: a real request has the nullifier of the note that its commitment names. Undefined when a
+ * nullifier is spent twice and no such exit has it.
+ */
+export function inventedExits(
+  { settlement, nullifiers }: State,
+  { batch_id, result }: Pick<CommandOf<'hashed'>, 'batch_id' | 'result'>,
+): Exit[] | undefined {
+  const invented: Exit[] = []
+  const seen = new Set<string>()
+  for (const nullifier of result.nullifiers) {
+    const name = nullifier.toHex()
+    if (seen.has(name) || nullifiers.has(nullifier)) {
+      const exit = settlement.exits.get(name)
+      const batch = exit?.note === undefined && settlement.batches.get(exit?.settlement_batch ?? 0)
+      if (!exit || !batch || batch.batch_id > batch_id || batch.progress === 'confirmed') return undefined
+      invented.push(exit)
+    }
+    seen.add(name)
+  }
+  return invented
+}
+
+/** Emits an event to the account of the note's key; the fee key has no account. */
+function announceNote(state: State, fx: Effects, kind: 'note.created' | 'note.exited', note: Note): void {
+  const account = keyOf(state, note.owner)?.account
+  const { known } = note
+  if (account === undefined || !known) return
+  const data = (): NoteEvent => ({
+    commitment: note.commitment!.toHex(),
+    trading_key: note.owner_text,
+    mint: state.mints[note.mint]!.text,
+    amount: note.amount.toString(),
+  })
+  fx.emit(account, kind, data)
+}
+
+/**
+ * `confirmed` freezes the note, `finalized` queues the exit, `vanished` unlocks the note: a fork took the request back, or it
+ * was never there, and then its batch, which the program rejects, goes on without it. A request for a spent note is ignored:
+ * once its batch is on chain, the chain port refuses the request with the spent log.
+ */
+export function applyExit(state: State, fx: Effects, command: CommandOf<'exit_requested'>): Answer {
+  const { request } = command
+  const { exits, waiting } = state.settlement
+  if (waitsForDecision(state, request)) {
+    state.closed!.waiting.push({ kind: 'exit', request })
+    return { kind: 'done' }
+  }
+  const known = exits.get(request.nullifier.toHex())
+  if (request.stage === 'vanished') {
+    if (known !== undefined) dropExit(state, known)
+    return { kind: 'done' }
+  }
+  if (known === undefined && state.nullifiers.has(request.nullifier)) return { kind: 'done' }
+  if (known === undefined && exits.size >= LIMITS.exits_open_max) return { kind: 'done' }
+  const exit = known ?? openExit(state, fx, request)
+  if (exit === undefined) return { kind: 'done' }
+  exit.leaf_index ??= request.leaf_index
+  const served = exit.settlement_batch > 0 || waiting.includes(exit)
+  if (request.stage === 'finalized' && !served) waiting.push(exit)
+  return { kind: 'done' }
+}
+
+/** Whether the note backs a member of the closed batch, or an earlier stage of the request waits. */
+function waitsForDecision(state: State, request: ExitRequest): boolean {
+  const { closed } = state
+  if (closed === undefined) return false
+  const waits = closed.waiting.some(
+    (one) => one.kind === 'exit' && equalBytes(one.request.nullifier, request.nullifier),
+  )
+  const note = noteOfRequest(state, request)
+  const key = note && keyOf(state, note.owner)
+  const orders = key === undefined ? [] : state.orders.of(key)
+  return waits || orders.some((order) => isMember(order) && order.collateral.is(note))
+}
+
+/** Undefined for a note that a packed batch already spends. */
+function openExit(state: State, fx: Effects, request: ExitRequest): Exit | undefined {
+  const note = noteOfRequest(state, request)
+  if (note?.status === 'spent') return undefined
+  const exit: Exit = {
+    kind: 'exit',
+    nullifier: request.nullifier,
+    commitment: request.commitment,
+    mint: request.mint,
+    amount: request.amount,
+    destination: request.destination,
+    deadline_unix_s: request.deadline_unix_s,
+    request_account: request.request_account,
+    refund_inner: request.refund_inner,
+    accepted_slot: state.slot,
+    leaf_index: undefined,
+    note: undefined,
+    settlement_batch: 0,
+    ...UNPAID,
+  }
+  state.settlement.exits.set(exit.nullifier.toHex(), exit)
+  if (note !== undefined) takeForExit(state, fx, exit, note)
+  return exit
+}
+
+/** Freezes a known note for its exit and ends the order or payment that it backs. */
+function takeForExit(state: State, fx: Effects, exit: Exit, note: Note): void {
+  const key = keyOf(state, note.owner)
+  for (const order of key === undefined ? [] : state.orders.of(key)) {
+    if (order.collateral.is(note)) endOrder(state, fx, order, { status: 'cancelled', reason: 'note_exited' })
+  }
+  for (const payment of [...state.settlement.waiting]) {
+    if (payment.kind === 'withdrawal' && payment.note.is(note)) voidPayment(state, fx, payment)
+    if (payment.kind === 'reshape' && payment.inputs.some((one) => one.is(note)))
+      voidPayment(state, fx, payment)
+  }
+  if (exit.note === undefined) state.notes.hold(note)
+  exit.note = note
+  note.status = 'exiting'
+  announceNote(state, fx, 'note.exited', note)
+  announceExit(state, fx, exit, 'requested')
+}
+
+/** Emits an event to the account of the note's key; a note that the engine has not seen has none. */
+function announceExit(state: State, fx: Effects, exit: Exit, status: ExitEvent['status']): void {
+  const account = exit.note === undefined ? undefined : keyOf(state, exit.note.owner)?.account
+  if (account !== undefined) fx.emit(account, `exit.${status}`, () => exitView(exit, status))
+}
+
+/**
+ * The known note of a request. The program has checked nullifier against commitment; the check here keeps false chain data
+ * from freezing the note with another nullifier, which only its owner can compute.
+ */
+export function noteOfRequest(state: State, request: ExitRequest): Note | undefined {
+  const note = state.notes.find(request.commitment)
+  if (note === undefined) return undefined
+  return equalBytes(nullifierOf(request.commitment, note.blinding!), request.nullifier) ? note : undefined
 }

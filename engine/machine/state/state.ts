@@ -1,4 +1,4 @@
-/** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
+/** Defines the whole state of the venue, and its versions of rules and formats. Only apply functions write it. */
 import { decodeBase58 } from '../../../protocol/base58'
 import { fromHex } from '../../../protocol/bytes'
 import type { Amount, SlotNumber } from '../../../protocol/units'
@@ -10,12 +10,11 @@ import { OrderPool } from '../book/order_pool'
 import type { Account, TradingKey } from './account'
 import { type Settlement, SPENT_BYTES } from './batch'
 import type { ClosedBatch } from './closed'
-import { FinalOrders } from './final_orders'
 import type { InstrumentState } from './instrument'
-import { LiveOrders } from './live_orders'
-import { RETIRED_BYTES } from './note'
-import { Notes } from './notes'
-import { FIRST_VERSION } from './version'
+import { FinalOrders, LiveOrders } from './live_orders'
+import { Notes, RETIRED_BYTES } from './note'
+
+/** Defines the whole state of the venue. Only apply functions write it; decide functions read it. */
 
 type Mint = {
   readonly bytes: Uint8Array
@@ -163,4 +162,29 @@ export function setSettings(state: State, settings: Settings): void {
   state.fee_key = keyBytes(settings.fee_key)
   state.fee_anchor = fee_anchor
   state.settings = settings
+}
+
+/** In which every journal begins; the first byte of a snapshot is the version of its state. */
+export const FIRST_VERSION = 10
+/**
+ * Ascending, without a gap. A rule, a kind of command or a layout that decides or encodes otherwise is added under the next
+ * number, and the code of the number before stays for as long as a journal or a snapshot of it may be read.
+ */
+export const VERSIONS: readonly number[] = [FIRST_VERSION]
+
+/** This build does not carry the version of a journal or a snapshot: it must not start on it. */
+export class VersionUnknown extends Error {
+  override readonly name = 'VersionUnknown'
+  constructor(readonly version: number) {
+    super(
+      `what is on this disk goes on in version ${version} of rules and formats, and this build carries ` +
+        `${VERSIONS.join(' and ')}: start a build on it that carries ${version}`,
+    )
+  }
+}
+
+/** @throws VersionUnknown */
+export function requireVersion(version: number): number {
+  if (!VERSIONS.includes(version)) throw new VersionUnknown(version)
+  return version
 }

@@ -2,8 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { Archive } from '../../../client/archive/archive'
-import { type ArchivedTransaction, ArchiveRejected } from '../../../client/archive/block'
+import { Archive, type ArchivedTransaction, ArchiveRejected } from '../../../client/archive/archive'
 import { openChainAccess, openChainReader, payerKey, toInstruction } from '../../../client/chain/chain_access'
 import {
   type CurrentHistory,

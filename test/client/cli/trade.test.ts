@@ -4,14 +4,15 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../../client/chain/chain_access'
-import { ownAccount } from '../../../client/chain/token_account'
+import { ownAccount } from '../../../client/chain/read_vault'
 import { readConfig } from '../../../client/cli/config'
-import { lockFile } from '../../../client/wallet/file_lock'
 import { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
+import { lockFile } from '../../../client/whole_file'
 import { USDC } from '../../../sandbox/environment'
 import { fundTrader, openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
+import { run as runIn } from '../../kit/said'
 
 const CLI = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const venue = new VenueProcess()
@@ -44,12 +45,8 @@ async function tacit(...args: string[]) {
   return run([process.execPath, CLI, ...args])
 }
 async function run(command: string[]) {
-  const child = Bun.spawn(command, { cwd: folder, stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
-  const [out, error] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  return { code: await child.exited, out, error, first: (out || error).split('\n')[0]! }
+  const ended = await runIn(command, { cwd: folder })
+  return { ...ended, first: (ended.out || ended.error).split('\n')[0]! }
 }
 const idIn = (out: string): string => /[0-9a-f]{32}/.exec(out)![0]
 

@@ -10,6 +10,7 @@ import { SOL, USDC } from '../../../sandbox/environment'
 import type { LoadTrader } from '../../faults/kit/load_trader'
 import { openTrader, sellOnce } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
+import { run as runIn } from '../../kit/said'
 
 const ROOT = join(import.meta.dir, '../../..')
 const CLI = join(ROOT, 'client/cli/tacit.ts')
@@ -41,10 +42,8 @@ afterAll(async () => {
 })
 
 async function run(...command: string[]) {
-  const child = Bun.spawn(command, { cwd: folder, stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
-  const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()] as const
-  const [out, error] = await Promise.all(texts)
-  return { code: await child.exited, out, error, first: (out || error).split('\n')[0]! }
+  const ended = await runIn(command, { cwd: folder })
+  return { ...ended, first: (ended.out || ended.error).split('\n')[0]! }
 }
 const tacit = (line: string) => run(process.execPath, CLI, ...line.split(' ').slice(1))
 const notes = () => loadWallet(at('wallet.json'))?.state.notes ?? []

@@ -5,14 +5,15 @@ import { join } from 'node:path'
 import { openChainReader } from '../../../client/chain/chain_access'
 import { readExitRequest } from '../../../client/chain/read_vault'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
-import { REFUND_INDEX_ROLE } from '../../../client/wallet/absorb_recovered'
+import { REFUND_INDEX_ROLE } from '../../../client/wallet/absorb'
 import type { Wallet } from '../../../client/wallet/wallet'
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
 import { deriveAnchor } from '../../../protocol/notes/derive'
 import { noteInner, outputBlinding } from '../../../protocol/notes/notes'
 import { USDC } from '../../../sandbox/environment'
-import { CliSite, EXIT_DELAY_S, notesIn, said, usdc } from '../cli_site'
+import { said } from '../../kit/said'
+import { CliSite, EXIT_DELAY_S, notesIn, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '10']
 

@@ -7,7 +7,8 @@ import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wa
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'
 import { JTO, USDC } from '../../../sandbox/environment'
-import { CliSite, EXIT_DELAY_S, notesIn, type Said, said, usdc } from '../cli_site'
+import { type Said, said } from '../../kit/said'
+import { CliSite, EXIT_DELAY_S, notesIn, usdc } from '../cli_site'
 
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '5', '--gap-commands', '5']
 

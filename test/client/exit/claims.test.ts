@@ -1,11 +1,18 @@
-/** A frozen vault, by the commands as an owner and a watcher run them: notes are claimed and paid, false claims cancelled. */
+/** A frozen vault, as an owner and a watcher run it: notes are claimed and paid, false claims cancelled, races survived. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ChainAccess, openChainAccess } from '../../../client/chain/chain_access'
-import { readClaim, redirectClaim } from '../../../client/chain/claims'
-import { freezeVault, payPayout, readProofs, requestExit } from '../../../client/chain/exit_note'
-import { readExitRequest } from '../../../client/chain/read_vault'
-import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import {
+  freezeVault,
+  payPayout,
+  readClaim,
+  readProofs,
+  redirectClaim,
+  requestExit,
+} from '../../../client/chain/exit_note'
+import { ownAccount, readExitRequest, tokenBalance } from '../../../client/chain/read_vault'
 import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
@@ -15,9 +22,9 @@ import { deriveAnchor, deriveOrderId } from '../../../protocol/notes/derive'
 import { encodeMemo, noteInner, outputBlinding, settlementCommitment } from '../../../protocol/notes/notes'
 import { ACCOUNT_LAYOUTS, decodeConfig } from '../../../protocol/vault/accounts'
 import { USDC } from '../../../sandbox/environment'
-import { CliSite, EXIT_DELAY_S, type Said, said, until } from '../cli_site'
-import { LyingNode } from '../lying_node'
-import { claimFalsely, misstating } from './false_claim'
+import { run, type Said, said } from '../../kit/said'
+import { CliSite, EXIT_DELAY_S, until } from '../cli_site'
+import { claimFalsely, LyingNode, misstating } from '../lying_node'
 
 const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const GAPS = ['--gap-keys', '1', '--gap-deposits', '8', '--gap-commands', '5']
@@ -44,8 +51,7 @@ const own = () => ['--wallet', path('wallet.json'), '--payer', path('payer.json'
 const exit = (command: string, ...args: string[]) =>
   site.run('exit', command, ...site.where, ...(command === 'status' ? own().slice(0, 2) : own()), ...args)
 const claim = (...args: string[]) => exit('claim', ...GAPS, ...args)
-const tacit = async (...args: string[]) =>
-  said(Bun.spawn([process.execPath, TACIT, ...args], { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' }))
+const tacit = async (...args: string[]) => run([process.execPath, TACIT, ...args])
 const stageOf = async (note: WalletNote, ...args: string[]): Promise<string> =>
   (await claim(...args)).out.split('\n').find((line) => line.startsWith(note.commitment)) ?? 'no line'
 
@@ -279,4 +285,186 @@ test('a claim is redirected, and paid once its time has come', async () => {
   const mine = { ...payer, payer: { ...payer.payer, address: address as never } }
   expect(await tokenBalance(chain, ownAccount(mine, USDC).bytes)).toBe(2n + 3_000n + 4_000n + 5_000n)
   expect((await claim()).out).toContain('claim paid: 1500 of 1500')
+}, 180_000)
+
+const RACE_GAPS = ['--gap-keys', '2', '--gap-deposits', '10', '--gap-commands', '60']
+/** Two copies of one wallet, each with a separate payer. */
+const COPIES = ['one', 'two'] as const
+const racer = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+const rival = new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+
+let race: CliSite
+let raceChain: ChainAccess
+let race_id: string
+let payers: Uint8Array[]
+let raceNotes: WalletNote[]
+let raceGone: WalletNote
+
+beforeAll(async () => {
+  race = await CliSite.open()
+  race_id = race.program_id
+  raceChain = await openChainAccess(race.chain.url, crypto.getRandomValues(new Uint8Array(32)))
+  await race.fund(raceChain.payer.address, USDC, '1')
+  const addresses = COPIES.map((name) => race.payer(`${name}.key`))
+  for (const address of addresses) await race.fund(address, USDC, '1')
+  payers = addresses.map((address) => decodeBase58(address, 32)!)
+  raceNotes = await race.deposit(racer, 1_000n, 2_000n, 4_000n)
+  ;[raceGone] = (await race.deposit(rival, 10n)) as [WalletNote]
+  await race.signer.settle({ nullifiers: [nullifierOfNote(raceGone)] })
+  const to = { program_id: race_id, destination: ownAccount(raceChain, USDC).bytes }
+  await requestExit(raceChain, racer, raceNotes[0]!, {
+    ...to,
+    proofs: await readProofs(raceChain, race_id),
+  })
+  saveWallet(race.path('one.json'), racer)
+  copyFileSync(race.path('one.json'), race.path('two.json'))
+  race.chain.warpTime(EXIT_DELAY_S + 10)
+  race.chain.advance(2)
+  await freezeVault(raceChain, race_id, nullifierOfNote(raceNotes[0]!))
+  race.chain.advance(10)
+}, 180_000)
+afterAll(() => race.close())
+
+function start(name: string, command: string, rpc: string, ...args: string[]) {
+  const at = ['--rpc', rpc, '--program', race_id]
+  const own = ['--wallet', race.path(`${name}.json`), '--payer', race.path(`${name}.key`)]
+  return race.start('exit', command, ...at, ...own, ...args)
+}
+const raceClaim = (name: string, note: WalletNote, rpc = race.chain.url) =>
+  start(name, 'claim', rpc, ...RACE_GAPS, '--note', note.commitment)
+const redirect = (name: string, note: WalletNote) =>
+  start(name, 'redirect', race.chain.url, '--note', note.commitment)
+const claimOf = (note: WalletNote) => readClaim(raceChain, race_id, nullifierOfNote(note))
+const codes = (ran: readonly Said[]) => ran.map(({ code }) => code).sort()
+
+test('a command that is killed before it knows of its claim goes on from it', async () => {
+  const node = new LyingNode(race.chain.url)
+  const sent = Promise.withResolvers<void>()
+  node.lies = {
+    sendTransaction: (signature) => {
+      sent.resolve()
+      return signature
+    },
+  }
+  const [note] = raceNotes as [WalletNote]
+  race.chain.faults.landing_delay_slots = 100
+  const killed = raceClaim('one', note, node.url)
+  await sent.promise
+  killed.kill('SIGKILL')
+  await killed.exited
+  race.chain.faults.landing_delay_slots = 0
+  race.chain.advance(120)
+  const landed = (await claimOf(note))!
+  expect(landed).toMatchObject({ state: 'open', bond_payer: payers[0] })
+  expect(await said(raceClaim('one', note))).toMatchObject({ code: 0, error: '' })
+  expect(await claimOf(note)).toEqual(landed)
+  await node.stop()
+}, 180_000)
+
+test('of two at once one claims, redirects, cancels and collects; the other is refused by name', async () => {
+  const [, note] = raceNotes as [WalletNote, WalletNote]
+  const twice = (run: (name: string) => ReturnType<typeof raceClaim>) =>
+    Promise.all(COPIES.map((name) => said(run(name))))
+  const claimed = await twice((name) => raceClaim(name, note))
+  const open = (await claimOf(note))!
+  expect(open.state).toBe('open')
+  // One that looks only after the other landed goes on from it, and is rejected nothing.
+  for (const [at, { code, out }] of claimed.entries()) {
+    expect(out).toContain(code === 0 ? 'payable from' : 'already_claimed')
+    if (code !== 0) expect(open.bond_payer).not.toEqual(payers[at])
+  }
+  const redirected = await twice((name) => redirect(name, note))
+  const moved = (await claimOf(note))!
+  expect(moved.sequence).toBe(redirected.filter(({ code }) => code === 0).length)
+  for (const { code, error } of redirected) expect(error).toContain(code === 0 ? '' : 'wrong_sequence')
+
+  await claimFalsely(raceChain, race_id, rival, raceGone)
+  race.chain.advance(10)
+  const watched = await twice((name) =>
+    Bun.spawn(
+      [
+        process.execPath,
+        TACIT,
+        'watch-escapes',
+        ...race.where,
+        '--payer',
+        race.path(`${name}.key`),
+        '--once',
+      ],
+      { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' },
+    ),
+  )
+  expect(codes(watched)).toEqual([0, 0])
+  expect(watched.filter(({ out }) => out.includes('cancelled in'))).toHaveLength(1)
+  expect((await claimOf(raceGone))!.state).toBe('cancelled')
+  // Refused by a slot that is not confirmed yet: the node shows the claim open for some reads more.
+  let stale_reads = 4
+  const lags = misstating(race.chain.url, ({ state }) => ({
+    state: stale_reads-- > 0 ? 'open' : state,
+  }))
+  const args = ['--rpc', lags.url, '--program', race_id, '--payer', race.path('two.key'), '--once']
+  const second = Bun.spawn([process.execPath, TACIT, 'watch-escapes', ...args], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  expect(await said(second)).toMatchObject({
+    code: 0,
+    error: expect.stringContaining('another challenger was first'),
+  })
+  expect(stale_reads).toBeLessThan(0)
+  await lags.stop()
+
+  race.chain.warpTime(2 * EXIT_DELAY_S + 10)
+  race.chain.advance(10)
+  const { destination } = moved
+  const before = await tokenBalance(raceChain, destination)
+  const paid = await twice((name) => raceClaim(name, note))
+  for (const { code, out } of paid) expect(out).toContain(code === 0 ? 'claim paid: 2000' : 'claim_closed')
+  expect(await tokenBalance(raceChain, destination)).toBe(before + 2_000n)
+  const late = await said(redirect('one', note))
+  expect([late.code, late.error]).toEqual([64, expect.stringContaining('the note has no open claim')])
+  expect((await said(raceClaim('two', note))).out).toContain('claim paid: 2000 of 2000')
+}, 180_000)
+
+test('a node that shows a claim paid or hides it, or shows one that is not there, keeps no note from its owner', async () => {
+  const [open, , never] = raceNotes as [WalletNote, WalletNote, WalletNote]
+  const pays = misstating(race.chain.url, ({ amount }) => ({ state: 'paid', paid: amount }))
+  expect((await claimOf(open))!.state).toBe('open')
+  const collected = await said(raceClaim('one', open, `${pays.url},${race.chain.url}`))
+  expect(collected).toMatchObject({ code: 0, error: '' })
+  expect((await claimOf(open))!.state).toBe('paid')
+  const data = Buffer.from(ACCOUNT_LAYOUTS.escape_claim.encode((await claimOf(open))!)).toString('base64')
+  const invents = new LyingNode(race.chain.url)
+  invents.lies = {
+    getMultipleAccounts: (told) => {
+      const answer = told as { value: unknown[] }
+      const invented = {
+        data: [data, 'base64'],
+        owner: race_id,
+        executable: false,
+        lamports: 1,
+        space: 1,
+      }
+      return answer.value.length === 1 && answer.value[0] === null ? { ...answer, value: [invented] } : answer
+    },
+  }
+  expect(await claimOf(never)).toBeUndefined()
+  const claimed = await said(raceClaim('one', never, `${invents.url},${race.chain.url}`))
+  expect(claimed).toMatchObject({ code: 0, error: '' })
+  expect((await claimOf(never))!.state).toBe('open')
+  race.chain.warpTime(2 * EXIT_DELAY_S)
+  race.chain.advance(10)
+  const hides = new LyingNode(race.chain.url)
+  hides.lies = {
+    getMultipleAccounts: (told) => {
+      const { value, ...answer } = told as { value: ({ space: number } | null)[] }
+      const isClaim = (account: (typeof value)[number]) =>
+        account?.space === ACCOUNT_LAYOUTS.escape_claim.size
+      return { ...answer, value: value.map((account) => (isClaim(account) ? null : account)) }
+    },
+  }
+  const late = await said(raceClaim('one', never, `${race.chain.url},${hides.url}`))
+  expect(late).toMatchObject({ code: 0, error: '' })
+  expect((await claimOf(never))!.state).toBe('paid')
+  await Promise.all([pays.stop(), invents.stop(), hides.stop()])
 }, 180_000)

@@ -13,12 +13,21 @@ import {
 import { currentHistory } from '../../../client/chain/current_history'
 import { airdrop } from '../../../client/chain/deposit'
 import { closeExit, freezeVault, readProofs, requestExit } from '../../../client/chain/exit_note'
-import { readExitRequest, readMintRecord } from '../../../client/chain/read_vault'
+import {
+  createAssociatedAccount,
+  ownAccount,
+  readExitRequest,
+  readMintRecord,
+  tokenBalance,
+} from '../../../client/chain/read_vault'
 import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
-import { createAssociatedAccount, ownAccount, tokenBalance } from '../../../client/chain/token_account'
-import { exitRequestFields, nullifierOfNote } from '../../../client/exit/prepare_exit'
-import { ProofUnavailable, type VaultProofs } from '../../../client/exit/vault_proofs'
-import { absorbRecovered, adoptRefunds } from '../../../client/wallet/absorb_recovered'
+import {
+  exitRequestFields,
+  nullifierOfNote,
+  ProofUnavailable,
+  type VaultProofs,
+} from '../../../client/exit/prepare_exit'
+import { absorbRecovered, adoptRefunds } from '../../../client/wallet/absorb'
 import { type GapLimits, recoverWallet } from '../../../client/wallet/recover'
 import { leafFinder } from '../../../client/wallet/vault_history'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'

@@ -1,8 +1,7 @@
 /** Labels of a chart: no text overlaps another or leaves the drawing, whatever the values are. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Bar, layoutBars, layoutLine, type Shape } from '../../../client/page/chart'
-import { tokenName } from '../../../client/page/element'
+import { type Bar, layoutBars, layoutLine, type Shape, tokenName } from '../../../client/page/element'
 
 const [WIDTH, HEIGHT] = [600, 180]
 /** Of the style, in units of the drawing. */

@@ -12,10 +12,9 @@ import { demoPolicy } from '../../../sandbox/demo/steps'
 import { buildPage } from '../../../tools/build_page'
 import { VenueProcess } from '../../faults/kit/venue_process'
 import { ATTACKS, type AttackTerms, prepareAttack } from '../../kit/verify/attack_corpus'
-import { changedPolicy } from '../../kit/verify/changed_policy'
 import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
-import { HAVE_CHROMIUM, type Page } from './chromium'
-import { type OpenedPage, type Outcome, openVerifyPage } from './page_form'
+import { changedPolicy } from '../../kit/verify/site'
+import { HAVE_CHROMIUM, type OpenedPage, type Outcome, openVerifyPage, type Page } from './chromium'
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
 const START_MS = 120_000

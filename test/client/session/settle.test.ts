@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
 import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../../../client/limits'
 import { findAccepted, type Patience, settleRequest } from '../../../client/session/settle'
-import { EvidenceUnavailable } from '../../../client/verify/collect/collect_venue'
+import { EvidenceUnavailable } from '../../../client/verify/collect/collect_evidence'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }

@@ -6,8 +6,8 @@ import { type Login, VenueClient, VenueProblem, WrongAccount } from '../../../cl
 import { openChainAccess } from '../../../client/chain/chain_access'
 import { identityOf, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
 import { absorbEvent } from '../../../client/wallet/absorb'
-import { commandBytes, type SentCommand } from '../../../client/wallet/command_bytes'
 import {
+  commandBytes,
   dropRefused,
   prepareCancel,
   prepareCancelAll,
@@ -15,6 +15,7 @@ import {
   preparePlace,
   prepareReshape,
   prepareWithdrawal,
+  type SentCommand,
 } from '../../../client/wallet/prepare'
 import { Wallet } from '../../../client/wallet/wallet'
 import { fromHex } from '../../../protocol/bytes'

@@ -13,16 +13,19 @@ import {
   readProgramData,
 } from '../../../client/verify/collect/collect_chain'
 import { collectCollateral } from '../../../client/verify/collect/collect_collateral'
-import { collectLocation } from '../../../client/verify/collect/collect_evidence'
-import { collectVenue, fetchTransport } from '../../../client/verify/collect/collect_venue'
+import {
+  collectLocation,
+  collectVenue,
+  fetchTransport,
+} from '../../../client/verify/collect/collect_evidence'
 import { getInfo } from '../../../enclave/agent'
 import { generateTls } from '../../../enclave/x509'
 import { askBounded } from '../../../protocol/ask_bounded'
 import { toHex } from '../../../protocol/bytes'
+import { said } from '../../kit/said'
 import { collateralOf, makePki, outcome, quoteOf } from '../../kit/verify/development_pki'
-import { HAVE_QUOTES, realQuotes } from '../../kit/verify/real_quotes'
-import { said } from '../cli_site'
-import { answerCollateral } from './collateral_service'
+import { HAVE_QUOTES, realQuotes } from '../../kit/verify/sign_any_quote'
+import { answerCollateral } from '../../kit/verify/site'
 
 const pki = makePki()
 const collateral = collateralOf(pki)

@@ -16,10 +16,10 @@ import {
   Refused,
   verifyReceipt,
 } from '../../../client/verify/index'
-import { lintManifest } from '../../../client/verify/manifest/lint_manifest'
+import { lintManifest } from '../../../client/verify/lint_manifest'
 import { CodecError } from '../../../protocol/byte_stream'
+import { said } from '../../kit/said'
 import { openPinnedVenue, type PinnedVenue } from '../../kit/verify/pinned_venue'
-import { said } from '../cli_site'
 
 const TACIT = join(import.meta.dir, '../../../client/cli/tacit.ts')
 const DEPTH = 100_000

@@ -1,17 +1,21 @@
 /** Every manifest that would hand something to the host is rejected, with the place; the venue's own passes. */
 import { describe, expect, test } from 'bun:test'
-import { checkManifest } from '../../../client/verify/checks/measurements'
+import { checkManifest } from '../../../client/verify/checks/quote'
 import type { VerificationCase } from '../../../client/verify/checks/verification_case'
-import { lintManifest } from '../../../client/verify/manifest/lint_manifest'
-import { parsePlainYaml, UnjudgedYaml } from '../../../client/verify/manifest/plain_yaml'
+import { lintManifest, parsePlainYaml, UnjudgedYaml } from '../../../client/verify/lint_manifest'
 import { Refused } from '../../../client/verify/transcript'
 import { utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { SECRET_NAMES, SETTING_FORMS } from '../../../protocol/tdx/venue_manifest'
-import { judgeManifest } from '../../../tools/manifest/make_manifest'
-import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/filled_manifest'
+import { judgeManifest } from '../../../tools/manifest/main'
 import { ENVIRONMENT, edited, HOSTILE_COMPOSE_FILES, type Row } from '../../kit/verify/hostile_compose'
-import { HOSTILE_MANIFESTS, manifest, OWN } from '../../kit/verify/hostile_manifests'
+import {
+  FILLED_COMPOSE,
+  HOSTILE_MANIFESTS,
+  manifest,
+  manifestOf,
+  OWN,
+} from '../../kit/verify/hostile_manifests'
 
 const lint = (text: string) => lintManifest(text, SECRET_NAMES).faults
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { checkPlatform } from '../../../client/verify/checks/quote'
 import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'
 import { verifyGenuine } from '../../../client/verify/tdx/genuine_quote'
-import { combineFindings, matchesMasked, type TcbStatus } from '../../../client/verify/tdx/tcb_info'
+import { combineFindings, matchesMasked, type TcbStatus } from '../../../client/verify/tdx/platform'
 import { concatBytes } from '../../../protocol/bytes'
 import { CPU_SVN } from '../../../sandbox/enclave/machine'
 import {

@@ -1,9 +1,8 @@
 /** A policy says what it means, or is rejected. */
 import { expect, test } from 'bun:test'
-import { quoteOfFile } from '../../../client/cli/judge_files'
+import { quoteOfFile } from '../../../client/cli/audit'
 import { parseBundle } from '../../../client/verify/evidence_bundle'
-import { BARE_POLICY, parsePolicy } from '../../../client/verify/policy'
-import { SKIP_REASONS } from '../../../client/verify/skip_reasons'
+import { BARE_POLICY, parsePolicy, SKIP_REASONS } from '../../../client/verify/policy'
 import { CHECKS, policyLine } from '../../../client/verify/transcript'
 import { makePki } from '../../kit/verify/development_pki'
 

@@ -1,13 +1,16 @@
-/** Quotes that are not what they seem: damaged, signed by the wrong key, of the wrong enclave, or of a weak machine. */
+/** Quotes of real hardware, and those that are damaged, signed by the wrong key, of the wrong enclave or a weak machine. */
 
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
-import { QuoteVerifier } from '@phala/dcap-qvl'
+import qvl, { QuoteVerifier } from '@phala/dcap-qvl'
+import { INTEL_ROOTS, openCollateral } from '../../../client/verify/tdx/collateral'
+import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, toHex } from '../../../protocol/bytes'
 import { PCK_CHAIN_BYTES_MAX } from '../../../protocol/limits'
-import { pemOfDer } from '../../../protocol/pem'
+import { parseQuote } from '../../../protocol/tdx/quote'
+import { pemOfDer } from '../../../protocol/x509/certificate'
 import {
   issueRevocationList,
   PLATFORM_AUTHORITY_NAME,
@@ -21,10 +24,18 @@ import {
   NOW_MS,
   outcome,
   quoteOf,
+  STRICT,
   withDocument,
 } from '../../kit/verify/development_pki'
-import { fieldFlips } from '../../kit/verify/quote_fields'
-import { type Changes, type Signing, signAnyQuote } from '../../kit/verify/sign_any_quote'
+import {
+  type Changes,
+  fieldFlips,
+  HAVE_QUOTES,
+  readAnswer,
+  realQuotes,
+  type Signing,
+  signAnyQuote,
+} from '../../kit/verify/sign_any_quote'
 
 const DAY_MS = 86_400_000
 const REISSUED_SERIAL = new Uint8Array(16).fill(0x41)
@@ -368,4 +379,68 @@ describe('the machine', () => {
     const td_15 = concatBytes(quote.slice(48, 64), new Uint8Array(48).fill(1))
     expect(await judgeSigned({ td_15 })).toMatch(/service TD/)
   })
+})
+
+async function realOutcome(quote: Uint8Array, collateral: unknown, now_ms: number): Promise<string> {
+  try {
+    const verified = await verifyUnderCollateral(
+      quote,
+      await openCollateral(collateral as never, INTEL_ROOTS, now_ms),
+      STRICT,
+      now_ms,
+    )
+    return verified.finding.status
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+test.skipIf(!HAVE_QUOTES)('real quotes are accepted at their dates, as dcap-qvl accepts them', async () => {
+  for (const { quote, collateral, now_ms } of realQuotes()) {
+    const verified = await verifyUnderCollateral(
+      quote,
+      await openCollateral(collateral, INTEL_ROOTS, now_ms),
+      STRICT,
+      now_ms,
+    )
+    const oracle = qvl.verify(Buffer.from(quote), collateral as never, Math.floor(now_ms / 1000))
+    expect(verified.finding.status).toBe(oracle.status as 'UpToDate')
+    expect([...verified.finding.advisories]).toEqual(oracle.advisory_ids)
+  }
+})
+
+test.skipIf(!HAVE_QUOTES)(
+  'a real quote is refused before its collateral was issued and after it ended',
+  async () => {
+    for (const { quote, collateral, now_ms } of realQuotes()) {
+      expect(await realOutcome(quote, collateral, now_ms - DAY_MS)).toMatch(/from the future/)
+      expect(await realOutcome(quote, collateral, now_ms + 40 * DAY_MS)).toMatch(/has expired/)
+      expect(await realOutcome(quote, collateral, Number.NaN)).not.toBe('UpToDate')
+    }
+  },
+)
+
+test.skipIf(!HAVE_QUOTES)('the period of TCB info ends with its last second', async () => {
+  const { quote, collateral, now_ms } = realQuotes()[0]!
+  const { issueDate } = JSON.parse(collateral.tcb_info) as { issueDate: string }
+  const issued_ms = Date.parse(JSON.parse(collateral.qe_identity).issueDate)
+  expect(Date.parse(issueDate)).toBeLessThan(now_ms)
+  expect(await realOutcome(quote, collateral, issued_ms)).toBe('UpToDate')
+  expect(await realOutcome(quote, collateral, issued_ms - 1)).toMatch(/future/)
+})
+
+test.skipIf(!HAVE_QUOTES)('a flipped bit in any signed field of a real quote is refused', async () => {
+  for (const { quote, collateral, now_ms } of realQuotes())
+    for (const { field, flipped } of fieldFlips(quote))
+      expect(`${field}: ${await realOutcome(flipped, collateral, now_ms)}`).not.toMatch(/UpToDate/)
+})
+
+test.skipIf(!HAVE_QUOTES)("one machine's collateral does not vouch for another machine", async () => {
+  const [first, second] = realQuotes()
+  expect(await realOutcome(first!.quote, second!.collateral, second!.now_ms)).toMatch(/another platform/)
+})
+
+test.skipIf(!HAVE_QUOTES)('a quote of dstack 0.6 has the exact structure', () => {
+  const { quote } = readAnswer('dstack-0.6-lite')
+  expect(parseQuote(new Uint8Array(Buffer.from(quote, 'hex'))).pck_chain.length).toBe(3)
 })

@@ -19,9 +19,8 @@ import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
 import { evidenceReportData, parseQuote } from '../../../protocol/tdx/quote'
 import { PPID } from '../../../sandbox/enclave/machine'
-import { changedPolicy } from '../../kit/verify/changed_policy'
 import { lie, quoteOfMachine, withClaim } from '../../kit/verify/lying_machine'
-import { openSite, type Site } from '../../kit/verify/site'
+import { changedPolicy, openSite, type Site } from '../../kit/verify/site'
 
 let site: Site
 let honest: EvidenceBundle

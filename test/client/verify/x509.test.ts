@@ -10,7 +10,7 @@ import {
   requireListCurrent,
   requireListOf,
   requireNotRevoked,
-} from '../../../client/verify/x509/chain'
+} from '../../../client/verify/tdx/collateral'
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, utf8 } from '../../../protocol/bytes'

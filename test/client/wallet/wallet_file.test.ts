@@ -3,10 +3,14 @@ import { afterAll, expect, spyOn, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import * as path from 'node:path'
-import { InUse, lockFile } from '../../../client/wallet/file_lock'
 import { passwordKey, passwordKeyAsync, seal, unseal } from '../../../client/wallet/sealed_text'
-import { NotSeedWords, seedOfWords, wordsOfSeed } from '../../../client/wallet/seed_words'
-import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import {
+  NotSeedWords,
+  seedOfWords,
+  Wallet,
+  type WalletNote,
+  wordsOfSeed,
+} from '../../../client/wallet/wallet'
 import {
   loadWallet,
   NotAWallet,
@@ -14,7 +18,7 @@ import {
   WalletChanged,
   WalletLocked,
 } from '../../../client/wallet/wallet_file'
-import { NotWritten } from '../../../client/whole_file'
+import { InUse, lockFile, NotWritten } from '../../../client/whole_file'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 
@@ -53,7 +57,7 @@ const program = (code: string, ...args: string[]) =>
       process.execPath,
       '-e',
       `import { loadWallet, saveWallet } from ${JSON.stringify(join(ROOT, 'client/wallet/wallet_file.ts'))}
-       import { lockFile } from ${JSON.stringify(join(ROOT, 'client/wallet/file_lock.ts'))}
+       import { lockFile } from ${JSON.stringify(join(ROOT, 'client/whole_file.ts'))}
        const [path] = process.argv.slice(1)
        ${code}`,
       ...args,

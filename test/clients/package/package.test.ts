@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { buildClient } from '../../../tools/build_client'
 import { openAccount } from '../../faults/kit/open_trader'
 import { VenueProcess } from '../../faults/kit/venue_process'
+import { run as runIn, type Said } from '../../kit/said'
 
 const ROOT = join(import.meta.dir, '../../..')
 const folder = mkdtempSync(join(tmpdir(), 'tacit-package-'))
@@ -24,14 +25,8 @@ if (node === null) console.log('skipped: there is no Node on this machine')
 const deno = process.env['TACIT_DENO'] ?? Bun.which('deno')
 if (deno === null) console.log('skipped: there is no Deno on this machine (TACIT_DENO names one)')
 
-type Ran = { code: number; out: string; error: string }
-async function run(command: string[], env: Record<string, string> = {}): Promise<Ran> {
-  const options = { cwd: folder, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' } as const
-  const child = Bun.spawn(command, { ...options, env: { ...process.env, ...env } })
-  const read = [new Response(child.stdout).text(), new Response(child.stderr).text()] as const
-  const [out, error] = await Promise.all(read)
-  return { code: await child.exited, out, error }
-}
+const run = (command: string[], env: Record<string, string> = {}): Promise<Said> =>
+  runIn(command, { cwd: folder, env: { ...process.env, ...env } })
 
 beforeAll(async () => {
   const tarball = await buildClient(join(folder, 'built'))

@@ -1,8 +1,7 @@
 /** Program of the challenge test: two certificates come by TLS-ALPN-01 on a port under load; prints what the load saw. */
-import { challengeCertificate } from '../../../enclave/acme/certificates'
-import { issueCertificate } from '../../../enclave/acme/issue_certificate'
+import { challengeCertificate, issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { listen } from '../../../server/tls/listen'
-import { listeningApp, tlsMaterial } from '../../kit/server/listening_app'
+import { listeningApp, tlsMaterial } from '../../kit/server/harness'
 import { openLoad } from '../../kit/server/steady_load'
 import { openPebble, pebblePrograms } from './open_pebble'
 

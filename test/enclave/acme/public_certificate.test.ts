@@ -9,17 +9,16 @@ import {
   type SealedStore,
   sealCertificate,
   unsealCertificate,
-} from '../../../enclave/acme/certificates'
+} from '../../../enclave/acme/issue_certificate'
 import type { Enclave } from '../../../enclave/contract'
 import { generateTls } from '../../../enclave/x509'
-import { pemOfDer } from '../../../protocol/pem'
+import { pemOfDer } from '../../../protocol/x509/certificate'
 import { createApp } from '../../../server/edge/app'
 import { openLog } from '../../../server/edge/log'
 import type { AcmeConfig } from '../../../server/settings/config'
 import { type Listener, listen, openCertificates, renewIfDue } from '../../../server/tls/listen'
 import { only } from '../../kit/server/harness'
-import { ownNetwork } from '../../kit/server/own_network'
-import type { Seen } from '../../kit/server/steady_load'
+import { ownNetwork, type Seen } from '../../kit/server/steady_load'
 import { type Machine, openMachine, openOn } from '../machine'
 import { openPebble, type Pebble, pebblePrograms } from './open_pebble'
 

@@ -2,12 +2,16 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createPublicKey, generateKeyPairSync, verify, X509Certificate } from 'node:crypto'
-import { challengeCertificate } from '../../../enclave/acme/certificates'
-import { type Challenge, dnsSolver, issueCertificate } from '../../../enclave/acme/issue_certificate'
+import {
+  type Challenge,
+  challengeCertificate,
+  dnsSolver,
+  issueCertificate,
+} from '../../../enclave/acme/issue_certificate'
 import { AcmeFailure } from '../../../enclave/acme/signed_requests'
 import type { AcmeLimits } from '../../../enclave/limits'
 import * as x509 from '../../../enclave/x509'
-import { pemOfDer } from '../../../protocol/pem'
+import { pemOfDer } from '../../../protocol/x509/certificate'
 
 type Asked = { url: string; header: Record<string, unknown>; payload: unknown }
 /** Undefined answers as the protocol has it. */

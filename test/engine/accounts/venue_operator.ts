@@ -1,6 +1,6 @@
 /** The account edge over a real state machine, with a clock that the test advances. */
 import { openAccounts } from '../../../engine/accounts/open_accounts'
-import { intakeCredential } from '../../../engine/intake/accounts'
+import { intakeCredential } from '../../../engine/intake/requests'
 import type { ClockPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { Refusal } from '../../../protocol/refusals'
@@ -10,8 +10,8 @@ import {
   CredentialRequest,
   type CredentialRequest as Request,
 } from '../../../protocol/wire/accounts'
-import { parserOf } from '../../../protocol/wire/parse'
 import type { TokenRequest } from '../../../protocol/wire/trading'
+import { parserOf } from '../../../protocol/wire/values'
 import { admission, World } from '../../kit/venue/machine_world'
 import { accountId, testCredential } from '../../kit/venue/test_login'
 

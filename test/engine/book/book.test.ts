@@ -2,7 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
-import { Book, SIDE_LOTS_MAX, TICK_MAX } from '../../../engine/machine/book/book'
+import { BITMAP_STEP, Book, SIDE_LOTS_MAX, TICK_MAX, TickBitmap } from '../../../engine/machine/book/book'
 import { cross } from '../../../engine/machine/book/cross'
 import {
   type BookOrder,
@@ -14,7 +14,6 @@ import {
   OrderPool,
   SELL,
 } from '../../../engine/machine/book/order_pool'
-import { BITMAP_STEP, TickBitmap } from '../../../engine/machine/book/tick_bitmap'
 import { LAW_RUNS, LAW_SEED, LAW_TIMEOUT_MS } from './random_books'
 
 setDefaultTimeout(LAW_TIMEOUT_MS)

@@ -4,8 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { EmbeddedSite } from '../../kit/venue/embedded_site'
-import { soon } from '../../kit/venue/embedded_trading'
+import { EmbeddedSite, soon } from '../../kit/venue/embedded_site'
 import type { JsonVenue } from '../../kit/venue/json_venue'
 
 let site: EmbeddedSite

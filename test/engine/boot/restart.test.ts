@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { encodeState } from '../../../engine/machine/codec/state_codec'
 import { toHex } from '../../../protocol/bytes'
 import { isAtRest, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'

@@ -6,7 +6,7 @@ import { verifyBackup } from '../../../engine/boot/verify_backup'
 import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { toHex } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { EmbeddedTrading } from '../../kit/venue/embedded_trading'
+import { EmbeddedTrading } from '../../kit/venue/embedded_site'
 import { isAtRest } from '../../kit/venue/open_test_venue'
 
 const world = new EmbeddedTrading()

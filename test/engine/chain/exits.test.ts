@@ -10,7 +10,7 @@ import { compareBytes, toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { instructionName } from '../../../protocol/vault/instruction'
 import { USDC } from '../../../sandbox/environment'
-import * as lies from '../../kit/chain/kinds_of_lies'
+import * as lies from '../../kit/chain/lying_endpoint'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { randomField, requestExitOf, VaultWorld } from '../../kit/chain/vault_world'
 

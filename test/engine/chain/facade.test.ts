@@ -10,8 +10,14 @@ import {
 } from '@solana/kit'
 import { associatedTokenAddress, NATIVE_MINT } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
-import { callRpc, clientsOf, mintTo, withChain } from '../../kit/chain/chain_folder'
-import { fundedWallet, signedTransfer } from '../../kit/chain/transfer'
+import {
+  callRpc,
+  clientsOf,
+  fundedWallet,
+  mintTo,
+  signedTransfer,
+  withChain,
+} from '../../kit/chain/chain_folder'
 
 async function refusal(call: Promise<unknown>): Promise<unknown> {
   return call.then(

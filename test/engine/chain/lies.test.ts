@@ -7,7 +7,7 @@ import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import { USDC } from '../../../sandbox/environment'
-import * as lies from '../../kit/chain/kinds_of_lies'
+import * as lies from '../../kit/chain/lying_endpoint'
 import { bendBatch, type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { expectLandedOnce, requestExitOf, VaultWorld } from '../../kit/chain/vault_world'
 

@@ -7,9 +7,8 @@ import { publicKeyOf } from '../../../protocol/sign'
 import { declareOutageInstruction } from '../../../protocol/vault/admin'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
 import { JTO, USDC } from '../../../sandbox/environment'
-import { administerVault } from '../../kit/vault/administer_vault'
-import { EmbeddedTrading, soon } from '../../kit/venue/embedded_trading'
-import { requestExit } from '../../kit/venue/request_exit'
+import { administerVault } from '../../kit/vault/open_vault'
+import { EmbeddedTrading, requestExit, soon } from '../../kit/venue/embedded_site'
 
 let world: EmbeddedTrading
 let site: EmbeddedTrading['site']

@@ -6,8 +6,7 @@ import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
 import { mintTo } from '../../kit/chain/chain_folder'
-import { lowerBatch } from '../../kit/chain/kinds_of_lies'
-import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { LyingEndpoint, lowerBatch } from '../../kit/chain/lying_endpoint'
 import { expectLandedOnce, VaultWorld } from '../../kit/chain/vault_world'
 
 /** Far enough back that a relayer on a busy machine still meets its batch before it is final. */

@@ -9,7 +9,7 @@ import { decodeAnnouncement } from '../../../protocol/vault/accounts'
 import { announceInstruction } from '../../../protocol/vault/admin'
 import { type Lie, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { VaultWorld } from '../../kit/chain/vault_world'
-import { landOn } from '../../kit/verify/land_on'
+import { landOn } from '../../kit/verify/site'
 
 type Listed = { context: object; value: { account: { data: [string, string] } }[] }
 const bytesOf = ({ account }: Listed['value'][number]) =>

@@ -6,8 +6,7 @@ import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { SlotView } from '../../../engine/chain/client/slot_view'
 import { LIMITS } from '../../../engine/limits'
 import { withChain } from '../../kit/chain/chain_folder'
-import { advancedHead } from '../../kit/chain/kinds_of_lies'
-import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
+import { advancedHead, LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { COMPOSE_HASH, VaultWorld } from '../../kit/chain/vault_world'
 
 function viewOf(urls: string[], stall_ms = 5_000): { view: SlotView; rpc: RpcPool; health: ChainHealth } {

@@ -7,7 +7,7 @@ import { EpochTaken } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { chainFolder } from '../../kit/chain/chain_folder'
-import * as lies from '../../kit/chain/kinds_of_lies'
+import * as lies from '../../kit/chain/lying_endpoint'
 import { LyingEndpoint } from '../../kit/chain/lying_endpoint'
 import { COMPOSE_HASH, MemorySink, randomField, VaultWorld } from '../../kit/chain/vault_world'
 

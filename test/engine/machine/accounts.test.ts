@@ -2,19 +2,20 @@
 import { describe, expect, test } from 'bun:test'
 import type { CommandOf } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
-import { decodeState } from '../../../engine/machine/codec/decode_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { decodeState, encodeState } from '../../../engine/machine/codec/state_codec'
 import type { AccountChange } from '../../../protocol/wire/trading'
 import {
   admission,
+  cancelling,
   FIXED_HASH_SEED,
+  idOf,
   key,
+  refused,
   SIGNATURE,
   seeded,
   settings,
   World,
 } from '../../kit/venue/machine_world'
-import { cancelling, idOf, refused } from './prepared'
 
 type Set = CommandOf<'credential'>
 function credential(account_id: string, version: number, change: Partial<Set> = {}): Set {

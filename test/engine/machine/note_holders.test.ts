@@ -3,12 +3,16 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { CommandBody, NoteFact } from '../../../engine/commands'
-import { decodeState } from '../../../engine/machine/codec/decode_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { decodeState, encodeState } from '../../../engine/machine/codec/state_codec'
 import { payloadOf } from '../../../engine/machine/settlement/payload'
 import { appendSpent } from '../../../engine/machine/state/batch'
-import { type Note, notesOfBatch, notesOfFills, notesOfPayment } from '../../../engine/machine/state/note'
-import { Notes } from '../../../engine/machine/state/notes'
+import {
+  type Note,
+  Notes,
+  notesOfBatch,
+  notesOfFills,
+  notesOfPayment,
+} from '../../../engine/machine/state/note'
 import type { State } from '../../../engine/machine/state/state'
 import { RowQueue } from '../../../engine/memory/row_queue'
 import { nullifierOf } from '../../../protocol/notes/notes'
@@ -18,14 +22,15 @@ import {
   BASE,
   DESTINATION,
   FIXED_HASH_SEED,
+  idOf,
   key,
   LOT,
+  refused,
   SIGNATURE,
   seeded,
   TICK,
   World,
 } from '../../kit/venue/machine_world'
-import { idOf, refused } from './prepared'
 import { played, steps } from './random_commands'
 
 /** How many hold each note, counted from the holders. */

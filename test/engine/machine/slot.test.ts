@@ -3,22 +3,23 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { LIMITS } from '../../../engine/limits'
-import { decodeState } from '../../../engine/machine/codec/decode_state'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
-import { PriceLevels } from '../../../engine/machine/state/exposure'
+import { decodeState, encodeState } from '../../../engine/machine/codec/state_codec'
+import { PriceLevels } from '../../../engine/machine/state/account'
 import { nextClose } from '../../../engine/machine/state/instrument'
 import type { Fill } from '../../../protocol/wire/trading'
 import {
+  cancelling,
   FIXED_HASH_SEED,
+  idOf,
   key,
   LOT,
   QUOTE,
+  refused,
   SYMBOL,
   settings,
   TICK,
   World,
 } from '../../kit/venue/machine_world'
-import { cancelling, idOf, refused } from './prepared'
 
 function twoSides(change: ConstructorParameters<typeof World>[0] = {}): World {
   const world = new World(change)

@@ -18,9 +18,9 @@ import { openNote } from '../../../engine/intake/context'
 import { disk } from '../../../engine/journal/disk'
 import { LIMITS } from '../../../engine/limits'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
-import { encodeState } from '../../../engine/machine/codec/encode_state'
+import { encodeState } from '../../../engine/machine/codec/state_codec'
 import { execute } from '../../../engine/machine/rules/execute'
-import { ROW_BYTES } from '../../../engine/machine/state/final_orders'
+import { ROW_BYTES } from '../../../engine/machine/state/live_orders'
 import {
   coverable,
   PAST_KINDS,
@@ -35,8 +35,7 @@ import { Entries } from '../../../engine/stores/part'
 import { BLOCK_BYTES, StoreDamaged, writePart } from '../../../engine/stores/part_file'
 import { Stores } from '../../../engine/stores/stores'
 import { compareBytes } from '../../../protocol/bytes'
-import { FIXED_HASH_SEED, key, LOT, seeded, World } from '../../kit/venue/machine_world'
-import { cancelling, refused } from '../machine/prepared'
+import { cancelling, FIXED_HASH_SEED, key, LOT, refused, seeded, World } from '../../kit/venue/machine_world'
 
 let dir = ''
 const at = () => ({ dir, key: new Uint8Array(32).fill(9) })

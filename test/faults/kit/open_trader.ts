@@ -1,8 +1,8 @@
-/** A trader on a running venue: account, chain key, streams open, notes deposited for each of its keys. */
+/** A trader on a running venue: account, chain key, streams open, notes deposited for its keys, and one socket for raw frames. */
 import { type Login, VenueClient } from '../../../client/api/venue_client'
 import { openChainAccess } from '../../../client/chain/chain_access'
 import { airdrop, deposit, mintTo } from '../../../client/chain/deposit'
-import { ownAccount, tokenBalance } from '../../../client/chain/token_account'
+import { ownAccount, tokenBalance } from '../../../client/chain/read_vault'
 import { signCredential } from '../../../client/wallet/account'
 import { preparePlace } from '../../../client/wallet/prepare'
 import { publicKeyOf } from '../../../protocol/sign'
@@ -129,4 +129,37 @@ export async function sellOnce(trader: LoadTrader): Promise<PlaceResult> {
   } as const
   const note = trader.wallet.noteFor(SOL, terms.amount)!
   return trader.client.place(preparePlace(trader.wallet, trader.venue, terms, note))
+}
+
+type Frame = Record<string, unknown>
+
+export async function openFrameSocket(client: VenueClient, path: string) {
+  const frames: Frame[] = []
+  const waiting: ((frame: Frame) => void)[] = []
+  const socket = client.transport.webSocket(`${path}?token=${await client.token()}&after=0`)
+  const [opened, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()]
+  socket.onopen = () => opened.resolve()
+  socket.onclose = ({ code }) => {
+    opened.reject(new Error(`closed with ${code}`))
+    closed.resolve(code)
+  }
+  socket.onmessage = ({ data }) => {
+    const frame = JSON.parse(String(data)) as Frame
+    if (frame['type'] !== 'reply' && frame['type'] !== 'error') return
+    const next = waiting.shift()
+    if (next === undefined) frames.push(frame)
+    else next(frame)
+  }
+  await opened.promise
+  return {
+    closed: closed.promise,
+    close: () => socket.close(),
+    send: (message: string | Uint8Array<ArrayBuffer>) => socket.send(message),
+    next: () =>
+      new Promise<Frame>((resolve) => {
+        const first = frames.shift()
+        if (first === undefined) waiting.push(resolve)
+        else resolve(first)
+      }),
+  }
 }

@@ -1,7 +1,9 @@
 /** Builds the wheel of `clients/python` and installs it with its packages into an empty environment. */
+
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { run as runProgram } from '../said'
 
 export const PYTHON_CLIENT = join(import.meta.dir, '../../../clients/python')
 /** What the environment lacks: Python 3.11 with venv, or a package index and its cache. */
@@ -10,10 +12,8 @@ export type InstalledClient = { python: string } | { skipped: string }
 type Ran = { code: number; output: string }
 async function run(...command: string[]): Promise<Ran> {
   try {
-    const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-    const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
-    const [out, error] = await Promise.all(texts)
-    return { code: await child.exited, output: `${out}${error}` }
+    const { code, out, error } = await runProgram(command)
+    return { code, output: `${out}${error}` }
   } catch (error) {
     return { code: -1, output: String(error) }
   }

@@ -1,5 +1,9 @@
-/** Serves an app over a venue whose unexpected calls throw, with a clock that the test advances and the logged lines. */
-import type { Enclave } from '../../../enclave/contract'
+/** Serves an app over a venue whose unexpected calls throw, listens with it where a test needs TLS, and sends raw bytes. */
+
+import { createHash, X509Certificate } from 'node:crypto'
+import { connect } from 'node:net'
+import type { Enclave, TlsMaterial } from '../../../enclave/contract'
+import { generateTls } from '../../../enclave/x509'
 import type { LimitState, Session, Venue } from '../../../engine/venue'
 import { Refusal } from '../../../protocol/refusals'
 import { type App, type AppOptions, createApp } from '../../../server/edge/app'
@@ -124,4 +128,59 @@ async function call(
   const json =
     /json/.test(response.headers.get('content-type') ?? '') && text !== '' ? JSON.parse(text) : undefined
   return { status: response.status, headers: response.headers, text, json }
+}
+
+export function listeningApp(): App {
+  const clock = new StandingClock()
+  const venue = only<Venue>('venue', {
+    time: () => ({ slot: 1, unix_ms: 2, slot_ms: 400 }),
+    authenticate: () => session(clock),
+    caughtUp: () => undefined,
+    takeLimit: () => ({ capacity: 1, refill_per_s: 1, remaining: 1, retry_after_ms: 0 }),
+    subscribe: async () => ({ seq_first: 1, seq_last: 0, seqNow: () => 0, renew() {}, close() {} }),
+  })
+  const log = openLog(() => undefined, clock.unixMs)
+  return createApp({ venue, enclave: only<Enclave>('enclave', {}), options: { version: '1', clock, log } })
+}
+
+export function tlsMaterial(): TlsMaterial {
+  return generateTls([], Date.now())
+}
+
+/** SHA-256 of a certificate's SubjectPublicKeyInfo, hex. */
+export function spkiOf(certificate: string | Uint8Array): string {
+  const { publicKey } = new X509Certificate(certificate)
+  return createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('hex')
+}
+
+/** Code of the status line. */
+export function rawStatus(port: number, request: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(request))
+    let answer = ''
+    socket.on('data', (bytes) => {
+      answer += bytes.toString('latin1')
+      const match = /^HTTP\/1\.1 ([0-9]{3})/.exec(answer)
+      if (match === null) return
+      socket.destroy()
+      resolve(Number(match[1]))
+    })
+    socket.on('error', reject)
+    socket.on('close', () => reject(new Error('closed without an answer')))
+  })
+}
+
+/** Head and body of the answer, once the venue has closed the connection. */
+export function answered(port: number, request: string): Promise<string[]> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(request))
+    let answer = ''
+    socket.on('data', (bytes) => {
+      answer += bytes.toString('latin1')
+    })
+    socket.on('error', reject)
+    socket.on('end', () => resolve(answer.split('\r\n\r\n')))
+  })
 }

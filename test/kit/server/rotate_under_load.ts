@@ -1,6 +1,6 @@
 /** Program of the rotation test: certificates change again and again under load; prints what the load saw. */
 import { listen } from '../../../server/tls/listen'
-import { listeningApp, tlsMaterial } from './listening_app'
+import { listeningApp, tlsMaterial } from './harness'
 import { openLoad } from './steady_load'
 
 const rotations = Number(process.argv[2])

@@ -1,8 +1,8 @@
-/** Steady load on a listener: new connections without a pause, kept connections, and stream sockets that stay. */
+/** Steady load on a listener, and a separate network for programs that need their own addresses. */
+
 import { connect as tlsConnect } from 'node:tls'
 import type { Listener } from '../../../server/tls/listen'
-import { TOKEN } from './harness'
-import { spkiOf } from './listening_app'
+import { spkiOf, TOKEN } from './harness'
 
 const [CALLERS, KEEPERS, SOCKETS] = [4, 4, 8]
 
@@ -99,4 +99,28 @@ function askOnce(port: number): Promise<string> {
       else reject(new Error(`cut short after ${text.length} bytes`))
     })
   })
+}
+
+type OwnNetwork = { run(script: string, ...parameters: string[]): unknown }
+
+const PREPARE = 'ip link set lo up && echo 1 > /proc/sys/net/ipv4/tcp_migrate_req && exec "$@"'
+
+/** Undefined, with the reason printed, where this machine permits none. */
+export function ownNetwork(): OwnNetwork | undefined {
+  const within = (...command: string[]) =>
+    Bun.spawnSync(['unshare', '--user', '--map-root-user', '--net', 'sh', '-c', PREPARE, 'sh', ...command], {
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+  if (Bun.which('unshare') === null || within('true').exitCode !== 0) {
+    console.log('skipped: no network namespace with tcp_migrate_req can be had here')
+    return undefined
+  }
+  return {
+    run(script, ...parameters) {
+      const { stdout, stderr, exitCode } = within(process.execPath, script, ...parameters)
+      if (exitCode !== 0) throw new Error(stderr.toString())
+      return JSON.parse(stdout.toString())
+    },
+  }
 }

@@ -1,6 +1,6 @@
 /** Lists imports that no rule may miss: every form, alias and extension. */
 import { NOT_A_FILE } from '../../../tools/check/module_graph'
-import { type Plant, used } from './house'
+import { type Plant, used } from './planted_shapes'
 
 export const PLANTED_IMPORTS: readonly Plant[] = [
   [

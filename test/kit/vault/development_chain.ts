@@ -4,8 +4,7 @@ import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { lowSignature } from '../../../protocol/vault/epochs'
-import type { RegisterPlatformFields } from '../../../protocol/vault/platforms'
+import { lowSignature, type RegisterPlatformFields } from '../../../protocol/vault/epochs'
 
 /** A P-256 key from a name. */
 export class PlatformKey {

@@ -1,9 +1,11 @@
-/** An initialized vault with one registered mint and a model of note tree and spent log beside it, for the program's tests. */
+/** An initialized vault with one registered mint, a model of its trees, and its deployer; also one that announced a machine. */
+import { readDeployment } from '../../../engine/chain/client/read_vault'
 import { venueId } from '../../../protocol/bodies/statements'
 import { compareBytes, equalBytes, utf8 } from '../../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../protocol/notes/notes'
 import { sha256 } from '../../../protocol/sha256'
+import { publicKeyOf } from '../../../protocol/sign'
 import {
   EXIT_REQUEST,
   type QueueAccount,
@@ -19,20 +21,21 @@ import {
 import {
   type AnnouncedTopic,
   announceInstruction,
+  authorizeRestoreInstruction,
   type InitializeFields,
   initializeInstruction,
   registerMintInstruction,
 } from '../../../protocol/vault/admin'
-import { DEPOSIT_FORMS, depositInstruction } from '../../../protocol/vault/deposit'
 import {
   EPOCH_FORMS,
   type OpenAttestedEpochFields,
   type OpeningFields,
   openAttestedEpochInstructions,
+  registerPlatformInstructions,
 } from '../../../protocol/vault/epochs'
 import type { EventOf } from '../../../protocol/vault/events'
+import { DEPOSIT_FORMS, depositInstruction } from '../../../protocol/vault/exits'
 import { decoded, type VaultInstruction } from '../../../protocol/vault/instruction'
-import { registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import {
   type PayoutFields,
   payInstruction,
@@ -40,10 +43,21 @@ import {
   type SettleFields,
   settleInstruction,
 } from '../../../protocol/vault/settle'
+import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { withRpc } from '../../../tools/program/deploy_program'
+import { landTransaction } from '../../../tools/program/land_transaction'
 import type { Chain } from './development_chain'
 import { type Changes, QuotingMachine } from './quoting_machine'
-import { type MintFields, mintBytes, tokenAmount, tokenBytes } from './tokens'
-import { type Failed, type Landed, testKey, VaultChain } from './vault_chain'
+import {
+  type Failed,
+  type Landed,
+  type MintFields,
+  mintBytes,
+  testKey,
+  tokenAmount,
+  tokenBytes,
+  VaultChain,
+} from './vault_chain'
 
 export const EXIT_DELAY_S = 1_000
 export const MIN_DEPOSIT = 1_000n
@@ -336,3 +350,72 @@ export function isKnownState(
 export const decodeDeposit = (data: Uint8Array) => decoded(DEPOSIT_FORMS.deposit.data, data)
 export const decodeAnchor = (data: Uint8Array) => decoded(EPOCH_FORMS.anchor.data, data)
 export const decodePay = (data: Uint8Array) => decoded(QUEUE_FORMS.pay.data, data)
+
+/**
+ * Resolves with the signature once finalized.
+ * @param seeds of all signers; the first one pays
+ * @throws Error with the chain's reason; ChainUnavailable
+ */
+export async function administerVault(
+  rpc_urls: readonly string[],
+  seeds: readonly [Uint8Array, ...Uint8Array[]],
+  instruction: VaultInstruction,
+  priority_fee_lamports: bigint,
+): Promise<string> {
+  return withRpc(rpc_urls, (rpc) =>
+    landTransaction(rpc, { seeds, instructions: [instruction], priority_fee_lamports }),
+  )
+}
+
+/** Resolves once it is finalized, with the seconds until it is effective: a quarter of the exit delay. */
+export async function announceRestore(chain: OpenedChain): Promise<number> {
+  const { admin_seed, url } = chain
+  const fields = { program: chain.program_id!, admin: publicKeyOf(admin_seed) }
+  const instruction = authorizeRestoreInstruction({ ...fields, action: 'announce' })
+  await administerVault([url], [admin_seed], instruction, 0n)
+  const { config } = await readDeployment([url], fields.program)
+  return Math.ceil(config.exit_delay_s / 4)
+}
+
+export class AttestedVault {
+  readonly vault: OpenVault
+  readonly chain: OpenVault['chain']
+  readonly authority: OpenVault['authority']
+
+  constructor(...parts: ConstructorParameters<typeof QuotingMachine>) {
+    this.vault = new OpenVault(new QuotingMachine(...parts))
+    this.chain = this.vault.chain
+    this.authority = this.vault.authority
+    this.vault.announceMachine()
+  }
+
+  announce(...change: Parameters<OpenVault['announce']>): void {
+    this.vault.announce(...change)
+  }
+
+  register(chain: Chain): Landed | Failed {
+    return this.vault.registerPlatform(chain)
+  }
+
+  together(before: VaultInstruction, last: VaultInstruction): Landed | Failed {
+    return this.chain.send([before, last])
+  }
+
+  /** The fields of the opening that lands now, with some parts replaced. */
+  fields(changes: Changes = {}): OpenAttestedEpochFields {
+    return this.vault.quoted({}, changes)
+  }
+
+  opening(changes?: Changes): [VaultInstruction, VaultInstruction] {
+    return openAttestedEpochInstructions(this.fields(changes))
+  }
+
+  open(changes?: Changes): Landed | Failed {
+    return this.chain.send(this.opening(changes))
+  }
+
+  /** Simulated, so that one vault serves many cases. */
+  outcome(changes?: Changes): string {
+    return this.chain.outcome(this.opening(changes))
+  }
+}

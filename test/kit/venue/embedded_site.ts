@@ -1,9 +1,14 @@
-/** A venue as it really runs, without its listeners: embedded chain, vault program, relayer, hashing, account edge. */
+/** A venue as it really runs, without listeners, on an embedded chain; its traders, and exit requests to its vault. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buildTransaction, toInstruction } from '../../../engine/chain/client/build_transaction'
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
+import {
+  buildTransaction,
+  COMPUTE_UNITS_MAX,
+  toInstruction,
+} from '../../../engine/chain/client/build_transaction'
 import type { QuoteEpoch } from '../../../engine/chain/client/chain_client'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { EngineConfig } from '../../../engine/config'
@@ -11,28 +16,28 @@ import { openHashing } from '../../../engine/hashing/open_hashing'
 import { openVenue } from '../../../engine/index'
 import type { ChainPort, ClockPort, HashPort } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { fromHex, toHex } from '../../../protocol/bytes'
-import { noteInner } from '../../../protocol/notes/notes'
+import { fromHex, readU64Le, toHex } from '../../../protocol/bytes'
+import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { Refusal } from '../../../protocol/refusals'
 import { publicKeyOf } from '../../../protocol/sign'
-import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
-import { depositInstruction } from '../../../protocol/vault/deposit'
+import { exitRequestAddress, TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
 import { decodeEvent, type EventOf, innerDataOf, type VaultEvent } from '../../../protocol/vault/events'
+import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
+import type * as wire from '../../../protocol/wire/trading'
 import type { TokenRequest } from '../../../protocol/wire/trading'
-import type { Faults } from '../../../sandbox/chain/embedded_chain'
 import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
+import type { Faults } from '../../../sandbox/chain/machine'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
 import type { Landed } from '../../../sandbox/chain/store'
 import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
 import { JTO, USDC } from '../../../sandbox/environment'
-import { clientsOf, mintTo } from '../chain/chain_folder'
-import { fundedWallet } from '../chain/transfer'
+import { clientsOf, fundedWallet, mintTo } from '../chain/chain_folder'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { testConfig, testKeys } from './open_test_venue'
 import { testCredential } from './test_login'
-import { type Deposit, element, type Trader } from './trader'
+import { type Deposit, element, Trader } from './trader'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 
@@ -201,4 +206,142 @@ export class EmbeddedSite {
     await this.chain?.close()
     rmSync(this.dir, { recursive: true, force: true })
   }
+}
+
+/** Of a token account. */
+const TOKEN_AMOUNT_AT = 64
+
+export const soon = () => new Promise((resolve) => setImmediate(resolve))
+
+export class EmbeddedTrading {
+  readonly site = new EmbeddedSite()
+  alice!: Trader
+  bob!: Trader
+
+  async open(faults: Faults = {}, finalized_depth?: number): Promise<void> {
+    await this.site.openChain(faults, finalized_depth)
+    await this.site.openVenue()
+    for (const account_id of ['alice', 'bob']) await this.site.issue(account_id)
+    this.alice = this.trader('alice')
+    this.bob = this.trader('bob')
+  }
+
+  /** A new key of an account; commands are signed for the venue that runs now. */
+  trader(account_id: string): Trader {
+    const { site } = this
+    const ledger = {
+      get slot() {
+        return site.venue.time().slot
+      },
+      deposit: (): never => {
+        throw new Error('deposits are made on the chain')
+      },
+    }
+    return new Trader({ venue: site.venue, ledger }, account_id)
+  }
+
+  /** Resolves once the deposit counts. */
+  async deposited(trader: Trader, mint: string, amount: bigint): Promise<Deposit> {
+    const { site } = this
+    const deposit = await site.deposit(trader, mint, amount)
+    const { leaf_index } = deposit.opening
+    site.chain.advance(site.chain.machine.depth.finalized + 1)
+    for (;;) {
+      const known = leaf_index < site.venue.treeRoot().leaf_count
+      if (known && (await site.venue.treeInclusion(leaf_index)).usable) return deposit
+      await soon()
+    }
+  }
+
+  /** Orders that cross, with deposits of their own; resolves with the buyer's once both are accepted. */
+  async cross(venue: JsonVenue = this.site.venue): Promise<wire.PlaceResult> {
+    const money = await this.deposited(this.alice, USDC, 200_000_000n)
+    const goods = await this.deposited(this.bob, JTO, 3_000_000_000n)
+    const expiry_slot = venue.time().slot + 5_000
+    const bought = await venue.place('alice', this.alice.place(money, { expiry_slot }))
+    await venue.place('bob', this.bob.place(goods, { side: 'sell', expiry_slot }))
+    return bought
+  }
+
+  async events(account_id: string, after = 0): Promise<wire.AccountEvent[]> {
+    return (await this.site.venue.events(account_id, { after, limit: 500 })).items
+  }
+
+  async until(account_id: string, wanted: (event: wire.AccountEvent) => boolean, after = 0): Promise<void> {
+    while (!(await this.events(account_id, after)).some(wanted)) await soon()
+  }
+
+  /** Resolves once the account on chain is there, or gone, for good. */
+  async untilAccount(account: Uint8Array, there: boolean): Promise<void> {
+    const at = () => this.site.chain.machine.accountAt(encodeBase58(account), 'finalized')
+    while ((at() !== undefined) !== there) await soon()
+  }
+
+  async untilBalance(account: Uint8Array, amount: bigint): Promise<void> {
+    while (this.balance(account) !== amount) await soon()
+  }
+
+  /** Finalized balance of a token account. */
+  balance(account: Uint8Array): bigint {
+    const { data } = this.site.chain.machine.accountAt(encodeBase58(account), 'finalized')!
+    return readU64Le(data, TOKEN_AMOUNT_AT)
+  }
+
+  /** A token account of a fresh wallet that holds one unit. */
+  async payee(mint: string): Promise<Uint8Array> {
+    return decodeBase58(await this.site.payee(mint), 32)!
+  }
+}
+
+/** Resolves with nullifier and request account once the request landed. @throws Error with what the chain rejected */
+export async function requestExit(
+  { chain, hash }: { chain: OpenedChain; hash: Pick<HashPort, 'inclusion' | 'leaves' | 'root'> },
+  trader: Pick<Trader, 'seed' | 'key'>,
+  { commitment, opening }: Deposit,
+  destination: Uint8Array,
+  /** Payer of the bond, by default a fresh wallet; `sending` gets the signature first. */
+  options: { payer?: KeyPairSigner; sending?: (signature: string) => void } = {},
+): Promise<{ nullifier: Uint8Array; account: Uint8Array }> {
+  const program = chain.program_id!
+  const owner = await createKeyPairSignerFromPrivateKeyBytes(trader.seed)
+  const payer = options.payer ?? (await fundedWallet(chain))
+  const blinding = fromHex(opening.blinding, 32)!
+  const nullifier = nullifierOf(fromHex(commitment, 32)!, blinding)
+  const leaf_index = opening.leaf_index ?? (await placeOf(hash, commitment))
+  const proof = await hash.inclusion(leaf_index)
+  const form = opening.leaf_index === undefined ? 'settlement' : 'deposit'
+  const instruction = requestExitInstruction({
+    program,
+    owner: trader.key,
+    payer: decodeBase58(payer.address, 32)!,
+    mint: decodeBase58(opening.mint, 32)!,
+    opening: { form, amount: BigInt(opening.amount), blinding, leaf_index },
+    nullifier,
+    cited_leaf_count: proof.leaf_count,
+    cited_root: proof.root,
+    destination,
+    refund_inner: element(),
+    path: proof.siblings,
+  })
+  const { value: lifetime } = await clientsOf(chain)
+    .rpc.getLatestBlockhash({ commitment: 'processed' })
+    .send()
+  const { wire, signature } = await buildTransaction({
+    payer,
+    instructions: [toInstruction(instruction, [owner, payer])],
+    lifetime,
+    compute_units: COMPUTE_UNITS_MAX,
+    priority_fee_lamports: 0n,
+  })
+  options.sending?.(encodeBase58(signature))
+  chain.machine.enqueue(decodeTransaction(wire))
+  chain.advance(1)
+  const landed = chain.machine.store.transaction(encodeBase58(signature))
+  if (landed?.error !== 'null') throw new Error(`the request did not land: ${landed?.error}`)
+  return { nullifier, account: exitRequestAddress(program, nullifier) }
+}
+
+async function placeOf(hash: Pick<HashPort, 'leaves' | 'root'>, commitment: string): Promise<number> {
+  const leaves = await hash.leaves(0, hash.root().leaf_count)
+  return leaves.findIndex((leaf) => leaf.toHex() === commitment)
 }

@@ -14,13 +14,12 @@ import { venueOf } from '../../../engine/methods/venue_methods'
 import type { KeysPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { toHex, utf8 } from '../../../protocol/bytes'
-import { fieldToBytes } from '../../../protocol/field'
+import { fieldToBytes } from '../../../protocol/notes/poseidon'
 import { publicKeyOf } from '../../../protocol/sign'
 import { type DiskFaults, failing } from './failing_disk'
 import { type JsonVenue, jsonVenue } from './json_venue'
 import { bytes, Ledger, MemoryChain } from './memory_chain'
-import { type TestAccounts, testAccounts } from './test_accounts'
-import { OPERATOR_SEED } from './test_login'
+import { OPERATOR_SEED, type TestAccounts, testAccounts } from './test_login'
 
 /** Small, so that opening and copying a journal costs little. */
 const SEGMENT_BYTES = 2 * 1024 * 1024

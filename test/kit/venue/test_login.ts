@@ -1,9 +1,13 @@
-/** Makes accounts and logins for tests: keys from names, and one passphrase whose digest is computed once. */
+/** Makes accounts and logins for tests, and an account edge that lets every admitted account in. */
+
 import { argon2Sync } from 'node:crypto'
 import type { Login } from '../../../client/api/venue_client'
 import { signCredential } from '../../../client/wallet/account'
+import type { AccountBook, AccountsPort } from '../../../engine/ports'
+import type { Session } from '../../../engine/venue'
 import { accountIdOf, PASSPHRASE_COST, secretHash } from '../../../protocol/bodies/account'
 import { toHex, utf8 } from '../../../protocol/bytes'
+import { Refusal } from '../../../protocol/refusals'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf } from '../../../protocol/sign'
 import type { CredentialRequest } from '../../../protocol/wire/trading'
@@ -54,4 +58,41 @@ export function testCredential(
   const request = signCredential(accountSeed(name), venue, fields)
   const login = { api_key: fields.credential_id, api_secret, passphrase: PASSPHRASE }
   return { request, login: { ...login, account_id: accountId(name) } }
+}
+
+export type TestAccounts = AccountsPort & { readonly book: AccountBook; kill(token_id: string): void }
+
+export function testAccounts(book: AccountBook): TestAccounts {
+  const revoked = new Set<string>()
+  const listeners = new Map<string, Set<() => void>>()
+  const session = (account_id: string): Session => {
+    return { account_id, token_id: account_id, expires_ms: 1e12, credential_id: '', access: 'trade' }
+  }
+  const isKnown = (account_id: string) => book.limits(account_id) !== undefined && !revoked.has(account_id)
+  return {
+    book,
+    async login({ api_key }) {
+      const account_id = accountId(api_key)
+      if (!isKnown(account_id)) throw new Refusal('credentials_invalid')
+      return { access_token: account_id, token_type: 'Bearer', expires_in: 900, account_id }
+    },
+    authenticate(token) {
+      if (!isKnown(accountId(token))) throw new Refusal('token_invalid')
+      return session(accountId(token))
+    },
+    revoke: async ({ account_id }) => void revoked.add(account_id),
+    refresh: (_session, token) => session(accountId(token)),
+    takeLimit: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
+    chargeRead: () => ({ capacity: 100, refill_per_s: 50, remaining: 100, retry_after_ms: 0 }),
+    onEnded(token_id, ended) {
+      const all = listeners.get(token_id) ?? new Set()
+      listeners.set(token_id, all.add(ended))
+      return () => void all.delete(ended)
+    },
+    durable: () => undefined,
+    close: () => undefined,
+    kill(token_id) {
+      for (const ended of listeners.get(accountId(token_id)) ?? []) ended()
+    },
+  }
 }

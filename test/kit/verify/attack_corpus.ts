@@ -5,13 +5,11 @@
 import type { ChainPolicy, KmsPolicy, VerificationPolicy } from '../../../client/verify/policy'
 import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
-import { changedPolicy } from './changed_policy'
-import { manifestOf } from './filled_manifest'
-import { forgeLog } from './forged_log'
 import { HOST_ACCESS } from './hostile_compose'
-import { INSPECTOR, type Inspection } from './inspection_log'
-import { type Lie, mrConfigId, withClaim } from './lying_machine'
-import type { PinnedVenue } from './pinned_venue'
+import { manifestOf } from './hostile_manifests'
+import { forgeLog, type Lie, mrConfigId, withClaim } from './lying_machine'
+import { INSPECTOR, type Inspection, type PinnedVenue } from './pinned_venue'
+import { changedPolicy } from './site'
 
 type Attack = AttackTerms & {
   name: string

@@ -9,9 +9,9 @@ import { verifyUnderCollateral } from '../../../client/verify/tdx/genuine_quote'
 import type { PlatformPolicy } from '../../../client/verify/tdx/platform'
 import { reasonOf } from '../../../client/verify/transcript'
 import { toHex, utf8 } from '../../../protocol/bytes'
-import { pemOfDer } from '../../../protocol/pem'
 import type { Collateral } from '../../../protocol/tdx/collateral'
-import { NO_FAULTS } from '../../../sandbox/enclave/agent'
+import { pemOfDer } from '../../../protocol/x509/certificate'
+import { issueCollateral, NO_FAULTS } from '../../../sandbox/enclave/agent'
 import {
   type Authorities,
   issueAuthorities,
@@ -19,8 +19,7 @@ import {
   startQuotingEnclave,
   type TdFacts,
 } from '../../../sandbox/enclave/authorities'
-import { issueCollateral } from '../../../sandbox/enclave/collateral'
-import { loadKeys, type StoredKeys } from '../../../sandbox/enclave/keys'
+import { loadKeys, type StoredKeys } from '../../../sandbox/enclave/machine'
 
 export const NOW_MS = Date.UTC(2026, 0, 15, 12)
 export const STRICT: PlatformPolicy = { tcb_statuses: ['UpToDate'], advisories: [], tcb_evaluation_min: 0 }

@@ -1,6 +1,6 @@
 /** Compose files that would hand something to the host, each with the place that the linter must name. */
-import { fillIn } from '../../../tools/manifest/make_manifest'
-import { DIGEST, FILLED_COMPOSE } from './filled_manifest'
+import { fillIn } from '../../../tools/manifest/main'
+import { DIGEST, FILLED_COMPOSE } from './hostile_manifests'
 
 /** Replaces one part of the compose file, which must be there. */
 export function edited(from: string | RegExp, to: string): string {

@@ -2,10 +2,13 @@
  * A venue under a policy that names every demand there is: keys from a KMS with its contract, two RPC operators, a machine
  * whose place a provider and an inspector with a log state. An honest one is `verified`, without a skip.
  */
+
+import { createHash } from 'node:crypto'
 import { keccak_256 } from '@noble/hashes/sha3.js'
+import type { LocationStatement } from '../../../client/verify/evidence_bundle'
 import type { VerificationPolicy } from '../../../client/verify/policy'
 import { encodeBase58 } from '../../../protocol/base58'
-import { encodeLocation, type LocationBody } from '../../../protocol/bodies/statements'
+import { encodeLocation, encodeLogHead, type LocationBody } from '../../../protocol/bodies/statements'
 import { fromHex, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { publicKeyOf, sign } from '../../../protocol/sign'
@@ -14,12 +17,10 @@ import { ACCOUNT_LAYOUTS, decodeAnnouncement } from '../../../protocol/vault/acc
 import { announcementAddress } from '../../../protocol/vault/admin'
 import type { Attestation, Info } from '../../../protocol/wire/public'
 import { PPID, XFAM } from '../../../sandbox/enclave/machine'
-import { fillIn } from '../../../tools/manifest/make_manifest'
-import { changedPolicy } from './changed_policy'
-import { COMMITTED_COMPOSE, manifestOf, OPERATOR_VALUES } from './filled_manifest'
-import { honestInspection, INSPECTOR, type Inspection, inspect, SEEN, seenRoot } from './inspection_log'
+import { fillIn } from '../../../tools/manifest/main'
+import { COMMITTED_COMPOSE, manifestOf, OPERATOR_VALUES } from './hostile_manifests'
 import { type Lie, lie, withClaim } from './lying_machine'
-import { openSite, type Site } from './site'
+import { changedPolicy, openSite, type Site } from './site'
 
 const PROVIDER = { name: 'kms', id: '3059'.repeat(20) }
 const OWNER = `0x${'0a'.repeat(20)}`
@@ -221,4 +222,103 @@ function answerLocation(
     ...change,
   })
   return Response.json({ body: toHex(body), signature: toHex(sign(seed, body)) })
+}
+
+const hash = (...parts: Uint8Array[]): Uint8Array => {
+  const state = createHash('sha256')
+  for (const part of parts) state.update(part)
+  return new Uint8Array(state.digest())
+}
+export const leafOf = (...parts: Uint8Array[]): Uint8Array => hash(Uint8Array.of(0), ...parts)
+const nodeOf = (left: Uint8Array, right: Uint8Array) => hash(Uint8Array.of(1), left, right)
+/** Largest power of two below `count`. */
+const split = (count: number): number => 2 ** Math.ceil(Math.log2(count) - 1)
+
+/** RFC 6962 section 2.1. */
+export function rootOf(leaves: readonly Uint8Array[]): Uint8Array {
+  if (leaves.length === 1) return leaves[0]!
+  const left = split(leaves.length)
+  return nodeOf(rootOf(leaves.slice(0, left)), rootOf(leaves.slice(left)))
+}
+
+/** Section 2.1.1. */
+export function pathOf(leaves: readonly Uint8Array[], index: number): Uint8Array[] {
+  if (leaves.length === 1) return []
+  const left = split(leaves.length)
+  const [low, high] = [leaves.slice(0, left), leaves.slice(left)]
+  return index < left ? [...pathOf(low, index), rootOf(high)] : [...pathOf(high, index - left), rootOf(low)]
+}
+
+/** Section 2.1.2. */
+export function consistencyOf(leaves: readonly Uint8Array[], from: number, known = true): Uint8Array[] {
+  if (from === leaves.length) return known ? [] : [rootOf(leaves)]
+  const left = split(leaves.length)
+  const [low, high] = [leaves.slice(0, left), leaves.slice(left)]
+  return from <= left
+    ? [...consistencyOf(low, from, known), rootOf(high)]
+    : [...consistencyOf(high, from - left, false), rootOf(low)]
+}
+
+const INSPECTOR_SEED = new Uint8Array(32).fill(0x72)
+const LOG_SEED = new Uint8Array(32).fill(0x73)
+export const INSPECTOR = { key: INSPECTOR_SEED, log: LOG_SEED }
+const ENTRIES = 7
+const INDEX = 4
+/** Size of the head that the policy pins. */
+const SEEN = 3
+const others = (fill: number): Uint8Array[] =>
+  Array.from({ length: ENTRIES }, (_, at) => leafOf(Uint8Array.of(fill, at)))
+const seenRoot = (): Uint8Array => rootOf(others(0).slice(0, SEEN))
+
+/** An honest authority's answer, and the ways in which one lies. */
+export type Inspection = {
+  /** Members of the statement. */
+  change: Partial<LocationBody>
+  /** First byte of the other entries: another one is another log. */
+  history: number
+  /** The log has this machine's statement. */
+  logged: boolean
+  seeds: typeof INSPECTOR
+  alter: (statement: LocationStatement) => void
+}
+const honestInspection = (): Inspection => ({
+  change: {},
+  history: 0,
+  logged: true,
+  seeds: INSPECTOR,
+  alter: () => {},
+})
+
+function inspect(
+  machine: Pick<LocationBody, 'ppid' | 'instance_id'>,
+  from: number,
+  { change, history, logged, seeds, alter }: Inspection,
+): LocationStatement {
+  const now_s = BigInt(Math.floor(Date.now() / 1000))
+  const body = encodeLocation({
+    ...machine,
+    level: 'inspected',
+    issued_s: now_s - 60n,
+    expires_s: now_s + 3_600n,
+    site: 'cage 4',
+    ...change,
+  })
+  const signature = sign(seeds.key, body)
+  const leaves = others(history)
+  if (logged) leaves[INDEX] = leafOf(body, signature)
+  const head = encodeLogHead({ size: BigInt(ENTRIES), root: rootOf(leaves) })
+  const hex = (nodes: Uint8Array[]) => nodes.map(toHex).join('')
+  const statement: LocationStatement = {
+    body: toHex(body),
+    signature: toHex(signature),
+    log: {
+      head: toHex(head),
+      signature: toHex(sign(seeds.log, head)),
+      index: INDEX,
+      path: hex(pathOf(leaves, INDEX)),
+      consistency: hex(consistencyOf(leaves, from)),
+    },
+  }
+  alter(statement)
+  return statement
 }

@@ -1,11 +1,13 @@
-/** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS. */
+/** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS; its policy. */
 
 import { join } from 'node:path'
+import type { Instruction, KeyPairSigner } from '@solana/kit'
 import { connect } from '../../../client/connect'
 import type { ConnectOptions, VerifiedVenue } from '../../../client/verified_venue'
+import type { Collateral } from '../../../client/verify/index'
 import { parsePolicy, type VerificationPolicy } from '../../../client/verify/policy'
-import type { TlsMaterial } from '../../../enclave/contract'
-import { KEY_PATHS } from '../../../enclave/key_paths'
+import { KEY_PATHS, type TlsMaterial } from '../../../enclave/contract'
+import { buildTransaction } from '../../../engine/chain/client/build_transaction'
 import { openChain } from '../../../engine/chain/open_chain'
 import type { HashPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
@@ -16,11 +18,11 @@ import { publicKeyOf } from '../../../protocol/sign'
 import type { Info } from '../../../protocol/wire/public'
 import { makeGenesis } from '../../../sandbox/chain/genesis'
 import { type OpenedChain, openEmbeddedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { decodeTransaction } from '../../../sandbox/chain/transaction_meta'
 import type { StandInKnobs } from '../../../sandbox/enclave/agent'
 import { announcedOf } from '../../../sandbox/open_sandbox'
 import { type Machine, openMachine, openOn } from '../../enclave/machine'
-import { chainFolder } from '../chain/chain_folder'
-import { changedPolicy } from './changed_policy'
+import { chainFolder, clientsOf } from '../chain/chain_folder'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const SLOT_MS = 10
@@ -194,4 +196,56 @@ function serve(material: TlsMaterial, port: number, answers: Site['answers'], as
       message: () => {},
     },
   })
+}
+
+/** A demand that is undefined in `change` is left out. */
+export function changedPolicy(policy: object, change: object): VerificationPolicy {
+  return parsePolicy(JSON.stringify({ ...policy, ...change }))
+}
+
+/** @throws when the transaction fails. Visible to readers of confirmed state when it resolves. */
+export async function landOn(
+  chain: OpenedChain,
+  payer: KeyPairSigner,
+  instruction: Instruction,
+): Promise<void> {
+  const { value: lifetime } = await clientsOf(chain)
+    .rpc.getLatestBlockhash({ commitment: 'processed' })
+    .send()
+  const { wire, signature } = await buildTransaction({
+    payer,
+    instructions: [instruction],
+    lifetime,
+    compute_units: 1_400_000,
+    priority_fee_lamports: 0n,
+  })
+  chain.machine.enqueue(decodeTransaction(wire))
+  chain.advance(3)
+  const landed = chain.machine.store.transaction(encodeBase58(signature))
+  if (landed?.error !== 'null') throw new Error(`did not land: ${landed?.error}`)
+}
+
+/** Undefined for a path that the service does not have. */
+export function answerCollateral(collateral: Collateral, pathname: string): Response | undefined {
+  const chain = (header: string, pem: string) => ({ headers: { [header]: encodeURIComponent(pem) } })
+  switch (pathname) {
+    case '/sgx/certification/v4/pckcrl':
+      return new Response(
+        new Uint8Array(fromHex(collateral.pck_crl, collateral.pck_crl.length / 2)!),
+        chain('SGX-PCK-CRL-Issuer-Chain', collateral.pck_crl_issuer_chain),
+      )
+    case '/sgx/certification/v4/rootcacrl':
+      return new Response(collateral.root_ca_crl)
+    case '/tdx/certification/v4/tcb':
+      return new Response(
+        `{"tcbInfo":${collateral.tcb_info},"signature":"${collateral.tcb_info_signature}"}`,
+        chain('TCB-Info-Issuer-Chain', collateral.tcb_info_issuer_chain),
+      )
+    case '/tdx/certification/v4/qe/identity':
+      return new Response(
+        `{"enclaveIdentity":${collateral.qe_identity},"signature":"${collateral.qe_identity_signature}"}`,
+        chain('SGX-Enclave-Identity-Issuer-Chain', collateral.qe_identity_issuer_chain),
+      )
+  }
+  return undefined
 }

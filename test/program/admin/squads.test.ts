@@ -23,7 +23,7 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../protocol/vault/admin'
-import { depositInstruction } from '../../../protocol/vault/deposit'
+import { depositInstruction } from '../../../protocol/vault/exits'
 import type { InstructionAccount, VaultInstruction } from '../../../protocol/vault/instruction'
 import {
   bytes32,
@@ -34,8 +34,7 @@ import {
   landed,
   runningVault,
 } from '../../kit/vault/open_vault'
-import { mintBytes } from '../../kit/vault/tokens'
-import { testKey, VaultChain } from '../../kit/vault/vault_chain'
+import { mintBytes, testKey, VaultChain } from '../../kit/vault/vault_chain'
 import { bySignedMultisig, FORWARDER, FORWARDER_SO, forwarded, MULTISIG } from '../forwarder'
 
 const PATH = process.env['TACIT_SQUADS_SO']

@@ -7,9 +7,8 @@ import { authorizeRestoreInstruction, minimumValue } from '../../../protocol/vau
 import { openAttestedEpochInstructions } from '../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { settleInstruction } from '../../../protocol/vault/settle'
-import { AttestedVault } from '../../kit/vault/attested_vault'
 import { developmentChain, FMSPC, PCK, PlatformKey, PPID, ROOT } from '../../kit/vault/development_chain'
-import { bytes32, EXIT_DELAY_S, errorOf, landed } from '../../kit/vault/open_vault'
+import { AttestedVault, bytes32, EXIT_DELAY_S, errorOf, landed } from '../../kit/vault/open_vault'
 import {
   bodyOf,
   type Changes,

@@ -7,9 +7,13 @@ import { concatBytes, fromHex, toHex } from '../../../protocol/bytes'
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { decodePlatform } from '../../../protocol/vault/accounts'
 import { announceInstruction } from '../../../protocol/vault/admin'
-import { compressedKey, platformOf } from '../../../protocol/vault/epochs'
+import {
+  compressedKey,
+  platformAddress,
+  platformOf,
+  registerPlatformInstructions,
+} from '../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
-import { platformAddress, registerPlatformInstructions } from '../../../protocol/vault/platforms'
 import { readCertificate } from '../../../protocol/x509/certificate'
 import {
   AUTHORITY,
@@ -33,7 +37,7 @@ import {
   TCB,
 } from '../../kit/vault/development_chain'
 import { bytes32, EXIT_DELAY_S, errorOf, landed, OpenVault } from '../../kit/vault/open_vault'
-import { HAVE_QUOTES, readAnswer, realQuotes } from '../../kit/verify/real_quotes'
+import { HAVE_QUOTES, readAnswer, realQuotes } from '../../kit/verify/sign_any_quote'
 import { FORWARDER, FORWARDER_SO, forwarded } from '../forwarder'
 
 const NOW_S = 1_800_000_000

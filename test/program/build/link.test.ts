@@ -1,8 +1,7 @@
 /** The linker makes exactly the program the format describes and refuses everything that has no place in it. */
 
 import { expect, test } from 'bun:test'
-import { link, syscallNumber } from '../../../program/link'
-import { SHF } from '../../../program/object_file'
+import { link, SHF, syscallNumber } from '../../../program/link'
 
 type TestSection = { name: string; flags: number; bytes: Uint8Array; type?: number }
 /** `section` is the place in the given list, or undefined for a name defined elsewhere. */

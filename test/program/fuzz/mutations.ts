@@ -10,7 +10,7 @@ import {
   vaultTokenAddress,
 } from '../../../protocol/vault/addresses'
 import type { InstructionAccount, VaultInstruction } from '../../../protocol/vault/instruction'
-import { DECIMALS, tokenBytes } from '../../kit/vault/tokens'
+import { DECIMALS, tokenBytes } from '../../kit/vault/vault_chain'
 import { forwarded } from '../forwarder'
 import { RENT_SYSVAR, type World } from './world'
 

@@ -1,7 +1,7 @@
 /** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/statements'
-import { toHex } from '../../../protocol/bytes'
+import { concatBytes, toHex } from '../../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../../protocol/notes/merkle_tree'
 import {
   depositCommitment,
@@ -28,13 +28,90 @@ import {
   TOKEN_PROGRAM,
   vaultAddresses,
 } from '../../../protocol/vault/addresses'
-import { INSTRUCTIONS_SYSVAR, SECP256R1_PRECOMPILE } from '../../../protocol/vault/platforms'
-import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../kit/vault/tokens'
+import { INSTRUCTIONS_SYSVAR, SECP256R1_PRECOMPILE } from '../../../protocol/vault/epochs'
+import { developmentChain, PlatformKey } from '../../kit/vault/development_chain'
+import { QuotingMachine } from '../../kit/vault/quoting_machine'
+import { type MintFields, mintBytes, type TokenFields, tokenBytes } from '../../kit/vault/vault_chain'
 import { FORWARDER, FORWARDER_SO } from '../forwarder'
-import { Chance } from './chance'
-import type { Appended, Clock, Report } from './judge/call'
-import { Ledger } from './judge/ledger'
+import { type Appended, type Clock, Ledger, type Report } from './judge/call'
 import { RawChain, type Witness } from './raw_chain'
+
+export class Chance {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed | 0 || 1
+  }
+
+  /** An unsigned 32-bit number (xorshift32). */
+  word(): number {
+    this.#state ^= this.#state << 13
+    this.#state ^= this.#state >>> 17
+    this.#state ^= this.#state << 5
+    return this.#state >>> 0
+  }
+
+  /** An integer from 0 to `bound` - 1. */
+  below(bound: number): number {
+    return this.word() % bound
+  }
+
+  /** True once in `times`. */
+  oneIn(times: number): boolean {
+    return this.below(times) === 0
+  }
+
+  pick<T>(items: readonly T[]): T {
+    if (items.length === 0) throw new RangeError('nothing to pick from')
+    return items[this.below(items.length)]!
+  }
+
+  bytes(length: number): Uint8Array {
+    return Uint8Array.from({ length }, () => this.word() & 0xff)
+  }
+
+  /** A field element that is not zero. */
+  element(): Uint8Array {
+    const bytes = this.bytes(32)
+    bytes[0]! &= 0x1f
+    return bytes
+  }
+}
+
+/** The machine of the fuzzer's worlds. Only what it signed is genuine: its certificates, and the quotes that it issued. */
+
+export const MACHINE = new QuotingMachine()
+/** Certificates of the machine: the one that quotes, and a second one. */
+export const CERTIFICATES = [
+  MACHINE.machine.chain,
+  developmentChain({}, {}, new PlatformKey('second certificate')),
+]
+
+/** Report data (hex) by the evidence that carries it. */
+const issued = new Map<string, string>()
+
+/** Bytes of an opening behind its auth data and before its log. */
+const OPENING_BYTES = 217
+const SIGNED_AT = 613
+
+/** Where the fields of venue and journal begin in an opening's data; its length where there are none. */
+export function openingAt(data: Uint8Array): number {
+  const auth_at = SIGNED_AT + data[611]! + 256 * data[612]!
+  const at = auth_at + 1 + data[auth_at]!
+  return Number.isNaN(at) || at + OPENING_BYTES > data.length ? data.length : at
+}
+
+/** What hardware and log say in an opening's data. */
+function evidenceIn(data: Uint8Array): string {
+  const at = openingAt(data)
+  return toHex(concatBytes(sha256(data.slice(0, at)), sha256(data.slice(at + OPENING_BYTES))))
+}
+
+export const issue = (data: Uint8Array, report_data: Uint8Array): void =>
+  void issued.set(evidenceIn(data), toHex(report_data))
+
+export const isIssued = (data: Uint8Array, report_data: Uint8Array): boolean =>
+  issued.get(evidenceIn(data)) === toHex(report_data)
 
 export type WorldMint = { mint: Uint8Array; token_program: Uint8Array }
 export type Note = WorldMint & {

@@ -10,14 +10,54 @@ import { addressOf } from '../../../engine/chain/client/chain_client'
 import { compareBytes, utf8 } from '../../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { sha256 } from '../../../protocol/sha256'
-import { requestExitInstruction } from '../../../protocol/vault/exits'
-import { platformAddress } from '../../../protocol/vault/platforms'
-import { type PayoutFields, type SettleFields, settleInstruction } from '../../../protocol/vault/settle'
-import { AttestedVault } from '../../kit/vault/attested_vault'
-import { developmentChain, PCK, PlatformKey } from '../../kit/vault/development_chain'
-import { bytes32, element, elements, landed, OpenVault, outputsOf } from '../../kit/vault/open_vault'
+import { TOKEN_PROGRAM } from '../../../protocol/vault/addresses'
+import {
+  announceInstruction,
+  authorizeRestoreInstruction,
+  declareOutageInstruction,
+  initializeInstruction,
+  pauseInstruction,
+  registerMintInstruction,
+  setAdminInstruction,
+  unpauseInstruction,
+} from '../../../protocol/vault/admin'
+import {
+  anchorInstruction,
+  platformAddress,
+  registerPlatformInstructions,
+} from '../../../protocol/vault/epochs'
+import {
+  challengeEscapeInstruction,
+  claimEscapeInstruction,
+  closeExitInstruction,
+  depositInstruction,
+  freezeInstruction,
+  refuseExitInstruction,
+  requestExitInstruction,
+} from '../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import {
+  growQueueInstruction,
+  type PayoutFields,
+  type SettleFields,
+  settleInstruction,
+} from '../../../protocol/vault/settle'
+import { developmentChain, PCK, PlatformKey, ROOT } from '../../kit/vault/development_chain'
+import {
+  AttestedVault,
+  bytes32,
+  EXIT_DELAY_S,
+  element,
+  elements,
+  initializationOf,
+  landed,
+  OpenVault,
+  outputsOf,
+  runningVault,
+} from '../../kit/vault/open_vault'
 import { type Changes, developmentEvidence, event } from '../../kit/vault/quoting_machine'
-import { instructionUnits } from './instruction_units'
+import { mintBytes, testKey, VaultChain } from '../../kit/vault/vault_chain'
+import { ExitNote, WindDown } from '../../kit/vault/wind_down'
 
 /** `parts`: capacity that one takes of a batch; `batch_parts`: fixed capacity of the batch for its mint's accounts. */
 type Shape = {
@@ -221,3 +261,166 @@ test('costs of what settles, full and alone; an order of a full batch stays with
   expect(full!.units / full!.count).toBeLessThanOrEqual(3_700)
   expect(Math.max(...costs.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096)
 }, 120_000)
+
+type Row = [name: string, units: bigint, bytes: number]
+
+const instructionPayer = testKey('payer')
+const rows: Row[] = []
+
+function measure(
+  name: string,
+  chain: VaultChain,
+  instruction: VaultInstruction,
+  fee_payer = instructionPayer,
+): void {
+  const { units, bytes } = landed(chain.send(instruction, fee_payer))
+  rows.push([name, units, bytes])
+}
+
+function opening(): void {
+  const chain = new VaultChain()
+  const { program } = chain
+  measure('initialize', chain, initializeInstruction(initializationOf(chain)))
+  const vault = new OpenVault()
+  const mint = bytes32('second mint')
+  vault.chain.setAccount(mint, mintBytes(), TOKEN_PROGRAM)
+  const registration = {
+    program,
+    admin: vault.admin.key,
+    payer: instructionPayer.key,
+    mint,
+    token_program: TOKEN_PROGRAM,
+  }
+  measure(
+    'register_mint',
+    vault.chain,
+    registerMintInstruction({ ...registration, min_deposit: 1n, min_exit: 1n }),
+  )
+  landed(vault.openEpoch())
+  const signer = { program, settlement_signer: vault.signer.key }
+  const limits = { not_after_slot: 9_999, not_after_s: 1_900_000_000 }
+  const position = { epoch: 1, journal_seq: 9, journal_head: bytes32('head'), ...limits }
+  measure('anchor', vault.chain, anchorInstruction({ ...signer, ...position }), vault.signer)
+}
+
+function deposits(): void {
+  const vault = runningVault(0n)
+  const inner = noteInner(vault.trader.key, element('blinding'))
+  measure('deposit, first leaf', vault.chain, depositInstruction(vault.depositOf(5_000n, inner)))
+  for (let count = 0; count < 6; count++) vault.deposit(5_000n, inner)
+  measure('deposit, eighth leaf', vault.chain, depositInstruction(vault.depositOf(5_000n, inner)))
+}
+
+function settled(name: string, parts: (vault: OpenVault) => Partial<SettleFields>): void {
+  const vault = runningVault(500_000n)
+  const { units, bytes } = vault.settle(parts(vault))
+  rows.push([name, units, bytes])
+}
+
+function settlements(): void {
+  for (const orders of [1, 6, 14, 28])
+    settled(`settle, ${orders} orders`, () => ({
+      nullifiers: elements('n', orders),
+      outputs: outputsOf(elements('c', 2 * orders)),
+    }))
+  for (const payouts of [1, 8, 24])
+    settled(`settle, ${payouts} withdrawals`, (vault) => ({
+      nullifiers: elements('n', payouts),
+      payouts: Array.from({ length: payouts }, (_, index) =>
+        vault.withdrawal(1_000n, bytes32(`to ${index}`)),
+      ),
+    }))
+}
+
+function payments(): void {
+  for (const entries of [1, 8])
+    for (const outcome of ['paid', 'refunded']) {
+      const vault = runningVault(500_000n)
+      const payouts = Array.from({ length: entries }, (_, index) => {
+        const to = bytes32(`to ${index}`)
+        if (outcome === 'paid') vault.setToken(to, { owner: vault.trader.key })
+        return vault.withdrawal(1_000n, to)
+      })
+      vault.settle({ payouts })
+      measure(`pay, ${entries} ${outcome}`, vault.chain, vault.payment())
+    }
+  const { chain, program } = runningVault()
+  measure('grow_queue', chain, growQueueInstruction(program, instructionPayer.key))
+}
+
+function exits(): void {
+  const served = new ExitNote('deposit')
+  const { vault, nullifier } = served
+  measure('request_exit', vault.chain, requestExitInstruction(served.requestOf(instructionPayer.key)))
+  const event = vault.settle({ nullifiers: [nullifier], payouts: [served.payout()] })
+  rows.push(['settle, 1 exit', event.units, event.bytes])
+  const closing = { program: vault.program, nullifier, bond_payer: instructionPayer.key }
+  measure('close_exit', vault.chain, closeExitInstruction(closing))
+  const spent = new ExitNote('deposit')
+  landed(spent.vault.chain.send(requestExitInstruction(spent.requestOf(instructionPayer.key))))
+  spent.vault.settle({ nullifiers: [...elements('n', 55), spent.nullifier].sort(compareBytes) })
+  measure(
+    'refuse_exit, 56 nullifiers',
+    spent.vault.chain,
+    refuseExitInstruction(spent.refusalOf(instructionPayer.key)),
+  )
+  const late = new ExitNote('deposit')
+  landed(late.vault.chain.send(requestExitInstruction(late.requestOf(instructionPayer.key))))
+  late.vault.chain.setTime(2_000, 1_800_000_000 + EXIT_DELAY_S + 1)
+  measure('freeze', late.vault.chain, freezeInstruction(late.vault.program, late.nullifier))
+}
+
+function claims(): void {
+  const down = new WindDown()
+  const [note, stopper] = [down.deposit(5_000n), down.deposit(5_000n)]
+  const spent = down.settle([1n])[0]!
+  down.vault.settle({ nullifiers: [...elements('n', 55), spent.nullifier].sort(compareBytes) })
+  down.freeze(stopper)
+  measure('claim_escape', down.chain, claimEscapeInstruction(down.claimOf(note)))
+  landed(down.claiming(spent))
+  const challenge = { ...down.challengeOf(spent), challenger: instructionPayer.key }
+  measure('challenge_escape, 56 nullifiers', down.chain, challengeEscapeInstruction(challenge))
+  measure('redirect_escape', down.chain, down.redirection(note, note.destination))
+  down.passTo(2)
+  measure('pay_escape', down.chain, down.payment(note))
+}
+
+function admin(): void {
+  const { chain, program, admin: key } = new OpenVault()
+  const fields = { program, admin: key.key }
+  measure(
+    'set_admin, announce',
+    chain,
+    setAdminInstruction({ ...fields, action: 'announce', key: instructionPayer.key }),
+  )
+  measure('authorize_restore', chain, authorizeRestoreInstruction({ ...fields, action: 'announce' }))
+  measure('pause', chain, pauseInstruction(fields))
+  measure('unpause', chain, unpauseInstruction(fields))
+  measure('declare_outage', chain, declareOutageInstruction({ ...fields, extra_s: EXIT_DELAY_S }))
+  const topic = { ...fields, payer: instructionPayer.key, list: 'build', id: bytes32('compose') } as const
+  measure('announce, new record', chain, announceInstruction({ ...topic, action: 'announce' }))
+  measure('announce, revoke', chain, announceInstruction({ ...topic, action: 'revoke' }))
+  const root = { list: 'attestation_root', action: 'announce', value: ROOT.compressed } as const
+  landed(chain.send(announceInstruction({ ...fields, payer: instructionPayer.key, ...root })))
+  const platform = { ...developmentChain(), program, payer: instructionPayer.key }
+  const [verify, registration] = registerPlatformInstructions(platform)
+  chain.before = [verify]
+  measure('register_platform', chain, registration)
+  const attested = landed(new AttestedVault().open())
+  rows.push(['open_attested_epoch', attested.units, attested.bytes])
+}
+
+/** `| instruction | compute units | transaction bytes |`, in the order of program/README.md. */
+export function instructionUnits(): string[] {
+  rows.length = 0
+  opening()
+  deposits()
+  settlements()
+  payments()
+  exits()
+  claims()
+  admin()
+  return rows.map(
+    ([name, units, bytes]) => `| ${name} | ${units.toLocaleString('en')} | ${bytes.toLocaleString('en')} |`,
+  )
+}

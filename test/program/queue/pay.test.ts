@@ -15,8 +15,7 @@ import type { PayoutOutcome } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { growQueueInstruction, payInstruction, payUnits } from '../../../protocol/vault/settle'
 import { bytes32, element, errorOf, landed, type OpenVault, runningVault } from '../../kit/vault/open_vault'
-import { tokenBytes } from '../../kit/vault/tokens'
-import { testKey } from '../../kit/vault/vault_chain'
+import { testKey, tokenBytes } from '../../kit/vault/vault_chain'
 
 const CLOCK = decodeBase58('SysvarC1ock11111111111111111111111111111111', 32)!
 const refund = element('refund')

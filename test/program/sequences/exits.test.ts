@@ -17,9 +17,9 @@ import {
 } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { settleInstruction } from '../../../protocol/vault/settle'
-import { ExitNote } from '../../kit/vault/exit_note'
 import { bytes32, EXIT_DELAY_S } from '../../kit/vault/open_vault'
 import { testKey } from '../../kit/vault/vault_chain'
+import { ExitNote } from '../../kit/vault/wind_down'
 
 const LENGTH = 7
 const bond_payer = testKey('bond payer')

@@ -20,9 +20,8 @@ import {
   settleUnits,
 } from '../../../protocol/vault/settle'
 import { bytes32, landed, outputsOf, runningVault } from '../../kit/vault/open_vault'
-import { tokenBytes } from '../../kit/vault/tokens'
-import { type Failed, type Landed, testKey } from '../../kit/vault/vault_chain'
-import type { Chance } from '../fuzz/chance'
+import { type Failed, type Landed, testKey, tokenBytes } from '../../kit/vault/vault_chain'
+import type { Chance } from '../fuzz/world'
 
 export const AMOUNT = 2_000n
 const LOADED_BYTES = 64 * 1_048_576

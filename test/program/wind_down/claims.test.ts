@@ -6,7 +6,7 @@ import { pauseInstruction } from '../../../protocol/vault/admin'
 import { challengeEscapeInstruction, claimEscapeInstruction } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { bytes32, EXIT_DELAY_S, element, elements, errorOf, landed } from '../../kit/vault/open_vault'
-import { tokenBytes } from '../../kit/vault/tokens'
+import { tokenBytes } from '../../kit/vault/vault_chain'
 import { ESCAPE_BOND, EXIT_REFUND, type OwnedNote, WindDown } from '../../kit/vault/wind_down'
 
 /** A frozen vault: one note is unspent, one was spent by batch 2 of 3. */

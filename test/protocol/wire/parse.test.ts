@@ -4,9 +4,8 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import { decodeBase58 } from '../../../protocol/base58'
 import { fromHex } from '../../../protocol/bytes'
-import { FIELD_MODULUS } from '../../../protocol/field'
+import { FIELD_MODULUS } from '../../../protocol/notes/poseidon'
 import { Refusal } from '../../../protocol/refusals'
-import { parserOf } from '../../../protocol/wire/parse'
 import {
   CancelAllBody,
   ModifyRequest,
@@ -15,6 +14,7 @@ import {
   WithdrawalRequest,
 } from '../../../protocol/wire/trading'
 import * as values from '../../../protocol/wire/values'
+import { parserOf } from '../../../protocol/wire/values'
 import {
   CANCEL,
   HASH,

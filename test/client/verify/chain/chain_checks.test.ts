@@ -1,22 +1,26 @@
-/** The vault on chain has the last word about the settlement key; the client reads it itself. */
+/** The vault on chain has the last word about settlement key and announcements; the client reads it itself, at any slot. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, type Instruction } from '@solana/kit'
 import { VerificationFailed } from '../../../../client/verified_venue'
 import { decodeBase64 } from '../../../../client/verify/json_document'
 import type { ChainPolicy } from '../../../../client/verify/policy'
 import { toInstruction } from '../../../../engine/chain/client/build_transaction'
-import { decodeBase58 } from '../../../../protocol/base58'
-import { toHex } from '../../../../protocol/bytes'
+import { decodeBase58, encodeBase58 } from '../../../../protocol/base58'
+import { fromAnyHex, fromHex, toHex } from '../../../../protocol/bytes'
+import { parseQuote } from '../../../../protocol/tdx/quote'
 import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import {
+  type AnnouncedTopic,
   announceInstruction,
   authorizeRestoreInstruction,
   pauseInstruction,
   setAdminInstruction,
 } from '../../../../protocol/vault/admin'
+import { imageId } from '../../../../protocol/vault/epochs'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import { landOn } from '../../../kit/verify/land_on'
-import { openSite, type Site } from '../../../kit/verify/site'
+import { openOn } from '../../../enclave/machine'
+import { landOn, openSite, type Site } from '../../../kit/verify/site'
 import { LyingNode } from '../../lying_node'
 
 let site: Site
@@ -168,4 +172,228 @@ test('a paused vault is refused unless the policy allows it', async () => {
   const pending_actions = ['set_admin' as const]
   expect(await reasons({ pending_actions })).toEqual(['vault_state: the vault is paused'])
   expect(await reasons({ pending_actions, paused_allowed: true })).toEqual([])
+})
+
+const EXIT_DELAY_S = 7 * 86_400
+
+const OTHER_PPID = new Uint8Array(16).fill(0xce)
+
+let announcedSite: Site
+let node: LyingNode
+beforeAll(async () => {
+  announcedSite = await openSite()
+  node = new LyingNode(announcedSite.policy.chain!.rpc_url)
+})
+afterAll(async () => {
+  await node.stop()
+  await announcedSite.close()
+})
+
+type Demands = Parameters<Site['connect']>[0]
+/** Reasons of the checks that fail on what the node shows. */
+async function announcedReasons(
+  change: Demands = {},
+  unixMs = Date.now,
+  of = announcedSite,
+): Promise<string[]> {
+  const chain = { ...announcedSite.policy.chain!, rpc_url: node.url }
+  const failed = await of.connect({ chain, ...change }, { unixMs }).then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  if (failed === undefined) return []
+  if (!(failed instanceof VerificationFailed)) throw failed
+  return failed.transcript.checks
+    .filter(({ result }) => result === 'fail')
+    .map(({ name, reason }) => `${name}: ${reason}`)
+}
+
+async function announce(
+  of: Site,
+  action: 'announce' | 'raise' | 'revoke',
+  topic: AnnouncedTopic,
+  value?: Uint8Array,
+) {
+  const admin = await createKeyPairSignerFromPrivateKeyBytes(of.chain.admin_seed)
+  const key = decodeBase58(admin.address, 32)!
+  const fields = { program: of.chain.program_id!, admin: key, payer: key, ...topic }
+  const made = announceInstruction({ ...fields, action, value } as Parameters<typeof announceInstruction>[0])
+  await landOn(of.chain, admin, toInstruction(made, [admin]))
+}
+
+type Listed = { context?: { slot: number }; value: { account: { data: [string] } }[] }
+type Shown = { context: { slot: number } }
+
+test('a node whose announcements are older than its accounts, or that names no slot of them, is refused', async () => {
+  expect(await announcedReasons()).toEqual([])
+  node.lies = { getProgramAccounts: (result) => (result as Listed).value ?? result }
+  expect(await announcedReasons()).toContainEqual(expect.stringContaining('announcements are malformed'))
+  node.lies = {
+    getMultipleAccounts: (result) => ({ ...(result as object), context: { slot: 1_000_000 } }),
+  }
+  expect(await announcedReasons()).toContainEqual(expect.stringMatching(/could not be read/))
+  node.lies = {}
+})
+
+test('a node that answers from long before the venue stated its slot is refused', async () => {
+  const { context } = await fetch(announcedSite.chain.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getBalance', params: [node_owner(), {}] }),
+  })
+    .then((answer) => answer.json() as Promise<{ result: Shown }>)
+    .then(({ result }) => result)
+  announcedSite.stateSlot(context.slot + 1_000)
+  try {
+    expect(await announcedReasons()).toContainEqual(
+      expect.stringMatching(/^settlement_signer: .* older slot/),
+    )
+    announcedSite.stateSlot(context.slot)
+    expect(await announcedReasons()).toEqual([])
+  } finally {
+    announcedSite.stateSlot(5)
+  }
+})
+const node_owner = (): string => announcedSite.policy.chain!.program_id
+
+test('a build or machine whose delay has passed is refused like one that is announced', async () => {
+  const build = { list: 'build', id: OTHER_BUILD } as const
+  const platform = { list: 'platform', id: OTHER_PPID } as const
+  await announce(announcedSite, 'announce', build)
+  await announce(announcedSite, 'announce', platform)
+  const ppids = (
+    await announcedSite.connect({
+      chain: { ...announcedSite.policy.chain!, pending_actions: ['build', 'platform'] },
+    })
+  ).transcript.checks.find(({ name }) => name === 'quote')!.values['ppid']!
+  const { compose_hashes } = announcedSite.policy
+  const pinned = { ppids: [ppids] }
+  expect(await announcedReasons(pinned)).toEqual([
+    expect.stringMatching(/^announced: the administrator has announced another (build|platform), /),
+  ])
+  announcedSite.chain.warpTime(2 * EXIT_DELAY_S + 600)
+  announcedSite.chain.advance(10)
+  const then = () => Date.now() + (2 * EXIT_DELAY_S + 600) * 1_000
+  expect(
+    await announcedReasons({ ...pinned, compose_hashes: [...compose_hashes!, toHex(OTHER_BUILD)] }, then),
+  ).toEqual([
+    `announced: the vault admits another platform, ${toHex(OTHER_PPID)}, that the policy does not name`,
+  ])
+  expect(await announcedReasons({ ppids: [ppids, toHex(OTHER_PPID)] }, then)).toEqual([
+    `announced: the vault admits another build, ${toHex(OTHER_BUILD)}, that the policy does not name`,
+  ])
+  const all = {
+    ppids: [ppids, toHex(OTHER_PPID)],
+    compose_hashes: [...compose_hashes!, toHex(OTHER_BUILD)],
+  }
+  expect(await announcedReasons(all, then)).toEqual([])
+  await announce(announcedSite, 'revoke', build)
+  await announce(announcedSite, 'revoke', platform)
+  expect(await announcedReasons(pinned, then)).toEqual([])
+})
+
+/** Registers of the site's machine, as a policy pins them. */
+async function ownRegisters(
+  of: Site,
+): Promise<Record<'mrtd' | 'rtmr0' | 'rtmr1' | 'rtmr2' | 'xfam', string>> {
+  const { evidence } = await of.connect()
+  const { mr_td, rtmr, xfam } = parseQuote(fromAnyHex(evidence.attestation.quote)!).report
+  const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
+  return { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2!, xfam: toHex(xfam) }
+}
+/** After the delay of what is announced now. */
+const afterDelay = () => Date.now() + (2 * EXIT_DELAY_S + 600) * 1_000
+
+test('an image whose delay has passed is refused unless the policy pins its registers', async () => {
+  const announcedSite = await openSite()
+  const chain = announcedSite.policy.chain!
+  const own = await ownRegisters(announcedSite)
+  const other = { ...own, rtmr1: 'ad'.repeat(48) }
+  const { xfam, ...any_xfam } = other
+  const [mr_td, ...rtmr] = [own.mrtd, own.rtmr0, other.rtmr1, own.rtmr2].map((one) => fromHex(one, 48)!)
+  const id = imageId({ mr_td: mr_td!, rtmr: [...rtmr, mr_td] as never, xfam: fromHex(xfam, 8)! })
+  await announce(announcedSite, 'announce', { list: 'image', id })
+  const pinning = (...registers: object[]) => ({ chain, registers: registers as (typeof any_xfam)[] })
+  const surplus = `announced: the vault admits another image, ${toHex(id)}, that the policy does not name`
+  for (const pinned of [other, any_xfam]) {
+    expect(await announcedReasons(pinning(own, pinned), Date.now, announcedSite)).toEqual([])
+    expect(await announcedReasons(pinning(own, pinned), afterDelay, announcedSite)).toEqual([])
+  }
+  for (const pinned of [own, { ...other, xfam: 'ff'.repeat(8) }, { ...other, rtmr2: 'ad'.repeat(48) }]) {
+    const [later] = await announcedReasons(pinning(own, pinned), Date.now, announcedSite)
+    expect(later).toMatch(/^announced: the administrator has announced another image, /)
+    expect(await announcedReasons(pinning(own, pinned), afterDelay, announcedSite)).toEqual([surplus])
+  }
+  // A hash of an image names registers only together with a machine, so another image needs its own.
+  const hashed = { ...pinning(own), os_image_hashes: ['ae'.repeat(32)] }
+  expect(await announcedReasons(hashed, afterDelay, announcedSite)).toEqual([surplus])
+  await announce(announcedSite, 'revoke', { list: 'image', id })
+  expect(await announcedReasons(pinning(own), afterDelay, announcedSite)).toEqual([])
+  await announcedSite.close()
+})
+
+test('another epoch authority is refused before and after its delay where the policy names the keys', async () => {
+  const own = await openSite()
+  const { transcript } = await own.connect()
+  const { epoch_authority } = transcript.checks.find(({ name }) => name === 'announced')!.values
+  const other = new Uint8Array(32).fill(0x7a)
+  const chain = { ...own.policy.chain!, epoch_authorities: [epoch_authority!] }
+  const both = { ...chain, epoch_authorities: [epoch_authority!, encodeBase58(other)] }
+  expect(await announcedReasons({ chain }, Date.now, own)).toEqual([])
+  await announce(own, 'announce', { list: 'epoch_authority' }, other)
+  expect((await announcedReasons({ chain }, Date.now, own))[0]).toContain(
+    `has announced another epoch_authority, ${encodeBase58(other)}`,
+  )
+  expect(await announcedReasons({ chain: both }, Date.now, own)).toEqual([])
+  expect(await announcedReasons({ chain }, afterDelay, own)).toEqual([
+    `announced: the vault admits another epoch_authority, ${encodeBase58(other)}, that the policy does not name`,
+  ])
+  expect(await announcedReasons({ chain: both }, afterDelay, own)).toEqual([])
+  await announce(own, 'revoke', { list: 'epoch_authority' })
+  expect(await announcedReasons({ chain }, afterDelay, own)).toEqual([
+    'announced: the vault does not admit the epoch_authority of this machine any more',
+  ])
+  await own.close()
+})
+
+test('minima that are raised above this machine are refused like its removal', async () => {
+  for (const list of ['fmspc_minimum', 'tee_tcb_minimum', 'qe_minimum'] as const) {
+    const own = await openSite()
+    const { evidence } = await own.connect()
+    const records = evidence.chain!.announced.map((data) => decodeAnnouncement(decodeBase64(data))!)
+    const { id, value } = records.find((one) => one.list === list)!
+    const topic = list === 'fmspc_minimum' ? { list, id: id.slice(0, 6) } : { list }
+    const raised = value.slice(0, 18)
+    // Of the quoting enclave the SVN, which is behind the components.
+    raised[list === 'qe_minimum' ? 16 : 2]! += 1
+    await announce(own, 'raise', topic, raised)
+    const [failed] = await announcedReasons({ chain: own.policy.chain! }, Date.now, own)
+    expect(failed).toBe(`announced: this machine is below the ${list} of the vault`)
+    await own.close()
+  }
+})
+
+test('a venue that shows the attestation or the evidence files of another boot is refused', async () => {
+  const second = await openOn(announcedSite.machine.agent)
+  const info = JSON.parse(String(await announcedSite.answers.get('/info')!(undefined))) as {
+    venue: string
+    epoch: number
+  }
+  const tee_pubkey = encodeBase58(second.identity.tee_pubkey)
+  await second.bind({ venue: fromHex(info.venue, 32)!, epoch: info.epoch, slot: () => 5 })
+  const second_attestation = async (nonce?: string) => JSON.stringify(await second.attestation(nonce))
+  try {
+    announcedSite.answers.set('/attestation', second_attestation)
+    expect(await announcedReasons()).toContain('report_data: the venue states two settlement keys')
+    announcedSite.answers.set('/info', () => JSON.stringify({ ...info, tee_pubkey }))
+    expect(await announcedReasons()).toContain('settlement_signer: the vault accepts another settlement key')
+    announcedSite.restore()
+    for (const name of second.evidenceNames())
+      announcedSite.answers.set(`/evidences/${name}`, () => second.evidence(name)!.body)
+    expect(await announcedReasons()).toEqual([expect.stringMatching(/^evidence: /)])
+  } finally {
+    announcedSite.restore()
+    await second.close()
+  }
+  expect(await announcedReasons()).toEqual([])
 })

@@ -1,7 +1,7 @@
 /** Through a node that follows a client judges that node and the one that leads, and neither stands in for the other. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { VerificationFailed } from '../../../../client/verified_venue'
-import { EvidenceUnavailable } from '../../../../client/verify/collect/collect_venue'
+import { EvidenceUnavailable } from '../../../../client/verify/collect/collect_evidence'
 import { parseBundle } from '../../../../client/verify/evidence_bundle'
 import { judgeEvidence } from '../../../../client/verify/judge_evidence'
 import type { VerificationPolicy } from '../../../../client/verify/policy'

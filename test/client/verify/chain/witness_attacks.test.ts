@@ -1,17 +1,20 @@
-/** Attacks on the nodes that a policy names: a hiding one, one named twice, a stale or redirecting witness, honest gaps. */
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+/** A lying venue, someone between it and the client, or a lying node that a policy names, is rejected by its check. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { VerificationFailed } from '../../../../client/verified_venue'
 import { decodeBase64 } from '../../../../client/verify/json_document'
-import type { ChainPolicy } from '../../../../client/verify/policy'
+import type { ChainPolicy, VerificationPolicy } from '../../../../client/verify/policy'
+import type { CheckName } from '../../../../client/verify/transcript'
+import { generateTls } from '../../../../enclave/x509'
 import { toInstruction } from '../../../../engine/chain/client/build_transaction'
 import { decodeBase58 } from '../../../../protocol/base58'
-import { toHex } from '../../../../protocol/bytes'
+import { toHex, utf8 } from '../../../../protocol/bytes'
+import { sha256 } from '../../../../protocol/sha256'
 import { CONFIG, decodeAnnouncement } from '../../../../protocol/vault/accounts'
 import { announceInstruction } from '../../../../protocol/vault/admin'
-import { changedPolicy } from '../../../kit/verify/changed_policy'
-import { landOn } from '../../../kit/verify/land_on'
-import { openSite, type Site } from '../../../kit/verify/site'
+import type { Attestation, Info } from '../../../../protocol/wire/public'
+import { changedPolicy, landOn, openSite, type Site } from '../../../kit/verify/site'
 import { LyingNode } from '../../lying_node'
 
 let site: Site
@@ -247,3 +250,201 @@ test('a node from before the epoch that the venue states is read again at the sl
     site.stateSlot(5)
   }
 })
+
+let venueSite: Site
+beforeAll(async () => {
+  venueSite = await openSite()
+})
+afterEach(() => venueSite.restore())
+afterAll(() => venueSite.close())
+
+async function failures(change: Partial<VerificationPolicy> = {}): Promise<CheckName[]> {
+  try {
+    await venueSite.connect(change)
+    return []
+  } catch (error) {
+    if (!(error instanceof VerificationFailed)) throw error
+    return error.transcript.checks.filter((check) => check.result === 'fail').map((check) => check.name)
+  }
+}
+
+type Answer = (nonce: string | undefined) => Promise<string> | string
+function alter(path: string, change: (honest: Answer) => Answer): void {
+  venueSite.answers.set(path, change(venueSite.answers.get(path)!))
+}
+const alterAttestation = (change: (attestation: Attestation) => void) =>
+  alter('/attestation', (honest) => async (nonce) => {
+    const attestation = JSON.parse(await honest(nonce)) as Attestation
+    change(attestation)
+    return JSON.stringify(attestation)
+  })
+const alterInfo = (change: Partial<Info>) =>
+  alter(
+    '/info',
+    (honest) => async () => JSON.stringify({ ...JSON.parse(await honest(undefined)), ...change }),
+  )
+
+describe('the machine behind the venue', () => {
+  test('another manifest than the pinned one is refused', async () => {
+    expect(await failures({ compose_hashes: ['00'.repeat(32)] })).toEqual(['compose_hash'])
+    venueSite.machine.agent.knobs.wrong_compose_hash = true
+    expect(await failures()).toContain('compose_hash')
+    venueSite.machine.agent.knobs.wrong_compose_hash = false
+  })
+  test('a machine under debug, an outdated one, a revoked one and expired collateral are refused', async () => {
+    const { knobs } = venueSite.machine.agent
+    for (const [knob, check] of [
+      ['debug', 'machine'],
+      ['out_of_date', 'platform'],
+      ['revoked_pck', 'quote'],
+      ['expired_collateral', 'collateral'],
+    ] as const) {
+      knobs[knob] = true
+      expect(await failures()).toContain(check)
+      knobs[knob] = false
+    }
+    expect(await failures()).toEqual([])
+  })
+  test('registers of another operating system are refused', async () => {
+    const zero = '00'.repeat(48)
+    expect(await failures({ registers: [{ mrtd: zero, rtmr0: zero, rtmr1: zero, rtmr2: zero }] })).toEqual([
+      'os_image',
+    ])
+  })
+})
+
+describe('the event log', () => {
+  const alterLog = (change: (events: Record<string, unknown>[]) => void) =>
+    alterAttestation((attestation) => {
+      const events = JSON.parse(attestation.event_log)
+      change(events)
+      attestation.event_log = JSON.stringify(events)
+    })
+  const at = (events: Record<string, unknown>[], name: string) =>
+    events.findIndex((event) => event['event'] === name)
+  const changes: Record<string, (events: Record<string, unknown>[]) => void> = {
+    'an event left out': (events) => events.splice(0, 1),
+    'an event twice': (events) => events.push(events.at(-1)!),
+    'a second manifest behind the first': (events) =>
+      events.splice(at(events, 'compose-hash') + 1, 0, {
+        ...events[at(events, 'compose-hash')],
+        event_payload: '00'.repeat(32),
+      }),
+    'another manifest in its place': (events) =>
+      Object.assign(events[at(events, 'compose-hash')]!, { event_payload: '00'.repeat(32) }),
+    'another order': (events) => events.reverse(),
+    'another digest': (events) => Object.assign(events[0]!, { digest: '00'.repeat(48) }),
+    'no events': (events) => events.splice(0),
+    'an event of no register': (events) => Object.assign(events[0]!, { imr: 4 }),
+  }
+  for (const [name, change] of Object.entries(changes))
+    test(`${name} is refused`, async () => {
+      alterLog(change)
+      expect(await failures()).toContain('registers')
+    })
+})
+
+describe('the answer for this caller', () => {
+  test('an old answer is refused: its nonce is another', async () => {
+    const old = await venueSite.answers.get('/attestation')!('11'.repeat(32))
+    venueSite.answers.set('/attestation', () => old)
+    expect(await failures()).toEqual(expect.arrayContaining(['report_data', 'binding']))
+  })
+  test('the answer that was made for no nonce is refused', async () => {
+    const plain = await venueSite.answers.get('/attestation')!(undefined)
+    venueSite.answers.set('/attestation', () => plain)
+    expect(await failures()).toContain('report_data')
+  })
+  test('the quote of another venue is refused, though it is genuine', async () => {
+    const other = await openSite()
+    try {
+      venueSite.answers.set('/attestation', other.answers.get('/attestation')!)
+      const roots_pem = venueSite.machine.agent.root_pem + other.machine.agent.root_pem
+      expect((await failures({ roots_pem })).length).toBeGreaterThan(0)
+    } finally {
+      await other.close()
+    }
+  })
+  const bindings: Record<string, (attestation: Attestation) => void> = {
+    'a binding signature of another body': ({ binding }) => {
+      binding.body = binding.body.slice(0, -2) + (binding.body.endsWith('00') ? '01' : '00')
+    },
+    'a certificate of another key': ({ binding }) => {
+      binding.certificate = binding.certificate.replace(/.{2}$/, (last) => (last === '00' ? '01' : '00'))
+    },
+    'a statement key nobody certified': (attestation) => {
+      attestation.binding.statement_key = attestation.tee_pubkey
+    },
+    'a malformed binding': ({ binding }) => {
+      binding.signature = ''
+    },
+  }
+  for (const [name, change] of Object.entries(bindings))
+    test(`${name} is refused`, async () => {
+      alterAttestation(change)
+      expect(await failures()).toContain('binding')
+    })
+  test('another settlement key than the quoted one is refused', async () => {
+    const other = 'So11111111111111111111111111111111111111112'
+    alterAttestation((attestation) => {
+      attestation.tee_pubkey = other
+    })
+    alterInfo({ tee_pubkey: other })
+    expect(await failures()).toEqual(['report_data', 'binding'])
+  })
+  for (const [field, value, check] of [
+    ['app_id', '00'.repeat(20), 'claims'],
+    ['instance_id', '00'.repeat(20), 'claims'],
+    ['compose_hash', '00'.repeat(32), 'compose_hash'],
+    ['venue', '00'.repeat(32), 'binding'],
+    ['epoch', 2, 'binding'],
+    ['generation', 1, 'settlement_signer'],
+    ['program_id', 'So11111111111111111111111111111111111111112', 'settlement_signer'],
+    ['config_account', 'So11111111111111111111111111111111111111112', 'settlement_signer'],
+    ['genesis_hash', 'So11111111111111111111111111111111111111112', 'settlement_signer'],
+  ] as const)
+    test(`a false ${field} is refused`, async () => {
+      alterInfo({ [field]: value })
+      expect(await failures()).toContain(check)
+    })
+})
+
+describe('the TLS key', () => {
+  test('someone in between, who passes every answer on, is refused', async () => {
+    venueSite.swapTls(generateTls([], Date.now()))
+    expect(await failures()).toEqual(['tls_key'])
+  })
+  test('someone in between who serves his own certificate as evidence is refused', async () => {
+    const own = generateTls([], Date.now())
+    venueSite.swapTls(own)
+    venueSite.answers.set('/evidences/cert.pem', () => own.cert_pem)
+    expect(await failures()).toEqual(['tls_key', 'evidence'])
+    venueSite.answers.set('/evidences/sha256sum.txt', () => checksumsOf(own.cert_pem))
+    expect(await failures()).toEqual(['tls_key', 'evidence'])
+  })
+  test('a nonce that imitates evidence is refused: the second half of report_data tells', async () => {
+    const own = generateTls([], Date.now())
+    const checksums = checksumsOf(own.cert_pem)
+    // The attacker asks for a genuine quote whose nonce is the hash that an evidence quote would carry.
+    const imitation = await venueSite.answers.get('/attestation')!(toHex(sha256(utf8(checksums))))
+    venueSite.swapTls(own)
+    venueSite.answers.set('/evidences/cert.pem', () => own.cert_pem)
+    venueSite.answers.set('/evidences/sha256sum.txt', () => checksums)
+    venueSite.answers.set('/evidences/quote.json', () => imitation)
+    expect(await failures()).toEqual(['tls_key', 'evidence'])
+  })
+  test('evidence without a quote, with a false list or of another machine is refused', async () => {
+    const honest = await venueSite.answers.get('/evidences/sha256sum.txt')!(undefined)
+    for (const list of ['', honest.trimEnd(), `${honest}${honest}`, honest.replace('cert', 'other')]) {
+      venueSite.answers.set('/evidences/sha256sum.txt', () => list)
+      expect(await failures()).toEqual(['evidence'])
+    }
+    venueSite.answers.set('/evidences/sha256sum.txt', () => honest)
+    for (const quote of ['', '{}', '{"quote":"00"}']) {
+      venueSite.answers.set('/evidences/quote.json', () => quote)
+      expect(await failures()).toEqual(['evidence'])
+    }
+  })
+})
+
+const checksumsOf = (cert_pem: string): string => `${toHex(sha256(utf8(cert_pem)))}  cert.pem\n`

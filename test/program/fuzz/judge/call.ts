@@ -1,10 +1,131 @@
-/** One instruction as the judge sees it: flags of the whole transaction, accounts of the draft, and the rules' words. */
-import { compareBytes, equalBytes, isZero } from '../../../../protocol/bytes'
+/** One instruction as the judge sees it: flags, accounts and data, and the fuzzer's own record of what the chain must hold. */
+import { compareBytes, equalBytes, isZero, toHex } from '../../../../protocol/bytes'
 import { findAddress, SYSTEM_PROGRAM, type VaultAddresses } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
-import type { Named } from '../message'
-import type { RawAccount } from '../raw_chain'
-import type { Draft } from './ledger'
+import type { Named, RawAccount, RawChain } from '../raw_chain'
+
+export class Fields {
+  #at = 1
+
+  constructor(readonly data: Uint8Array) {}
+
+  bytes(length: number): Uint8Array {
+    must(this.#at + length <= this.data.length, 'the data ends early')
+    this.#at += length
+    return this.data.slice(this.#at - length, this.#at)
+  }
+
+  u8(): number {
+    return this.bytes(1)[0]!
+  }
+
+  u64(): bigint {
+    return u64At(this.bytes(8), 0)
+  }
+
+  word(): Uint8Array {
+    return this.bytes(32)
+  }
+
+  words(count: number): Uint8Array[] {
+    return Array.from({ length: count }, () => this.word())
+  }
+
+  end(): void {
+    must(this.#at === this.data.length, 'bytes behind the data')
+  }
+}
+
+const viewOf = (data: Uint8Array): DataView => new DataView(data.buffer, data.byteOffset, data.length)
+
+export const u64At = (data: Uint8Array, at: number): bigint => viewOf(data).getBigUint64(at, true)
+export const u32At = (data: Uint8Array, at: number): number => viewOf(data).getUint32(at, true)
+export const u16At = (data: Uint8Array, at: number): number => viewOf(data).getUint16(at, true)
+export const wordAt = (data: Uint8Array, at: number): Uint8Array => data.slice(at, at + 32)
+
+const U64_MAX = (1n << 64n) - 1n
+
+export function setU64(data: Uint8Array, at: number, value: bigint): void {
+  must(value >= 0n && value <= U64_MAX, 'a number leaves its range')
+  viewOf(data).setBigUint64(at, value, true)
+}
+
+export const setU32 = (data: Uint8Array, at: number, value: number): void =>
+  viewOf(data).setUint32(at, value, true)
+export const setU16 = (data: Uint8Array, at: number, value: number): void =>
+  viewOf(data).setUint16(at, value, true)
+
+const copyOf = ({ owner, data, lamports }: RawAccount): RawAccount => ({
+  owner: owner.slice(),
+  data: data.slice(),
+  lamports,
+})
+
+export class Ledger {
+  readonly #chain: RawChain
+  readonly #known = new Map<string, RawAccount>()
+
+  constructor(chain: RawChain) {
+    this.#chain = chain
+  }
+
+  /** Read from the chain at first sight, from then on changed only by judged transactions and `set`. */
+  get(address: Uint8Array): Readonly<RawAccount> {
+    const key = toHex(address)
+    let account = this.#known.get(key)
+    if (account === undefined) {
+      account = this.onChain(address)
+      this.#known.set(key, account)
+    }
+    return account
+  }
+
+  /** What the chain holds now; an absent account is one of the system program without lamports. */
+  onChain(address: Uint8Array): RawAccount {
+    return this.#chain.account(address) ?? { owner: SYSTEM_PROGRAM, data: new Uint8Array(), lamports: 0n }
+  }
+
+  /** Puts an account on the chain by force. */
+  set(address: Uint8Array, account: RawAccount): void {
+    this.#chain.setAccount(address, account)
+    this.#known.set(toHex(address), copyOf(account))
+  }
+
+  draft(): Draft {
+    return new Draft(this)
+  }
+
+  /** Takes over what a draft changed. */
+  keep(draft: Draft): void {
+    for (const [key, account] of draft.changed) this.#known.set(key, account)
+  }
+
+  /** Puts accounts back on the chain as this ledger knows them. */
+  restore(addresses: readonly Uint8Array[]): void {
+    for (const address of addresses) this.#chain.setAccount(address, copyOf(this.get(address)))
+  }
+}
+
+/** A ledger with the changes of one transaction on top. */
+export class Draft {
+  readonly changed = new Map<string, RawAccount>()
+  readonly #base: Ledger
+
+  constructor(base: Ledger) {
+    this.#base = base
+  }
+
+  /** An account to read or to change in place. */
+  at(address: Uint8Array): RawAccount {
+    const key = toHex(address)
+    let account = this.changed.get(key)
+    if (account === undefined) {
+      account = copyOf(this.#base.get(address))
+      this.changed.set(key, account)
+    }
+    return account
+  }
+}
 
 /** What the vault must have refused. */
 export class Illegal extends Error {}

@@ -3,19 +3,33 @@ import { concatBytes, equalBytes, isZero, toHex, utf8 } from '../../../../protoc
 import { u16 } from '../../../../protocol/codec'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { type AnnouncedTopic, announcementAddress } from '../../../../protocol/vault/admin'
-import { epochReportData } from '../../../../protocol/vault/epochs'
 import {
+  epochReportData,
   INSTRUCTIONS_SYSVAR,
   platformAddress,
   registerPlatformInstructions,
   verifying,
-} from '../../../../protocol/vault/platforms'
-import { CERTIFICATES, isIssued, MACHINE, openingAt } from '../machine'
-import { ANNOUNCEMENT_LIFE_S, bringForward, RECORD } from './admin'
+} from '../../../../protocol/vault/epochs'
+import { CERTIFICATES, isIssued, MACHINE, openingAt } from '../world'
+import {
+  ANNOUNCEMENT_LIFE_S,
+  advanceJournal,
+  bringForward,
+  CONFIG,
+  configOf,
+  mustBeEpoch,
+  mustBeSigner,
+  mustGoForward,
+  RECORD,
+  setJournal,
+  setVenue,
+  writableConfig,
+} from './admin'
 import {
   accountsOf,
   type Call,
   createAccount,
+  Fields,
   must,
   mustBeProgram,
   mustBeSystem,
@@ -23,20 +37,12 @@ import {
   ownAccount,
   type Placed,
   same,
+  setU16,
+  setU64,
+  u64At,
   VERSION,
+  wordAt,
 } from './call'
-import {
-  advanceJournal,
-  CONFIG,
-  configOf,
-  mustBeEpoch,
-  mustBeSigner,
-  mustGoForward,
-  setJournal,
-  setVenue,
-  writableConfig,
-} from './config_account'
-import { Fields, setU16, setU64, u64At, wordAt } from './fields'
 import { mustKnowState, ringOf, spentRoot, treeOf } from './note_states'
 
 type Advanced = { epoch: bigint; boot_nonce: Uint8Array; compose_hash: Uint8Array }

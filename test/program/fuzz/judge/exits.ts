@@ -8,11 +8,13 @@ import {
   exitRequestSeeds,
 } from '../../../../protocol/vault/addresses'
 import { spentRootFromPath } from '../../../kit/root_from_path'
+import { CONFIG, configOf, isFrozen, writableConfig } from './admin'
 import {
   accountsOf,
   type Call,
   closeAccount,
   createAccount,
+  Fields,
   must,
   mustBeElement,
   mustBeProgram,
@@ -22,10 +24,11 @@ import {
   ownAccount,
   type Placed,
   same,
+  setU64,
+  u64At,
   VERSION,
+  wordAt,
 } from './call'
-import { CONFIG, configOf, isFrozen, writableConfig } from './config_account'
-import { Fields, setU64, u64At, wordAt } from './fields'
 import {
   leafCount,
   mustKnowSpentRoot,

@@ -16,8 +16,20 @@ import { poseidonEach } from '../../../../protocol/notes/poseidon'
 import { sha256 } from '../../../../protocol/sha256'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { rootFromPath } from '../../../kit/root_from_path'
-import { type Call, must, mustBeElement, ownAccount, type Placed, same } from './call'
-import { type Fields, setU32, setU64, u32At, u64At, wordAt } from './fields'
+import {
+  type Call,
+  type Fields,
+  must,
+  mustBeElement,
+  ownAccount,
+  type Placed,
+  same,
+  setU32,
+  setU64,
+  u32At,
+  u64At,
+  wordAt,
+} from './call'
 
 type Opening = { form: number; amount: bigint; blinding: Uint8Array; leaf_index: bigint }
 

@@ -3,21 +3,6 @@ import { compareBytes } from '../../../../protocol/bytes'
 import { SETTLE_LIMITS } from '../../../../protocol/limits'
 import { depositCommitment } from '../../../../protocol/notes/notes'
 import {
-  type Appended,
-  accountAt,
-  accountsOf,
-  type Call,
-  must,
-  mustBeElement,
-  mustBeProgram,
-  mustBeSystem,
-  mustBeWritable,
-  mustSign,
-  type Placed,
-  same,
-  VERSION,
-} from './call'
-import {
   advanceJournal,
   CONFIG,
   configOf,
@@ -26,9 +11,29 @@ import {
   mustBeSigner,
   mustRun,
   writableConfig,
-} from './config_account'
+} from './admin'
+import {
+  type Appended,
+  accountAt,
+  accountsOf,
+  type Call,
+  Fields,
+  must,
+  mustBeElement,
+  mustBeProgram,
+  mustBeSystem,
+  mustBeWritable,
+  mustSign,
+  type Placed,
+  same,
+  setU32,
+  setU64,
+  u32At,
+  u64At,
+  VERSION,
+  wordAt,
+} from './call'
 import { REQUEST, requestOf } from './exits'
-import { Fields, setU32, setU64, u32At, u64At, wordAt } from './fields'
 import { appendBatch, appendLeaves, keepState, leafCount, mustKnowState, ringOf, treeOf } from './note_states'
 import { addTo, MINT_RECORD, mintRecordOf, moveTokens, mustBeVaultToken, payoutOutcome } from './tokens'
 

@@ -2,8 +2,18 @@
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
 import type { RawAccount } from '../raw_chain'
-import { type Call, must, mustBeWritable, ownAccount, type Placed, same } from './call'
-import { setU64, u16At, u64At, wordAt } from './fields'
+import {
+  type Call,
+  must,
+  mustBeWritable,
+  ownAccount,
+  type Placed,
+  same,
+  setU64,
+  u16At,
+  u64At,
+  wordAt,
+} from './call'
 
 const TOKEN_BYTES = 165
 const MULTISIG_BYTES = 355

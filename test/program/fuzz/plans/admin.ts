@@ -19,11 +19,14 @@ import {
   setAdminInstruction,
   unpauseInstruction,
 } from '../../../../protocol/vault/admin'
-import { epochReportData, openAttestedEpochInstructions } from '../../../../protocol/vault/epochs'
-import { platformAddress, registerPlatformInstructions } from '../../../../protocol/vault/platforms'
-import { CERTIFICATES, issue, MACHINE } from '../machine'
-import type { World } from '../world'
-import type { Planner } from './plan'
+import {
+  epochReportData,
+  openAttestedEpochInstructions,
+  platformAddress,
+  registerPlatformInstructions,
+} from '../../../../protocol/vault/epochs'
+import { CERTIFICATES, issue, MACHINE, type World } from '../world'
+import type { Planner } from './opening'
 
 const LIFE_S = 2_592_000
 

@@ -16,14 +16,16 @@ import {
   planForgedRefusal,
   planForgedRequest,
   planFreeze,
+  planGrowQueue,
+  planPay,
   planPayEscape,
   planRedirectEscape,
+  planRefund,
   planRefuseExit,
   planRequestExit,
+  planSettle,
 } from './exits'
-import { planAnchor, planDeposit, planInitialize, planRegisterMint } from './opening'
-import type { Planner } from './plan'
-import { planGrowQueue, planPay, planRefund, planSettle } from './settle'
+import { type Planner, planAnchor, planDeposit, planInitialize, planRegisterMint } from './opening'
 
 /** `weight`: how often an honest world takes it, 0 for never. `aim`: how often it is mutated. */
 export const PLANS: readonly { name: string; plan: Planner; weight: number; aim: number }[] = [

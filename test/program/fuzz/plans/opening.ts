@@ -1,10 +1,26 @@
-/** Plans that begin something: a vault, a mint, a deposit, an anchor. */
+/** Defines a plan, a transaction that could be sent now; and those that begin something: a vault, a mint, a deposit. */
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
-import { depositInstruction } from '../../../../protocol/vault/deposit'
 import { anchorInstruction } from '../../../../protocol/vault/epochs'
+import { depositInstruction } from '../../../../protocol/vault/exits'
+import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { World, WorldMint } from '../world'
-import { due, type Planner } from './plan'
+
+/** `due`: it must land. What is not due must be refused, and is where the rules are tried first. */
+export type Plan = {
+  /** The precompile over the instruction's signatures. */
+  before?: VaultInstruction
+  instruction: VaultInstruction
+  due: boolean
+}
+
+export const instructionsOf = ({ before, instruction }: Omit<Plan, 'due'>): VaultInstruction[] =>
+  before === undefined ? [instruction] : [before, instruction]
+
+/** Undefined where the world has nothing to make one of. */
+export type Planner = (world: World) => Plan | undefined
+
+export const due = (instruction: VaultInstruction): Plan => ({ instruction, due: true })
 
 const EXIT_DELAY_S = 1_000
 const MINTS_MAX = 6
