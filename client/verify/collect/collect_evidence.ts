@@ -259,7 +259,7 @@ async function collectOnce(
 }
 
 /** What the leading node shows through one that follows it. @param nonce 64 hex digits. @throws EvidenceUnavailable */
-async function collectLeader(
+export async function collectLeader(
   transport: AskingTransport,
   nonce: string,
   timeout_ms: number,
