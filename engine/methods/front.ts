@@ -89,9 +89,7 @@ class Rights {
   }
 
   require(): Right {
-    const right = this.current()
-    if (right === undefined) throw new Refusal('lease_lost')
-    return right
+    return this.current() ?? notHere()
   }
 
   caughtUp(account_id?: string, seq = 0): Promise<void> | undefined {
@@ -109,14 +107,24 @@ class Rights {
    * @param lane of the caller
    */
   handedOver(lane: string): Promise<void> | undefined {
-    if (this.parts.leader.handing() === undefined && !this.isLate()) return undefined
-    return this.waits.run(lane, () => {
-      this.next ??= this.untilReached().finally(() => {
-        this.next = undefined
-      })
-      return this.next
-    })
+    return this.isAwaited() ? this.waits.run(lane, this.untilNext) : undefined
   }
+
+  /** The same of what a socket sends. @throws Refusal `lease_lost` where too much waits already */
+  late(lane: string): Promise<void> | undefined {
+    if (this.next === undefined && this.current() !== undefined) return undefined
+    return this.isAwaited() ? this.waits.require(lane, this.untilNext) : undefined
+  }
+
+  /** Also while what waited has yet to go on: what comes then is behind it. */
+  private isAwaited(): boolean {
+    return this.next !== undefined || this.parts.leader.handing() !== undefined || this.isLate()
+  }
+
+  private readonly untilNext = () =>
+    (this.next ??= this.untilReached().finally(() => {
+      this.next = undefined
+    }))
 
   /** Resolves once this node may answer by the word of a leading node, or leads, or the wait is over. */
   private async untilReached(): Promise<void> {
@@ -132,12 +140,12 @@ class Rights {
   }
 
   arrived(): boolean {
-    const has_right = this.current() !== undefined
-    if (has_right) this.parts.leader.arrived()
-    return has_right
+    if (this.current() === undefined) return false
+    this.parts.leader.arrived()
+    return true
   }
 
-  /** The account knows what was durable at `seq`. */
+  /** The account knows what was durable then. */
   gave(account_id: string, seq: JournalSeq): void {
     this.given.set(account_id, Math.max(seq, this.given.get(account_id) ?? 0))
   }
@@ -227,7 +235,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     caughtUp: (account_id, seq) => rights.caughtUp(account_id, seq),
     epochLed: () => rights.current()?.epoch,
     handedOver: (token) => rights.handedOver(laneOfToken(() => replica.views().accounts, token)),
-    late: (caller) => (rights.current() === undefined ? rights.handedOver(laneOf(caller)) : undefined),
+    late: (caller) => rights.late(laneOf(caller)),
     status: () => {
       const status = rights.current()?.status ?? replica.status()
       return { ...status, chain: replica.status().chain }
@@ -265,10 +273,10 @@ function gauge(name: string, help: string, value: number): ReturnType<NodeVenue[
   return { name, help, type: 'gauge', value }
 }
 
+/** The operator's calls and those of other nodes. */
 const notHere = () => {
   throw new Refusal('lease_lost')
 }
-/** The operator's calls and those of other nodes. */
 const NOT_HERE = {
   admit: notHere,
   listAccounts: notHere,

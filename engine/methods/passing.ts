@@ -184,6 +184,13 @@ export class Waits {
       this.waiting -= 1
     })
   }
+
+  /** @throws Refusal `lease_lost` where too much waits already */
+  require(lane: string, untilMay: () => Promise<void>): Promise<void> {
+    const wait = this.run(lane, untilMay)
+    if (wait === undefined) throw new Refusal('lease_lost')
+    return wait
+  }
 }
 
 /** Of a token that this node does not know, or none, the lane of strangers. */

@@ -183,7 +183,9 @@ function openHold(engine: Engine) {
     throw new Refusal('outcome_unknown')
   }
   return {
-    late: (caller: Caller) => (isHeld() && isLate() ? waits.run(laneOf(caller), untilBack) : undefined),
+    /** @throws Refusal `lease_lost` where too much waits already */
+    late: (caller: Caller) =>
+      isHeld() && (back || isLate()) ? waits.require(laneOf(caller), untilBack) : undefined,
     handedOver(token: string | undefined): Promise<void> | undefined {
       const lane = laneOfToken(() => accounts, token)
       if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)

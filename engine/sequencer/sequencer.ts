@@ -115,9 +115,18 @@ export class Sequencer {
 
   /**
    * Resolves when everything executed so far is durable and released; a read computed now may be answered then. For a
-   * client it rejects with the reason when the release has to wait.
+   * client it rejects with the reason when the release has to wait, and with `lease_lost` where this process answers no more.
    */
   durable(client = false): Promise<void> {
+    const done = this.untilDurable(client)
+    if (!client || (this.failure === undefined && this.seq_durable >= this.seq_executed)) return done
+    // Of a read nothing is unknown: it is asked again.
+    return done.catch((error) => {
+      throw error instanceof Refusal && error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
+    })
+  }
+
+  private untilDurable(client: boolean): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
     if (this.seq_durable >= this.seq_executed) return Promise.resolve()
     if (client && this.held !== undefined) return Promise.reject(new Refusal(this.held))
@@ -144,7 +153,7 @@ export class Sequencer {
   }
 
   private async refuse({ code, facts, number }: RefusedOutcome): Promise<never> {
-    await this.durable(true)
+    await this.untilDurable(true)
     throw number === undefined ? new Refusal(code, facts) : new Resent(number)
   }
 

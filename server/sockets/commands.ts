@@ -174,9 +174,12 @@ function openTurns({ venue }: Services, socket: OpSocket, isOpen: () => boolean)
     turn = undefined
   }
   return (begin: () => unknown): unknown => {
-    const wait = turn ?? venue.late(socket)
+    // Each takes a place of what waits, so that the frames of no socket fill the memory.
+    const late = venue.late(socket)
+    const wait = turn ?? late
     if (wait === undefined) return begin()
     if (turn === undefined) wait.then(over, over)
+    else late?.catch(() => undefined)
     turn = wait
     return wait.then(() => {
       // It counts as closed by now: an order of it would stay open.

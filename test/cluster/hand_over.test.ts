@@ -226,6 +226,40 @@ test('commands of a socket wait in their order for the leading node that its cli
   expect(codesIn(judged!.sent.slice(-1))).toEqual(['3 lease_lost'])
 })
 
+test('what comes as the leading node is heard again goes behind what sockets sent while it was silent', async () => {
+  const { venue, passed, right, state, views } = frontOf(false)
+  const [first, second] = [socketOf(venue), socketOf(venue)]
+  venue.epochLed()
+  state.now_ms = right.until_ms
+  first!.connection.message(frameOf('1', true))
+  await Bun.sleep(5)
+  right.until_ms = state.now_ms + 1_000
+  second!.connection.message(frameOf('2', true))
+  await Bun.sleep(100)
+  expect(passed.map(({ kind }) => kind)).toEqual(['record', 'record'])
+  expect([...views.armed.keys()]).toEqual([first!.connection.origin, second!.connection.origin])
+})
+
+test('each frame that waits takes a place of its account, beyond which frames are rejected', async () => {
+  const { venue, right, state } = frontOf(false)
+  const sockets = [socketOf(venue), socketOf(venue), socketOf(venue, undefined, OTHER.account_id)]
+  venue.epochLed()
+  state.now_ms = right.until_ms
+  for (let count = 0; count < LIMITS.passed_account_max; count++)
+    sockets[count % 2]!.connection.message(frameOf(`${count}`, true))
+  const codes = () => sockets.map(({ sent }) => codesIn(sent.slice(1)))
+  for (const { connection } of sockets) connection.message(frameOf('more', true))
+  // Replies keep the order of the frames, so the rejections come behind what waits.
+  expect(codes()).toEqual([[], [], []])
+  right.until_ms = state.now_ms + 1_000
+  await Bun.sleep(100)
+  expect(codes().map((all) => [all.length, all.at(-1)])).toEqual([
+    [LIMITS.passed_account_max / 2 + 1, 'more lease_lost'],
+    [LIMITS.passed_account_max / 2 + 1, 'more lease_lost'],
+    [1, 'more ok'],
+  ])
+})
+
 test('a request is answered by the word of the leading node that its caller has judged alone', async () => {
   let epoch: number | undefined = 7
   let takes = (): void => undefined

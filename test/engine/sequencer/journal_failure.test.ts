@@ -156,3 +156,20 @@ test('a refusal waits until the state that it depends on is on disk', async () =
   sequencer.stop(new Refusal('draining'))
   expect((await refused).code).toBe('draining')
 })
+
+test('where a node has given its term away, a read is asked again, and a command may have been executed', async () => {
+  const { sequencer } = hangingSequencer()
+  void sequencer.submit(admission('alice')).catch(() => undefined)
+  const waits = [
+    refusalOf(sequencer.durable(true)),
+    refusalOf(sequencer.submit(admission('alice'), new Uint8Array(64))),
+  ]
+  await Bun.sleep(1)
+  sequencer.stop(new Refusal('outcome_unknown'))
+  const later = [
+    refusalOf(sequencer.durable(true)),
+    refusalOf(sequencer.submit(admission('bob'), new Uint8Array(64))),
+  ]
+  const codes = (await Promise.all([...waits, ...later])).map(({ code }) => code)
+  expect(codes).toEqual(['lease_lost', 'outcome_unknown', 'lease_lost', 'outcome_unknown'])
+})
