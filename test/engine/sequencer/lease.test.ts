@@ -93,6 +93,9 @@ test('a command that is durable and lost its right to be released waits, is answ
   const resent = await refusalOf(open.venue.place('alice', request))
   expect(resent.code).toBe('order_exists')
   expect(resent.facts.result).toMatchObject({ order_id: request.order_id, receipt: { epoch: 1, index: 0 } })
+  // What is on its way to the disk now is waited for again.
+  open.chain.tick(1)
+  expect(await open.venue.nonces('alice', alice.trading_key)).toMatchObject({ place_nonce: request.nonce })
 })
 
 test('a lease that returns in time releases the answer', async () => {
