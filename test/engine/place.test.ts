@@ -62,6 +62,20 @@ test('commands of one turn share a group and each proves its own place in it', a
   })
 })
 
+test('a close ends its group, as the head behind it is the commit: an order of the same turn is of the next one', async () => {
+  const open = await site.open()
+  const { trader, request } = await buyer(open)
+  const deposit = trader.deposit('quote', 200_000_000n)
+  await open.chain.finalizeLeaves()
+  await open.venue.place('alice', request)
+  const { engine, chain } = open
+  chain.tick(2)
+  expect(engine.state.closed).toBeDefined()
+  expect(engine.sequencer.seq_durable).toBeLessThan(engine.sequencer.seq_executed)
+  const { status } = await open.venue.place('alice', trader.place(deposit))
+  expect([status, open.fatal]).toEqual(['accepted', []])
+})
+
 test('nonces are told at once, and while a command is under way once it is durable', async () => {
   const open = await site.open()
   const { trader, request } = await buyer(open)

@@ -149,6 +149,9 @@ test('dropped rows are gone, the newest place of a key is found, and numbers go 
   for (let name = 0; name < 10_000; name++) queue.append(rowOf(name))
   const repeated = queue.append(rowOf(7))
   expect(queue.indexOf(keyOf(7))).toBe(repeated)
+  // Few rows are dropped one by one, many by what is left.
+  queue.dropBefore(10)
+  expect(queue.indexOf(keyOf(7))).toBe(repeated)
   queue.dropBefore(9_000)
   expect(queue).toMatchObject({ first: 9_000, size: 10_001 })
   expect(queue.indexOf(keyOf(7))).toBe(repeated)
