@@ -343,8 +343,10 @@ test('one group more than may wait for the disk closes the journal; what was wri
       journal.append(records(2)).catch((error) => error),
     )
     expect(journal.pending()).toBe(LIMITS.journal_pending_groups_max)
+    const retired = failure(journal.retire(1))
     const beyond = await failure(journal.append(records(3)))
     expect(beyond).toBeInstanceOf(JournalClosed)
+    expect(await retired).toBe(beyond)
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([beyond]))
     expect(await failure(journal.append(records(4)))).toBe(beyond)
 
