@@ -102,6 +102,21 @@ test('a refusal that may be of a resend is one only where the state of the venue
   expect(await settleRequest(client, cancel, awaited)).toMatchObject({ status: 'unknown' })
 })
 
+test('after a first attempt whose answer was lost, a refusal alone proves nothing', async () => {
+  const retrying = { ...ONCE, sent_before: false, patience_ms: 2 * SETTLE_RETRY_FIRST_MS, isOver: () => false }
+  for (const [code, status] of [
+    ['nonce_stale', 'accepted'],
+    ['rate_limited', 'unknown'],
+  ] as const) {
+    const { client, calls } = clientOf(({ method }) => {
+      if (method === 'GET') return Response.json({ order_id: NEW })
+      if (calls.length === 1) throw new TypeError('the connection is lost')
+      return refusedBy(code)
+    })
+    expect(await settleRequest(client, SENT, retrying)).toMatchObject({ status })
+  }
+})
+
 test('a login that is refused while the state is read ends the request with that refusal', async () => {
   const sent = { kind: 'place', id: NEW, key_index: 0, after_seq: 0, request: {} } as never
   const { client } = clientOf(({ method }) =>

@@ -2,11 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { claimsHold } from '../../../engine/intake/context'
+import { checkInstrumentRules, claimsHold } from '../../../engine/intake/context'
 import { ED25519_VECTORS } from '../../../native/ed25519_vectors'
 import { toHex } from '../../../protocol/bytes'
 import { FIELD_MODULUS } from '../../../protocol/notes/poseidon'
 import { Refusal } from '../../../protocol/refusals'
+import { feeUpTo, U64_MAX } from '../../../protocol/units'
 import { type Case, RefusalSite, testCases } from '../../kit/venue/refusal_site'
 import { element } from '../../kit/venue/trader'
 
@@ -137,4 +138,17 @@ test('where no library is built for the machine, the platform verifies', () => {
     console.log(JSON.stringify({ compiled: loadNativeEd25519() !== undefined, verdicts }))`
   const { stdout } = Bun.spawnSync([process.execPath, '-e', script])
   expect(JSON.parse(stdout.toString())).toEqual({ compiled: false, verdicts: published })
+})
+
+test('an order of which the quote amount alone fits u64, and not its fee, is refused', () => {
+  const most = (U64_MAX * 1_000n) / 1_001n
+  const rules = { lot_size: 1n, tick_size: 1n, min_amount: 1n, max_amount: 1n, base_decimals: 0, fee_bps: 10 }
+  const check = (price_limit: bigint) =>
+    checkInstrumentRules(
+      { type: 'limit', amount: 1n, price_limit } as Parameters<typeof checkInstrumentRules>[0],
+      { ...rules, max_price: U64_MAX },
+    )
+  expect([most, most + 1n].map((quote) => quote + feeUpTo(quote, 10) <= U64_MAX)).toEqual([true, false])
+  check(most)
+  expect(() => check(most + 1n)).toThrow(new Refusal('value_overflow'))
 })

@@ -1,5 +1,6 @@
 /** The journal head on chain: what makes an older disk recognisable. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { LIMITS } from '../../../engine/limits'
 import { Anchoring } from '../../../engine/sequencer/anchoring'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
@@ -116,6 +117,16 @@ test('a position that is shown once and disproved later covers nothing for long'
   now_ms += 60_000
   await anchoring.due()
   expect(sent).toBe(1)
+  anchoring.stop()
+})
+
+test('records of one moment after another do not make the oldest of them younger', () => {
+  let now_ms = 0
+  const chain = { lease: () => ({ age_ms: 0, covered_seq: 0 }), anchor: async () => undefined }
+  const head = () => ({ seq: 500, head: new Uint8Array(32) })
+  const anchoring = new Anchoring(chain, head, () => now_ms, 30_000)
+  for (; now_ms <= 30_000; now_ms += LIMITS.anchor_mark_ms - 1) anchoring.dirty(now_ms + 1)
+  expect([anchoring.ageMs(), anchoring.isOverdue()]).toEqual([now_ms, true])
   anchoring.stop()
 })
 
