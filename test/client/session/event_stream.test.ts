@@ -241,3 +241,12 @@ test('a stream that is closed hands out nothing more', async () => {
   await Bun.sleep(400)
   expect([handled, of.asked]).toEqual([[1], [0]])
 })
+
+test('who learns late that a token has ended does not end the newer one', async () => {
+  const { client, logins } = venue([])
+  const first = await client.token()
+  client.forget(first)
+  const second = await client.token()
+  client.forget(first)
+  expect([await client.token(), logins()]).toEqual([second, 2])
+})
