@@ -103,7 +103,12 @@ test('a refusal that may be of a resend is one only where the state of the venue
 })
 
 test('after a first attempt whose answer was lost, a refusal alone proves nothing', async () => {
-  const retrying = { ...ONCE, sent_before: false, patience_ms: 2 * SETTLE_RETRY_FIRST_MS, isOver: () => false }
+  const retrying = {
+    ...ONCE,
+    sent_before: false,
+    patience_ms: 2 * SETTLE_RETRY_FIRST_MS,
+    isOver: () => false,
+  }
   for (const [code, status] of [
     ['nonce_stale', 'accepted'],
     ['rate_limited', 'unknown'],

@@ -1,5 +1,6 @@
 /** The wallet's file is encrypted, readable by its owner only, whole after any interrupted save, and of one program at a time. */
 import { afterAll, expect, spyOn, test } from 'bun:test'
+import * as fs from 'node:fs'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import * as path from 'node:path'
@@ -186,6 +187,27 @@ test('a state that would not load again is not written', () => {
   wallet.state.notes.push({ ...noteOf(1), amount: 'much' })
   expect(failureOf(() => saveWallet(at('kept.json'), wallet))).toBeInstanceOf(NotWritten)
   expect(loadWallet(at('kept.json'))?.state.keys).toEqual([])
+})
+
+test('a save whose name does not reach the disk leaves the file before it, and the next save goes through', () => {
+  const wallet = saved('named.json')
+  const before = readFileSync(at('named.json'), 'utf8')
+  wallet.counters(0).commands = 1
+  const { fsyncSync } = fs
+  let synced = 0
+  const disk = spyOn(fs, 'fsyncSync').mockImplementation((file) => {
+    // The folder, behind the file.
+    if (++synced === 2) throw new Error('EIO')
+    fsyncSync(file)
+  })
+  try {
+    expect(failureOf(() => saveWallet(at('named.json'), wallet))).toBeInstanceOf(NotWritten)
+  } finally {
+    disk.mockRestore()
+  }
+  expect(readFileSync(at('named.json'), 'utf8')).toBe(before)
+  saveWallet(at('named.json'), wallet)
+  expect(loadWallet(at('named.json'))?.state.keys[0]?.commands).toBe(1)
 })
 
 test('a state in another form is refused by the place that is wrong, and the file stays', () => {
