@@ -4,9 +4,19 @@ import { relative } from 'node:path'
 import { parseSource } from '../../tools/check/parse_source'
 import { type Node, walk } from '../../tools/check/syntax'
 
-/** One process of the simulation; nothing reaches one that ended. */
+/** One process of the simulation, or a thread of one; nothing reaches one that ended. */
 export class Life {
-  alive = true
+  private ended = false
+  constructor(private readonly of?: Life) {}
+  get alive(): boolean {
+    return !this.ended && this.of?.alive !== false
+  }
+  end(): void {
+    this.ended = true
+  }
+  isOf(life: Life): boolean {
+    return this === life || this.of?.isOf(life) === true
+  }
 }
 /** `reached`: the process ends while it waits; `answered`: when the value has come and nothing has used it. */
 export type Moment = 'reached' | 'answered'
@@ -17,6 +27,8 @@ export type Await = {
   crashes: number
   /** Stops of everything here. */
   stops: number
+  /** Stops that the run under way has prepared. */
+  planned: number
   /** Schedules that chose it. */
   chosen: number
   /** Whether a visit was while the venue started, stopped, or served. */
@@ -30,13 +42,20 @@ const known = new Map<string, number>()
 
 /** What the simulation sets: the process that runs now, by the folder of the code. */
 export const run: {
+  /** Of code of the venue that nothing of its own began. */
   venue: Life | undefined
-  client: () => Life | undefined
+  current: () => { life: Life; side: 'client' | 'venue' } | undefined
   phase: string
   target: Target | undefined
   /** Is called at every moment at which a process could end. */
   visit: ((one: Await, moment: Moment) => void) | undefined
-} = { venue: undefined, client: () => undefined, phase: 'none', target: undefined, visit: undefined }
+} = { venue: undefined, current: () => undefined, phase: 'none', target: undefined, visit: undefined }
+
+/** The process or thread whose code of the venue runs now. */
+export const ownLife = (): Life | undefined => {
+  const current = run.current()
+  return current?.side === 'venue' ? current.life : run.venue
+}
 
 const never = new Promise<never>(() => undefined)
 /** A process that ended waits for nothing; a rejection that it would have got is dropped. */
@@ -48,9 +67,11 @@ function leave(value: unknown): Promise<never> {
 function at(number: number, value: unknown): unknown {
   const one = awaits[number]!
   one.visits++
-  const life = one.name.startsWith('client/') ? run.client() : run.venue
+  const side = one.name.startsWith('client/') ? 'client' : 'venue'
+  const current = run.current()
+  const life = side === 'venue' ? ownLife() : current?.side === 'client' ? current.life : undefined
   if (life === undefined) return value
-  if (one.phases.size < 4) one.phases.add(one.name.startsWith('client/') ? 'serves' : run.phase)
+  if (one.phases.size < 4) one.phases.add(side === 'client' ? 'serves' : run.phase)
   if (!life.alive) return leave(value)
   run.visit?.(one, 'reached')
   const { target } = run
@@ -112,7 +133,7 @@ export function instrument(path: string, text: string): string {
     const name = `${relative(ROOT, path)}:${lines.length}:${lines.at(-1)!.length + 1}`
     const found = known.get(name) ?? awaits.length
     if (found === awaits.length) {
-      awaits.push({ name, visits: 0, crashes: 0, stops: 0, chosen: 0, phases: new Set() })
+      awaits.push({ name, visits: 0, crashes: 0, stops: 0, planned: 0, chosen: 0, phases: new Set() })
       known.set(name, found)
     }
     return found

@@ -35,6 +35,16 @@ test(`${RUNS} runs from seed ${SEED}, and a stop of everything at each await the
   expect([code, text.includes('BROKEN')]).toEqual([0, false])
 }, 7_200_000)
 
+test.each(['chain', 'cluster'])(
+  'a run on the vault program, and stops of everything at its rare awaits: %s',
+  async (world) => {
+    const { text, code } = await simulate(['--world', world, '--runs', '1', '--seed', '3'])
+    console.log(text)
+    expect([code, text.includes('BROKEN')]).toEqual([0, false])
+  },
+  3_600_000,
+)
+
 test('a seed gives the same schedules again', async () => {
   const plain = async () => {
     const { text } = await simulate(['--runs', '2', '--seed', SEED, '--trace'])
@@ -57,8 +67,8 @@ test.each(['disk', 'wallet', 'closed'])(
 test('a rejection in a process that ended is not an error of the campaign', async () => {
   const code = instrument(`${import.meta.dir}/../../client/none.ts`, 'async (value) => { await value }')
   const ended = new Life()
-  ended.alive = false
-  run.client = () => ended
+  ended.end()
+  run.current = () => ({ life: ended, side: 'client' })
   const unhandled: unknown[] = []
   const found = (error: unknown) => unhandled.push(error)
   process.on('unhandledRejection', found)

@@ -8,27 +8,35 @@ import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
-import type { Ledger } from '../kit/venue/memory_chain'
 import { type Await, awaits, run } from './awaits'
-import { LedgerFacts, Maker } from './campaign_check'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
-import { type ChainState, chainState, copyFolder, copyWallet, type Known, restoreChain } from './image'
-import { Schedule, type Tally } from './schedule'
+import { copyFolder, copyWallet, type Known } from './image'
+import { Schedule, SLOT_MS, type Tally } from './schedule'
 import { SimulatedTime } from './simulated_time'
 import { SimulatedVenue } from './simulated_venue'
 import { simulateThreads } from './threads'
+import { ChainWorld } from './worlds/chain_world'
+import { MemoryWorld } from './worlds/memory_world'
+import { Network } from './worlds/network'
+import type { World } from './worlds/world'
 
 /** Schedules that stop at equal bytes. */
 const FEW = 4
+/** Of the moments at which no `await` wants more stops, one in so many is played. */
+const SAMPLED = { memory: 1, chain: 30, cluster: 60 }
+/** In one run an `await` asks for so many moments. */
+const WANTED = { memory: 100, chain: 4, cluster: 2 }
+/** Of what is left in a run so many are started again at most, those with the most rare awaits first. */
+const PLAYED = { chain: 60, cluster: 24 }
 /** Stops at each `await`. */
 export const ENOUGH = 100
 
-type Prepared = { dir: string; ledger: Ledger; chain: ChainState; makers: readonly [Maker, Maker] }
+type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {
-  dir: string
+  dirs: string[]
   wallet: string
-  chain: ChainState
+  moment: unknown
   known: Known | undefined
   /** Where schedules stop that go on from it, and the moment of the first. */
   stops: Await[]
@@ -36,12 +44,19 @@ type Image = {
 }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
+export const KINDS = ['memory', 'chain', 'cluster'] as const
+/** Of worlds. */
+export type Kind = (typeof KINDS)[number]
+
 export class Campaign {
   readonly tally: Tally = new Map()
   readonly figures: Figures = { runs: 0, schedules: 0, stops: 0, images: 0, lives: 0 }
   private readonly time = new SimulatedTime()
   private schedule: Schedule | undefined
   private folders = 0
+
+  private readonly network = new Network(this.time)
+  private kind: Kind = 'memory'
 
   constructor(
     private readonly folder: string,
@@ -54,16 +69,17 @@ export class Campaign {
   }
 
   /** @returns the laws that did not hold, with the seeds */
-  async group(seed: number, runs: number): Promise<string[]> {
+  async group(kind: Kind, seed: number, runs: number): Promise<string[]> {
+    this.kind = kind
     const prepared = await this.prepare(seed)
     try {
       for (let at = 0; at < runs; at++) {
         const broken = await this.run(prepared, seed + at)
-        if (broken.length > 0) return [...broken, `seed ${seed}, run ${at}`]
+        if (broken.length > 0) return [...broken, `world ${kind}, seed ${seed}, run ${at}`]
       }
       return []
     } finally {
-      rmSync(prepared.dir, { recursive: true, force: true })
+      for (const dir of prepared.dirs) rmSync(dir, { recursive: true, force: true })
     }
   }
 
@@ -76,65 +92,71 @@ export class Campaign {
     mkdirSync(folder)
     return join(folder, 'wallet.json')
   }
-  private open(seed: number, left?: { dir: string; ledger: Ledger }): SimulatedVenue {
+  private open(seed: number, world: World): SimulatedVenue {
     const { time } = this
     time.random = new Random(seed ^ 0x5bd1e995)
     run.venue = undefined
     run.target = undefined
     time.slow_ms = 0
     time.clear()
-    const venue = new SimulatedVenue(time, left)
+    const venue = new SimulatedVenue(time, world)
     venue.random = time.random
     venue.start()
     return venue
   }
-  private plan(
-    venue: SimulatedVenue,
-    seed: number,
-    makers: Prepared['makers'],
-    path: string,
-    at?: Await,
-  ): Schedule {
+  private plan(venue: SimulatedVenue, seed: number, path: string, at?: Await): Schedule {
     const random = new Random(seed)
-    const is_long = random.below(20) === 0
+    // A start costs more than a call where the chain is real.
+    const is_long = this.kind !== 'memory' || random.below(20) === 0
     const size = {
       calls: is_long ? 8 : 1 + random.below(3),
       mishaps: is_long ? 3 : random.below(3),
       trading_ms: is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
     }
-    const facts = new LedgerFacts(venue.site.ledger)
-    const given = { seed, path, makers, facts, tally: this.tally, size, at }
+    const given = { seed, path, tally: this.tally, size, at }
     this.schedule = new Schedule(venue, this.time, given)
     return this.schedule
   }
 
   /** A venue that has served a few traders. */
   private async prepare(seed: number): Promise<Prepared> {
-    const venue = this.open(seed)
-    const makers = [new Maker('buyer', 'buy'), new Maker('seller', 'sell')] as const
-    while (!venue.rests) await this.time.step()
-    for (const maker of makers) await this.time.wait(maker.provision(venue.open))
-    for (let at = 0; at < seed % 3; at++) {
-      this.time.clear()
-      await this.plan(venue, seed + 1_000_000 + at, makers, this.wallet()).run()
+    const { time } = this
+    time.random = new Random(seed)
+    const world =
+      this.kind === 'memory'
+        ? new MemoryWorld(time)
+        : await ChainWorld.prepare(time, this.network, this.name('venue'), this.kind === 'cluster' ? 3 : 1)
+    const venue = this.open(seed, world)
+    const slots = () => {
+      time.at(SLOT_MS, slots)
+      world.slot(time.random, true, venue.up)
     }
-    const { dir, ledger } = venue.site
-    const kept = this.name('prepared')
-    copyFolder(dir, kept)
-    const chain = chainState(ledger)
+    slots()
+    while (!venue.rests) await time.step()
+    await time.wait(world.prepareMarket())
+    for (let at = 0; at < seed % 3; at++) {
+      time.clear()
+      const broken = await this.plan(venue, seed + 1_000_000 + at, this.wallet()).run()
+      if (broken.length > 0) throw new Error(`in the preparation: ${broken.join('; ')}`)
+    }
+    const dirs = this.copies(world, 'prepared')
+    const moment = world.moment()
     venue.remove()
-    return { dir: kept, ledger, chain, makers }
+    return { dirs, world, moment }
   }
 
-  private async run({ dir, ledger, chain, makers }: Prepared, seed: number): Promise<string[]> {
-    restoreChain(ledger, chain)
-    const own = this.name('run')
-    copyFolder(dir, own)
+  private async run({ dirs, world, moment }: Prepared, seed: number): Promise<string[]> {
+    const own = dirs.map((dir) => {
+      const copy = this.name('run')
+      copyFolder(dir, copy)
+      return copy
+    })
+    this.putBack(world, moment, own)
     const images: Image[] = []
     const path = this.wallet()
-    const venue = this.open(seed, { dir: own, ledger })
-    const schedule = this.plan(venue, seed, makers, path, this.aim(new Random(seed ^ 0x3c6ef372)))
+    const venue = this.open(seed, world)
+    const schedule = this.plan(venue, seed, path, this.aim(new Random(seed ^ 0x3c6ef372)))
     // The runs of a group begin with the same start: every fifth stops in it, too, and more as long as its awaits are rare.
     const watch = () => this.watch(venue, schedule, images, path)
     if (seed % 5 === 0 || awaits.some((one) => isRare(one) && one.phases.has('starts'))) watch()
@@ -147,48 +169,66 @@ export class Campaign {
     venue.remove()
     if (this.traced || broken.length > 0) console.log(schedule.trace.join('\n'))
     const random = new Random(seed ^ 0x1f83d9ab)
+    const worth = new Map(images.map((image) => [image, new Set(image.stops.filter(isRare)).size]))
+    const best = images.toSorted((one, other) => worth.get(other)! - worth.get(one)!)
+    const chosen = new Set(this.kind === 'memory' ? images : best.slice(0, PLAYED[this.kind]))
+    // The newest first: trees of the chain in memory are put back by their size.
     for (const image of images.toReversed()) {
-      // Where few schedules stop at equal bytes, and none at a rare `await`, one in three is played.
-      const is_played = image.stops.length >= FEW || image.stops.some(isRare) || random.below(3) === 0
-      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, ledger, makers, seed)))
-      for (const folder of [image.dir, dirname(image.wallet)])
+      const is_played =
+        chosen.has(image) && (!this.isFew(image) || image.stops.some(isRare) || random.below(3) === 0)
+      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed)))
+      for (const folder of [...image.dirs, dirname(image.wallet)])
         rmSync(folder, { recursive: true, force: true })
     }
     return broken
   }
 
+  private putBack(world: World, moment: unknown, dirs: readonly string[]): void {
+    world.putBack(moment as never)
+    for (const [node, dir] of dirs.entries()) world.moveTo(node, dir)
+  }
+  /** Of the folders of all nodes. */
+  private copies(world: World, kind: string): string[] {
+    return Array.from({ length: world.nodes }, (_, node) => {
+      const copy = this.name(kind)
+      copyFolder(world.dirOf(node), copy)
+      return copy
+    })
+  }
+
   /** Takes an image where anything has changed since the last one. */
   private watch(venue: SimulatedVenue, schedule: Schedule, images: Image[], path: string): void {
     let last = ''
-    const { ledger } = venue.site
-    const configs: unknown[] = []
+    const { world } = venue
+    const random = new Random(this.figures.runs ^ 0x2545f491)
+    let image: Image | undefined
+    let sampled = false
+    for (const one of awaits) one.planned = 0
     run.visit = (one, moment) => {
-      if (!configs.includes(ledger.config)) configs.push(ledger.config)
-      const { leaf_count } = ledger.notes
-      const of_chain = `${configs.indexOf(ledger.config)} ${leaf_count} ${ledger.settled.length} ${ledger.slot}`
-      const now = `${changes.venue} ${changes.client} ${of_chain} ${schedule.changes}`
+      const now = `${changes.venue} ${changes.client} ${world.mark()} ${schedule.changes}`
       if (now !== last) {
         last = now
-        const [dir, wallet] = [this.name('image'), this.wallet()]
-        copyFolder(venue.site.dir, dir)
+        image = undefined
+        sampled = random.below(SAMPLED[this.kind]) === 0
+      }
+      if (image === undefined && (sampled || this.isWanted(one))) {
+        const [dirs, wallet] = [this.copies(world, 'image'), this.wallet()]
         copyWallet(path, wallet)
         const first = `${one.name} ${moment}`
-        images.push({ dir, wallet, chain: chainState(ledger), known: schedule.known, stops: [], first })
+        image = { dirs, wallet, moment: world.moment(), known: schedule.known, stops: [], first }
+        images.push(image)
       }
-      images.at(-1)!.stops.push(one)
+      if (image === undefined) return
+      image.stops.push(one)
+      one.planned++
     }
   }
 
   /** Everything stopped: venue and client start again on what is left, and come to rest. */
-  private async goOn(
-    image: Image,
-    ledger: Ledger,
-    makers: Prepared['makers'],
-    seed: number,
-  ): Promise<string[]> {
-    restoreChain(ledger, image.chain)
-    const venue = this.open(seed, { dir: image.dir, ledger })
-    const schedule = this.plan(venue, seed, makers, image.wallet)
+  private async goOn(image: Image, world: World, seed: number): Promise<string[]> {
+    this.putBack(world, image.moment, image.dirs)
+    const venue = this.open(seed, world)
+    const schedule = this.plan(venue, seed, image.wallet)
     const broken = await schedule
       .recover(image.known)
       .catch((error: unknown) => [`${(error as Error).stack}`])
@@ -202,6 +242,12 @@ export class Campaign {
     return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]
   }
 
+  private isWanted({ stops, planned }: Await): boolean {
+    return planned < WANTED[this.kind] && stops + planned < ENOUGH
+  }
+  private isFew({ stops }: Image): boolean {
+    return this.kind === 'memory' && stops.length < FEW
+  }
   /** Mostly a rare one of those that were reached, the one that was tried least often of two. */
   private aim(random: Random): Await | undefined {
     const reached = awaits.filter(({ visits }) => visits > 0)

@@ -1,15 +1,13 @@
 /** Compares a wallet with what venue and chain hold, computed from their own records. */
 import { collateralOf, preparePlace } from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
-import { encodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { nullifierOf } from '../../protocol/notes/notes'
 import type { AccountEvent, Fill, Order, Withdrawal } from '../../protocol/wire/trading'
 import { depositNote } from '../client/wallet_trader'
 import { Ledger } from '../kit/venue/memory_chain'
-import { BASE_MINT, QUOTE_MINT, type TestVenue } from '../kit/venue/open_test_venue'
-
-const [BASE, QUOTE] = [encodeBase58(BASE_MINT), encodeBase58(QUOTE_MINT)]
+import type { TestVenue } from '../kit/venue/open_test_venue'
+import type { ChainFacts, World } from './worlds/world'
 
 /** Leaves and nullifiers of a ledger, read as it grows. */
 export class LedgerFacts {
@@ -22,6 +20,12 @@ export class LedgerFacts {
     while (this.leaves.size < notes.leaf_count) this.leaves.add(toHex(notes.leaf(this.leaves.size)))
     for (; this.batches < settled.length; this.batches++)
       for (const one of settled[this.batches]!.nullifiers) this.spent.add(toHex(one))
+  }
+  /** The ledger was put back. */
+  forget(): void {
+    this.leaves.clear()
+    this.spent.clear()
+    this.batches = 0
   }
 }
 
@@ -40,7 +44,7 @@ export async function everyPage<T>(
 /** Every difference, one line each. @param deposited base units by mint */
 export function differences(
   wallet: Wallet,
-  facts: LedgerFacts,
+  { facts, mints }: { facts: ChainFacts; mints: World['mints'] },
   venue: { orders: Order[]; events: AccountEvent[]; deposited: ReadonlyMap<string, bigint> },
 ): string[] {
   const found: string[] = []
@@ -52,11 +56,11 @@ export function differences(
     if (truth === 'absent' && note.state === 'spent') continue
     if (truth !== note.state) found.push(`a ${note.origin} note is ${note.state}, on chain ${truth}`)
   }
-  const owed = owedTo(wallet, venue)
-  for (const mint of [BASE, QUOTE])
+  const owed = owedTo(wallet, mints, venue)
+  for (const mint of [mints.base, mints.quote])
     if (wallet.balance(mint) !== owed.balances.get(mint))
       found.push(
-        `${mint === BASE ? 'base' : 'quote'} ${wallet.balance(mint)}, owed ${owed.balances.get(mint)}`,
+        `${mint === mints.base ? 'base' : 'quote'} ${wallet.balance(mint)}, owed ${owed.balances.get(mint)}`,
       )
   for (const [mint, fee] of owed.fees) {
     const paid = wallet.state.fees.find((one) => one.mint === mint)?.amount ?? '0'
@@ -101,6 +105,7 @@ export class Maker {
 /** What the venue's own events say that the account has, and what it paid. */
 function owedTo(
   wallet: Wallet,
+  mints: World['mints'],
   { events, deposited }: { events: AccountEvent[]; deposited: ReadonlyMap<string, bigint> },
 ) {
   const [balances, fees] = [new Map(deposited), new Map<string, bigint>()]
@@ -111,9 +116,9 @@ function owedTo(
       const fill = data as Fill
       const way = (fill.side === 'buy' ? 1n : -1n) * (kind === 'fill.matched' ? 1n : -1n)
       const fee = BigInt(fill.fee) * (kind === 'fill.matched' ? 1n : -1n)
-      add(balances, BASE, way * BigInt(fill.amount))
-      add(balances, QUOTE, -way * BigInt(fill.quote_amount) - fee)
-      add(fees, QUOTE, fee)
+      add(balances, mints.base, way * BigInt(fill.amount))
+      add(balances, mints.quote, -way * BigInt(fill.quote_amount) - fee)
+      add(fees, mints.quote, fee)
     }
     if (kind === 'withdrawal.accepted' || kind === 'withdrawal.voided') {
       const { commitment, amount, fee } = data as Withdrawal
@@ -126,7 +131,7 @@ function owedTo(
   return { balances, fees }
 }
 
-type Deposit = {
+export type Deposit = {
   mint: string
   amount: bigint
   leaf_index: number
@@ -142,27 +147,42 @@ Ledger.prototype.deposit = function (note) {
   deposits.set(this, all.set(made.leaf_index, { ...note, ...made, mint: toHex(note.mint), nullifier }))
   return made
 }
+/** Those that are leaves. */
+export const depositsOf = (ledger: Ledger): Deposit[] => {
+  const all = [...(deposits.get(ledger)?.values() ?? [])]
+  return all.filter((one) => isLeaf(ledger, one.leaf_index, one.commitment))
+}
+const isLeaf = ({ notes }: Ledger, index: number, leaf: Uint8Array): boolean =>
+  index < notes.leaf_count && equalBytes(notes.leaf(index), leaf)
 
+/** What the vault itself says. */
+export type Vault = {
+  config: { last_batch: number }
+  settled: readonly { nullifiers: readonly Uint8Array[] }[]
+  liabilities: ReadonlyMap<string, bigint>
+}
 /** Per mint: fees, notes, payouts that have not landed and deposits that the venue was not shown are what the vault owes. */
-export function booksBroken({ engine: { state }, ledger }: TestVenue): string[] {
+export function booksBroken(
+  state: TestVenue['engine']['state'],
+  vault: Vault,
+  deposited: readonly Deposit[],
+): string[] {
   const owed = state.mints.map((_, mint) => state.settlement.fees[mint]!)
   const numbers = new Map(state.mints.map(({ bytes }, mint) => [toHex(bytes), mint]))
   for (const note of state.notes.values()) if (note.status !== 'spent') owed[note.mint]! += note.amount
   for (const { batch_id, hashed, outputs, payouts } of state.settlement.batches.values()) {
     if (hashed === undefined) for (const { note } of outputs) owed[note.mint]! += note.amount
-    if (batch_id <= ledger.config.last_batch) continue
+    if (batch_id <= vault.config.last_batch) continue
     for (const payout of payouts) if (payout.kind !== 'exit') owed[payout.note.mint]! += payout.amount
   }
   // The state drops spent notes and their nullifiers once they are final and in a snapshot.
-  const spent = new Set(ledger.settled.flatMap(({ nullifiers }) => nullifiers.map(toHex)))
-  for (const { mint, amount, leaf_index, commitment, nullifier } of deposits.get(ledger)?.values() ?? []) {
-    if (!isLeaf(ledger, leaf_index, commitment) || state.notes.has(commitment)) continue
+  const spent = new Set(vault.settled.flatMap(({ nullifiers }) => nullifiers.map(toHex)))
+  for (const { mint, amount, commitment, nullifier } of deposited) {
+    if (state.notes.has(commitment)) continue
     if (!state.nullifiers.has(nullifier) && !spent.has(toHex(nullifier))) owed[numbers.get(mint)!]! += amount
   }
   return state.mints.flatMap(({ text, bytes }, mint) => {
-    const due = ledger.liabilities.get(toHex(bytes)) ?? 0n
+    const due = vault.liabilities.get(toHex(bytes)) ?? 0n
     return owed[mint] === due ? [] : [`${owed[mint]} of ${text} is owed, the vault says ${due}`]
   })
 }
-const isLeaf = ({ notes }: Ledger, index: number, leaf: Uint8Array): boolean =>
-  index < notes.leaf_count && equalBytes(notes.leaf(index), leaf)

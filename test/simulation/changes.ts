@@ -1,5 +1,6 @@
 /** `node:fs` of the venue, which counts the calls that change a file: between two equal counts a folder's bytes are equal. */
 import * as files from 'node:fs'
+import { type Life, ownLife } from './awaits'
 
 export * from 'node:fs'
 /** Changes of the venue's folder and of the clients' wallets. */
@@ -17,11 +18,11 @@ export const truncateSync = counted(files.truncateSync)
 export const renameSync = counted(files.renameSync)
 export const rmSync = counted(files.rmSync)
 export const mkdirSync = counted(files.mkdirSync as never) as typeof files.mkdirSync
-const open = new Set<number>()
+const open = new Map<number, Life | undefined>()
 export const openSync = (path: string, flags: files.OpenMode = 'r', mode?: files.Mode): number => {
   if (flags !== 'r' && flags !== 'r+') changes.venue++
   const file = files.openSync(path, flags, mode)
-  open.add(file)
+  open.set(file, ownLife())
   return file
 }
 export const closeSync = (file: number): void => {
@@ -30,8 +31,8 @@ export const closeSync = (file: number): void => {
 }
 
 /** Those of a process that ended. */
-export function takeFiles(): number[] {
-  const all = [...open]
-  open.clear()
-  return all
+export function takeFiles(life: Life): number[] {
+  const own = [...open].filter(([, of]) => of?.isOf(life)).map(([file]) => file)
+  for (const file of own) open.delete(file)
+  return own
 }

@@ -1,8 +1,9 @@
 /** SQLite whose open databases end with their process and whose changes count. Stands in for `bun:sqlite`. */
 import { Database as Real } from 'bun:sqlite'
+import { type Life, ownLife } from './awaits'
 import { changes } from './changes'
 
-const open = new Set<Database>()
+const open = new Map<Database, Life | undefined>()
 
 export class Database extends Real {
   private readonly writes: boolean
@@ -12,7 +13,7 @@ export class Database extends Real {
     super(path, options)
     this.writes = !(typeof options === 'object' && options.readonly === true)
     changes.venue++
-    open.add(this)
+    open.set(this, ownLife())
   }
   override run(...args: Parameters<Real['run']>): ReturnType<Real['run']> {
     changes.venue++
@@ -40,8 +41,8 @@ export class Database extends Real {
 }
 
 /** Those of a process that ended. */
-export function takeDatabases(): Database[] {
-  const all = [...open]
-  open.clear()
-  return all
+export function takeDatabases(life: Life): Database[] {
+  const own = [...open].filter(([, of]) => of?.isOf(life)).map(([database]) => database)
+  for (const database of own) open.delete(database)
+  return own
 }

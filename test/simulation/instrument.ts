@@ -36,6 +36,15 @@ export function publicKeyOf(seed: Uint8Array): Uint8Array {
   return known.slice()
 }`
 
+const DIGESTS = `
+const digests = new Map<string, Buffer>()
+function digestOf(how: 'argon2id', of: Parameters<typeof argon2Sync>[1]): Buffer {
+  const name = JSON.stringify([of.message, Buffer.from(of.nonce as Uint8Array).toString('hex')])
+  const known = digests.get(name) ?? argon2Sync(how, of)
+  digests.set(name, known)
+  return known
+}`
+
 /** A thread's file as a function of its `self`. */
 function asFunction(text: string): string {
   const imports = [...text.matchAll(/^import [\s\S]*?from '[^']+'$/gm)]
@@ -65,10 +74,25 @@ plugin({
           contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
         contents = contents.replace("from 'bun:sqlite'", `from '${ROOT}test/simulation/databases'`)
         if (name.endsWith('_worker.ts')) contents = asFunction(contents)
+        // Nodes listen in the simulated network; their quotes are judged elsewhere (`test/cluster/links.test.ts`).
+        if (name === 'server/links/open_node.ts')
+          contents = contents
+            .replace("from '../tls/listen'", `from '${ROOT}test/simulation/worlds/simulated_listen'`)
+            .replace(
+              /^import \{ judgePeer, .*$/m,
+              `import { judgePeer } from '${ROOT}test/simulation/worlds/simulated_listen'`,
+            )
         if (name === 'client/whole_file.ts')
           contents = contents.replaceAll("from 'node:fs'", `from '${ROOT}test/simulation/faulty_files'`)
       } else if (TEST_KIT.test(name))
         contents = contents.replaceAll("from 'bun:test'", `from '${ROOT}test/simulation/expect'`)
+      // What a moment of the chain consists of.
+      if (/^sandbox\/chain\/(bank|machine)\.ts$/.test(name))
+        contents = contents.replaceAll(/#(?=[a-zA-Z])/g, '_')
+      if (name === 'engine/index.ts')
+        contents = contents.replace(/^ {2}.*start\(engine, first, restore\).*$/m, '  $$opened(engine)\n$&')
+      if (name === 'engine/accounts/passphrase_worker.ts')
+        contents = `${contents.replaceAll('argon2Sync(', 'digestOf(')}\n${DIGESTS}`
       // Pure functions of a seed, which client and kit ask again and again.
       if (name === 'protocol/sign.ts')
         contents = contents.replace('export function publicKeyOf(', `${KEPT}\nfunction publicKeyOfSeed(`)

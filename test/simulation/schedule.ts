@@ -7,21 +7,20 @@ import { Wallet } from '../../client/wallet/wallet'
 import { loadWallet, openWalletFile, saveWallet, type WalletStore } from '../../client/wallet/wallet_file'
 import { NotWritten } from '../../client/whole_file'
 import { toHex, utf8 } from '../../protocol/bytes'
-import { Refusal } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
-import { depositNote } from '../client/wallet_trader'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, LOT, named, pickCall, type Size, TICK } from './calls'
-import { booksBroken, differences, everyPage, type LedgerFacts, type Maker } from './campaign_check'
+import { type Call, isExpected, named, pickCall, type Size } from './calls'
+import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import type { Known } from './image'
 import type { FrameFault } from './simulated_socket'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
 import { FAULTS, type Fault, namesOf, type SimulatedVenue, type Weather } from './simulated_venue'
+import { Traffic } from './traffic'
 
-const SLOT_MS = 400
+export const SLOT_MS = 400
 /** Longer than any packet is under way. */
 const CALM_MS = 900
 const LATEST_MS = 120_000
@@ -51,6 +50,7 @@ export class Schedule implements Weather {
   /** What happened, in words without random values. */
   readonly trace: string[] = []
   readonly broken: string[] = []
+  private readonly traffic: Traffic
 
   constructor(
     private readonly venue: SimulatedVenue,
@@ -58,8 +58,6 @@ export class Schedule implements Weather {
     private readonly given: {
       seed: number
       path: string
-      makers: readonly [buyer: Maker, seller: Maker]
-      facts: LedgerFacts
       tally: Tally
       size: Size
       /** The `await` at which a process is to end. */
@@ -70,6 +68,7 @@ export class Schedule implements Weather {
     this.account = toHex(sha256(utf8(`trader ${given.seed}`))).slice(0, 32)
     venue.random = this.random
     venue.weather = this
+    this.traffic = new Traffic(venue, time, (law) => this.breaks(law))
   }
 
   /** @param prepared called when the venue serves the trader @returns the laws that did not hold, none if all did */
@@ -100,7 +99,7 @@ export class Schedule implements Weather {
     )
     await this.windDown()
     await this.check()
-    this.broken.push(...booksBroken(this.venue.open))
+    this.broken.push(...this.venue.world.booksBroken())
     return this.broken
   }
 
@@ -120,7 +119,7 @@ export class Schedule implements Weather {
       await this.windDown()
       await this.check()
     }
-    this.broken.push(...booksBroken(this.venue.open))
+    this.broken.push(...this.venue.world.booksBroken())
     return this.broken
   }
 
@@ -134,7 +133,7 @@ export class Schedule implements Weather {
       this.count('ends at an await', run.phase)
       this.say(`ends at ${at.name}`)
       if (life === this.life) this.kill()
-      else venue.crash()
+      else venue.crashOf(life)
     }
     const moment = random.below(2) === 0 ? 'reached' : 'answered'
     const aims = () => {
@@ -158,7 +157,7 @@ export class Schedule implements Weather {
     this.say(name)
   }
   private breaks(law: string): void {
-    this.say(`BROKEN ${law}`)
+    this.say(`BROKEN ${law}; ${this.venue.status}`)
     this.broken.push(law)
   }
   private async until(holds: () => boolean): Promise<void> {
@@ -172,23 +171,22 @@ export class Schedule implements Weather {
   private async prepare(): Promise<void> {
     const { path, seed } = this.given
     await this.until(() => this.venue.rests)
-    const { open } = this.venue
-    const terms = { account_id: this.account, version: 1, orders_live_max: 1_000, keys_max: 100 }
-    await this.time.wait(open.venue.provision(terms))
+    const { world } = this.venue
+    await this.time.wait(world.admit(this.account))
     const wallet = new Wallet(sha256(utf8(`seed ${seed}`)))
-    const from = open.ledger.notes.leaf_count
-    const deposit = (side: 'base' | 'quote', key_index: number, ...amounts: bigint[]) => {
+    const deposit = async (side: 'base' | 'quote', key_index: number, ...amounts: bigint[]) => {
       for (const amount of amounts) {
-        const { mint } = depositNote(open.ledger, wallet, { side, amount, key_index })
+        await this.time.wait(world.deposit(wallet, { side, amount, key_index }))
+        const mint = world.mints[side]
         this.deposited.set(mint, (this.deposited.get(mint) ?? 0n) + amount)
       }
     }
-    deposit('quote', 0, 120_000_000n)
-    deposit('quote', 1, 110_000_000n)
-    deposit('base', 0, 900_000_000n)
-    if (this.random.below(4) === 0) deposit('quote', 0, 70_000_000n)
-    if (this.random.below(4) === 0) deposit('base', 1, 300_000_000n, 1_000_000_000n)
-    await this.time.wait(open.chain.finalizeLeaves(from))
+    await deposit('quote', 0, 120_000_000n)
+    await deposit('quote', 1, 110_000_000n)
+    await deposit('base', 0, 900_000_000n)
+    if (this.random.below(4) === 0) await deposit('quote', 0, 70_000_000n)
+    if (this.random.below(4) === 0) await deposit('base', 1, 300_000_000n, 1_000_000_000n)
+    await this.time.wait(world.depositsShown())
     rmSync(path, { force: true })
     saveWallet(path, wallet)
     this.prepared = true
@@ -198,26 +196,15 @@ export class Schedule implements Weather {
 
   private slot(): void {
     this.time.at(SLOT_MS, () => this.slot())
-    this.venue.slot(this.random, this.calm)
-    if (!this.calm && this.venue.up && this.random.below(3) === 0) this.makerOrder()
+    const { venue, calm } = this
+    venue.world.slot(this.random, calm, venue.up)
+    if (calm || !venue.up) return
+    venue.world.market(this.random, (law) => this.breaks(law))
+    this.traffic.step(this.random, venue.world.marketLogin())
   }
   private second(): void {
     this.time.at(1_000, () => this.second())
     this.venue.tick()
-  }
-  /** On either side, mostly at a price that crosses. */
-  private makerOrder(): void {
-    const [buyer, seller] = this.given.makers
-    const amount = BigInt(100 + this.random.below(300)) * LOT
-    const better = BigInt(this.random.below(200)) * TICK
-    const { open } = this.venue
-    const placed =
-      this.random.below(2) === 0
-        ? buyer.place(open, amount, 100_000_000n + better)
-        : seller.place(open, amount, 100_000_000n - better)
-    placed.catch((error: unknown) => {
-      if (!(error instanceof Refusal)) this.breaks(`a maker's order fails: ${error}`)
-    })
   }
 
   // What fails.
@@ -304,7 +291,7 @@ export class Schedule implements Weather {
   /** SIGKILL: nothing of this process happens any more, and the kernel drops its lock. */
   private kill(): void {
     if (!this.life.alive) return
-    this.life.alive = false
+    this.life.end()
     this.session = undefined
     this.under_way.clear()
     this.opening = false
@@ -328,7 +315,7 @@ export class Schedule implements Weather {
   // The trader.
 
   private inside<T>(kind: string, run: () => T): T {
-    return this.time.inside({ life: this.life, doing: { kind, sent: new Set() } }, run)
+    return this.time.inside({ life: this.life, side: 'client', doing: { kind, sent: new Set() } }, run)
   }
   private reopen(): void {
     if (this.session !== undefined || this.opening || !this.life.alive) return
@@ -342,12 +329,7 @@ export class Schedule implements Weather {
         policy: {} as never,
         wallet: file,
         patience_ms: 400,
-        login: {
-          api_key: this.account,
-          api_secret: 'secret',
-          passphrase: 'passphrase',
-          account_id: accountId(this.account),
-        },
+        login: this.venue.world.loginOf(this.account),
         account_id: accountId(this.account),
         open_venue: () => this.venue.connect(),
         ended: (reason) => this.endedBy(life, reason),
@@ -385,7 +367,7 @@ export class Schedule implements Weather {
       if (!(error instanceof Ended || error instanceof NotWritten)) this.breaks(`a close failed: ${error}`)
     }
     if (!this.life.alive) return
-    this.life.alive = false
+    this.life.end()
     this.session = undefined
     this.under_way.clear()
     this.store = undefined
@@ -406,7 +388,7 @@ export class Schedule implements Weather {
       then()
     }
     this.time
-      .inside({ life, doing }, () => call.run(session))
+      .inside({ life, side: 'client', doing }, () => call.run(session))
       .then(
         (outcome) => over(() => this.tells(call.kind, outcome)),
         (error) => over(() => this.fails(doing, error)),
@@ -470,22 +452,26 @@ export class Schedule implements Weather {
   }
   private async check(): Promise<void> {
     const { open } = this.venue
-    const { path, facts } = this.given
+    const { path } = this.given
     const { session } = this
     if (session === undefined) return this.breaks('there is no session in the end')
     this.inside('close', () => session.close())
-    this.life.alive = false
+    this.life.end()
     const wallet = loadWallet(path)!
     if (JSON.stringify(wallet.state) !== JSON.stringify(session.wallet.state))
       this.breaks('the file is not the wallet')
-    facts.read()
     const [orders, events] = await this.time.wait(
       Promise.all([
         everyPage((page) => open.venue.orders(this.account, page)),
         everyPage((page) => open.venue.events(this.account, page)),
       ]),
     )
-    for (const one of differences(wallet, facts, { orders, events, deposited: this.deposited }))
+    const { world } = this.venue
+    for (const one of differences(
+      wallet,
+      { facts: world.facts(), mints: world.mints },
+      { orders, events, deposited: this.deposited },
+    ))
       this.breaks(one)
     const placed = new Set(orders.map(({ order_id }) => order_id))
     for (const id of placed)

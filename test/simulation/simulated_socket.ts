@@ -1,7 +1,7 @@
 /** A socket between a simulated client and the venue. */
 import type { SocketData } from '../../server/sockets/upgrade'
 import type { Life } from './awaits'
-import type { Context, SimulatedTime } from './simulated_time'
+import { type Context, inVenue, type SimulatedTime } from './simulated_time'
 
 export type FrameFault = 'lost' | 'twice' | 'gap' | 'garbage' | 'cut' | 'ends'
 
@@ -17,14 +17,14 @@ export class SimulatedSocket extends EventTarget {
   private data: SocketData | undefined
   private last_ms = 0
   private venue_life: Life | undefined
-  private readonly context: Context
+  private readonly context: Context | undefined
   constructor(
     private readonly time: SimulatedTime,
     private readonly latency: () => number,
     private readonly fault: () => FrameFault | undefined,
   ) {
     super()
-    this.context = time.current!
+    this.context = time.current
     this.addEventListener('close', () => this.onclose?.())
   }
   private later(run: () => void): void {
@@ -41,7 +41,7 @@ export class SimulatedSocket extends EventTarget {
     this.later(() => this.onopen?.())
     data.opened({
       send: (text) => {
-        this.send(text)
+        this.show(text)
         return text.length
       },
       sendBytes: (bytes) => bytes.length,
@@ -52,8 +52,8 @@ export class SimulatedSocket extends EventTarget {
     })
     return true
   }
-  private send(text: string): void {
-    if (!this.context.life.alive) this.cut()
+  private show(text: string): void {
+    if (this.context?.life.alive === false) this.cut()
     if (this.closed) return
     const is_event = text.startsWith('{"type":"event"')
     const fault = is_event ? this.fault() : undefined
@@ -64,7 +64,14 @@ export class SimulatedSocket extends EventTarget {
     const shown = fault === 'gap' ? gap : fault === 'garbage' ? text.slice(1) : text
     this.later(() => this.onmessage?.({ data: shown }))
     if (fault === 'twice') this.later(() => this.onmessage?.({ data: shown }))
-    if (fault === 'ends') this.later(() => void this.time.at(0, () => this.killed(this.context)))
+    const { context } = this
+    if (fault === 'ends' && context) this.later(() => void this.time.at(0, () => this.killed(context)))
+  }
+  /** The client's side. */
+  send(text: string): void {
+    const { venue_life } = this
+    if (venue_life === undefined || this.closed) return
+    this.time.at(this.latency(), () => this.closed || this.data?.message(text), inVenue(venue_life))
   }
   /** The network ends it. */
   cut(): void {
@@ -75,9 +82,9 @@ export class SimulatedSocket extends EventTarget {
     const { data, venue_life } = this
     this.data = undefined
     this.later(() => this.dispatchEvent(new Event('close')))
-    this.time.at(0, () => venue_life?.alive && data?.closed(1006))
+    if (venue_life === undefined) return
+    this.time.at(0, () => data?.closed(1006), inVenue(venue_life))
   }
-  /** The client's side. */
   close(): void {
     this.cut()
   }

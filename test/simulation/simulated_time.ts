@@ -3,13 +3,30 @@
  * in an order that a seed decides. What happens at once is done before time passes.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createPublicKey, verify as verifySync } from 'node:crypto'
+import {
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  sign as signSync,
+  verify as verifySync,
+} from 'node:crypto'
 import type { Random } from '../kit/random'
 import { type Life, run } from './awaits'
 
 /** One call of a trader, and the requests that left the process for it. */
 export type Doing = { readonly kind: string; readonly sent: Set<string> }
-export type Context = { readonly life: Life; readonly doing: Doing }
+/** Of code that runs in a process. */
+export type Context = {
+  readonly life: Life
+  readonly side: 'client' | 'venue'
+  /** Of a client. */
+  readonly doing: Doing
+}
+export const inVenue = (life: Life): Context => ({
+  life,
+  side: 'venue',
+  doing: { kind: 'none', sent: new Set() },
+})
 
 /** An event, and the timer that the product holds. */
 class Due {
@@ -75,30 +92,50 @@ export class SimulatedTime {
     set(Date, 'now', () => 1_700_000_000_000 + this.passed_ms)
     // Nothing but time depends on a collection.
     set(globalThis, '$Bun', { sleep, sleepSync: () => undefined, gc: () => 0 })
+    set(Math, 'random', () => this.random.next())
+    set(AbortSignal, 'timeout', (ms: number) => {
+      const over = new AbortController()
+      timer(ms, () => over.abort(new DOMException('the time is over', 'TimeoutError')))
+      return over.signal
+    })
     // The same function on this thread.
     const importKey = async (_: string, raw: Uint8Array) =>
       createPublicKey({ key: Buffer.concat([DER, raw]), format: 'der', type: 'spki' })
     const verify = async (_: unknown, key: never, signature: Uint8Array, message: Uint8Array) =>
       verifySync(null, message, key, signature)
+    const signing = new WeakMap<CryptoKey, KeyObject>()
+    const sign = async (_: unknown, key: CryptoKey, message: Uint8Array) =>
+      new Uint8Array(signSync(null, message, signing.get(key)!)).buffer
+    const importSigning = async (der: Uint8Array, real: Promise<CryptoKey>) => {
+      const key = await this.counted(real)
+      signing.set(key, createPrivateKey({ key: Buffer.from(der), format: 'der', type: 'pkcs8' }))
+      return key
+    }
     const { subtle } = crypto
     const importReal = subtle.importKey.bind(subtle)
     const encrypt = subtle.encrypt.bind(subtle)
     set(
       subtle,
       'importKey',
-      (form: 'raw', raw: Uint8Array<ArrayBuffer>, how: 'AES-GCM', ...more: [false, ['encrypt']]) =>
-        how === 'AES-GCM' ? this.counted(importReal(form, raw, how, ...more)) : importKey(form, raw),
+      (form: 'raw', raw: Uint8Array<ArrayBuffer>, how: 'AES-GCM', ...more: [false, ['encrypt']]) => {
+        if (form === 'raw' && how !== 'AES-GCM') return importKey(form, raw)
+        const real = importReal(form, raw, how, ...more)
+        return (form as string) === 'pkcs8' ? importSigning(raw, real) : this.counted(real)
+      },
     )
+    const exportReal = subtle.exportKey.bind(subtle) as (...args: unknown[]) => Promise<ArrayBuffer>
+    set(subtle, 'exportKey', (...args: unknown[]) => this.counted(exportReal(...args)))
     set(subtle, 'encrypt', (...args: Parameters<typeof encrypt>) => this.counted(encrypt(...args)))
     set(subtle, 'verify', verify)
-    run.client = () => this.current?.life
+    set(subtle, 'sign', sign)
+    run.current = () => this.current
   }
 
   /** Over all schedules: a clock that never goes back. */
   get passed_ms(): number {
     return this.before_ms + this.now_ms
   }
-  /** Of the code that runs now; undefined outside of a client. */
+  /** Of the code that runs now; undefined outside of a process. */
   get current(): Context | undefined {
     return this.contexts.getStore()
   }
@@ -117,9 +154,13 @@ export class SimulatedTime {
   ): Due {
     const due = new Due(this.now_ms + delay_ms, happen, context, life)
     const { due: all } = this
-    let place = all.length
-    while (place > 0 && all[place - 1]!.at_ms > due.at_ms) place--
-    all.splice(place, 0, due)
+    let [low, high] = [0, all.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (all[middle]!.at_ms > due.at_ms) high = middle
+      else low = middle + 1
+    }
+    all.splice(low, 0, due)
     return due
   }
   private soonAt(happen: () => unknown, context: Context | undefined): Due {
@@ -127,20 +168,21 @@ export class SimulatedTime {
     this.soon.push(due)
     return due
   }
-  /** A message between threads of the venue; those of one line keep their order. */
-  message(line: (() => void)[], happen: () => void): void {
+  /** A message between threads of the venue, to the one of `context`; those of one line keep their order. */
+  message(line: (() => void)[], happen: () => void, context: Context | undefined): void {
     line.push(happen)
-    if (line.length === 1) this.send(line)
+    if (line.length === 1) this.send(line, context)
   }
-  private send(line: (() => void)[]): void {
+  private send(line: (() => void)[], context: Context | undefined): void {
     const deliver = () => {
       const happen = line.shift()!
-      if (line.length > 0) this.send(line)
+      if (line.length > 0) this.send(line, context)
       happen()
     }
     const is_slow = this.slow_ms > 0 && this.random.below(8) === 0
-    if (is_slow) this.later(1 + this.random.below(this.slow_ms), deliver, undefined, run.venue)
-    else this.soonAt(deliver, undefined)
+    const life = context?.life ?? run.venue
+    if (is_slow) this.later(1 + this.random.below(this.slow_ms), deliver, context, life)
+    else this.soonAt(deliver, context)
   }
   /** The next event happens; false when there is none. */
   async step(): Promise<boolean> {
@@ -178,7 +220,7 @@ export class SimulatedTime {
   }
   /** The queue of the next schedule has what the venue itself waits for. */
   clear(): void {
-    const keeps = ({ life, context }: Due) => context === undefined && life !== undefined && life.alive
+    const keeps = ({ life, context }: Due) => context?.side !== 'client' && life !== undefined && life.alive
     this.due = this.due.filter(keeps)
     for (const one of this.due) one.at_ms -= this.now_ms
     this.before_ms += this.now_ms

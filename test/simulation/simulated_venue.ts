@@ -1,27 +1,25 @@
-/** A venue in this process, its real routes and engine, on a chain moved by hand, and a network before it that fails. */
+/** A venue in this process, its real routes and engine, in a world, and a network before it that fails. */
 import { closeSync, rmSync } from 'node:fs'
 import type { SessionVenue } from '../../client/session/live_venue'
 import { EvidenceUnavailable } from '../../client/verify/collect/collect_evidence'
-import type { Enclave } from '../../enclave/contract'
-import type { Caller, Session, Venue } from '../../engine/venue'
+import type { Caller, NodeVenue, Session } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { STATEMENT_BODY } from '../../protocol/bodies/statements'
 import { fromHex, toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
-import type { Attestation, Info } from '../../protocol/wire/public'
-import { type App, createApp } from '../../server/edge/app'
-import { openLog } from '../../server/edge/log'
+import type { Attestation, Info, Leader } from '../../protocol/wire/public'
+import type { App } from '../../server/edge/app'
 import type { SocketData } from '../../server/sockets/upgrade'
 import type { Random } from '../kit/random'
-import { only } from '../kit/server/harness'
-import { type Ledger, MemoryChain } from '../kit/venue/memory_chain'
-import { TestSite, type TestVenue } from '../kit/venue/open_test_venue'
 import { Life, run } from './awaits'
 import { takeFiles } from './changes'
 import { takeDatabases } from './databases'
 import { copyFolder } from './image'
 import { type FrameFault, SimulatedSocket } from './simulated_socket'
-import type { Context, SimulatedTime } from './simulated_time'
+import { type Context, inVenue, type SimulatedTime } from './simulated_time'
+import { type Front, frontHost, operatorOf, simulatedApp, simulatedEnclave } from './worlds/fronts'
+import { listening } from './worlds/simulated_listen'
+import type { Hooks, Opened, World } from './worlds/world'
 
 /**
  * What a request meets. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
@@ -66,147 +64,137 @@ export function namesOf(kind: string, body: unknown): string[] {
   return [`${of['trading_key']}/${of['cancel_nonce']}`]
 }
 
-type Call = { path: string; init: RequestInit; kind: string; tls: number; context: Context }
+/** The TLS key that the client knows, and the node. */
+type To = { tls: number; at: number }
+type Call = { path: string; init: RequestInit; kind: string; to: To; context: Context }
 
-/** Small, so that journals have several and copies cost little. */
-const SEGMENT_BYTES = 262_144
-
-/** Of a dead process nothing reaches the chain. */
-const owners = new WeakMap<MemoryChain, Life | undefined>()
-for (const name of ['readConfig', 'readMints', 'openEpoch', 'anchor', 'commit'] as const) {
-  const real = MemoryChain.prototype[name] as (...args: unknown[]) => Promise<unknown>
-  Object.defineProperty(MemoryChain.prototype, name, {
-    value(this: MemoryChain, ...args: unknown[]) {
-      if (!owners.has(this)) owners.set(this, run.venue)
-      return owners.get(this)?.alive === false ? new Promise(() => undefined) : real.apply(this, args)
-    },
-  })
+/** A process of the venue, on the folder of this number. */
+type Process = {
+  readonly at: number
+  readonly life: Life
+  /** Once it leads. */
+  open: Opened | undefined
+  app: App | undefined
+  operator: Pick<App, 'fetch'> | undefined
+  /** Of a node of a cluster, from when it follows. */
+  front: Front | undefined
+  /** Ends of the connections of requests that wait for an answer. */
+  readonly waiting: Set<() => void>
 }
 
 export class SimulatedVenue {
-  readonly site = new TestSite()
-  open!: TestVenue
   weather!: Weather
   random!: Random
   /** Number of the TLS key that the venue shows. */
   tls = 1
-  up = false
   /** What a start found that must not be. */
   broken: string[] = []
   lives = 0
-  private life = new Life()
-  private app!: App
+  private readonly processes: Process[] = []
+  /** That serves, or did last. */
+  private leading: Process | undefined
+  /** While it neither starts nor stops. */
+  private serves = false
   private refuses: Fault | undefined
   private tokens = new Map<string, string>()
   private token = 0
-  private readonly sockets = new Set<SimulatedSocket>()
-  /** Ends of the connections of requests that wait for an answer. */
-  private readonly waiting = new Set<() => void>()
+  private readonly sockets = new Map<SimulatedSocket, Process | undefined>()
   /** Names of the requests that the engine applied, by its own answers. */
   readonly applied = new Set<string>()
-  /** A closed batch whose commit is withheld, and the slots until it is decided. */
-  private withheld_slots = 0
-  private settling = false
   constructor(
     readonly time: SimulatedTime,
-    left?: { dir: string; ledger: Ledger },
-  ) {
-    this.site.segment_bytes = SEGMENT_BYTES
-    if (left !== undefined) {
-      rmSync(this.site.dir, { recursive: true })
-      Object.assign(this.site, left)
-    }
-    this.site.monotonicMs = () => time.passed_ms
-    this.site.unixMs = () => 1_700_000_000_000 + time.passed_ms
+    readonly world: World,
+  ) {}
+
+  get open(): Opened {
+    return this.leading!.open!
+  }
+  /** For the trace of what broke. */
+  get status(): string {
+    const { open } = this.leading ?? {}
+    return open === undefined ? 'none led' : JSON.stringify([open.venue.status(), open.engine.chain.health()])
+  }
+  get up(): boolean {
+    return this.serves && this.leading?.life.alive === true
   }
 
-  /** A process starts on the folder. */
+  /** Its processes start on their folders. */
   start(): void {
-    const life = new Life()
-    this.life = life
-    run.venue = life
-    run.phase = 'starts'
+    for (let at = 0; at < this.world.nodes; at++) this.startOne(at)
+  }
+  private startOne(at: number): void {
+    const process: Process = {
+      ...{ at, life: new Life(), waiting: new Set<() => void>() },
+      ...{ open: undefined, app: undefined, operator: undefined, front: undefined },
+    }
+    const { life } = process
+    this.processes[at] = process
+    if (!this.up) {
+      run.venue = life
+      run.phase = 'starts'
+    }
     this.lives++
-    this.site.open().then(
-      (open) => life.alive && this.serve(open),
-      (error) => life.alive && this.broken.push(`the venue does not start: ${error?.stack}`),
+    const hooks: Hooks = {
+      exits: () => this.crash(process),
+      edge: (venue) => this.edge(venue),
+      fronts: (front) => {
+        process.front = front
+      },
+    }
+    this.inside(life, () => this.world.open(at, hooks)).then(
+      (open) => life.alive && this.inside(life, () => this.serve(process, open)),
+      (error) => {
+        if (!life.alive) return
+        if (this.world.isExpected(error)) this.crash(process)
+        else this.broken.push(`the venue does not start: ${error?.stack}`)
+      },
     )
   }
-  private serve(open: TestVenue): void {
-    this.open = open
-    // The decision of a batch comes from the queue; nothing waits for it.
-    open.chain.decided = async () => undefined
-    if (!open.chain.is_started) {
-      this.broken.push('the venue starts and stays stopped')
+  private inside<T>(life: Life, happen: () => T): T {
+    return this.time.inside(inVenue(life), happen)
+  }
+  private serve(process: Process, open: Opened): void {
+    process.open = open
+    this.leading = process
+    run.venue = process.life
+    const wrong = this.world.served(open)
+    if (wrong !== undefined) {
+      this.broken.push(wrong)
       return
     }
     const clock = {
       unixMs: () => 1_700_000_000_000 + this.time.passed_ms,
       monotonicMs: () => this.time.passed_ms,
     }
-    const log = openLog(() => undefined, clock.unixMs)
-    const enclave = only<Enclave>('enclave', {
-      identity: {
-        app_id: 'aa'.repeat(20),
-        instance_id: 'bb'.repeat(20),
-        compose_hash: 'cc'.repeat(32),
-        app_compose: '',
-        kind: 'development',
-        tee_pubkey: new Uint8Array(32),
-      },
-    })
-    this.app = createApp({ venue: this.edge(), enclave, options: { version: '1', clock, log } })
-    // Its ticks come in simulated time.
-    this.app.close()
-    this.up = true
+    const venue = open.venue.parsed
+    process.front?.lead(venue)
+    const enclave = simulatedEnclave(new Uint8Array(32))
+    process.app = process.front?.app ?? simulatedApp(this.edge(venue), enclave, clock, {})
+    const venue_id = fromHex(venue.identity().venue, 32)!
+    const drain = () => this.restart()
+    process.operator = operatorOf(venue_id, clock, drain)({ venue, app: process.app })
+    this.serves = true
     run.phase = 'serves'
-    this.settling = true
-    void this.catchUp().then(() => {
-      this.settling = false
-    })
-  }
-  /** What the relayer finds on the chain that the journal does not have: leaves, batches and payouts. */
-  private async catchUp(): Promise<void> {
-    const { chain, ledger, engine } = this.open
-    const { settlement, leaves } = engine.state
-    const { signature } = { signature: new Uint8Array(64).fill(3) }
-    const stage = (batch_id: number, stage: 'submitted' | 'confirmed' | 'finalized') =>
-      chain.outbox.recordStage({ batch_id, stage, signature, slot: ledger.slot })
-    const landed = [...settlement.batches.keys()].filter((id) => id <= ledger.config.last_batch)
-    for (const batch_id of landed) {
-      await chain.outbox.waitForPayload(batch_id)
-      await stage(batch_id, 'submitted')
-      await stage(batch_id, 'confirmed')
-    }
-    if (leaves.size < ledger.notes.leaf_count) await chain.finalizeLeaves(leaves.size)
-    for (const batch_id of landed) await stage(batch_id, 'finalized')
-    const open = new Set(ledger.config.queue.entries.map(({ number }) => number))
-    for (const { number } of chain.outbox.openPayouts()) {
-      if (open.has(number) || number >= ledger.config.queue.next_number) continue
-      for (const stage of ['confirmed', 'finalized'] as const)
-        await chain.outbox.recordPayout({ number, stage, outcome: 'paid', signature, slot: ledger.slot })
-    }
-    await chain.payAll()
   }
   /** The engine behind logins that end with it, as real ones do, and limits that reject what the weather says. */
-  private edge(): Venue {
-    const venue = this.open.venue.parsed
+  private edge<T extends NodeVenue>(venue: T): T {
     const refuse = (): void => {
       const code = this.refuses
       this.refuses = undefined
       if (code === 'rate_limited') throw new Refusal('rate_limited', { retry_after_ms: 40 })
       if (code === 'draining') throw new Refusal('draining')
     }
-    return {
-      ...venue,
+    const { keeps_tokens } = this.world
+    const own: Partial<NodeVenue> = {
       login: async (request) => {
         refuse()
         const answer = await venue.login(request)
-        const access_token = `token-${++this.token}`
+        const access_token = keeps_tokens ? answer.access_token : `token-${++this.token}`
         this.tokens.set(access_token, answer.access_token)
         return { ...answer, access_token }
       },
       authenticate: (token): Session => {
+        if (keeps_tokens) return venue.authenticate(token)
         const known = this.tokens.get(token)
         if (known === undefined) throw new Refusal('token_expired')
         return { ...venue.authenticate(known), token_id: token }
@@ -216,130 +204,152 @@ export class SimulatedVenue {
         return venue.takeLimit(caller, cost)
       },
     }
+    // A node that follows has another venue behind the same face once it leads.
+    return new Proxy(venue, { get: (of, name) => own[name as 'login'] ?? of[name as 'login'] })
   }
-  /** A slot of the chain; now and then the commit of a closed batch waits, and then lands or cannot land any more. */
-  slot(random: Random, calm: boolean): void {
-    const { chain, ledger } = this.open
-    const [withholds, settles] = [random.below(6) === 0, random.below(2) === 0]
-    if (!this.up) {
-      ledger.slot++
-      return
-    }
-    if (this.withheld_slots > 0) {
-      this.withheld_slots = calm ? 0 : this.withheld_slots - 1
-      if (this.withheld_slots === 0) this.decide(random.below(4) > 0)
-    } else if (ledger.withheld && this.open.engine.state.closed !== undefined) {
-      this.withheld_slots = 1 + random.below(4)
-    } else if (!calm && withholds) ledger.withheld = true
-    else if (ledger.withheld && calm) ledger.withheld = false
-    void chain.tick()
-    if (ledger.withheld || this.isSettled || !settles || this.settling) return
-    this.settling = true
-    void chain.settleNext().then(() => {
-      this.settling = false
-    })
+  /** A request of others than the trader, at any node that serves; undefined where none answers. */
+  async ask(of: 'app' | 'operator', request: Request): Promise<Response | undefined> {
+    const serving = this.processes.flatMap(({ at }) => this.appOf(at) ?? [])
+    const leads = serving.filter(({ process }) => process === this.leading)
+    const at = this.random.pickIfAny(of === 'app' ? serving : leads)
+    if (at === undefined) return undefined
+    const { life, operator } = at.process
+    const to = of === 'app' ? at.app : operator!
+    const answer = await this.inside(life, () => to.fetch(request))
+    return life.alive ? answer : undefined
   }
-  private decide(lands: boolean): void {
-    const { chain, ledger } = this.open
-    this.withheld_slots = 0
-    if (!ledger.withheld) return
-    ledger.withheld = false
-    if (chain.sent === undefined || this.open.engine.state.closed === undefined) return
-    if (lands) chain.landCommit()
-    else chain.voidCommit()
+  /** Of an account of the market, at the node that leads. */
+  tradingSocket(headers: Record<string, string>): SimulatedSocket {
+    const to = { tls: this.tls, at: this.leading!.at }
+    return this.webSocket(to, '/ws/trading', headers)
   }
-  /** Everything that was matched or paid is on the chain. */
-  get isSettled(): boolean {
-    return this.open.engine.state.settlement.last_batch === this.open.ledger.config.last_batch
+  /** Where clients are served: by the node that leads, and by those that follow and may. */
+  private appOf(at: number): { app: App; process: Process } | undefined {
+    const process = this.processes[at]
+    if (process?.life.alive !== true) return undefined
+    const { app, front, life } = process
+    if (process === this.leading) return app && this.serves ? { app, process } : undefined
+    const is_front = front !== undefined && listening.get(frontHost(at))?.life === life
+    return is_front ? { app: front.app, process } : undefined
   }
   /** Nothing is under way between venue and chain. */
   get rests(): boolean {
-    return this.up && !this.settling && this.isSettled && this.open.engine.state.closed === undefined
+    return this.up && this.world.rests
   }
 
-  private disconnect(): void {
-    this.up = false
-    this.tokens.clear()
-    for (const socket of [...this.sockets]) socket.cut()
+  private disconnect(process: Process): void {
+    if (process === this.leading) {
+      this.serves = false
+      if (!this.world.keeps_tokens) this.tokens.clear()
+    }
+    for (const [socket, of] of [...this.sockets]) if (of === process) socket.cut()
   }
   /** A clean stop, and the next epoch. */
   restart(): void {
     if (!this.up) return
-    const { life } = this
-    this.decide(true)
-    this.disconnect()
+    const process = this.leading!
+    this.world.stops()
+    this.disconnect(process)
     run.phase = 'stops'
-    void this.open.close().then(() => {
+    const { life } = process
+    void this.inside(life, () => this.world.stop(process.open!, this.random)).then(() => {
       if (!life.alive) return
-      this.end()
-      this.start()
+      this.end(process)
+      this.startOne(process.at)
     })
   }
-  /** The process ends here; the next one starts on its folder as it is now. */
-  crash(): void {
-    if (!this.life.alive) return
-    const { site, time } = this
-    const [before, after] = [site.dir, `${site.dir.replace(/-life\d+$/, '')}-life${this.lives}`]
+  /** The process, any one of the cluster unless it is named, ends here; the next one starts on its folder as it is now. */
+  crash(process: Process | undefined = this.anyOne()): void {
+    if (process?.life.alive !== true) return
+    const { world, time } = this
+    const { at, life } = process
+    const before = world.dirOf(at)
+    const after = `${before.replace(/-life\d+$/, '')}-life${this.lives}`
     copyFolder(before, after)
-    site.dir = after
-    this.end()
-    this.disconnect()
-    const [databases, files] = [takeDatabases(), takeFiles()]
-    run.phase = 'down'
+    world.moveTo(at, after)
+    const was_leading = process === this.leading
+    this.end(process)
+    this.disconnect(process)
+    if (was_leading) run.phase = 'down'
+    const [databases, files] = [takeDatabases(life), takeFiles(life)]
     time.at(0, () => {
       for (const database of databases) database.close()
       for (const file of files) closeSync(file)
       rmSync(before, { recursive: true, force: true })
     })
-    time.at(1 + this.random.below(400), () => this.start())
+    // Of a cluster another node may take over meanwhile.
+    const away_ms = 1 + this.random.below(world.nodes === 1 ? 400 : 4_000)
+    time.at(away_ms, () => this.startOne(at))
   }
-  private end(): void {
-    if (this.up || run.phase === 'stops')
-      this.broken.push(...this.open.fatal.map((error) => `the venue stopped itself: ${error}`))
-    this.life.alive = false
-    this.settling = false
-    this.withheld_slots = 0
-    for (const lose of this.waiting) lose()
-    this.waiting.clear()
-    const { ledger } = this.site
-    const { sent } = this.open?.chain ?? {}
-    // A commit that was on its way may land.
-    if (ledger.withheld && sent !== undefined && this.random.below(2) === 0) this.open.chain.landCommit()
-    ledger.withheld = false
+  /** The process that this life, or thread, is of. */
+  crashOf(life: Life): void {
+    const process = this.processes.find((one) => life.isOf(one.life))
+    if (process !== undefined) this.crash(process)
+  }
+  private anyOne(): Process | undefined {
+    const leads = this.processes.length === 1 || this.random.below(2) === 0
+    const alive = this.processes.filter(({ life }) => life.alive)
+    return leads && this.leading?.life.alive === true ? this.leading : this.random.pickIfAny(alive)
+  }
+  private end(process: Process): void {
+    this.broken.push(...(process.open?.fatal ?? []).map((error) => `the venue stopped itself: ${error}`))
+    process.life.end()
+    this.world.gone(process.life)
+    for (const lose of process.waiting) lose()
+    process.waiting.clear()
+    if (process === this.leading || this.leading === undefined) this.world.ended(this.random)
   }
   /** Another TLS key: every connection ends, and the pin of the old key opens no other. */
   renewTls(): void {
     this.tls++
-    for (const socket of [...this.sockets]) socket.cut()
+    for (const socket of [...this.sockets.keys()]) socket.cut()
   }
   endTokens(): void {
+    if (this.world.keeps_tokens && this.up)
+      for (const token of this.tokens.values())
+        this.inside(this.leading!.life, () => void revoked(this.open.venue, token))
     this.tokens.clear()
-    for (const socket of [...this.sockets]) socket.cut()
+    for (const socket of [...this.sockets.keys()]) socket.cut()
   }
   tick(): void {
-    this.app.sockets.tick()
+    for (const { at } of this.processes) {
+      const of = this.appOf(at)
+      if (of !== undefined) this.inside(of.process.life, () => of.app.sockets.tick())
+    }
   }
   /** Without a stop: its folder goes with it. */
   remove(): void {
-    this.life.alive = false
-    for (const database of takeDatabases()) database.close()
-    for (const file of takeFiles()) closeSync(file)
-    rmSync(this.site.dir, { recursive: true, force: true })
+    for (const { at, life } of this.processes) {
+      life.end()
+      for (const database of takeDatabases(life)) database.close()
+      for (const file of takeFiles(life)) closeSync(file)
+      rmSync(this.world.dirOf(at), { recursive: true, force: true })
+    }
   }
 
   /** Verifies nothing; everything else is as after `connect`. Runs in a client. */
   async connect(): Promise<SessionVenue> {
     const { tls } = this
-    const transport = this.transport(tls)
+    const serving = this.processes.filter(({ at }) => this.appOf(at) !== undefined)
+    const transport = this.transport(tls, this.random.pickIfAny(serving)?.at ?? 0)
+    const read = async (path: string) => {
+      const answer = await transport.fetch(path)
+      if (!answer.ok) throw new TypeError(`${path} answers ${answer.status}`)
+      return answer.json()
+    }
     try {
-      const info = (await (await transport.fetch('/info')).json()) as Info
-      return { ...transport, base_url: transport.base_url, info, attestation: this.attestation(info) }
+      const own = (await read('/info')) as Info
+      if (own.epoch !== 0) return { ...transport, info: own, attestation: this.attestation(own) }
+      const leader = (await read('/attestation/leader')) as Leader
+      const attestation = this.attestation(leader.info)
+      const evidence = { info: own, leader: { ...leader, attestation, missing: {} } } as never
+      return { ...transport, info: leader.info, attestation, evidence }
     } catch (cause) {
       throw new EvidenceUnavailable('the venue did not answer', { cause })
     }
   }
   private attestation({ venue, epoch }: Info): Attestation {
-    const { statement_key } = this.site.keys
+    const { statement_key } = this.world
     const body = { venue: fromHex(venue, 32)!, statement_key, epoch: BigInt(epoch) }
     const binding = {
       certificate: toHex(STATEMENT_BODY.encode(body)),
@@ -347,24 +357,25 @@ export class SimulatedVenue {
     }
     return { binding } as never
   }
-  private transport(tls: number) {
+  private transport(tls: number, at: number) {
     return {
       base_url: 'https://venue.test',
-      fetch: (path: string, init: RequestInit = {}) => this.fetch(tls, path, init),
-      webSocket: (path: string) => this.webSocket(tls, path) as unknown as WebSocket,
+      fetch: (path: string, init: RequestInit = {}) => this.fetch({ tls, at }, path, init),
+      webSocket: (path: string, judged: Record<string, string> = {}) =>
+        this.webSocket({ tls, at }, path, judged) as unknown as WebSocket,
     }
   }
   private latency(): number {
     return 1 + this.random.below(30)
   }
 
-  private fetch(tls: number, path: string, init: RequestInit): Promise<Response> {
+  private fetch(to: To, path: string, init: RequestInit): Promise<Response> {
     const context = this.time.current!
     const kind = kindOf(init.method ?? 'GET', path)
     if (kind !== 'read' && kind !== 'login') this.weather.left(context, kind, String(init.body))
     const fault = this.weather.request(kind)
     return new Promise((resolve, reject) => {
-      const call = { path, init, kind, tls, context }
+      const call = { path, init, kind, to, context }
       const answer = (delay_ms: number, status: number, text: string) =>
         this.time.at(
           delay_ms,
@@ -393,7 +404,8 @@ export class SimulatedVenue {
     if (fault === 'restart') this.restart()
     if (fault === 'crash') this.crash()
     const lost = fault === 'ghost' ? () => undefined : lose
-    if (!this.up || call.tls !== this.tls) {
+    const serving = this.appOf(call.to.at)
+    if (serving === undefined || call.to.tls !== this.tls) {
       lost()
       return
     }
@@ -402,21 +414,22 @@ export class SimulatedVenue {
       return
     }
     if (fault === 'rate_limited' || fault === 'draining') this.refuses = fault
-    const headers = call.init.headers as Record<string, string>
+    const headers = Object.fromEntries(new Headers(call.init.headers))
     const { method = 'GET', body } = call.init
     const request = new Request(`http://venue.test${call.path}`, {
       method,
       headers: { ...headers, host: 'venue.test' },
       ...(body === undefined ? {} : { body: body as string }),
     })
-    const { life } = this
-    this.waiting.add(lost)
-    const response = Promise.resolve(this.app.fetch(request))
+    const { app, process } = serving
+    const { life, waiting } = process
+    waiting.add(lost)
+    const response = this.inside(life, () => Promise.resolve(app.fetch(request)))
     this.refuses = undefined
     void response.then(async (of) => {
       const text = await of.text()
       if (!life.alive) return
-      this.waiting.delete(lost)
+      waiting.delete(lost)
       if (of.ok && call.kind !== 'read' && call.kind !== 'login')
         for (const name of namesOf(call.kind, JSON.parse(String(body)))) this.applied.add(name)
       if (fault === 'after' || fault === 'restart after' || fault === 'crash after') lost()
@@ -430,24 +443,37 @@ export class SimulatedVenue {
     })
   }
 
-  private webSocket(tls: number, path: string): SimulatedSocket {
+  private webSocket({ tls, at }: To, path: string, judged: Record<string, string>): SimulatedSocket {
     const socket = new SimulatedSocket(
       this.time,
       () => this.latency(),
       () => this.weather.frame(),
     )
     socket.killed = (context) => this.weather.killed(context)
-    this.sockets.add(socket)
+    this.sockets.set(socket, undefined)
     socket.over = () => this.sockets.delete(socket)
     this.time.at(this.latency(), async () => {
-      const { life } = this
-      if (!this.up || tls !== this.tls || socket.closed) return socket.cut()
-      const headers = { upgrade: 'websocket', connection: 'upgrade', host: 'venue.test' }
+      const serving = this.appOf(at)
+      if (serving === undefined || tls !== this.tls || socket.closed) return socket.cut()
+      const { app, process } = serving
+      const { life } = process
+      this.sockets.set(socket, process)
+      const headers = { ...judged, upgrade: 'websocket', connection: 'upgrade', host: 'venue.test' }
       const upgrade = (_: Request, { data }: { data: SocketData }) => socket.opened(data, life)
-      await this.app.fetch(new Request(`http://venue.test${path}`, { headers }), { upgrade })
+      const request = new Request(`http://venue.test${path}`, { headers })
+      await this.inside(life, () => app.fetch(request, { upgrade }))
       if (!socket.is_open) socket.cut()
     })
     return socket
+  }
+}
+
+/** One that has ended already, or that a venue which stops does not end, is no matter. */
+async function revoked({ authenticate, revoke }: Opened['venue'], token: string): Promise<void> {
+  try {
+    await revoke(authenticate(token))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
   }
 }
 

@@ -2,13 +2,15 @@
 import { writeSync } from 'node:fs'
 import * as passphrase from '../../engine/accounts/passphrase_worker'
 import * as exporter from '../../engine/audit/export_worker'
+import * as log from '../../engine/cluster/log_worker'
 import * as hashing from '../../engine/hashing/hashing_worker'
 import * as history from '../../engine/history/history_worker'
 import { type Disk, disk } from '../../engine/journal/disk'
 import * as journal from '../../engine/journal/journal_worker'
 import * as scrub from '../../engine/snapshots/scrub_worker'
 import * as snapshot from '../../engine/snapshots/snapshot_worker'
-import type { SimulatedTime } from './simulated_time'
+import { Life, run } from './awaits'
+import { inVenue, type SimulatedTime } from './simulated_time'
 
 type Port = {
   onmessage?: (message: { data: unknown }) => unknown
@@ -23,6 +25,7 @@ const THREADS: Record<string, object> = {
   hashing,
   history,
   journal,
+  log,
   scrub,
   snapshot,
 }
@@ -51,27 +54,26 @@ export function simulateThreads(time: SimulatedTime): void {
     private readonly inner: Port & { postMessage(data: unknown): void }
     private readonly to: (() => void)[] = []
     private readonly from: (() => void)[] = []
-    private ended = false
+    private readonly owner = time.current
+    private readonly own = inVenue(new Life(this.owner?.life ?? run.venue))
 
     constructor(file: URL | string) {
       const name = /(\w+)_worker\.ts/.exec(String(file))![1]!
       this.inner = {
         postMessage: (data) => {
           const copy = structuredClone(data)
-          time.message(this.from, () => this.ended || this.onmessage?.({ data: copy }))
+          time.message(this.from, () => this.own.life.alive && this.onmessage?.({ data: copy }), this.owner)
         },
       }
-      const { default: run } = THREADS[name] as { default: Thread }
-      run(this.inner)
+      const { default: runs } = THREADS[name] as { default: Thread }
+      time.inside(this.own, () => runs(this.inner))
     }
     postMessage(data: unknown): void {
       const copy = structuredClone(data)
-      time.message(this.to, () => {
-        if (!this.ended) void this.inner.onmessage?.({ data: copy })
-      })
+      time.message(this.to, () => void this.inner.onmessage?.({ data: copy }), this.own)
     }
     terminate(): void {
-      this.ended = true
+      this.own.life.end()
     }
     ref(): void {}
     unref(): void {}

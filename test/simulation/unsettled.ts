@@ -8,12 +8,14 @@ import { Wallet } from '../../client/wallet/wallet'
 import { depositNote } from '../client/wallet_trader'
 import { Random } from '../kit/random'
 import { bytes } from '../kit/venue/memory_chain'
+import type { TestVenue } from '../kit/venue/open_test_venue'
 import { accountId } from '../kit/venue/test_login'
 import { Life } from './awaits'
 import { Maker } from './campaign_check'
 import { SimulatedTime } from './simulated_time'
 import { SimulatedVenue } from './simulated_venue'
 import { simulateThreads } from './threads'
+import { MemoryWorld } from './worlds/memory_world'
 
 const ACCOUNT = 'a1'.repeat(16)
 const ACCOUNT_ID = accountId(ACCOUNT)
@@ -21,7 +23,9 @@ const time = new SimulatedTime()
 simulateThreads(time)
 
 const driven = <T>(run: () => Promise<T>): Promise<T> =>
-  time.wait(time.inside({ life: new Life(), doing: { kind: 'merge', sent: new Set<string>() } }, run))
+  time.wait(
+    time.inside({ life: new Life(), side: 'client', doing: { kind: 'merge', sent: new Set<string>() } }, run),
+  )
 
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) if (!(await time.step()) || time.now_ms > 7_200_000) throw new Error('it does not happen')
@@ -38,7 +42,8 @@ let fault: 'gap' | undefined
 let gaps = 0
 const ended: unknown[] = []
 time.random = new Random(1)
-const venue = new SimulatedVenue(time)
+const world = new MemoryWorld(time)
+const venue = new SimulatedVenue(time, world)
 venue.random = time.random
 const faulted = () => {
   if (fault !== undefined) gaps += 1
@@ -47,7 +52,7 @@ const faulted = () => {
 venue.weather = { request: () => undefined, frame: faulted, left() {}, killed() {} }
 venue.start()
 await until(() => venue.rests)
-const { open } = venue
+const open = venue.open as TestVenue
 await time.wait(open.venue.provision({ account_id: ACCOUNT, version: 1, orders_live_max: 10, keys_max: 10 }))
 const [wallet, trading] = [new Wallet(bytes(32)), new Wallet(bytes(32))]
 depositNote(open.ledger, trading, { side: 'quote', amount: 150_000_000n, key_index: 0 })

@@ -1,0 +1,412 @@
+/** A venue, or a cluster of three, on the vault program: relayer, watcher, quorum reads and accounts, on three RPC nodes. */
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
+import type { Login } from '../../../client/api/venue_client'
+import { preparePlace } from '../../../client/wallet/prepare'
+import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import type { Engine } from '../../../engine/boot/assemble'
+import { ChainUnavailable } from '../../../engine/chain/client/rpc_pool'
+import { Deposed } from '../../../engine/cluster/replicated_log'
+import { openVenue } from '../../../engine/index'
+import { LIMITS } from '../../../engine/limits'
+import { EpochTaken } from '../../../engine/ports'
+import type { FollowingNode } from '../../../engine/venue'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { fromHex, toHex } from '../../../protocol/bytes'
+import { deriveDepositBlinding, deriveTradingKey } from '../../../protocol/notes/derive'
+import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
+import { Refusal } from '../../../protocol/refusals'
+import { decodeConfig, decodeMintRecord } from '../../../protocol/vault/accounts'
+import { mintRecordAddress, TOKEN_PROGRAM, vaultAddresses } from '../../../protocol/vault/addresses'
+
+import type { VaultEvent } from '../../../protocol/vault/events'
+import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
+import type { Landed } from '../../../sandbox/chain/store'
+import type { Random } from '../../kit/random'
+import { embeddedParts } from '../../kit/venue/embedded_site'
+import { jsonVenue } from '../../kit/venue/json_venue'
+import { testKeys } from '../../kit/venue/open_test_venue'
+import { testCredential } from '../../kit/venue/test_login'
+import { type Life, run } from '../awaits'
+import { LOT, TICK } from '../calls'
+import { booksBroken, type Deposit } from '../campaign_check'
+import type { SimulatedTime } from '../simulated_time'
+import { linkHost, openFront } from './fronts'
+import type { Network } from './network'
+import { type ChainMoment, SimulatedChain } from './simulated_chain'
+import { type EtcdMoment, SimulatedEtcd } from './simulated_etcd'
+import type { DepositTerms, Hooks, Opened, World } from './world'
+
+const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
+const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
+/** Notes with which a maker begins. */
+const POOL = 12
+/** In base units: more than an order of the market needs. */
+const NOTE = { buy: 60_000_000n, sell: 500_000_000n }
+
+type Maker = { name: 'buyer' | 'seller'; side: 'buy' | 'sell'; wallet: Wallet; used: number }
+type Moment = { etcd: EtcdMoment; chain: ChainMoment; deposits: Deposit[]; used: number[]; exits: number }
+
+/** The engine of each process; `instrument.ts` has it reported. */
+const engines = new WeakMap<Life, Engine>()
+Object.assign(globalThis, {
+  $opened: (engine: Engine) => engines.set((run.current()?.life ?? run.venue)!, engine),
+})
+const events = new WeakMap<Landed, VaultEvent[]>()
+
+export class ChainWorld implements World {
+  readonly keeps_tokens = true
+  private readonly dirs: string[]
+  private readonly etcd = new SimulatedEtcd()
+  /** Of a cluster: a node, by its newest process, that reaches no etcd until this time. */
+  private cut: { life: Life; until_ms: number } | undefined
+  private readonly lives: Life[] = []
+  private keys = testKeys()
+  private now!: Opened
+  private deposits: Deposit[] = []
+  private readonly makers: Maker[]
+  private exit_count = 0
+  /** A node that does not answer, until the slot. */
+  private down: { host: string; until_slot: number } | undefined
+  private drops = 0
+  private calm = true
+
+  private constructor(
+    private readonly time: SimulatedTime,
+    readonly network: Network,
+    readonly chain: SimulatedChain,
+    readonly nodes: number,
+    dir: string,
+  ) {
+    this.dirs = Array.from({ length: nodes }, (_, at) => (nodes === 1 ? dir : `${dir}-node${at}`))
+    const wallet = () => new Wallet(crypto.getRandomValues(new Uint8Array(32)))
+    this.makers = [
+      { name: 'buyer', side: 'buy', wallet: wallet(), used: 0 },
+      { name: 'seller', side: 'sell', wallet: wallet(), used: 0 },
+    ]
+    for (const host of NODES) network.hosts.set(host, (_, { body }) => chain.answer(String(body)))
+    for (const host of MEMBERS)
+      network.hosts.set(host, (path, { body }) => this.etcd.answer(path, String(body)))
+    network.fault = (host, from) => {
+      if (this.calm) return undefined
+      const is_cut = this.cut !== undefined && time.now_ms < this.cut.until_ms
+      if (is_cut && MEMBERS.includes(host) && from?.life.isOf(this.cut!.life)) return 'before'
+      if (this.down?.host === host) return 'before'
+      const { random } = time
+      return random.below(40) > 0
+        ? undefined
+        : random.pick(['before', 'after', 'late', 'twice', 'busy', 'garbled'] as const)
+    }
+    chain.faults.drop = () => !this.calm && this.drops > 0 && this.drops-- > 0
+  }
+  /** @param nodes several are a cluster over one log */
+  static async prepare(
+    time: SimulatedTime,
+    network: Network,
+    dir: string,
+    nodes: number,
+  ): Promise<ChainWorld> {
+    Object.assign(LIMITS, { journal_segment_bytes: 262_144 })
+    return new ChainWorld(time, network, await SimulatedChain.open(), nodes, dir)
+  }
+
+  dirOf(node: number): string {
+    return this.dirs[node]!
+  }
+  moveTo(node: number, dir: string): void {
+    this.dirs[node] = dir
+  }
+
+  get mints() {
+    const { base, quote } = this.chain
+    return { base, quote }
+  }
+  get statement_key(): Uint8Array {
+    return this.keys.statement_key
+  }
+
+  async open(node: number, { exits, edge, fronts }: Hooks): Promise<Opened> {
+    const { chain, time } = this
+    const { life } = run.current()!
+    this.lives[node] = life
+    this.keys = { ...this.keys, settlement_seed: crypto.getRandomValues(new Uint8Array(32)) }
+    const place = {
+      rpc_urls: NODES.map((host) => `http://${host}`),
+      ...{ program_id: chain.program, keys: this.keys, slot_ms: 400, fee_seed: chain.fee_seed },
+      authority_seed: chain.hardware.authority_seed,
+      quoteEpoch: chain.hardware.quoteEpoch(this.keys.settlement_seed),
+      clock: {
+        unixMs: () => 1_700_000_000_000 + time.passed_ms,
+        monotonicMs: () => time.passed_ms,
+      },
+    }
+    const cluster = {
+      url: `https://${linkHost(node)}`,
+      endpoints: MEMBERS.map((host) => `https://${host}`),
+      tls: { ca: '', cert: '', key: '' },
+    }
+    const dir = this.dirOf(node)
+    const { config, ports } = await embeddedParts(dir, place, this.nodes === 1 ? {} : { cluster })
+    const fatal: Error[] = []
+    const ends = (error: Error) => {
+      if (this.isExpected(error)) exits()
+      else fatal.push(error)
+    }
+    const following = (of: FollowingNode) => {
+      const front = openFront(node, { node: of, chain: ports.chain, clock: place.clock }, edge)
+      fronts(front)
+      return front.node.fronts
+    }
+    const venue = jsonVenue(await openVenue({ config, ports: { ...ports, fatal: ends, following } }))
+    return { venue, engine: engines.get(life)!, fatal, close: () => venue.close() }
+  }
+  /** A start or a process that ends so is made again. */
+  isExpected(error: unknown): boolean {
+    const expected = [ChainUnavailable, EpochTaken, ...(this.nodes > 1 ? [Deposed] : [])]
+    return expected.some((one) => error instanceof one)
+  }
+  served(opened: Opened): string | undefined {
+    this.now = opened
+    const { matching, reasons } = opened.venue.status()
+    return opened.engine.availability.isStopped() ? `${matching}: ${reasons.join()}` : undefined
+  }
+
+  slot(random: Random, calm: boolean): void {
+    const { chain } = this
+    this.calm = calm
+    const { machine } = chain
+    const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
+    const dice = random.below(60)
+    if (this.down !== undefined && (calm || this.down.until_slot <= machine.tip)) this.down = undefined
+    chain.faults.landing_delay_slots = 0
+    if (!calm) {
+      if (dice === 0 && this.down === undefined)
+        this.down = { host: random.pick(NODES), until_slot: machine.tip + 2 + random.below(20) }
+      if (dice === 1 && this.nodes > 1)
+        this.cut = { life: random.pick(this.lives), until_ms: this.time.now_ms + 200 + random.below(5_000) }
+      if (dice < 5) this.drops = 1 + random.below(2)
+      if (dice < 10) chain.faults.landing_delay_slots = random.below(4)
+      if (dice >= 56) this.fork(1 + random.below(3))
+    }
+    chain.advance(slots)
+  }
+  private fork(depth: number): void {
+    const { machine } = this.chain
+    // What is final is not taken back.
+    if (machine.tip - depth >= machine.slotAt('finalized')) machine.fork(depth)
+  }
+  stops(): void {}
+  /** As on SIGTERM, or at once, as a process that reports an error does. */
+  async stop({ venue }: Opened, random: Random): Promise<void> {
+    if (random.below(3) > 0) await venue.drain()
+    await venue.close()
+  }
+  ended(): void {}
+  gone(life: Life): void {
+    this.network.ended(life)
+  }
+
+  private account<T>(
+    address: Uint8Array,
+    decode: (data: Uint8Array) => T | undefined,
+    level: 'finalized' | 'processed' = 'finalized',
+  ): T {
+    return decode(this.chain.machine.accountAt(encodeBase58(address), level)!.data)!
+  }
+  private config(level?: 'processed') {
+    return this.account(vaultAddresses(this.chain.program).config, decodeConfig, level)
+  }
+  get rests(): boolean {
+    const { engine } = this.now
+    const { closed, settlement, leaves } = engine.state
+    const { last_batch, landed, queued, exits } = settlement
+    if (closed !== undefined || (landed?.batch_id ?? 0) !== last_batch) return false
+    if (queued.size > 0 || exits.size > 0 || this.isExitOpen()) return false
+    const shown = [this.config(), this.config('processed')]
+    return shown.every((one) => one.last_batch === last_batch) && leaves.size === this.facts().leaves.size
+  }
+
+  /** A request that is neither served nor refused. */
+  private isExitOpen(): boolean {
+    return this.chain.requests().length > 0
+  }
+
+  async deposit(wallet: Wallet, { side, amount, key_index }: DepositTerms): Promise<void> {
+    const { chain } = this
+    const text = this.mints[side]
+    const mint = decodeBase58(text, 32)!
+    const blinding = deriveDepositBlinding(wallet.seed, key_index, wallet.counters(key_index).deposits++)
+    const inner = noteInner(wallet.tradingKey(key_index), blinding)
+    const { program, depositor } = chain
+    const source = decodeBase58(chain.account(text), 32)!
+    const landed = await chain.land(
+      depositInstruction({ program, depositor, source, mint, token_program: TOKEN_PROGRAM, amount, inner }),
+    )
+    const event = landed.find((one) => one.kind === 'deposited')!
+    const { commitment, leaf_index } = event as Extract<VaultEvent, { kind: 'deposited' }>
+    const nullifier = nullifierOf(commitment, blinding)
+    this.deposits.push({ mint: toHex(mint), amount, leaf_index, commitment, nullifier })
+    wallet.addNote({
+      commitment: toHex(commitment),
+      ...{ key_index, mint: text, amount: String(amount), blinding: toHex(blinding), leaf_index },
+      ...{ state: 'free', origin: 'deposit' },
+    })
+  }
+  async depositsShown(): Promise<void> {
+    await this.until(() =>
+      this.deposits.every(({ leaf_index }) => leaf_index < this.now.engine.state.leaves.size),
+    )
+  }
+  private async until(holds: () => boolean): Promise<void> {
+    while (!holds()) await new Promise((resolve) => void this.time.at(50, () => resolve(undefined)))
+  }
+  async admit(account_id: string): Promise<void> {
+    const { venue } = this.now
+    await venue.provision({ account_id, version: 1, orders_live_max: 1_000, keys_max: 100 })
+    await venue.setCredential(undefined, this.credential(account_id).request)
+  }
+  private credential(account: string) {
+    return testCredential(account, fromHex(this.now.venue.identity().venue, 32)!)
+  }
+  loginOf(account: string): Login {
+    return this.credential(account).login
+  }
+
+  marketLogin(): Login {
+    return this.loginOf('seller')
+  }
+  async prepareMarket(): Promise<void> {
+    for (const { name, side, wallet } of this.makers) {
+      await this.admit(name)
+      for (let made = 0; made < POOL; made++)
+        await this.deposit(wallet, {
+          side: side === 'buy' ? 'quote' : 'base',
+          amount: NOTE[side],
+          key_index: 0,
+        })
+    }
+    await this.depositsShown()
+  }
+  market(random: Random, broken: (law: string) => void): void {
+    const dice = random.below(30)
+    if (dice < 9) this.order(random.pick(this.makers), random, broken)
+    else if (dice === 9) void this.exit(random.pick(this.makers), random)
+  }
+  private order(maker: Maker, random: Random, broken: (law: string) => void): void {
+    const { venue } = this.now
+    const note = maker.wallet.state.notes[maker.used]
+    if (note === undefined) return
+    maker.used++
+    const better = BigInt(random.below(200)) * TICK
+    const terms = {
+      instrument: venue.instrument('SOL-USDC'),
+      side: maker.side,
+      amount: BigInt(100 + random.below(300)) * LOT,
+      price_limit: maker.side === 'buy' ? 100_000_000n + better : 100_000_000n - better,
+      expiry_slot: venue.time().slot + 20,
+    }
+    const request = preparePlace(maker.wallet, fromHex(venue.identity().venue, 32)!, terms, note)
+    venue.place(maker.name, request).catch((error: unknown) => {
+      if (!(error instanceof Refusal)) broken(`a maker's order fails: ${error}`)
+    })
+  }
+  /** Asks on chain for a note of a maker, which may be in an order. */
+  private async exit(maker: Maker, random: Random): Promise<void> {
+    const fresh = random.below(2) === 0
+    const note: WalletNote | undefined = maker.wallet.state.notes[fresh ? maker.used : maker.used - 1]
+    if (note === undefined) return
+    if (fresh) maker.used++
+    this.exit_count++
+    const { chain } = this
+    const owner = await createKeyPairSignerFromPrivateKeyBytes(deriveTradingKey(maker.wallet.seed, 0))
+    const proof = await this.now.engine.hash.inclusion(note.leaf_index!)
+    const blinding = fromHex(note.blinding, 32)!
+    const fields = {
+      program: chain.program,
+      owner: maker.wallet.tradingKey(0),
+      payer: chain.depositor,
+      mint: decodeBase58(note.mint, 32)!,
+      opening: { form: 'deposit', amount: BigInt(note.amount), blinding, leaf_index: note.leaf_index! },
+      nullifier: nullifierOf(fromHex(note.commitment, 32)!, blinding),
+      cited_leaf_count: proof.leaf_count,
+      cited_root: proof.root,
+      destination: decodeBase58(random.below(3) > 0 ? chain.account(note.mint) : owner.address, 32)!,
+      refund_inner: random.element(),
+      path: proof.siblings,
+    } as const
+    await chain.send(requestExitInstruction(fields), [owner as KeyPairSigner])
+  }
+
+  payee(mint: string): string {
+    return this.chain.account(mint)
+  }
+  facts() {
+    const { chain } = this
+    const [leaves, spent] = [new Set<string>(), new Set<string>()]
+    const refunded: Deposit[] = []
+    const final = chain.machine.slotAt('finalized')
+    for (const landed of chain.landed) {
+      if (landed.slot > final) continue
+      const of = events.get(landed) ?? chain.events(landed)
+      events.set(landed, of)
+      for (const event of of) {
+        // Its blinding is its owner's alone.
+        if (event.kind === 'paid' && event.payout === 'exit' && event.refund !== undefined)
+          refunded.push({ ...event, ...event.refund, mint: toHex(event.mint), nullifier: new Uint8Array(32) })
+        if (event.kind === 'deposited') leaves.add(toHex(event.commitment))
+        if (event.kind === 'paid' && event.refund !== undefined) leaves.add(toHex(event.refund.commitment))
+        if (event.kind !== 'settled') continue
+        for (const { commitment } of event.outputs) leaves.add(toHex(commitment))
+        for (const one of event.nullifiers) spent.add(toHex(one))
+      }
+    }
+    return { leaves, spent, refunded }
+  }
+  booksBroken(): string[] {
+    const { spent, refunded } = this.facts()
+    const liabilities = new Map<string, bigint>()
+    for (const text of Object.values(this.mints)) {
+      const mint = decodeBase58(text, 32)!
+      const record = this.account(mintRecordAddress(this.chain.program, mint), decodeMintRecord)
+      liabilities.set(toHex(mint), record.liabilities)
+    }
+    const settled = [{ nullifiers: [...spent].map((one) => fromHex(one, 32)!) }]
+    return booksBroken(this.now.engine.state, { config: this.config(), settled, liabilities }, [
+      ...this.deposits,
+      ...refunded,
+    ])
+  }
+
+  moment(): Moment {
+    const { chain, deposits, makers, exit_count: exits } = this
+    const etcd = this.etcd.moment()
+    return {
+      etcd,
+      chain: chain.moment(),
+      deposits: [...deposits],
+      used: makers.map(({ used }) => used),
+      exits,
+    }
+  }
+  putBack({ etcd, chain, deposits, used, exits }: Moment): void {
+    this.etcd.putBack(etcd)
+    this.cut = undefined
+    this.chain.putBack(chain)
+    this.deposits = [...deposits]
+    for (const [at, maker] of this.makers.entries()) {
+      maker.used = used[at]!
+      const { state } = maker.wallet
+      state.orders.length = 0
+      for (const note of state.notes) note.state = 'free'
+    }
+    this.exit_count = exits
+    this.calm = true
+    this.down = undefined
+    this.drops = 0
+  }
+  mark(): string {
+    const { machine, landed } = this.chain
+    const used = this.makers.map((maker) => maker.used)
+    const { tip, _forks, _pending } = machine
+    return [this.etcd.revision, tip, _forks, landed.length, _pending.length, ...used].join(' ')
+  }
+}

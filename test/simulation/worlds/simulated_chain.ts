@@ -1,0 +1,222 @@
+/**
+ * The sandbox's chain, which executes the vault program, in memory: its slots come from the queue, its nodes answer JSON-RPC through the
+ * simulated network, and it can be put back to an earlier moment.
+ */
+import { join } from 'node:path'
+import type { KeyPairSigner } from '@solana/kit'
+import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { fromHex } from '../../../protocol/bytes'
+import { publicKeyOf } from '../../../protocol/sign'
+import { decodeExitRequest } from '../../../protocol/vault/accounts'
+import type { VaultEvent } from '../../../protocol/vault/events'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import type { BankAccount } from '../../../sandbox/chain/bank'
+import { associatedTokenAddress, enqueueSigned, Faucet } from '../../../sandbox/chain/faucet'
+import { makeGenesis, moneyAccounts } from '../../../sandbox/chain/genesis'
+import { type Faults, Machine } from '../../../sandbox/chain/machine'
+import { READ_METHODS, SEND_METHODS } from '../../../sandbox/chain/methods'
+import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
+import { encodeJson, RpcError } from '../../../sandbox/chain/serve'
+import type { Block, Landed, Store } from '../../../sandbox/chain/store'
+import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
+import { JTO, USDC } from '../../../sandbox/environment'
+import { eventsOf } from '../../kit/venue/embedded_site'
+import { testConfig } from '../../kit/venue/open_test_venue'
+import type { Answer } from './network'
+
+const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
+const METHODS = { ...READ_METHODS, ...SEND_METHODS }
+const DEPTH = { confirmed: 1, finalized: 4 }
+const RICH = 10n ** 17n
+
+type Accounts = Map<string, BankAccount | undefined>
+
+/** Stands in for `Store`; what it holds of a moment is a few lists. */
+class MemoryStore {
+  private readonly facts = new Map<string, Uint8Array>()
+  newest: Accounts = new Map()
+  landed: Landed[] = []
+  private known = new Map<string, Landed>()
+
+  fact = (name: string) => this.facts.get(name)
+  setFact(name: string, value: Uint8Array): void {
+    this.facts.set(name, value)
+  }
+  blocks = (): Block[] => []
+  accounts = () => []
+  install(accounts: Iterable<[string, BankAccount | undefined]>): void {
+    for (const [address, account] of accounts) this.newest.set(address, account)
+  }
+  commit(_: Block, landed: Landed[], accounts: Iterable<[string, BankAccount | undefined]>): void {
+    this.install(accounts)
+    this.landed.push(...landed)
+    for (const one of landed) this.known.set(one.signature, one)
+  }
+  abandon(
+    slot: number,
+    forks: Uint8Array,
+    _: Block[],
+    accounts: Iterable<[string, BankAccount | undefined]>,
+  ): void {
+    this.setFact('forks', forks)
+    this.keep(this.landed.filter((one) => one.slot <= slot))
+    this.install(accounts)
+  }
+  keep(landed: Landed[]): void {
+    this.landed = landed
+    this.known = new Map(landed.map((one) => [one.signature, one]))
+  }
+  transaction = (signature: string) => this.known.get(signature)
+  history(
+    address: string,
+    slot_max: number,
+    before: string | undefined,
+    until: string | undefined,
+    limit: number,
+  ) {
+    const at = (signature: string | undefined, otherwise: number) =>
+      signature === undefined ? otherwise : this.landed.findIndex((one) => one.signature === signature)
+    const below = Math.max(0, at(before, this.landed.length))
+    return this.landed
+      .slice(at(until, -1) + 1, below)
+      .filter(({ slot, mentions }) => slot <= slot_max && mentions.includes(address))
+      .toReversed()
+      .slice(0, limit)
+  }
+}
+
+/** Parts that the preload has made public. */
+type Inner = Machine & {
+  _pending: object[]
+  _forks: number
+  _floor: number
+  _time_offset_s: number
+  bank: { _before: Map<number, Accounts>; _slot: number }
+  blockhashes: { _blocks: Block[]; _byHash: Map<string, Block> }
+}
+
+export type ChainMoment = ReturnType<SimulatedChain['moment']>
+
+export class SimulatedChain {
+  readonly faults: Faults = {}
+  readonly hardware = simulatedMachine(fromHex(testConfig('').compose_hash, 32)!)
+  readonly fee_seed = crypto.getRandomValues(new Uint8Array(32))
+  readonly base = JTO
+  readonly quote = USDC
+  program!: Uint8Array
+  private readonly store = new MemoryStore()
+  readonly machine = new Machine(this.store as never as Store, DEPTH, this.faults) as Inner
+  private faucet!: Faucet
+
+  static async open(exit_delay_s = 604_800): Promise<SimulatedChain> {
+    const chain = new SimulatedChain()
+    const { machine, store, hardware } = chain
+    const seed = () => crypto.getRandomValues(new Uint8Array(32))
+    const faucet = await Faucet.open(machine, seed())
+    chain.faucet = faucet
+    machine.install(moneyAccounts(faucet.signer.address))
+    const opened = {
+      ...{ machine, faucet, admin_seed: seed(), genesis_hash: machine.genesis_hash },
+      get program_id() {
+        return store.fact('program_id')
+      },
+      advance: (slots: number) => chain.advance(slots),
+    }
+    const terms = { announced: hardware.announced, fee_payer: publicKeyOf(chain.fee_seed), exit_delay_s }
+    chain.program = await makeGenesis(opened as never as OpenedChain, { program_path: PROGRAM, ...terms })
+    for (const mint of [JTO, USDC]) await faucet.mintTo(mint, faucet.signer.address, RICH)
+    chain.advance(DEPTH.finalized + 1)
+    return chain
+  }
+
+  advance(slots = 1): void {
+    for (let made = 0; made < slots; made++) this.machine.advance()
+  }
+  /** Every transaction that landed, oldest first. */
+  get landed(): readonly Landed[] {
+    return this.store.landed
+  }
+  events(landed: Landed): VaultEvent[] {
+    return landed.error === 'null' ? eventsOf(landed, encodeBase58(this.program)) : []
+  }
+
+  /** Accounts of exit requests, by the newest slot: they end when they were served or refused. */
+  requests(): string[] {
+    const of = this.machine.bank.ownedBy(encodeBase58(this.program), this.machine.tip)
+    return of.filter(([, { data }]) => decodeExitRequest(data) !== undefined).map(([address]) => address)
+  }
+
+  /** One request of JSON-RPC. */
+  answer(body: string): Answer {
+    const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] }
+    const named = METHODS[method]
+    try {
+      if (named === undefined) throw new RpcError(-32601, 'Method not found')
+      const result = named(this.machine, params ?? []) ?? null
+      return { status: 200, content: encodeJson({ jsonrpc: '2.0', id, result }) }
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error
+      const { code, message, data } = error
+      return { status: 200, content: encodeJson({ jsonrpc: '2.0', id, error: { code, message, data } }) }
+    }
+  }
+
+  /** Key and token account of the one who pays for deposits, and to whom payouts can be made. */
+  get depositor(): Uint8Array {
+    return decodeBase58(this.faucet.signer.address, 32)!
+  }
+  account(mint: string): string {
+    return associatedTokenAddress(this.faucet.signer.address, mint)
+  }
+  /** Without looking whether it lands. */
+  async send(instruction: VaultInstruction, signers: readonly KeyPairSigner[]): Promise<void> {
+    const { signer } = this.faucet
+    await enqueueSigned(this.machine, signer, [toInstruction(instruction, [signer, ...signers])])
+  }
+  /** Lands it in the next slot, which this makes. @returns its events */
+  async land(instruction: VaultInstruction): Promise<VaultEvent[]> {
+    const { signer } = this.faucet
+    const signature = await enqueueSigned(this.machine, signer, [toInstruction(instruction, [signer])])
+    this.advance()
+    const landed = this.store.transaction(signature)
+    if (landed?.error !== 'null') throw new Error(`did not land: ${landed?.error}`)
+    return this.events(landed)
+  }
+
+  moment() {
+    const { machine, store } = this
+    const { tip, _forks: forks, _floor: floor, bank, blockhashes, _pending } = machine
+    return {
+      ...{ tip, forks, floor, slot: bank._slot },
+      unix_s: blockhashes.at(tip).unix_s,
+      pending: [..._pending],
+      blocks: blockhashes._blocks.map((block) => ({ ...block })),
+      before: new Map([...bank._before].map(([slot, accounts]) => [slot, new Map(accounts)])),
+      newest: new Map(store.newest),
+      landed: [...store.landed],
+    }
+  }
+  /** The clock goes on from there. */
+  putBack(to: ChainMoment): void {
+    const { machine, store } = this
+    const { bank, blockhashes } = machine
+    for (const address of new Set([...store.newest.keys(), ...to.newest.keys()])) {
+      const account = to.newest.get(address)
+      if (store.newest.get(address) !== account) bank.put(address, account)
+    }
+    store.newest = new Map(to.newest)
+    store.keep([...to.landed])
+    bank._before = new Map([...to.before].map(([slot, accounts]) => [slot, new Map(accounts)]))
+    blockhashes._blocks = to.blocks.map((block) => ({ ...block }))
+    blockhashes._byHash = new Map(blockhashes._blocks.map((block) => [block.blockhash, block]))
+    const { tip, forks, floor } = to
+    Object.assign(machine, { tip, _forks: forks, _floor: floor, _pending: [...to.pending] })
+    bank._slot = to.slot
+    machine._time_offset_s = to.unix_s - Math.floor(Date.now() / 1_000)
+    const clock = bank.svm.getClock()
+    clock.slot = BigInt(tip)
+    clock.unixTimestamp = BigInt(to.unix_s)
+    bank.svm.setClock(clock)
+  }
+}

@@ -1,0 +1,67 @@
+/** The log of a cluster: what a majority of etcd's members decides, one transaction after the other, by the JSON of their gateway. */
+import type { Answer } from './network'
+
+type Compare = { key: string; target: 'VERSION' | 'VALUE'; value?: string }
+type Operation = {
+  requestPut?: { key: string; value: string }
+  requestRange?: { key: string; range_end?: string; limit?: string }
+  requestDeleteRange?: { key: string; range_end: string }
+}
+type Txn = { compare: Compare[]; success: Operation[]; failure: Operation[] }
+/** Values in base64. */
+export type EtcdMoment = { pairs: Map<string, string>; revision: number }
+
+const textOf = (base64: string): string => Buffer.from(base64, 'base64').toString()
+
+export class SimulatedEtcd {
+  private pairs = new Map<string, string>()
+  revision = 1
+
+  answer(path: string, body: string): Answer {
+    return { status: 200, content: JSON.stringify(this.result(path, JSON.parse(body))) }
+  }
+  private result(path: string, body: Txn): object {
+    const header = { revision: String(this.revision) }
+    if (path === '/v3/maintenance/status') {
+      const bytes = [...this.pairs].reduce((sum, [key, value]) => sum + key.length + value.length, 0)
+      return { header, dbSizeInUse: String(bytes) }
+    }
+    if (path === '/v3/kv/compaction') return { header }
+    const succeeded = body.compare.every((one) => this.holds(one))
+    const ran = succeeded ? body.success : body.failure
+    const responses = ran.map((one) => this.run(one))
+    return succeeded ? { header, succeeded, responses } : { header, responses }
+  }
+  private holds({ key, target, value }: Compare): boolean {
+    const found = this.pairs.get(textOf(key))
+    return target === 'VERSION' ? found === undefined : found === value
+  }
+  private run({ requestPut: put, requestRange: range, requestDeleteRange: remove }: Operation): object {
+    if (put !== undefined) {
+      this.revision++
+      this.pairs.set(textOf(put.key), put.value)
+      return { response_put: {} }
+    }
+    const { key, range_end } = range ?? remove!
+    const [first, end] = [textOf(key), range_end && textOf(range_end)]
+    const isIn = (one: string) => (end ? one >= first && one < end : one === first)
+    const found = [...this.pairs].filter(([one]) => isIn(one)).sort(([a], [b]) => (a < b ? -1 : 1))
+    if (remove !== undefined) {
+      this.revision++
+      for (const [one] of found) this.pairs.delete(one)
+      return { response_delete_range: {} }
+    }
+    const kvs = found
+      .slice(0, Number(range!.limit ?? found.length))
+      .map(([one, value]) => ({ key: Buffer.from(one).toString('base64'), value }))
+    return { response_range: kvs.length > 0 ? { kvs } : {} }
+  }
+
+  moment(): EtcdMoment {
+    return { pairs: new Map(this.pairs), revision: this.revision }
+  }
+  putBack({ pairs, revision }: EtcdMoment): void {
+    this.pairs = new Map(pairs)
+    this.revision = revision
+  }
+}

@@ -1,0 +1,77 @@
+/** What a simulated venue stands on: a chain, accounts, and traders' deposits. `memory_world.ts` is one, `chain_world.ts` the other. */
+import type { Login } from '../../../client/api/venue_client'
+import type { Wallet } from '../../../client/wallet/wallet'
+import type { NodeVenue } from '../../../engine/venue'
+import type { Random } from '../../kit/random'
+import type { TestVenue } from '../../kit/venue/open_test_venue'
+import type { Life } from '../awaits'
+import type { Front } from './fronts'
+
+/** A process of the venue that serves. */
+export type Opened = Pick<TestVenue, 'venue' | 'engine' | 'fatal' | 'close'>
+export type DepositTerms = { side: 'base' | 'quote'; amount: bigint; key_index: number }
+/** Leaves and nullifiers of the chain, in hex. */
+export type ChainFacts = { leaves: ReadonlySet<string>; spent: ReadonlySet<string> }
+
+/** Of a process. */
+export type Hooks = {
+  /** It ends itself, as it should. */
+  exits(): void
+  /** The venue as clients have it. */
+  edge(venue: NodeVenue): NodeVenue
+  /** It follows, and may serve. */
+  fronts(front: Front): void
+}
+
+export interface World {
+  /** Processes that run the venue. */
+  readonly nodes: number
+  /** The folder of each. */
+  dirOf(node: number): string
+  moveTo(node: number, dir: string): void
+  readonly statement_key: Uint8Array
+  /** In base58. */
+  readonly mints: { base: string; quote: string }
+  /** Resolves once the process leads. */
+  open(node: number, hooks: Hooks): Promise<Opened>
+  /** A start that fails so is made again. */
+  isExpected(error: unknown): boolean
+  /** Of a group: the makers of the market and what they have. */
+  prepareMarket(): Promise<void>
+  /** The process serves from here on. @returns what must not be */
+  served(opened: Opened): string | undefined
+  /** 400 ms have passed. @param calm nothing fails any more @param up whether the venue serves */
+  slot(random: Random, calm: boolean, up: boolean): void
+  /** A clean stop begins. */
+  stops(): void
+  stop(opened: Opened, random: Random): Promise<void>
+  /** A process is gone, and its connections with it. */
+  gone(life: Life): void
+  /** The process that led is gone. */
+  ended(random: Random): void
+  /** Nothing is under way between venue and chain. */
+  readonly rests: boolean
+  /** Lands, and the wallet has its note. */
+  deposit(wallet: Wallet, terms: DepositTerms): Promise<void>
+  /** Resolves once the venue knows every deposit. */
+  depositsShown(): Promise<void>
+  /** Admits an account. */
+  admit(account: string): Promise<void>
+  loginOf(account: string): Login
+  /** Of an account of the market; undefined where tokens are not the engine's. */
+  marketLogin(): Login | undefined
+  /** Whether tokens survive a process. */
+  readonly keeps_tokens: boolean
+  /** What is on the chain and final. */
+  facts(): ChainFacts
+  /** Laws of the books that do not hold. */
+  booksBroken(): string[]
+  /** Where a payout can go; undefined where any address does. */
+  payee(mint: string): string | undefined
+  /** Something of the world's own: an order of the market, an exit. @param broken of what must not be */
+  market(random: Random, broken: (law: string) => void): void
+  /** Everything of a moment beside the folder, and its name: equal names at equal moments. */
+  moment(): unknown
+  putBack(moment: never): void
+  mark(): string
+}
