@@ -22,6 +22,10 @@ export const QUOTE_RATES = {
 } as const
 /** Time from one shared quote to the next, and how long the leading node keeps one that follows from asking for the next. */
 export const SHARED_QUOTE_MS = 200
+/** Callers of one shared quote, those without an answer, and answers of 13 KB in one turn of the event loop. */
+export const QUOTE_CALLERS_MAX = 2_048
+export const QUOTE_CALLERS_WAITING_MAX = 16_384
+export const QUOTE_ANSWERS_A_TURN = 32
 export const LEADER_QUOTE_LATE_MS = 1_000
 /** Frames of one socket, of any operation: far above the rate of an account. */
 export const FRAME_RATE = { capacity: 500, refill_per_s: 200 } as const

@@ -184,29 +184,49 @@ function joined(one: Uint8Array, other: Uint8Array): Uint8Array {
   return sha256(concatBytes(NONCES, low, high))
 }
 
+/** A nonce or the hash over two of them, which `above` is; `sibling` is the other one. */
+export type NonceLeaf = { hash: Uint8Array; sibling?: NonceLeaf; above?: NonceLeaf }
+
+function above(left: NonceLeaf, right: NonceLeaf): NonceLeaf {
+  const node = { hash: joined(left.hash, right.hash) }
+  Object.assign(left, { sibling: right, above: node })
+  Object.assign(right, { sibling: left, above: node })
+  return node
+}
+
 /**
- * One nonce for the quote of many callers, and of each the siblings that lead to it: a caller alone has none. It is made after
- * each of theirs, and so is the quote over it.
+ * One nonce for the quote of many callers, made after each of theirs, and so is the quote over it. Two of them are joined in
+ * pairs until one is left; one without a partner moves up as it is. Hashes as they come, so that no moment has much to do.
  */
-export function joinNonces(nonces: readonly Uint8Array[]): { nonce: Uint8Array; paths: Uint8Array[][] } {
-  if (nonces.length === 0) throw new RangeError('expected a nonce')
-  const paths: Uint8Array[][] = nonces.map(() => [])
-  let level = nonces.map((hash, at) => ({ hash, below: [at] }))
-  while (level.length > 1) {
-    const next: typeof level = []
-    for (let at = 0; at < level.length; at += 2) {
-      const [left, right] = [level[at]!, level[at + 1]]
-      if (right !== undefined) {
-        for (const one of left.below) paths[one]!.push(right.hash)
-        for (const one of right.below) paths[one]!.push(left.hash)
-      }
-      next.push(
-        right ? { hash: joined(left.hash, right.hash), below: [...left.below, ...right.below] } : left,
-      )
+export class JointNonce {
+  /** Of 2^level nonces each, fewer from one to the next. */
+  private readonly peaks: { node: NonceLeaf; level: number }[] = []
+
+  add(nonce: Uint8Array): NonceLeaf {
+    const leaf = { hash: nonce }
+    let peak: (typeof this.peaks)[number] = { node: leaf, level: 0 }
+    for (let last = this.peaks.at(-1); last?.level === peak.level; last = this.peaks.at(-1)) {
+      peak = { node: above(last.node, peak.node), level: peak.level + 1 }
+      this.peaks.pop()
     }
-    level = next
+    this.peaks.push(peak)
+    return leaf
   }
-  return { nonce: level[0]!.hash, paths }
+
+  /** The nonce of all; none is added any more. */
+  close(): Uint8Array {
+    const nodes = this.peaks.map(({ node }) => node)
+    if (nodes.length === 0) throw new RangeError('expected a nonce')
+    return nodes.reduceRight((right, left) => above(left, right)).hash
+  }
+}
+
+/** The siblings that lead from a nonce to that of all, once it is closed: a caller alone has none. */
+export function pathOf(leaf: NonceLeaf): Uint8Array[] {
+  const path: Uint8Array[] = []
+  for (let at: NonceLeaf | undefined = leaf; at?.sibling !== undefined; at = at.above)
+    path.push(at.sibling.hash)
+  return path
 }
 
 /** The nonce that a quote over this one among others carries. */

@@ -10,7 +10,7 @@ export default endpoint(
     summary: 'Attestation quote',
     description:
       '`report_data` is a nonce, then the SHA-256 of the raw `tee_pubkey`. Callers with `nonce` share a quote, which begins ' +
-      'after they asked: `nonce_path` leads from theirs to the one in it, and nothing limits them. `reportData` is in a ' +
+      'after they asked: `nonce_path` leads from theirs to the one in it. `reportData` is in a ' +
       'quote of this caller alone, so it is limited: a token is optional, one that is not valid counts as none, and callers ' +
       'with one have a limit of their own. Without both the first half is zero and the answer is cached. `enclave` is ' +
       '`development` where no hardware makes the quotes.',

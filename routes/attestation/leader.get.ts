@@ -16,7 +16,7 @@ export default endpoint(
     tag: 'trust',
     query: exact({ nonce: Nonce('It is in a quote that others share.') }),
     answer: { status: 200, body: Leader },
-    refuses: ['enclave_unavailable', 'lease_lost'],
+    refuses: ['quote_busy', 'enclave_unavailable', 'lease_lost'],
   },
   (call) => call.leader(call.query.nonce),
 )

@@ -12,6 +12,7 @@ import { commonHeaders, type HeaderMap, requestId } from './headers'
 import { problemResponse, refusalOf } from './problem'
 import { limitHeaders } from './rate'
 import type { Services } from './services'
+import { Shared } from './shared_quotes'
 
 /** A request from the router. `params` are those of the path, absent where it has none; `said` is what a known URL says. */
 type Routed = { request: Request; params?: Record<string, string>; said?: Said }
@@ -467,11 +468,12 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
   }
   /** JSON of frozen values: the venue returns the same object until it replaces it. */
   const texts = new WeakMap<object, string>()
-  return (value) => {
+  const textOf = (value: unknown): string => {
     if (typeof value === 'string') {
       if (services.checks_texts) check(JSON.parse(value))
       return value
     }
+    if (value instanceof Shared) return value.textIn(textOf(value.answer))
     const known = texts.get(value as object)
     if (known !== undefined) return known
     check(value)
@@ -479,6 +481,7 @@ function answerTexts(body: TSchema, services: Services, route: string): (value: 
     if (typeof value === 'object' && value !== null && Object.isFrozen(value)) texts.set(value, text)
     return text
   }
+  return textOf
 }
 
 type Row = Readonly<Record<string, string | number | null>>

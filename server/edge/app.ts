@@ -7,6 +7,7 @@ import type { NodeVenue } from '../../engine/venue'
 import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
+import type { Leader } from '../../protocol/wire/public'
 import { ACCOUNT_SOCKETS_MAX, SHARED_QUOTE_MS, SOCKETS_MAX } from '../limits'
 import { MANIFEST } from '../manifest'
 import { openSockets, type Upgrader, upgrading } from '../sockets/upgrade'
@@ -18,7 +19,7 @@ import { type Meters, openMeters } from './meters'
 import { problemResponse, refusalOf } from './problem'
 import { openQuoteBuckets } from './rate'
 import type { Documents, Services, Sockets } from './services'
-import { SharedQuotes, withPath } from './shared_quotes'
+import { leaderOf, SharedQuotes, withPath } from './shared_quotes'
 
 export type AppOptions = {
   /** Of the build, from package.json. */
@@ -36,7 +37,9 @@ export type AppOptions = {
   sockets_max?: number
   sockets_per_account_max?: number
 }
-export type App = Pick<Services, 'leader'> & {
+export type App = {
+  /** As the route, for a node that follows. */
+  leader(nonce?: string): Promise<Leader>
   /** `server` is the listener that received the request; without it streams answer 426. */
   fetch(request: Request, server?: Upgrader): Response | Promise<Response>
   readonly sockets: Sockets
@@ -50,6 +53,29 @@ export const nodeName = (): string => `${toHex(crypto.getRandomValues(new Uint8A
 
 /** Prefix of the path of every stream. */
 const STREAM_PREFIX = '/ws/'
+
+/** @param elsewhere asks the node that leads; undefined on that node */
+function attestationsOf(enclave: Enclave, info: () => Leader['info'], elsewhere: AppOptions['leader']) {
+  const quotes = new SharedQuotes(
+    async (nonce) => {
+      const attestation = withPath(await enclave.attestation(nonce, true))
+      let shown: Leader | undefined
+      return { attestation, leader: () => (shown ??= Object.freeze({ info: info(), attestation })) }
+    },
+    (answered) => Promise.all([answered, Bun.sleep(SHARED_QUOTE_MS)]),
+  )
+  return {
+    attestation: async (nonce?: string) =>
+      nonce === undefined ? enclave.attestation() : (await quotes.ask(nonce)).of((one) => one.attestation),
+    /** @param is_node asked for all callers of a node that follows */
+    leader: async (nonce?: string, is_node = false) => {
+      const other = elsewhere?.()
+      if (other !== undefined) return other(nonce)
+      if (nonce === undefined) return { info: info(), attestation: await enclave.attestation() }
+      return (await quotes.ask(nonce, is_node)).of((one) => one.leader())
+    },
+  }
+}
 
 export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: AppOptions }): App {
   const { venue, enclave, options } = args
@@ -70,20 +96,11 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
     tacit_version: options.version,
     ...venue.identity(),
   })
-  const quotes = new SharedQuotes(
-    (nonce) => enclave.attestation(nonce, true),
-    (answered) => Promise.all([answered, Bun.sleep(SHARED_QUOTE_MS)]),
-  )
-  const attestation = async (nonce?: string) => {
-    if (nonce === undefined) return enclave.attestation()
-    const { answer, path } = await quotes.ask(nonce)
-    return withPath(answer, path)
-  }
+  const { attestation, leader } = attestationsOf(enclave, info, options.leader)
   const services: Services = {
     info,
     attestation,
-    leader: async (nonce) =>
-      options.leader?.()?.(nonce) ?? { info: info(), attestation: await attestation(nonce) },
+    leader,
     venue,
     enclave,
     clock,
@@ -114,7 +131,7 @@ export function createApp(args: { venue: NodeVenue; enclave: Enclave; options: A
     sockets,
     meters,
     log,
-    leader: services.leader,
+    leader: async (nonce) => leaderOf(await leader(nonce, true)),
     close: () => sockets.stop(),
   }
 }

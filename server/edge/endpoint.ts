@@ -13,6 +13,7 @@ import type { EventKind } from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
 import type { HeaderMap } from './headers'
 import type { Services } from './services'
+import type { Shared } from './shared_quotes'
 
 export { COST } from './rate'
 
@@ -61,7 +62,7 @@ type Caller<C extends Contract> = C['bearer'] extends true
 /** Argument of a handler: the services, the caller, and the parsed parts of the request that its contract declares. */
 type Call<C extends Contract> = Services & Caller<C> & Part<C, 'params'> & Part<C, 'query'> & Part<C, 'body'>
 type Result<C extends Contract> = C['answer'] extends { readonly body: infer S extends TSchema }
-  ? Readonly<Static<S>> | Json<Static<S>> | Pending<C['answer']>
+  ? Readonly<Static<S>> | Json<Static<S>> | Shared<Static<S> & object> | Pending<C['answer']>
   : Text
 type Pending<A> = A extends { readonly pending: infer S extends TSchema } ? Readonly<Static<S>> : never
 

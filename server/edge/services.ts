@@ -8,6 +8,7 @@ import type { KnownUrls } from './answer'
 import type { Log } from './log'
 import type { Meters } from './meters'
 import type { QuoteBuckets } from './rate'
+import type { Shared } from './shared_quotes'
 
 export type Services = {
   readonly venue: NodeVenue
@@ -19,9 +20,9 @@ export type Services = {
   /** What `/info` answers. */
   info(): Info
   /** As the enclave's, with a quote that the callers of a moment share. */
-  attestation(nonce?: string): Promise<Attestation>
+  attestation(nonce?: string): Promise<Attestation | Shared<Attestation>>
   /** As `info` and the enclave's attestation, of the node that leads. @throws Refusal `lease_lost` while it is not reached */
-  leader(nonce?: string): Promise<Leader>
+  leader(nonce?: string): Promise<Leader | Shared<Leader>>
   readonly sockets: Sockets
   readonly urls: KnownUrls
   /** Undefined where the origin does not serve the reference. */

@@ -10,7 +10,7 @@ import { exact, parserOf } from '../../protocol/wire/values'
 import { nodeName } from '../edge/app'
 import { parseJson, textOf } from '../edge/body'
 import type { Log } from '../edge/log'
-import { SharedQuotes, withPath } from '../edge/shared_quotes'
+import { type Shared, SharedQuotes, withPath } from '../edge/shared_quotes'
 import {
   LEADER_QUOTE_LATE_MS,
   LINK_ANSWER_BYTES_MAX,
@@ -90,7 +90,10 @@ export class LeaderLink implements LeaderPort {
   private shared: Promise<Leader> | undefined
   /** A leading node that answers no more does not keep its successor from being asked. */
   private readonly quotes = new SharedQuotes(
-    (nonce) => this.attestedBy(nonce),
+    async (nonce) => {
+      const { info, attestation } = await this.attestedBy(nonce)
+      return Object.freeze({ info, attestation: withPath(attestation) })
+    },
     (answered) => Promise.race([answered, Bun.sleep(LEADER_QUOTE_LATE_MS)]),
   )
   /** Begins the names of this node's sockets. */
@@ -176,14 +179,11 @@ export class LeaderLink implements LeaderPort {
   }
 
   /**
-   * Identity and attestation of the leading node. Callers share questions: nothing limits them.
-   * @throws Refusal `lease_lost`, or of the leading node
+   * Identity and attestation of the leading node. Callers share questions.
+   * @throws Refusal `lease_lost`, `quote_busy`, or of the leading node
    */
-  async attested(nonce?: string): Promise<Leader> {
-    if (nonce !== undefined) {
-      const { answer, path } = await this.quotes.ask(nonce)
-      return { ...answer, attestation: withPath(answer.attestation, path) }
-    }
+  async attested(nonce?: string): Promise<Leader | Shared<Leader>> {
+    if (nonce !== undefined) return this.quotes.ask(nonce)
     this.shared ??= this.attestedBy('').finally(() => {
       this.shared = undefined
     })

@@ -51,7 +51,7 @@ export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, rem
   ],
   quote_busy: [
     'The hardware makes few quotes a second, and their queue is full.',
-    'Wait as long as `Retry-After` states; quotes with a nonce are rare and slow.',
+    'Wait as long as `Retry-After` states; quotes of one caller alone are rare and slow.',
   ],
   export_busy: ['One export to the auditor runs at a time.', 'Wait until the other export has ended.'],
   body_too_large: ['The body is longer than any command can be.', 'Send less; commands are far smaller.'],

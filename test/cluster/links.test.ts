@@ -8,7 +8,9 @@ import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
 import { LINK_SIDES, quotedNonce } from '../../protocol/tdx/quote'
 import { ANNOUNCED_LISTS, type AnnouncedEntry, type AnnouncedList } from '../../protocol/vault/admin'
+import type { Leader } from '../../protocol/wire/public'
 import { openLog } from '../../server/edge/log'
+import { leaderOf, type Shared } from '../../server/edge/shared_quotes'
 import {
   LINK_OFFERS_MAX,
   LINK_QUESTIONS_MAX,
@@ -302,7 +304,7 @@ test('identity and attestation of the leading node come over the link, and nothi
   })
   const { link, running } = await asked(serve(answers))
   const shared = { ...leader, attestation: { ...leader.attestation, nonce_path: [] } }
-  expect(await link.attested('ab'.repeat(32))).toEqual(shared)
+  expect(leaderOf(await link.attested('ab'.repeat(32)))).toEqual(shared)
   // Strangers without a nonce share one question.
   expect(await Promise.all([link.attested(), link.attested()])).toEqual([leader, leader])
   expect(nonces).toEqual(['ab'.repeat(32), ''])
@@ -325,10 +327,17 @@ test('callers of a node that follows share questions, whose paths join, and a le
     return { info: INFO, attestation: { ...ATTESTATION, nonce_path: ['99'.repeat(32)] } }
   })
   const { link, running } = await asked(serve(answers))
-  const first = link.attested('00'.repeat(32))
+  /** As its text has it. */
+  const shown = async (nonce: string): Promise<Leader> => {
+    const answer = (await link.attested(nonce)) as Shared<Leader>
+    const read = JSON.parse(answer.textIn(JSON.stringify(answer.answer)))
+    expect(read).toEqual(leaderOf(answer))
+    return read
+  }
+  const first = shown('00'.repeat(32))
   const own = Array.from({ length: 500 }, (_, at) => at.toString(16).padStart(64, '1'))
   while (nonces.length === 0) await Bun.sleep(1)
-  const answered = await Promise.all(own.map((nonce) => link.attested(nonce)))
+  const answered = await Promise.all(own.map(shown))
   expect(nonces).toHaveLength(2)
   answered.forEach(({ attestation }, at) => {
     const path = attestation.nonce_path!.map((one) => fromHex(one, 32)!)

@@ -13,6 +13,7 @@ import { attestationReportData, parseQuote, quotedNonce } from '../../protocol/t
 import type { Attestation } from '../../protocol/wire/public'
 import { type App, type AppOptions, createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
+import { QUOTE_ANSWERS_A_TURN } from '../../server/limits'
 import { LinkAnswers } from '../../server/links/answer_links'
 import { LeaderLink } from '../../server/links/leader_link'
 import { PassedOn } from '../../server/links/passed_on'
@@ -170,6 +171,62 @@ test('a session is judged beside strangers who ask for more quotes than a node c
   await collect(0)
   expect(performance.now() - start_ms).toBeLessThan(5_000)
 }, 60_000)
+
+/** Answers made in one turn of the event loop, at most: nothing else of the node runs in between. */
+async function mostInATurn(work: (answered: () => void) => Promise<unknown>): Promise<number> {
+  let [in_turn, most, over] = [0, 0, false]
+  const turn = () => {
+    ;[most, in_turn] = [Math.max(most, in_turn), 0]
+    if (!over) setImmediate(turn)
+  }
+  setImmediate(turn)
+  await work(() => {
+    in_turn += 1
+  })
+  over = true
+  return most
+}
+
+test('10,000 callers at once have their answers some in a turn, also from the leading node through another', async () => {
+  const front = {
+    at: fronts[0]!.app,
+    keys: new Map([['/attestation', fronts[0]!.enclave.identity.tee_pubkey]]),
+  }
+  const leader = { at: appOf(leading, LEAD.epoch), keys: new Map<string, Uint8Array>() }
+  for (const { at, keys } of [leader, front]) {
+    const answers: { path: string; nonce: string; status: number; text: string }[] = []
+    const most = await mostInATurn(async (answered) => {
+      const all: Promise<unknown>[] = []
+      while (all.length < 10_000) {
+        const path = all.length % 100 < 50 ? '/attestation' : '/attestation/leader'
+        for (let part = 0; part < 50; part++) {
+          const nonce = newNonce()
+          const asked = Promise.resolve(at.fetch(new Request(`https://localhost${path}?nonce=${nonce}`)))
+          all.push(
+            asked.then(async (answer) => {
+              answered()
+              const text = await answer.text()
+              if (answers.length % 100 === 0 || answer.status !== 200)
+                answers.push({ path, nonce, status: answer.status, text })
+              else answers.push({ path, nonce, status: answer.status, text: '' })
+            }),
+          )
+        }
+        await Bun.sleep(0)
+      }
+      await Promise.all(all)
+    })
+    console.log(`most answers in a turn: ${most}`)
+    expect(most).toBeLessThanOrEqual(2 * QUOTE_ANSWERS_A_TURN)
+    expect(answers.filter(({ status, text }) => status !== 200 && !text.includes('quote_busy'))).toEqual([])
+    const shown = answers.filter(({ status, text }) => status === 200 && text !== '')
+    expect(shown.length).toBeGreaterThan(90)
+    for (const { path, nonce, text } of shown) {
+      const answer = JSON.parse(text) as Attestation & { attestation?: Attestation }
+      expectFresh(nonce, answer.attestation ?? answer, keys.get(path) ?? leading.identity.tee_pubkey)
+    }
+  }
+}, 120_000)
 
 test('a thousand sessions are judged within seconds, each by quotes that are younger than its nonces', async () => {
   const start_ms = performance.now()

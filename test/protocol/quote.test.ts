@@ -23,9 +23,10 @@ import { judgeMrConfigId, readKeyProvider } from '../../protocol/tdx/mr_config_i
 import {
   attestationReportData,
   evidenceReportData,
-  joinNonces,
+  JointNonce,
   MalformedQuote,
   parseQuote,
+  pathOf,
   quotedNonce,
 } from '../../protocol/tdx/quote'
 import { forgeLog } from '../kit/verify/lying_machine'
@@ -332,7 +333,12 @@ test('both digest rules hash what they say', () => {
 
 test('a joint nonce equals its vector, and each path leads to it from its own nonce alone', () => {
   const nonces = joint.nonces.map((one) => fromHex(one, 32)!)
-  const { nonce, paths } = joinNonces(nonces)
+  const join = (of: Uint8Array[]) => {
+    const all = new JointNonce()
+    const leaves = of.map((one) => all.add(one))
+    return { nonce: all.close(), paths: leaves.map(pathOf) }
+  }
+  const { nonce, paths } = join(nonces)
   expect({ nonces: joint.nonces, quoted: toHex(nonce), paths: paths.map((path) => path.map(toHex)) }).toEqual(
     joint,
   )
@@ -340,8 +346,14 @@ test('a joint nonce equals its vector, and each path leads to it from its own no
     const from = nonces.map((one) => toHex(quotedNonce(one, path)) === joint.quoted)
     expect(from).toEqual(nonces.map((_, other) => other === at))
   })
-  expect(joinNonces([nonces[0]!])).toEqual({ nonce: nonces[0]!, paths: [[]] })
-  expect(() => joinNonces([])).toThrow(RangeError)
+  expect(join([nonces[0]!])).toEqual({ nonce: nonces[0]!, paths: [[]] })
+  expect(() => join([])).toThrow(RangeError)
+  for (let count = 1; count < 70; count += 1) {
+    const many = Array.from({ length: count }, (_, at) => new Uint8Array(32).fill(at))
+    const joined = join(many)
+    for (const [at, one] of many.entries()) expect(quotedNonce(one, joined.paths[at]!)).toEqual(joined.nonce)
+    expect(Math.max(...joined.paths.map(({ length }) => length))).toBe(Math.ceil(Math.log2(count)))
+  }
 })
 
 const KMS_ID = '33'.repeat(32)

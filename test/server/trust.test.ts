@@ -8,7 +8,8 @@ import { quotedNonce } from '../../protocol/tdx/quote'
 import type * as wire from '../../protocol/wire/trading'
 import { createApp } from '../../server/edge/app'
 import { openLog } from '../../server/edge/log'
-import { SHARED_QUOTE_MS } from '../../server/limits'
+import { SharedQuotes } from '../../server/edge/shared_quotes'
+import { QUOTE_CALLERS_MAX, QUOTE_CALLERS_WAITING_MAX, SHARED_QUOTE_MS } from '../../server/limits'
 import { type Listener, listen } from '../../server/tls/listen'
 import { type Machine, openMachine, openOn } from '../enclave/machine'
 import { type Harness, openHarness } from '../kit/server/harness'
@@ -122,6 +123,48 @@ test('callers who share a quote are not limited, and those who come while it is 
   })
   expect(new Set(ends)).toEqual(new Set(quoted.slice(1)))
   expect(quoted.length).toBeLessThan(5)
+})
+
+test('callers without an answer are bounded, served in their order, and those of a node that follows go first', async () => {
+  const made: { nonce: string; done: (answer: { nonce: string }) => void }[] = []
+  const quotes = new SharedQuotes(
+    (nonce) => new Promise<{ nonce: string }>((done) => made.push({ nonce, done })),
+    (answered) => answered,
+  )
+  const order: string[] = []
+  const asked: Promise<unknown>[] = []
+  const ask = (at: number, is_node = false) => {
+    const nonce = at.toString(16).padStart(64, '0')
+    const answer = quotes.ask(nonce, is_node).then(({ answer, path }) => {
+      order.push(`${at}`)
+      const end = quotedNonce(
+        fromHex(nonce, 32)!,
+        path.map((one) => fromHex(one, 32)!),
+      )
+      expect(toHex(end)).toBe(answer.nonce)
+    })
+    asked.push(answer)
+    return answer
+  }
+  for (let at = 0; at < QUOTE_CALLERS_WAITING_MAX; at += 1) void ask(at)
+  await expect(quotes.ask(NONCE)).rejects.toMatchObject({
+    code: 'quote_busy',
+    facts: { retry_after_ms: expect.any(Number) },
+  })
+  void ask(1_000_000, true)
+  const batches = 1 + Math.ceil((QUOTE_CALLERS_WAITING_MAX - 1) / QUOTE_CALLERS_MAX)
+  for (let batch = 0; batch < batches; batch += 1) {
+    while (made.length <= batch) await Bun.sleep(0)
+    made[batch]!.done({ nonce: made[batch]!.nonce })
+  }
+  await Promise.all(asked)
+  const callers = Array.from({ length: QUOTE_CALLERS_WAITING_MAX }, (_, at) => `${at}`)
+  expect(order).toEqual(['0', '1000000', ...callers.slice(1)])
+  expect(made).toHaveLength(batches)
+  const last = ask(7)
+  while (made.length === batches) await Bun.sleep(0)
+  made.at(-1)!.done({ nonce: made.at(-1)!.nonce })
+  await last
 })
 
 test('a quote that fails fails for those who share it, and for nobody after them', async () => {

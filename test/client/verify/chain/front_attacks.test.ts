@@ -12,7 +12,7 @@ import { generateTls } from '../../../../enclave/x509'
 import { encodeBase58 } from '../../../../protocol/base58'
 import { fromHex, toHex } from '../../../../protocol/bytes'
 import { NONCE_PATH_MAX } from '../../../../protocol/limits'
-import { joinNonces } from '../../../../protocol/tdx/quote'
+import { JointNonce, pathOf } from '../../../../protocol/tdx/quote'
 import type { Info } from '../../../../protocol/wire/public'
 import { openOn } from '../../../enclave/machine'
 import { openSite, SITE_SKIPS, type Site } from '../../../kit/verify/site'
@@ -190,8 +190,9 @@ test('an answer of the leading node for another caller, or for the nonce of the 
 const OTHERS = ['44', '55', '66'].map((byte) => byte.repeat(32))
 /** As callers share a quote: what is asked for all of them, and the path of each. */
 function joint(...nonces: string[]) {
-  const { nonce, paths } = joinNonces(nonces.map((one) => fromHex(one, 32)!))
-  return { nonce: toHex(nonce), paths: paths.map((path) => path.map(toHex)) }
+  const all = new JointNonce()
+  const leaves = nonces.map((one) => all.add(fromHex(one, 32)!))
+  return { nonce: toHex(all.close()), paths: leaves.map((leaf) => pathOf(leaf).map(toHex)) }
 }
 
 test('a quote that callers share is as good as one for each, and no older answer is one for a new nonce', async () => {
