@@ -100,9 +100,9 @@ async function trader(answered: Answered[]) {
 describe.skipIf(ETCD === undefined)('a rolling upgrade', () => {
   beforeAll(() => {
     next = nextBuild()
-  })
+  }, LIMIT_MS)
   afterEach(closeCluster, LIMIT_MS)
-  afterAll(() => next?.remove())
+  afterAll(() => next?.remove(), LIMIT_MS)
 
   test(
     'under load: a session trades through it without an error, and what it was told is so',
