@@ -113,10 +113,10 @@ export type Rebind = { kind: 'rebind'; account_id: string } & Parsed<typeof wire
 type ArmDisconnect = { kind: 'arm_disconnect'; account_id: string; origin: string; armed: boolean }
 type Disconnected = { kind: 'disconnected'; account_id: string; origin: string }
 /**
- * Of the node that begins the names of sockets: since this slot it is absent, and they count as closed once the grace period is
- * over; undefined once it is back.
+ * Of the node that begins the names of sockets: it is absent, and so much of its grace period is over, after which they count as
+ * closed; undefined once it is back.
  */
-type NodeAbsent = { kind: 'node_absent'; node: string; slot: SlotNumber | undefined }
+type NodeAbsent = { kind: 'node_absent'; node: string; spent_ms: number | undefined }
 
 /**
  * A newer confirmed slot of the chain: expiry, timers and packing happen here. `reopens_slot` is 0, or after a stall of the

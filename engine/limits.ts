@@ -350,8 +350,9 @@ export const LIMITS = {
   hash_leaves_per_call_max: 4_096,
   /** After a restart, time for traders with armed sockets to return before their orders are cancelled. */
   disconnect_grace_ms: 60_000,
-  /** Interval in which it is counted, and by how much the count in slots, which the next leader continues, may be ahead. */
+  /** Interval in which it is counted, the most that one tick counts, and how much the next leader may count again. */
   disconnect_tick_ms: 250,
+  disconnect_tick_max_ms: 1_000,
   disconnect_drift_ms: 2_000,
   /** Longest wait of a shutdown for batches to land, and then for its anchor; both resume at the next boot. */
   stop_landing_ms: 20_000,

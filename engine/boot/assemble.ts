@@ -126,7 +126,7 @@ export function assemble(
     node?.resign()
   }
   const isServing = () => availability.isRunning() && node?.rightMs() !== 0
-  const grace = new DisconnectGrace(state, { chain, clock, sequencer, isServing }, views.armed)
+  const grace = new DisconnectGrace(state, { clock, sequencer, isServing }, views.armed)
   const retention = new Retention(history, clock)
   const around = { sequencer, anchoring, fatal }
   const snapshotting = openSnapshotting(config, given, loaded, around)

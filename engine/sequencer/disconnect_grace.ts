@@ -3,11 +3,10 @@
  * grace period to reconnect before their orders are cancelled. A planned stop disarms the sockets that it closes.
  */
 import { Refusal } from '../../protocol/refusals'
-import type { SlotNumber } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import { nodeOf } from '../machine/state/account'
 import type { State } from '../machine/state/state'
-import type { ChainPort, ClockPort } from '../ports'
+import type { ClockPort } from '../ports'
 import type { Sequencer } from './sequencer'
 
 /** By the sockets of this process that are armed, the call that was the last to arm or disarm each. */
@@ -41,7 +40,6 @@ export async function arming(
 
 type Socket = { account_id: string; origin: string }
 type Ports = {
-  chain: Pick<ChainPort, 'view'>
   clock: Pick<ClockPort, 'monotonicMs'>
   sequencer: Pick<Sequencer, 'submit'>
   /** Whether a client can arm a socket now. */
@@ -52,19 +50,16 @@ export class DisconnectGrace {
   /** By absent node, how much of its grace period is over: of the time in which this process served. */
   private readonly waits = new Map<string, number>()
   private timer: ReturnType<typeof setInterval> | undefined
-  private was_serving = false
+  /** When time was counted last. */
+  private ticked_ms = 0
   /** Of each account the socket that it armed last, and the monotonic time, the oldest first. */
   private readonly armings = new Map<string, { origin: string; at_ms: number }>()
-  /** Up to it the leaders before this one served. */
-  private readonly served_slot: SlotNumber
 
   constructor(
     private readonly state: State,
     private readonly ports: Ports,
     private readonly own: ArmedSockets,
-  ) {
-    this.served_slot = state.slot
-  }
+  ) {}
 
   /**
    * All nodes count as absent, except for the sockets that this process opened while it followed. A node that was absent
@@ -77,23 +72,26 @@ export class DisconnectGrace {
       if (!accounts.get(account_id)?.armed.has(origin)) this.own.delete(origin)
     const nodes = new Set(this.armed().map(({ origin }) => nodeOf(origin)))
     for (const node of absent.keys()) if (!nodes.has(node)) this.submitted(this.present(node))
-    for (const node of nodes) this.wait(node, this.served_slot - (absent.get(node) ?? this.served_slot))
+    for (const node of nodes) this.wait(node, absent.get(node) ?? 0)
+    this.ticked_ms = this.ports.clock.monotonicMs()
     this.timer = setInterval(() => this.tick(), LIMITS.disconnect_tick_ms)
     this.timer.unref()
   }
 
   /**
-   * Every LIMITS.disconnect_tick_ms, or later. Time in which nobody could arm a socket does not count, also not where the next
-   * leader continues: by the state a node is then absent since a later slot.
+   * Every LIMITS.disconnect_tick_ms, or later. Time in which nobody could arm a socket does not count. Only what was counted is
+   * journaled, so that the next leader counts some of it again, and never more than passed.
    */
   tick(): void {
-    const is_serving = this.ports.isServing()
-    if (is_serving && this.was_serving)
-      for (const [node, spent_ms] of this.waits) this.waits.set(node, spent_ms + LIMITS.disconnect_tick_ms)
-    this.was_serving = is_serving
-    for (const [node, spent_ms] of this.waits) {
-      if (is_serving && spent_ms >= LIMITS.disconnect_grace_ms) this.submitted(this.fire(node))
-      else if (this.slotsOf(node) > this.slotsIn(spent_ms + LIMITS.disconnect_drift_ms))
+    const now_ms = this.ports.clock.monotonicMs()
+    const passed_ms = Math.min(Math.floor(now_ms - this.ticked_ms), LIMITS.disconnect_tick_max_ms)
+    this.ticked_ms = now_ms
+    if (!this.ports.isServing()) return
+    for (const [node, before_ms] of this.waits) {
+      const spent_ms = before_ms + passed_ms
+      this.waits.set(node, spent_ms)
+      if (spent_ms >= LIMITS.disconnect_grace_ms) this.submitted(this.fire(node))
+      else if (spent_ms - (this.state.absent.get(node) ?? 0) >= LIMITS.disconnect_drift_ms)
         this.absent(node, spent_ms)
     }
   }
@@ -170,23 +168,12 @@ export class DisconnectGrace {
     clearInterval(this.timer)
   }
 
-  /** @param slots of the grace period that are over */
-  private wait(node: string, slots: number): void {
-    const spent_ms = slots * this.ports.chain.view().slot_ms
+  private wait(node: string, spent_ms: number): void {
     this.waits.set(node, spent_ms)
     this.absent(node, spent_ms)
   }
-
-  /** Journals since when, as if no slot had passed while nobody could arm a socket. */
   private absent(node: string, spent_ms: number): void {
-    const slot = this.state.slot - this.slotsIn(spent_ms)
-    this.submitted(this.submit({ kind: 'node_absent', node, slot }))
-  }
-  private slotsOf(node: string): number {
-    return this.state.slot - (this.state.absent.get(node) ?? this.state.slot)
-  }
-  private slotsIn(ms: number): number {
-    return Math.round(ms / this.ports.chain.view().slot_ms)
+    this.submitted(this.submit({ kind: 'node_absent', node, spent_ms }))
   }
 
   private keepTime(account_id: string, origin: string): void {
@@ -220,7 +207,7 @@ export class DisconnectGrace {
     return this.submit({ kind: 'arm_disconnect', ...one, armed: false })
   }
   private async present(node: string): Promise<void> {
-    if (this.state.absent.has(node)) await this.submit({ kind: 'node_absent', node, slot: undefined })
+    if (this.state.absent.has(node)) await this.submit({ kind: 'node_absent', node, spent_ms: undefined })
   }
   private submit(command: Parameters<Sequencer['submit']>[0]): Promise<unknown> {
     return this.ports.sequencer.submit(command)

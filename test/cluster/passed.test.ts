@@ -352,75 +352,99 @@ function graceWorld() {
     })
     return Promise.resolve() as never
   }
-  const chain = { view: () => ({ slot_ms: 400 }) as never }
-  const clock = { monotonicMs: () => 0 }
+  let now_ms = 0
+  const ports = { clock: { monotonicMs: () => now_ms }, sequencer: { submit } }
   return {
     state,
-    graceOf: (isServing = () => true) =>
-      new DisconnectGrace(state, { chain, clock, sequencer: { submit }, isServing }, new Map()),
+    graceOf: (isServing = () => true) => new DisconnectGrace(state, { ...ports, isServing }, new Map()),
     leftMs: (grace: DisconnectGrace) =>
       LIMITS.disconnect_grace_ms - (grace as unknown as { waits: Map<string, number> }).waits.get(NODE)!,
     isArmed: () => account.armed.size > 0,
+    /** The chain shows slots all along. @param every_ms how late the ticks are */
+    ticks(grace: DisconnectGrace, seconds: number, every_ms = 250) {
+      for (const until_ms = now_ms + 1_000 * seconds; now_ms < until_ms; ) {
+        now_ms += every_ms
+        state.slot = Math.floor(now_ms / 400)
+        grace.tick()
+      }
+    },
+    /** No node leads, or the one that does stands still. */
+    pass(ms: number) {
+      now_ms += ms
+      state.slot = Math.floor(now_ms / 400)
+    },
   }
 }
 
-test('leaders that each last shorter than the grace period do not extend it, nor does the time in which none serves', () => {
+test('leaders that each last shorter than the grace period do not extend it, nor does the time in which none leads count', () => {
   const waits: number[] = []
-  const { state, graceOf, leftMs } = graceWorld()
-  /** The chain goes on from slot to slot while no node serves. */
-  const leader = (from: number, to: number) => {
+  const { state, graceOf, leftMs, ticks, pass, isArmed } = graceWorld()
+  const leader = (seconds: number) => {
     const grace = graceOf()
-    state.slot = from
     grace.begin()
     waits.push(leftMs(grace))
+    ticks(grace, seconds)
     grace.stop()
-    state.slot = to
+    pass(600_000)
     return grace
   }
-  leader(1_000, 1_100)
-  leader(1_500, 1_520)
-  const third = leader(9_000, 9_029)
-  leader(9_030, 9_040)
-  expect(waits).toEqual([60_000, 20_000, 12_000, 400])
-  expect(state.absent).toEqual(new Map([[NODE, 8_881]]))
+  for (const seconds of [40, 8]) leader(seconds)
+  const third = leader(11)
+  // Of the eleven seconds the last is not journaled.
+  expect(waits).toEqual([60_000, 20_000, 12_000])
+  expect(state.absent).toEqual(new Map([[NODE, 58_000]]))
   // A node that is back has its whole grace period again.
   void third.nodeBack(NODE, new Set([`${NODE}1`]))
   expect(state.absent.size).toBe(0)
-  leader(9_050, 9_060)
-  expect(waits.at(-1)).toBe(60_000)
+  leader(59)
+  expect([waits.at(-1), isArmed()]).toEqual([60_000, true])
+  leader(2)
+  expect([waits.at(-1), isArmed()]).toEqual([2_000, false])
 })
 
-test('time in which the leading node cannot serve, as without its lease or its log, does not count, also not for the next one', () => {
-  const { state, graceOf, leftMs, isArmed } = graceWorld()
-  let is_serving = false
-  const ticks = (grace: DisconnectGrace, seconds: number) => {
-    for (let quarter = 0; quarter < 4 * seconds; quarter++) {
-      grace.tick()
-      // The chain shows slots, and no lease.
-      if (quarter % 2 === 0) state.slot += 1
-    }
-  }
-  state.slot = 1_000
+test('a leader that dies as it sees a chain that was silent, or before its first record, takes nothing of the grace period', () => {
+  const { graceOf, leftMs, ticks, pass, isArmed } = graceWorld()
+  let is_serving = true
   const first = graceOf(() => is_serving)
   first.begin()
-  ticks(first, 120)
-  expect([leftMs(first), isArmed()]).toEqual([60_000, true])
-  is_serving = true
-  ticks(first, 20)
+  ticks(first, 6)
   is_serving = false
   ticks(first, 120)
+  // Its slots come in one record, as do those of the next process before that one begins.
+  pass(120_000)
   first.stop()
-  expect(leftMs(first)).toBe(40_250)
-  const second = graceOf(() => is_serving)
-  second.begin()
-  expect(leftMs(second)).toBeGreaterThan(38_000)
-  expect(leftMs(second)).toBeLessThanOrEqual(40_500)
-  is_serving = true
-  ticks(second, 38)
+  graceOf().stop()
+  pass(600_000)
+  const next = graceOf()
+  next.begin()
+  expect(leftMs(next)).toBe(54_000)
+  ticks(next, 53)
   expect(isArmed()).toBe(true)
-  ticks(second, 3)
+  ticks(next, 1)
   expect(isArmed()).toBe(false)
-  second.stop()
+  next.stop()
+})
+
+test('late ticks, and a lease that comes and goes, do not make the grace period endless; a process that stood still adds a second', () => {
+  const { graceOf, leftMs, ticks, pass, isArmed } = graceWorld()
+  let is_flapping = false
+  let is_serving = true
+  const grace = graceOf(() => {
+    if (is_flapping) is_serving = !is_serving
+    return is_serving
+  })
+  grace.begin()
+  ticks(grace, 18, 360)
+  expect(leftMs(grace)).toBe(42_000)
+  pass(3_600_000)
+  grace.tick()
+  expect(leftMs(grace)).toBe(41_000)
+  is_flapping = true
+  ticks(grace, 60)
+  expect(leftMs(grace)).toBe(11_000)
+  ticks(grace, 22)
+  expect(isArmed()).toBe(false)
+  grace.stop()
 })
 
 test('after a takeover orders of armed sockets outlive a lease that is late, in which nobody can arm', async () => {
@@ -430,7 +454,10 @@ test('after a takeover orders of armed sockets outlive a lease that is late, in 
   const { grace, availability } = open.engine
   grace.nodeLost(NODE, open.engine.clock.monotonicMs() + 1)
   const minutes = (count: number) => {
-    for (let quarter = 0; quarter <= 240 * count; quarter++) grace.tick()
+    for (let quarter = 0; quarter <= 240 * count; quarter++) {
+      site.later_ms += LIMITS.disconnect_tick_ms
+      grace.tick()
+    }
   }
   const barred = spyOn(availability, 'barred').mockReturnValue('lease_lost')
   minutes(10)

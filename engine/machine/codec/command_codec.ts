@@ -250,7 +250,7 @@ const LAYOUTS = {
   }),
   token_ended: struct({ ...who, token_id: hex(32) }),
   activate: struct({ ...stamp, version: uint }),
-  node_absent: struct({ ...stamp, node: text, slot: option(uint) }),
+  node_absent: struct({ ...stamp, node: text, spent_ms: option(uint) }),
 }
 export const KINDS = Object.keys(LAYOUTS) as commands.CommandKind[]
 

@@ -95,9 +95,9 @@ export const heading = struct({
   ),
   halted: option(word(HALT_REASONS)),
   absent: mapped(
-    list(struct({ node: text, slot: uint })),
-    (rows) => new Map(rows.map(({ node, slot }) => [node, slot])),
-    (absent) => [...absent].map(([node, slot]) => ({ node, slot })),
+    list(struct({ node: text, spent_ms: uint })),
+    (rows) => new Map(rows.map(({ node, spent_ms }) => [node, spent_ms])),
+    (absent) => [...absent].map(([node, spent_ms]) => ({ node, spent_ms })),
   ),
 })
 

@@ -230,9 +230,9 @@ export function applyArmDisconnect(state: State, command: CommandOf<'arm_disconn
   return { kind: 'done' }
 }
 
-export function applyNodeAbsent(state: State, { node, slot }: CommandOf<'node_absent'>): Answer {
-  if (slot === undefined) state.absent.delete(node)
-  else state.absent.set(node, slot)
+export function applyNodeAbsent(state: State, { node, spent_ms }: CommandOf<'node_absent'>): Answer {
+  if (spent_ms === undefined) state.absent.delete(node)
+  else state.absent.set(node, spent_ms)
   return { kind: 'done' }
 }
 

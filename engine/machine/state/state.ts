@@ -52,8 +52,8 @@ export type State = {
   epoch: number
   readonly epochs: Epoch[]
   halted: HaltReason | undefined
-  /** Nodes with armed sockets that are absent, by the slot since which; a grace period goes on under the next leader. */
-  readonly absent: Map<string, SlotNumber>
+  /** By node with armed sockets that is absent, how much of its grace period is over; the next leader continues it. */
+  readonly absent: Map<string, number>
   readonly accounts: Map<string, Account>
   /** Owner of each credential, by credential id in hex. */
   readonly credentials: Map<string, Account>

@@ -184,8 +184,8 @@ const COMMANDS: CommandBody[] = [
   },
   { kind: 'released' },
   { kind: 'activate', version: 9 },
-  { kind: 'node_absent', node: 'n.', slot: 7 },
-  { kind: 'node_absent', node: 'n.', slot: undefined },
+  { kind: 'node_absent', node: 'n.', spent_ms: 7 },
+  { kind: 'node_absent', node: 'n.', spent_ms: undefined },
 ]
 
 test('every kind of command has a case here', () => {

@@ -126,7 +126,7 @@ function play(world: World, step: Step, serial: number): void {
       world.must({
         kind: 'node_absent',
         node: `${step.pick % 3}.`,
-        slot: step.pick % 2 ? world.state.slot : undefined,
+        spent_ms: step.pick % 2 ? step.pick : undefined,
       })
       return
     case 'hash':
