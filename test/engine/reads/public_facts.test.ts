@@ -137,6 +137,20 @@ test('rows that someone else wrote are lost, not believed', async () => {
   again.close()
 })
 
+test('a batch that a fork dropped is on chain no more, and the one before it is the last', () => {
+  const facts = new PublicFacts(folder(), KEY)
+  const record = (seq: number, batch_id: number, stage: 'confirmed' | 'submitted') => {
+    const at = { batch_id, stage, signature: new Uint8Array(64), slot: batch_id }
+    facts.record(seq, { kind: 'batch_stage', stage: at, unix_ms: 0 }, [], undefined)
+    facts.seal(pointAt(seq))
+  }
+  record(1, 1, 'confirmed')
+  record(2, 2, 'confirmed')
+  record(3, 2, 'submitted')
+  expect([facts.landed.batch(2), facts.landed.last()?.batch]).toEqual([undefined, 1])
+  facts.close()
+})
+
 test('a row is read from the disk once, until it is written or a write of it fails', () => {
   const dir = folder()
   const rows = new SealedRows(dir, KEY)
