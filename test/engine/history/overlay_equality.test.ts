@@ -163,6 +163,24 @@ test('a read parses what its account has waiting, once, and nothing of another o
   }
 })
 
+test('a fill that two batches hold keeps the place of its first event', () => {
+  const overlay = new Overlay()
+  for (const [seq, stage] of [
+    [2, 'matched'],
+    [5, 'submitted'],
+  ] as const) {
+    const event = {
+      seq,
+      kind: `fill.${stage}`,
+      unix_ms: START_MS,
+      data: fill(1, 0, stage),
+    } as wire.AccountEvent
+    for (const one of withTexts([{ account_id: 'alice', event }])) overlay.filling.add(one)
+    overlay.begin()
+  }
+  expect([...overlay.fillsOf('alice')]).toMatchObject([{ created: 2, seen: 2, fill: { stage: 'submitted' } }])
+})
+
 test('what is written and still held is read once', async () => {
   await withFolder((dir) =>
     withHistory(dir, async (history) => {

@@ -119,6 +119,9 @@ test('what was recorded and not yet written is pruned like the rest', async () =
       const recorder = new Recorder(history)
       recorder.record('alice', 'order.accepted', order(1, 'accepted'), day(0))
       recorder.record('alice', 'order.cancelled', order(1, 'cancelled'), day(0))
+      // Exactly as old as is promised.
+      await history.prune(day(30))
+      expect(history.seqFirst('alice')).toBe(1)
       await history.prune(day(31))
       expect([history.seqFirst('alice'), history.seqLast('alice')]).toEqual([3, 2])
       expect(history.order(id(1))).toBeUndefined()

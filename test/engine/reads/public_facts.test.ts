@@ -8,7 +8,9 @@ import { join } from 'node:path'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Command } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
+import type { HashPort } from '../../../engine/ports'
 import { PublicFacts } from '../../../engine/reads/public_facts'
+import { TreeReads } from '../../../engine/reads/public_reads'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
 import { TransparencyReads } from '../../../engine/reads/transparency'
 import { toHex } from '../../../protocol/bytes'
@@ -135,6 +137,21 @@ test('rows that someone else wrote are lost, not believed', async () => {
   const believed = [again.landed.batch(1), again.landed.last(), again.watermark() || undefined]
   expect(believed.filter((one) => one !== undefined).length).toBeLessThanOrEqual(1)
   again.close()
+})
+
+test('the root of the tree names the newest final batch, also where that changes alone', () => {
+  const root = new Uint8Array(32)
+  const finalized = { leaf_count: 3, slot: 7, batch_id: 1 }
+  const hash = { root: () => ({ leaf_count: 3, root }) } as unknown as HashPort
+  const tree = new TreeReads(
+    hash,
+    () => finalized,
+    () => undefined,
+  )
+  const first = tree.root()
+  expect(tree.root()).toBe(first)
+  finalized.batch_id = 2
+  expect(tree.root()).toEqual({ ...first, batch_id: 2 })
 })
 
 test('a batch that a fork dropped is on chain no more, and the one before it is the last', () => {
