@@ -340,3 +340,16 @@ test('an exit that its destination cannot receive ends served, as a note of the 
   expect(exitsSite.venue.status()).toMatchObject({ ready: true, settlement: 'wired' })
   expect(exitsSite.fatal).toEqual([])
 }, 120_000)
+
+test('of notes that are merged the venue may know the first, and learns the other by its opening', async () => {
+  const open = await site.open()
+  const alice = await Trader.provisioned(open, 'alice')
+  const notes = [0, 1].map(() => alice.deposit('quote', 200_000_000n))
+  await open.chain.finalizeLeaves()
+  // The inputs are in the order of their commitments.
+  const [known] = notes.toSorted((a, b) => (a.commitment < b.commitment ? -1 : 1))
+  const { order_id } = await open.venue.place('alice', alice.place(known!))
+  await open.venue.cancel('alice', order_id, alice.cancel(order_id))
+  const merged = await open.venue.reshape('alice', alice.reshape(notes, [400_000_000n]))
+  expect(merged.status).toBe('accepted')
+})

@@ -36,7 +36,7 @@ import {
 import { FIELD_MODULUS, fieldFromBytes, isFieldElement } from '../../protocol/notes/poseidon'
 import { REFUSALS, Refusal } from '../../protocol/refusals'
 import { sha256 } from '../../protocol/sha256'
-import { fractionIn } from '../../protocol/strict_json'
+import { DuplicateKey, fractionIn, strictJson } from '../../protocol/strict_json'
 import { canonicalJson } from '../../protocol/tdx/venue_manifest'
 import { feeUpTo, parseU64, quoteAmount, U64_MAX } from '../../protocol/units'
 import { derOfPem, pemOfDer } from '../../protocol/x509/certificate'
@@ -378,4 +378,10 @@ test('a reader joins blocks, wherever a value is cut', () => {
     expect(row.read(from)).toEqual({ kind: 'none', amount: 2n ** 60n, name: 'tacit' })
     expect(() => from.done()).not.toThrow()
   }
+})
+
+test('a quote ends a string behind an even number of backslashes', () => {
+  for (const text of ['{"a":"\\\\","b":1}', '{"a":"\\\\\\"","b":1}'])
+    expect(strictJson(text)).toEqual(JSON.parse(text))
+  expect(() => strictJson('{"a":"\\\\","a":1}')).toThrow(DuplicateKey)
 })

@@ -14,7 +14,7 @@ import {
 import * as der from '../../../enclave/der'
 import * as x509 from '../../../enclave/x509'
 import { concatBytes, utf8 } from '../../../protocol/bytes'
-import { readCertificate } from '../../../protocol/x509/certificate'
+import { readCertificate, readExtensions } from '../../../protocol/x509/certificate'
 import {
   DerReader,
   isSignedBy,
@@ -113,6 +113,11 @@ describe('values', () => {
       [6, 1, 0xff],
     ])
       expect(() => readOid(reader(...bytes))).toThrow(MalformedDer)
+  })
+  test('an extension occurs once', () => {
+    const usage = [0x30, 8, 6, 3, 0x55, 0x1d, 0x0f, 4, 1, 0]
+    expect([...readExtensions(reader(...usage)).keys()]).toEqual(['2.5.29.15'])
+    expect(() => readExtensions(reader(...usage, ...usage))).toThrow(MalformedDer)
   })
   test('times exist and are written in full', () => {
     expect(readTime(time(TAG.utc_time, '260115120000Z'))).toBe(Date.UTC(2026, 0, 15, 12))
