@@ -139,11 +139,11 @@ class Answers {
       if (units > 0) exchange.limits = limitHeaders(venue.chargeRead(exchange.session!, units))
     }
     if (!(value instanceof Promise)) return this.finish(value, exchange)
+    // What changes something is sent again by its caller: the end of a token has begun here.
+    if (exchange.request.method !== 'GET') return this.waited(value, exchange)
     const again = () => this.handle(exchange, identify(contract, services, exchange.request), undefined)
-    return this.waited(
-      acrossHandOver(venue, this.asked(exchange), () => value, again),
-      exchange,
-    )
+    const across = acrossHandOver(venue, this.asked(exchange), () => value, again)
+    return this.waited(across, exchange)
   }
 
   private withBody(exchange: Exchange): Promise<Response> {

@@ -119,6 +119,9 @@ export class LeaderLink implements LeaderPort {
   }
 
   handing(): Promise<void> | undefined {
+    // Reads have their right, and nothing can be passed on.
+    const is_cut = this.stream?.isOpen() === false && !this.stopped
+    if (is_cut && this.current() !== undefined) this.handed.begin()
     return this.handed.over
   }
 
@@ -141,7 +144,11 @@ export class LeaderLink implements LeaderPort {
   async pass(passed: Passed, epoch?: number): Promise<PassedAnswer> {
     if (this.current() === undefined || this.stream === undefined) throw new Refusal('lease_lost')
     if (epoch !== undefined && this.stream.epoch !== epoch) throw new Refusal('lease_lost')
-    return answerOfPassed(await this.stream.ask(textOfPassed(passed)))
+    const answer = this.stream.ask(textOfPassed(passed)).then(answerOfPassed)
+    return answer.catch((error) => {
+      if (error instanceof Refusal && error.code === 'draining') this.handed.begin()
+      throw error
+    })
   }
 
   async run(): Promise<void> {
@@ -243,7 +250,8 @@ export class LeaderLink implements LeaderPort {
     }
     const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
     const right = { ...lead, until_ms }
-    if (open !== known || this.stream?.isOpen() !== true)
+    // The first question on a link may have been refused: a connection to the node before is open still.
+    if (this.stream?.carries(open.link) !== true)
       await this.streamTo(open).catch((error) => {
         this.open = undefined
         throw error

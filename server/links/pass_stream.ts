@@ -76,6 +76,9 @@ export class PassStream {
   isOpen(): boolean {
     return this.is_open
   }
+  carries(link: SealedLink): boolean {
+    return this.is_open && this.links.has(toHex(link.id))
+  }
 
   /** The host may keep this side open alone: it ends where the leading node has had none for LINK_SILENT_MS. */
   carried(is_carried: boolean | undefined, now_ms: number): void {

@@ -375,6 +375,29 @@ test('what comes while the leading node is silent, or the replica behind it, wai
   expect([venue.handedOver('any'), passed]).toEqual([undefined, []])
 })
 
+test('the end of a token that is rejected behind the end here is not tried again, which would call it ended', async () => {
+  let ended = false
+  const base = openHarness({
+    venue: {
+      authenticate: () => {
+        if (ended) throw new Refusal('token_revoked')
+        return SESSION
+      },
+      handedOver: async () => undefined,
+      revoke: async () => {
+        ended = true
+        throw new Refusal('draining')
+      },
+    },
+  })
+  try {
+    const answer = await base.call('POST', '/auth/token/revoke')
+    expect(answer).toMatchObject({ status: 503, json: { code: 'draining' } })
+  } finally {
+    await base.stop()
+  }
+})
+
 test('a read that meets a leading node that is silent waits, also one that asks there by its route or for what is unknown here', async () => {
   let silent = true
   const back = Promise.withResolvers<void>()

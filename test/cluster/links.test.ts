@@ -79,13 +79,13 @@ const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
 const leading = only<NodeVenue>('venue', { nodeBack: async () => [], nodeLost: () => undefined })
 
 /** The leading node; `calls` counts what it was asked. */
-function serve(answers: LinkAnswers): string {
+function serve(answers: LinkAnswers, venue = leading): string {
   const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
     '/links/offer': async () => Response.json(answers.offer()),
     '/links/open': async (body) => Response.json(await answers.open(body)),
     '/links/frame': async (body) => new Response(new Uint8Array(await answers.frame(body))),
   }
-  const passed_on = new PassedOn(answers, () => leading)
+  const passed_on = new PassedOn(answers, () => venue)
   const fetch = async (request: Request, server?: Upgrader) => {
     const { pathname } = new URL(request.url)
     if (pathname === '/links/stream') {
@@ -128,6 +128,49 @@ test('a node that follows has the right to answer for 1 s from when it asked', a
   now_ms = LINK_RIGHT_MS
   expect(link.current()).toBeUndefined()
   await running
+})
+
+test('a connection is of the node by whose word it is used, also where that one refused the first question, and what comes when it has ended waits', async () => {
+  const took: string[] = []
+  const nodeOf = (name: string, lead: () => object) => {
+    const passed = async () => {
+      took.push(name)
+      return { value: {}, seq: 1, limits: null }
+    }
+    const venue = only<NodeVenue>('venue', {
+      nodeBack: async () => [],
+      nodeLost: () => undefined,
+      passed: passed as never,
+    })
+    return { url: serve(new LinkAnswers(partsOf(), lead), venue), listener: listener! }
+  }
+  let serves = false
+  const epoch = LEAD.epoch + 1
+  const old = nodeOf('old', () => LEAD)
+  const next = nodeOf('next', () => {
+    if (!serves) throw new Refusal('lease_lost')
+    return { ...LEAD, epoch }
+  })
+  let { url } = old
+  const parts = { ...partsOf(), log: openLog(() => undefined, Date.now) }
+  const link = new LeaderLink(
+    parts,
+    () => url,
+    () => ({ seq: 3, epoch: LEAD.epoch }),
+  )
+  await link.ask()
+  url = next.url
+  await link.ask().catch(() => undefined)
+  serves = true
+  await link.ask()
+  await link.pass({ kind: 'tree_root' }, epoch)
+  link.arrived()
+  expect([took, link.handing()]).toEqual([['next'], undefined])
+  await next.listener.stop(0)
+  while (link.handing() === undefined) await Bun.sleep(5)
+  expect(link.current()?.epoch).toBe(epoch)
+  link.stop()
+  await old.listener.stop(0)
 })
 
 test('a right ends no later than that of the leading node that gave it', async () => {
