@@ -18,7 +18,7 @@ import type { ThreadTimes } from './venue/gauges'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, lanes, load, neighbours, shared, beside } = numbers(
-  { orders: 60_000, lanes: 64, load: 0.5, neighbours: 0, shared: 0 },
+  { orders: 120_000, lanes: 64, load: 0.5, neighbours: 0, shared: 0 },
   'beside',
 )
 const apart = cores_apart && shared === 0
