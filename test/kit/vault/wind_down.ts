@@ -20,7 +20,7 @@ import {
 } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import type { PayoutFields } from '../../../protocol/vault/settle'
-import { bytes32, EXIT_DELAY_S, element, elements, landed, OpenVault, outputsOf } from './open_vault'
+import { bytes32, EXIT_DELAY_S, element, landed, OpenVault, outputsOf } from './open_vault'
 import { testKey, type VaultChain } from './vault_chain'
 
 export class ExitNote {
@@ -91,14 +91,6 @@ export class ExitNote {
       nullifiers: [...vault.batches[batch - 1]!],
       path: vault.spent.siblings(batch - 1),
     }
-  }
-
-  /** Fills both trees a little, so that proofs are not all empty siblings. */
-  mingle(): void {
-    this.vault.settle({
-      nullifiers: elements('mingled', 5),
-      outputs: outputsOf(elements('mingled outputs', 6)),
-    })
   }
 }
 
