@@ -97,6 +97,11 @@ export class IdTable {
 
   /** The id of `number` must still be readable. @throws Error when `number` is not in the table */
   remove(number: number): void {
+    if (!this.drop(number)) throw new Error('an id is not in the table')
+  }
+
+  /** As `remove`; false when `number` is not in the table, as after `put` of another number of its id. */
+  drop(number: number): boolean {
     const hash = this.hashOf(number)
     const part = this.parts[hash & (PARTS - 1)]!
     const { table } = part
@@ -105,10 +110,11 @@ export class IdTable {
     let bucket = (hash >>> 8) & mask
     // Compares numbers, which needs no read of the ids on the way.
     for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) {
-      if (table[bucket] === 0) throw new Error('an id is not in the table')
+      if (table[bucket] === 0) return false
     }
     part.count--
     this.closeGap(table, bucket)
+    return true
   }
 
   /** Moves later entries of the run forward, so that lookups need no tombstones. */

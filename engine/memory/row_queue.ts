@@ -64,10 +64,8 @@ export class RowQueue {
   dropBefore(number: number): void {
     const end = Math.min(number, this.next)
     if (end - this.oldest <= this.next - end) {
-      for (; this.oldest < end; this.oldest++) {
-        if (this.indexOf(this.chunkOf(this.oldest).bytes, this.placeOf(this.oldest)) === this.oldest)
-          this.table.remove(this.oldest)
-      }
+      // A newer row of the same key has taken the place of an older one.
+      for (; this.oldest < end; this.oldest++) this.table.drop(this.oldest)
     } else {
       this.table.clear()
       this.table.reserve(this.next - end)
