@@ -1,8 +1,8 @@
 /**
  * Runs a campaign of simulated schedules and prints what was met: `bun run simulate --runs N --seed S`. `--world chain` runs the
  * vault program, `cluster` three nodes on it, `all` each in turn, the cheap one most. `--until HH:MM` begins no group of runs
- * after that time of the host; `--awaits` prints each `await` of the product with what ended there; `--trace` prints what
- * happened in each run. TACIT_PLANTED plants a bug (`instrument.ts`).
+ * after that time of the host; `--awaits` prints for each `await` of the product its visits, the stops of everything there and
+ * the ends of one process; `--trace` prints what happened in each run. TACIT_PLANTED plants a bug (`instrument.ts`).
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ const { values } = parseArgs({
 })
 const [RUNS, SEED] = [Number(values.runs), Number(values.seed)]
 /** Runs that begin on one prepared venue. */
-const OF_ONE_GROUP = { memory: 25, chain: 3, cluster: 2 }
+const OF_ONE_GROUP = { memory: values.world === 'all' ? 8 : 25, chain: 3, cluster: 2 }
 
 // Processes end and power does not: memory keeps what they wrote as a disk would, and syncs cost nothing.
 const MEMORY = '/dev/shm'
@@ -52,7 +52,7 @@ for (const [name, count] of [...campaign.tally].toSorted()) console.log(`${count
 findAwaits()
 if (values.awaits)
   for (const one of awaits.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
-    console.log(`${one.stops}\t${one.crashes}\t${one.name}`)
+    console.log(`${one.visits}\t${one.stops}\t${one.crashes}\t${one.name}`)
 const areaOf = (name: string) => /^(engine|server)\/[^/]+(?=\/)|^[^/]+/.exec(name)![0]
 const areas = Map.groupBy(awaits, ({ name }) => areaOf(name))
 const sum = (of: readonly Await[]) => {
