@@ -461,10 +461,12 @@ test('after a takeover orders of armed sockets outlive a lease that is late, in 
   }
   const barred = spyOn(availability, 'barred').mockReturnValue('lease_lost')
   minutes(10)
-  barred.mockRestore()
   expect(armedOf(open)).toEqual([`${NODE}1`])
+  // The anchor of a test is of its start.
+  barred.mockReturnValue(undefined)
   minutes(1)
   await until(async () => (await open.venue.order('alice', order_id)).status === 'cancelled')
+  barred.mockRestore()
 })
 
 test('the end of a socket that comes with its arming leaves nothing armed', async () => {
