@@ -92,6 +92,21 @@ test('auth.refresh follows a newer token of the same account', async () => {
   expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
 })
 
+test('of a newer token, too, there is a warning before it expires', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue({ refresh: () => session(harness.clock, 900_000) }) })
+  const peer = await connect(`/ws/fills?token=${TOKEN}`)
+  await peer.next()
+  for (const expires_in_ms of [60_000, 50_000]) {
+    harness.clock.ms += 900_000 - expires_in_ms
+    harness.app.sockets.tick()
+    expect(await peer.next()).toEqual({ type: 'warning', reason: 'token_expiring', expires_in_ms })
+    expect(await peer.next()).toMatchObject({ type: 'heartbeat' })
+    peer.send({ op: 'auth.refresh', id: 'r', token: TOKEN })
+    expect(await peer.next()).toMatchObject({ type: 'reply' })
+  }
+})
+
 test('heartbeats carry the last seq', async () => {
   const stream = new Stream()
   stream.seq_last = 5

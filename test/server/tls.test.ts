@@ -9,7 +9,7 @@ import { openLog } from '../../server/edge/log'
 import { placeOf } from '../../server/edge/problem'
 import { watchStatus } from '../../server/join_process'
 import { RENEW_BEFORE_MS } from '../../server/limits'
-import { type Listener, listen, renewIfDue, SELF_SIGNED } from '../../server/tls/listen'
+import { type Listener, listen, renewIfDue, rotating, SELF_SIGNED } from '../../server/tls/listen'
 import { listeningApp, StandingClock, spkiOf, TOKEN, tlsMaterial } from '../kit/server/harness'
 import { ownNetwork, type Seen } from '../kit/server/steady_load'
 
@@ -121,11 +121,8 @@ function renewal(left_ms: number, fails = false) {
   }
   const listener = { rotate: (fresh: TlsMaterial) => void rotated.push(fresh) }
   const log = openLog((line) => lines.push(line), clock.unixMs)
-  return {
-    lines,
-    rotated,
-    run: () => renewIfDue({ enclave, listeners: [listener, listener], clock, log, source: SELF_SIGNED }),
-  }
+  const parts = { enclave, listeners: [listener, listener], clock, log, source: SELF_SIGNED }
+  return { lines, rotated, parts, run: () => renewIfDue(parts) }
 }
 
 test('a certificate that lives long enough is left alone', async () => {
@@ -173,4 +170,11 @@ test('readiness and reasons that come and go are logged once each', async () => 
     { unix_ms: 1, level: 'info', event: 'status_changed', code: 'ready', reason: '' },
     { unix_ms: 1, level: 'warn', event: 'status_changed', code: 'not_ready', reason: '' },
   ])
+})
+
+test('a certificate is looked at again and again, also after a renewal', async () => {
+  const { rotated, parts } = renewal(0)
+  const stop = rotating({ ...parts, source: { ...SELF_SIGNED, check_ms: 5 } })
+  while (rotated.length < 4) await Bun.sleep(5)
+  stop()
 })
