@@ -356,16 +356,6 @@ export const ByeFrame = exact({
 })
 export const EventFrame = exact({ ...frame('event'), ...AccountEvent.properties })
 
-/** Frames that the venue sends of itself. */
-export type PushedFrame = Static<
-  | typeof HelloFrame
-  | typeof StatusFrame
-  | typeof SnapshotFrame
-  | typeof GapFrame
-  | typeof HeartbeatFrame
-  | typeof WarningFrame
-  | typeof ByeFrame
->
 export const ReplyFrame = exact({ ...frame('reply'), id: t.String(), result: t.Unknown() })
 /** The members of a problem document follow. */
 export const ErrorFrame = t.Object({ ...frame('error'), id: t.Optional(t.String()), code: t.String() })

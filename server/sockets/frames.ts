@@ -3,12 +3,23 @@
 import type { EventWithText } from '../../engine/venue'
 import { FRAME_ID_LENGTH_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
-import type { PushedFrame } from '../../protocol/wire/public'
+import type * as frames from '../../protocol/wire/public'
 import type { EventKind } from '../../protocol/wire/trading'
+import type { Static } from '../../protocol/wire/values'
 import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'
 
 type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
+/** Frames that the venue sends of itself. */
+type PushedFrame = Static<
+  | typeof frames.HelloFrame
+  | typeof frames.StatusFrame
+  | typeof frames.SnapshotFrame
+  | typeof frames.GapFrame
+  | typeof frames.HeartbeatFrame
+  | typeof frames.WarningFrame
+  | typeof frames.ByeFrame
+>
 const FIELDS = new Set(['op', 'id', 'params', 'token'])
 
 /** The refusal of a frame, with the frame's id where it is usable: the error frame repeats it. */
