@@ -1,6 +1,7 @@
 /** Sockets end by tokens, restarts, floods and disconnects, each reported to the venue; upgrades reject bad requests. */
 import { expect, test } from 'bun:test'
 import { connect as openConnection } from 'node:net'
+import { Refusal } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
 import { SOCKETS_TICK_MS } from '../../server/limits'
 import { type Harness, session, TOKEN } from '../kit/server/harness'
@@ -230,6 +231,21 @@ test('an offered subprotocol is not taken up, because no stream speaks one', asy
   expect(head).toStartWith('HTTP/1.1 101 ')
   expect(head.toLowerCase()).not.toContain('sec-websocket-protocol')
   socket.destroy()
+})
+
+test('a socket that the venue refuses takes no place', async () => {
+  const stream = new Stream()
+  const { subscribe } = stream.venue()
+  let refuses = true
+  const once: typeof subscribe = async (...args) => {
+    if (refuses) throw new Refusal('after_invalid')
+    return subscribe!(...args)
+  }
+  harness = serve({ venue: stream.venue({ subscribe: once }), options: { sockets_per_account_max: 1 } })
+  const open = () => connect(`/ws/fills?token=${TOKEN}`)
+  expect(await open().then(String, () => 'refused')).toBe('refused')
+  refuses = false
+  expect(await (await open()).next()).toMatchObject({ type: 'hello' })
 })
 
 test('the bounds on sockets refuse the next one and free their place when one closes', async () => {
