@@ -89,7 +89,8 @@ class Rights {
   }
 
   require(): Right {
-    return this.current() ?? notHere()
+    // What waited goes first.
+    return (this.next === undefined ? this.current() : undefined) ?? notHere()
   }
 
   caughtUp(account_id?: string, seq = 0): Promise<void> | undefined {
@@ -129,14 +130,13 @@ class Rights {
   /** Resolves once this node may answer by the word of a leading node, or leads, or the wait is over. */
   private async untilReached(): Promise<void> {
     const { leader, replica } = this.parts
-    const handing = leader.handing()
     do {
-      await handing
+      await leader.handing()
       const seq = leader.rights().at(-1)?.seq
       if (seq !== undefined) await replica.untilApplied(seq, LIMITS.right_ms).catch(() => undefined)
       if (this.arrived()) return
       await Bun.sleep(LIMITS.log_poll_ms)
-    } while ((handing !== undefined && leader.handing() === handing) || this.isLate())
+    } while (leader.handing() !== undefined || this.isLate())
   }
 
   arrived(): boolean {

@@ -256,7 +256,7 @@ async function acrossHandOver(
   }
 }
 
-/** Rejects with that error again where the route may not be answered what the wait ends with. */
+/** Rejects with that error again where the route may not be answered what the wait ends with, or reads: it is asked again. */
 function handedAfter(
   venue: NodeVenue,
   { request, declared }: Asked,
@@ -264,7 +264,7 @@ function handedAfter(
 ): Promise<void> | undefined {
   if (!(error instanceof Refusal) || !NOT_LEADING.includes(error.code)) return undefined
   return venue.handedOver(tokenOf(request))?.catch((lost: unknown) => {
-    throw lost instanceof Refusal && declared.has(lost.code) ? lost : error
+    throw request.method !== 'GET' && lost instanceof Refusal && declared.has(lost.code) ? lost : error
   })
 }
 

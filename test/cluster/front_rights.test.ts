@@ -8,8 +8,10 @@ import { Refusal } from '../../protocol/refusals'
 import { CredentialRequest } from '../../protocol/wire/accounts'
 import { parserOf } from '../../protocol/wire/values'
 import { endNode } from '../../server/links/open_node'
+import { openHarness } from '../kit/server/harness'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
+import { CANCEL, DEAD_MAN } from '../routes/bodies'
 import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
 
 test('a socket of a front without a right passes on no command of a token that may have been revoked', async () => {
@@ -228,4 +230,60 @@ test('a login or the end of a token that was executed is not called rejected whe
     code: 'outcome_unknown',
     applied: 'unknown',
   })
+})
+
+test('what waits for a silent leading node waits on where that one gives its term away', async () => {
+  const { venue, right, state, leader } = frontOf(false)
+  venue.epochLed()
+  state.now_ms = right.until_ms + LIMITS.handover_ms - 500
+  const waits = venue.handedOver('any')!
+  const handed = Promise.withResolvers<void>()
+  state.handing = handed.promise
+  state.now_ms += 600
+  expect(await Promise.race([waits.then(() => 'over'), Bun.sleep(150)])).toBeUndefined()
+  leader.arrived()
+  handed.resolve()
+  expect(await waits).toBeUndefined()
+})
+
+test('of requests on several connections what waited for a silent leading node goes before what comes as it is heard again', async () => {
+  const { venue, state, right, passed } = frontOf(false)
+  const order: string[] = []
+  const refusedBy = (work: () => unknown): Refusal => {
+    try {
+      work()
+    } catch (error) {
+      return error as Refusal
+    }
+    throw new Error('it was not rejected')
+  }
+  const send = (name: string) => async () => {
+    await venue.cancelAll(ACCOUNT, [])
+    order.push(name)
+    return {} as never
+  }
+  const { call, stop } = openHarness({
+    venue: {
+      authenticate(token) {
+        const { code } = refusedBy(() => venue.authenticate(token))
+        if (code === 'lease_lost') throw new Refusal(code)
+        return SESSION
+      },
+      handedOver: (of) => venue.handedOver(of),
+      takeLimit: () => ({ capacity: 100, refill_per_s: 50, remaining: 99, retry_after_ms: 0 }),
+      cancelAll: send('held'),
+      deadMan: send('later'),
+    },
+  })
+  try {
+    venue.epochLed()
+    state.now_ms = right.until_ms
+    const held = call('POST', '/orders/cancel-all', { json: CANCEL })
+    await Bun.sleep(60)
+    right.until_ms = state.now_ms + 1_000
+    await Promise.all([held, call('POST', '/orders/dead-man', { json: DEAD_MAN })])
+    expect([order, passed.length]).toEqual([['held', 'later'], 2])
+  } finally {
+    await stop()
+  }
 })
