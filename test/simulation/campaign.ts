@@ -123,6 +123,8 @@ export class Campaign {
   private async prepare(seed: number): Promise<Prepared> {
     const { time } = this
     time.random = new Random(seed)
+    // The last process of the group before has ended, and is not what prepares this one.
+    run.venue = undefined
     const world =
       this.kind === 'memory'
         ? new MemoryWorld(time)
