@@ -28,6 +28,7 @@ export function venueOf(engine: Engine): Venue {
   const { accounts, availability, writes, own, tree, settlement, instruments, metrics } = engine
   const identity = identityOf(engine)
   const hold = openHold(engine)
+  const status = openStatus(engine, identity.genesis_hash)
   let closing: Promise<void> | undefined
   return {
     place: async (account_id, request, origin) => writes.place(account_id, request, origin),
@@ -55,18 +56,17 @@ export function venueOf(engine: Engine): Venue {
     settlementBatch: async (batch) => settlement.batch(batch),
     settlementOfOrder: async (account_id, order_id) => own.settlementOfOrder(account_id, order_id),
     subscribe: (session, after, sink, gap) => subscribe(engine.hub, accounts, session, after, sink, gap),
-
     instruments: () => instruments.all(),
     instrument: (symbol) => engine.market.instrument(symbol),
     statistics: (symbol, page) => engine.market.statistics(symbol, page),
     treeRoot: () => tree.root(),
     transparency: () => engine.transparency.read(),
-    status: () => statusOf(engine, identity.genesis_hash),
+    status,
     time: () => {
       const { slot, slot_ms } = engine.chain.view()
       return { slot, unix_ms: engine.clock.unixMs(), slot_ms }
     },
-    lead: () => leadOf(engine, identity.genesis_hash),
+    lead: () => leadOf(engine, status),
     versions: () => ({ version: engine.state.version, carried: VERSIONS }),
     caughtUp: () => undefined,
     handedOver: hold.handedOver,
@@ -196,7 +196,7 @@ function openHold(engine: Engine) {
   }
 }
 
-function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {
+function leadOf(engine: Engine, status: Venue['status']): Omit<Lead, 'nodes'> {
   const { availability, loaded, state } = engine
   availability.requireRunning()
   const right_ms = rightMs(engine)
@@ -208,15 +208,32 @@ function leadOf(engine: Engine, genesis_hash: string): Omit<Lead, 'nodes'> {
     seq,
     head: toHex(head),
     right_ms,
-    status: statusOf(engine, genesis_hash),
+    status: status(),
     unavailable,
   }
 }
 
-function statusOf(engine: Engine, genesis_hash: string): ReturnType<Venue['status']> {
+/** Frozen, and the same object while it says the same and has nothing to say of itself. */
+function openStatus(engine: Engine, genesis_hash: string): Venue['status'] {
   const { chain, config, availability } = engine
-  const { slot, lag_ms } = chain.view()
-  return { ...availability.status(), chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave }
+  let shown: ReturnType<Venue['status']> | undefined
+  return () => {
+    const { slot, lag_ms } = chain.view()
+    const own = availability.status()
+    const is_shown =
+      shown !== undefined &&
+      shown.chain.slot === slot &&
+      shown.chain.lag_ms === lag_ms &&
+      shown.ready === own.ready &&
+      shown.matching === own.matching &&
+      shown.settlement === own.settlement &&
+      shown.draining === own.draining &&
+      shown.reopens_slot === own.reopens_slot &&
+      shown.reasons.length + own.reasons.length === 0
+    if (!is_shown)
+      shown = Object.freeze({ ...own, chain: { slot, lag_ms, genesis_hash }, enclave: config.enclave })
+    return shown!
+  }
 }
 
 /** Constant for the life of the process, except for the epoch. */
