@@ -60,7 +60,7 @@ class Rights {
   private readonly waits = new Waits()
   /** All that waits for the next leading node waits for the same. */
   private next: Promise<void> | undefined
-  /** Until when the newest right counts that this node had. */
+  /** Until when the newest right counts that this node had; before it had one, the first that the leading node answered. */
   private until_ms = Number.NEGATIVE_INFINITY
 
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
@@ -74,6 +74,8 @@ class Rights {
     const { replica, leader, clock } = this.parts
     const rights = leader.rights()
     const right = rights.findLast(({ seq }) => seq <= replica.applied())
+    const first_ms = rights[0]?.until_ms ?? Number.NEGATIVE_INFINITY
+    if (this.until_ms === Number.NEGATIVE_INFINITY && clock.monotonicMs() < first_ms) this.until_ms = first_ms
     if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
     const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
     if (!is_led || !replica.isAt(right)) return undefined
@@ -84,8 +86,8 @@ class Rights {
   /** Lately it had a right, and this node does not lead: the leading node may be slow, or another one follow it. */
   private isLate(): boolean {
     const { leader, clock } = this.parts
-    const is_over = clock.monotonicMs() >= this.until_ms + LIMITS.handover_ms
-    return !is_over && leader.rights().length > 0 && this.current() === undefined
+    if (this.current() !== undefined || leader.rights().length === 0) return false
+    return clock.monotonicMs() < this.until_ms + LIMITS.handover_ms
   }
 
   require(): Right {

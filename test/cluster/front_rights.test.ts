@@ -287,3 +287,24 @@ test('of requests on several connections what waited for a silent leading node g
     await stop()
   }
 })
+
+test('what comes at a node that has just started waits until its replica has what the leading node answered, at most 10 s', async () => {
+  const { venue, right, state, passed } = frontOf(true)
+  expect(venue.epochLed()).toBeUndefined()
+  const waits = codesOf([
+    venue.handedOver('any') ?? Promise.reject(new Refusal('lease_lost')),
+    venue.cancelAll(ACCOUNT, []),
+  ])
+  await Bun.sleep(100)
+  expect(passed).toHaveLength(0)
+  state.applied = 50
+  expect([await waits, passed.length]).toEqual([['ok', 'ok'], 1])
+
+  const { venue: late, right: newer, state: behind } = frontOf(true)
+  const given_up = late.handedOver('any')!
+  newer.until_ms = behind.now_ms = right.until_ms + LIMITS.handover_ms
+  newer.until_ms += 1_000
+  await given_up
+  expect(late.handedOver('any')).toBeUndefined()
+  expect(await codesOf([late.cancelAll(ACCOUNT, [])])).toEqual(['lease_lost'])
+})
