@@ -81,6 +81,9 @@ export const named = (error: unknown): string =>
       ? `${error.name}: ${error.message}`
       : String(error)
 
+/** A venue that came back after a fork took the blockhash of its opening answers so, until its position is on chain again. */
+const UNREADY = ['unanchored', 'lease_lost']
+
 /** What a trader expects of a session on a bad network and disk. */
 export function isExpected(error: unknown): boolean {
   const expected = [NoNote, NotWritten, SessionEnded, RangeError, EvidenceUnavailable, SyntaxError, Ended]
@@ -88,6 +91,6 @@ export function isExpected(error: unknown): boolean {
   if (error instanceof TypeError) return error.message === 'connection lost'
   return (
     error instanceof VenueProblem &&
-    ['rate_limited', 'draining', 'internal', 'token_expired'].includes(error.code)
+    ['rate_limited', 'draining', 'internal', 'token_expired', ...UNREADY].includes(error.code)
   )
 }

@@ -219,6 +219,7 @@ export class ChainWorld implements World {
     const { engine } = this.now
     const { closed, settlement, leaves } = engine.state
     const { last_batch, landed, queued, exits } = settlement
+    if (!this.now.venue.status().ready) return false
     if (closed !== undefined || (landed?.batch_id ?? 0) !== last_batch) return false
     if (queued.size > 0 || exits.size > 0 || this.isExitOpen()) return false
     const shown = [this.config(), this.config('processed')]
