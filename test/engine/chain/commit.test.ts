@@ -229,9 +229,8 @@ test('a decided commit that a reorganization drops raises the alarm and is sent 
   const reorged = () => world.port.health().reasons.includes('commit_reorged')
   while (!reorged()) await Bun.sleep(5)
   expect(world.port.health().overdue).toBe(true)
-  while (resent.length === 0) await Bun.sleep(5)
-  // The blockhash of the bytes before may be of the fork that lost.
-  expect(resent.filter((one) => sent.includes(one))).toEqual([])
+  // The blockhash of the bytes before may be of the fork that lost; until there is a newer one, signing gives the same bytes.
+  while (resent.every((one) => sent.includes(one))) await Bun.sleep(5)
   world.chain.faults.drop = undefined
   while (reorged()) await Bun.sleep(5)
   while ((await world.port.readConfig()).commit_seq !== commit.seq) await Bun.sleep(20)
