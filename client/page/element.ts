@@ -91,6 +91,8 @@ const [LEFT, BOTTOM, TOP] = [4, 34, 32]
 const SCALE = 10_000n
 /** Most that a character of the labels takes on average, in a wide font of the style's size. */
 const CHARACTER = 16
+/** Of a short text a wide letter counts more. */
+const widthOf = (text: string) => text.length * CHARACTER + 8
 
 /** An SVG element before it is drawn: places and texts, without a document. */
 export type Shape = {
@@ -152,7 +154,7 @@ export function layoutBars(bars: readonly Bar[]): Shape[] {
     const place = { x, y: HEIGHT - BOTTOM - height, width, height }
     const title = `${label}: ${text}`
     const bar: Shape = { name: 'rect', fields: { class: `series-${series}`, ...place }, title }
-    const half = (Math.max(label.length, text.length) * CHARACTER) / 2
+    const half = Math.max(widthOf(label), widthOf(text)) / 2
     const middle = Math.min(Math.max(x + width / 2, half), WIDTH - half)
     if (middle - half < free_from) return [bar]
     free_from = middle + half
@@ -196,7 +198,7 @@ export function layoutLine(points: readonly Point[]): Shape[] {
   if (points.length === 1)
     return [...shapes, { name: 'text', fields: { x: cx, y, 'text-anchor': 'middle' }, text: first.label }]
   shapes.push({ name: 'text', fields: { ...end, y }, text: last.label })
-  if ((first.label.length + last.label.length) * CHARACTER <= WIDTH - 2 * LEFT)
+  if (widthOf(first.label) + widthOf(last.label) <= WIDTH - 2 * LEFT)
     shapes.push({ name: 'text', fields: { x: LEFT, y }, text: first.label })
   return shapes
 }
