@@ -204,7 +204,7 @@ async function neighbourFigures(
 /** Microseconds per order. */
 const cpuOf = ({ cpu_ms, report }: Phase) => (cpu_ms * 1_000) / report.answered
 
-/** Loads of both versions by turns, each at half of its own rate in the open loop. */
+/** Loads both versions in turn; the open loop runs at half of each version's own rate. */
 async function comparedFigures(sides: readonly [VenueFacts, Side][]): Promise<Figure[]> {
   const count = Math.floor(orders / (2 * ROUNDS + 2))
   const full = sides.map((): Phase[] => [])

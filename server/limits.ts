@@ -141,7 +141,7 @@ export const PUBLIC_CERTIFICATE_CHECK_MS = 900_000
 
 /** Time for pending requests once the venue has drained. */
 export const STOP_GRACE_MS = 5_000
-/** Longest wait of a node that ends with a term of its own, until it serves and can give it away. */
+/** How long a node that ends while it has a term waits until it serves and can give the term away. */
 export const STOP_OPENING_MS = 10_000
 /** Interval at which changes of the status are looked for, to log them. */
 export const STATUS_LOOK_MS = 1_000

@@ -93,8 +93,8 @@ export class Passing {
   }
 
   /**
-   * From now on commands wait for `over` and are not sent. The leading node is told, after all earlier commands, that this node
-   * ends, and disarms its sockets. Resolves when it has answered this and all earlier commands.
+   * From now on commands wait for `over` and are not sent. After all earlier commands, this node sends that it ends; the leading
+   * node disarms its sockets. Resolves when it has answered this and all earlier commands.
    * @throws Refusal `lease_lost` without an answer in LIMITS.handover_ms
    */
   async drain(over: Promise<void>): Promise<void> {

@@ -63,7 +63,7 @@ export class DisconnectGrace {
 
   /**
    * All nodes count as absent, except for the sockets that this process opened while it followed. A node that was absent
-   * before keeps the rest of its grace period: the time in which no leader served does not count, as nobody could come back.
+   * before keeps the rest of its grace period: time without a serving leader does not count, as no client could return.
    */
   begin(): void {
     const { absent, accounts } = this.state
@@ -79,8 +79,8 @@ export class DisconnectGrace {
   }
 
   /**
-   * Every LIMITS.disconnect_tick_ms, or later. Time in which nobody could arm a socket does not count. Only what was counted is
-   * journaled, so that the next leader counts some of it again, and never more than passed.
+   * Every LIMITS.disconnect_tick_ms, or later. Time in which no client could arm a socket does not count. The journal is behind
+   * the count, so the next leader counts some of it again: the grace period can be longer, never shorter.
    */
   tick(): void {
     const now_ms = this.ports.clock.monotonicMs()

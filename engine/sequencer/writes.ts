@@ -112,7 +112,7 @@ class Sequencing {
 
   async disconnected(account_id: string, origin: string): Promise<void> {
     if (!this.parts.state.accounts.get(account_id)?.armed.has(origin)) return
-    // Nobody repeats it for a socket of this node: it is journaled also while nothing is acknowledged.
+    // No client repeats it for a socket of this node, so it is journaled even while nothing is acknowledged.
     this.parts.availability.requireServing()
     await this.parts.sequencer.submit({ kind: 'disconnected', account_id, origin })
   }

@@ -27,7 +27,7 @@ export type Faults = {
   blockhash_life?: number | undefined
   /** The RPC node reads no v1 transaction, as one that was not upgraded; blocks hold them all the same. */
   refuse_v1?: boolean | undefined
-  /** The fault of one RPC request; undefined answers it normally. */
+  /** The error to inject into one RPC request; undefined answers it normally. */
   rpc?: ((method: string) => RpcFault | undefined) | undefined
 }
 export type RpcFault = {

@@ -87,7 +87,7 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
       await socket.arm(armed)
       return { armed }
     }),
-    // It ends nothing and shows nothing; without it nobody could leave an armed socket with its orders.
+    // Disarming cancels nothing and returns no data; without it no client could leave an armed socket and keep its orders.
     isForAny: (params) => Object(params).armed === false,
   },
 }

@@ -368,7 +368,7 @@ function graceWorld() {
         grace.tick()
       }
     },
-    /** No node leads, or the one that does stands still. */
+    /** No node leads, or the leading one is stalled. */
     pass(ms: number) {
       now_ms += ms
       state.slot = Math.floor(now_ms / 400)

@@ -1,4 +1,4 @@
-/** The opened enclave: identity, keys, attestation, evidence and its queue of quotes, against a stand-in agent. */
+/** Opens the enclave on a simulated agent: identity, keys, attestation, evidence and the quote queue. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
