@@ -86,7 +86,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     file: 'engine/methods/front.ts',
     text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
     const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
-    return is_led && replica.isAt(right) ? right : undefined`,
+    if (!is_led || !replica.isAt(right)) return undefined`,
     replacement: '    return rights.at(-1)',
   },
   'head-read-after-lost-reply': {
