@@ -94,7 +94,7 @@ export class Session {
 
   /**
    * Verifies the venue, logs in to the account of the wallet's own seed, takes over what the venue knows of open requests
-   * and follows the account's events. What the venue cannot serve for a moment (503) is asked again within the patience.
+   * and follows the account's events. What the venue cannot serve for a moment (503, or `quote_busy`) is asked again within the patience.
    * @throws VerificationFailed, WrongAccount, NotAWallet, WalletLocked, InUse, VenueProblem
    */
   static async open(options: SessionOptions): Promise<Session> {

@@ -95,14 +95,14 @@ export async function settleRequest(
   }
 }
 
-/** What the venue cannot serve for a moment (503) is asked again within the patience. @throws what the last attempt throws */
+/** What the venue cannot serve for a moment (503, or `quote_busy`) is asked again within the patience. @throws what the last attempt throws */
 export async function untilServed<T>(patience_ms: number, ask: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + patience_ms
   for (;;) {
     try {
       return await ask()
     } catch (error) {
-      const is_away = error instanceof VenueProblem && error.status === 503
+      const is_away = error instanceof VenueProblem && (error.status === 503 || error.code === 'quote_busy')
       if (!is_away || performance.now() > deadline) throw error
     }
     await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))

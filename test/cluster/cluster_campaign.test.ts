@@ -1,7 +1,8 @@
 /** Some rounds of `bun run faults cluster`, on processes; the command runs more, and a seed again. */
 import { describe, expect, test } from 'bun:test'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
-import { Campaign } from '../faults/cluster/campaign'
+import { FAULTS as CAMPAIGN_FAULTS, Campaign } from '../faults/cluster/campaign'
+import { findsPlanted, PLANTS, withPlanted } from '../faults/cluster/planted'
 
 const FAULTS = [
   'leading node cut off',
@@ -33,4 +34,18 @@ describe.skipIf(ETCD === undefined)('a campaign of faults', () => {
     },
     LIMIT_MS,
   )
+
+  test(
+    'finds a front that answers without a right',
+    async () => {
+      const args = ['--rounds', '2', '--seed', `${SEED}`, '--fault', PLANTS['stale-front-answers']!.fault]
+      expect(await findsPlanted('stale-front-answers', args)).toBe(true)
+    },
+    LIMIT_MS,
+  )
+})
+
+test.each(Object.entries(PLANTS))('the bug %s has its place in the product', (_, plant) => {
+  expect(withPlanted(plant)).toContain(plant.replacement)
+  expect(CAMPAIGN_FAULTS.map(({ name }) => name)).toContain(plant.fault)
 })

@@ -1,12 +1,10 @@
 /** `bun run faults cluster`: the campaign on a cluster of processes, also with a planted bug; its faults and takeover times. */
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
-import { TreeCopy } from '../kit/copy_tree'
 import { Disk, isMountable } from '../kit/small_volume'
 import { Campaign, FAULTS } from './cluster/campaign'
+import { findsPlanted, PLANTS } from './cluster/planted'
 
 /** Milliseconds at a share of the sorted list. */
 function at(sorted: readonly number[], share: number): string {
@@ -60,77 +58,12 @@ function tableOf({ met, takeovers }: Pick<Campaign, 'met' | 'takeovers'>): strin
     .join('\n')
 }
 
-const ROOT = join(import.meta.dir, '../..')
-const LOG = 'engine/cluster/replicated_log.ts'
-
-/** What stands in the file, and what replaces it. */
-type Plant = { file: string; text: string; replacement: string }
-
-const PLANTS: Readonly<Record<string, Plant>> = {
-  'no-term-compare': {
-    file: LOG,
-    text: `      { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
-      { key: this.term_key, value: TERM.encode(term) },
-    ]
-    const parts`,
-    replacement: `      { key: this.head_key, value: from.seq === 0 ? undefined : POINT.encode(from) },
-    ]
-    const parts`,
-  },
-  'acknowledged-before-quorum': {
-    file: LOG,
-    text: '      const result = await this.decided(mine, then, this.lookups())\n      if (!result.succeeded) checkLanded(decodeFound(result), term, last ? to : undefined)',
-    replacement: '      void this.decided(mine, then, this.lookups())',
-  },
-  'stale-front-answers': {
-    file: 'engine/methods/front.ts',
-    text: `    if (right === undefined || clock.monotonicMs() >= right.until_ms) return undefined
-    const is_led = right.epoch === rights.at(-1)!.epoch && right.epoch === replica.epoch()
-    if (!is_led || !replica.isAt(right)) return undefined`,
-    replacement: '    return rights.at(-1)',
-  },
-  'head-read-after-lost-reply': {
-    file: LOG,
-    text: `        if (!(error instanceof NoReply)) throw error
-        await Bun.sleep(LIMITS.log_retry_ms)`,
-    replacement: `        if (!(error instanceof NoReply)) throw error
-        await Bun.sleep(LIMITS.log_retry_ms)
-        const [head] = compare
-        const read = head && (await this.etcd.txn([], [{ get: head.key }]).catch(() => undefined))
-        const found = read?.found[0]?.[0]?.value
-        if (read && head.key === this.head_key && Bun.deepEquals(found, head.value))
-          throw new Error('the append is not in the log')`,
-  },
-}
-
-/** @returns the exit code of the campaign */
-async function runPlanted(name: string, args: readonly string[]): Promise<number> {
-  const { file, text, replacement } = PLANTS[name]!
-  const copy = new TreeCopy(ROOT)
-  try {
-    const path = join(copy.root, file)
-    const source = readFileSync(path, 'utf8')
-    if (source.split(text).length !== 2) throw new Error(`${file} has no place for ${name}`)
-    writeFileSync(
-      path,
-      source.replace(text, () => replacement),
-    )
-    const main = join(copy.root, 'test/faults/main.ts')
-    const child = Bun.spawn([process.execPath, main, 'cluster', ...args], {
-      stdio: ['ignore', 'inherit', 'inherit'],
-    })
-    return await child.exited
-  } finally {
-    copy.remove()
-  }
-}
-
 const USAGE = `usage: bun run faults cluster [--rounds N] [--seed S] [--fault NAME] [--planted BUG]
 Kills, pauses and cuts off the nodes of clusters on this machine and the members of their etcd, while traders place and
 cancel orders, and checks after each round that nothing acknowledged is lost or doubled.
-  --rounds   default 20
+  --rounds   default 20; each fault comes once before any comes again
   --seed     of an earlier run, to have its plan again
-  --planted  in a copy with this bug, which is to be found: ${Object.keys(PLANTS).join(', ')}
+  --planted  in a copy with this bug, which the fault that shows it must find: ${Object.keys(PLANTS).join(', ')}
   --fault    only this one: ${FAULTS.map(({ name }) => name).join('; ')}`
 
 /** A member reserves 128 MiB at its start. */
@@ -148,10 +81,10 @@ await runCommand(USAGE, async (args) => {
   const planted = options.optional('planted')
   if (planted !== undefined) {
     if (!Object.hasOwn(PLANTS, planted)) throw new UsageFault('no such bug')
-    const only = fault === undefined ? [] : ['--fault', fault]
-    const code = await runPlanted(planted, ['--rounds', `${rounds}`, '--seed', `${seed}`, ...only])
-    console.log(code === 0 ? `FAILED: ${planted} was not found` : `ok: ${planted} was found`)
-    return code !== 0
+    const only = ['--fault', fault ?? PLANTS[planted]!.fault]
+    const is_found = await findsPlanted(planted, ['--rounds', `${rounds}`, '--seed', `${seed}`, ...only])
+    console.log(is_found ? `ok: ${planted} was found` : `FAILED: ${planted} was not found`)
+    return is_found
   }
   console.log(`seed ${seed}`)
   const mountable = isMountable()

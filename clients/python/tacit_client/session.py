@@ -51,8 +51,8 @@ class Session:
         patience_s: float = 30.0,
     ):
         """
-        Takes over what the venue knows of the keys and of open requests; a venue that cannot serve for a moment (503) is asked
-        again within the patience. Raises VenueProblem, OutcomeUnknown, MustStop, OSError; wallet and venue are closed then.
+        Takes over what the venue knows of the keys and of open requests; a venue that cannot serve for a moment (503, or
+        `quote_busy`) is asked again within the patience. Raises VenueProblem, OutcomeUnknown, MustStop, OSError; wallet and venue are closed then.
         """
         self.venue, self.wallet, self.patience_s = venue, wallet, patience_s
         self._on_event = on_event
@@ -99,7 +99,8 @@ class Session:
             try:
                 return self._align()
             except VenueProblem as problem:
-                if problem.status != 503 or time.monotonic() > deadline:
+                is_away = problem.status == 503 or problem.code == "quote_busy"
+                if not is_away or time.monotonic() > deadline:
                     raise
             time.sleep(_RETRY_MAX_S / 4)
 

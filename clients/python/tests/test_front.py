@@ -21,20 +21,21 @@ class Front(unittest.TestCase):
         return opened
 
     def test_a_venue_that_is_away_for_a_moment_is_asked_again_at_the_opening(self):
-        away = http({"code": "lease_lost", "status": 503, "applied": "no"}, 503)
-        answers = [away, {"place_nonce": "0", "cancel_nonce": "0"}]
+        for code, status in (("lease_lost", 503), ("quote_busy", 429)):
+            away = http({"code": code, "status": status, "applied": "no"}, status)
+            answers = [away, {"place_nonce": "0", "cancel_nonce": "0"}]
 
-        def lie(body):
-            return answers.pop(0)
+            def lie(body, answers=answers):
+                return answers.pop(0)
 
-        lie.of_body = True
-        self.liar.lies["GET /nonces"] = lie
-        opened = Session(self.venue(), funded_wallet(), patience_s=5.0)
-        self.addCleanup(opened.close)
-        self.assertEqual(answers, [])
-        self.liar.lies["GET /nonces"] = away
-        with self.assertRaises(VenueProblem):
-            Session(self.venue(), funded_wallet(), patience_s=0.1)
+            lie.of_body = True
+            self.liar.lies["GET /nonces"] = lie
+            opened = Session(self.venue(), funded_wallet(), patience_s=5.0)
+            self.addCleanup(opened.close)
+            self.assertEqual(answers, [])
+            self.liar.lies["GET /nonces"] = away
+            with self.assertRaises(VenueProblem):
+                Session(self.venue(), funded_wallet(), patience_s=0.1)
 
     def test_a_node_that_follows_shows_the_leading_one(self):
         front, leader = self.liar, Liar()
@@ -112,7 +113,7 @@ class Front(unittest.TestCase):
             any_leader.own("POST", "/nonces", {"a": 1})
         self.assertEqual(front.judged, [3, 3, 4, 5])
         # The next one cannot be judged: what ends orders goes to it, and nothing else.
-        leader.epoch, front.lies["GET /attestation/leader"] = 6, http({"code": "quote_busy", "status": 503}, 503)
+        leader.epoch, front.lies["GET /attestation/leader"] = 6, http({"code": "quote_busy", "status": 429}, 429)
         front.lies["DELETE /orders/1"] = front.lies["POST /orders/cancel-all"] = {}
         with self.assertRaises(VenueProblem):
             any_leader.own("DELETE", "/orders/1", {})

@@ -82,27 +82,30 @@ test('a login of another account than the wallet’s own is refused before anyth
   expect(faults.arrived.length).toBe(before)
 })
 
-test('a venue that is away for a moment is asked again at the opening, within the patience', async () => {
-  session.close()
-  const { status, message } = REFUSAL_BY_CODE.get('lease_lost')!
-  let away = 2
-  const open_venue = async () => {
-    const real = await openVenue()
-    const fetch: SessionVenue['fetch'] = async (of, init) => {
-      if (of !== '/auth/token' || away === 0) return real.fetch(of, init)
-      away -= 1
-      return Response.json({ code: 'lease_lost', status, message, applied: 'no' }, { status })
+test.each(['lease_lost', 'quote_busy'] as const)(
+  'a venue that is %s is asked again at the opening, within the patience',
+  async (code) => {
+    session.close()
+    const { status, message } = REFUSAL_BY_CODE.get(code)!
+    let away = 2
+    const open_venue = async () => {
+      const real = await openVenue()
+      const fetch: SessionVenue['fetch'] = async (of, init) => {
+        if (of !== '/auth/token' || away === 0) return real.fetch(of, init)
+        away -= 1
+        return Response.json({ code, status, message, applied: 'no' }, { status })
+      }
+      return { ...real, fetch }
     }
-    return { ...real, fetch }
-  }
-  const opened = await Session.open({ ...options, open_venue })
-  expect(away).toBe(0)
-  opened.close()
-  away = Number.POSITIVE_INFINITY
-  const failed = await failureOf(Session.open({ ...options, open_venue, patience_ms: 200 }))
-  expect(failed).toMatchObject({ code: 'lease_lost' })
-  session = await Session.open(options)
-})
+    const opened = await Session.open({ ...options, open_venue })
+    expect(away).toBe(0)
+    opened.close()
+    away = Number.POSITIVE_INFINITY
+    const failed = await failureOf(Session.open({ ...options, open_venue, patience_ms: 200 }))
+    expect(failed).toMatchObject({ code })
+    session = await Session.open(options)
+  },
+)
 
 test('an address that shows another venue ends the session', async () => {
   session.close()

@@ -295,7 +295,11 @@ export class Campaign {
   readonly met = new Map<string, number>()
   readonly takeovers: Takeover[] = []
   private readonly random: Random
+  /** Faults alone draw from it, so a seed gives the same plan whatever the timing of its rounds. */
+  private readonly plan: Random
   private readonly faults: readonly Fault[]
+  /** Those that have yet to come, before any comes again. */
+  private left: Fault[] = []
   private world: World | undefined
   private before = 0
   private fronted_before = 0
@@ -304,7 +308,7 @@ export class Campaign {
   /**
    * @param mountable whether the nodes get volumes that can be full
    * @param disks of the members; none where they have folders
-   * @param names of the faults in the order of the rounds, again from the first; random ones without them
+   * @param names of the faults in the order of the rounds, again from the first; without them, drawn by the seed
    */
   constructor(
     private readonly etcd: EtcdCluster,
@@ -314,6 +318,7 @@ export class Campaign {
     private readonly names: readonly string[] = [],
   ) {
     this.random = new Random(seed)
+    this.plan = new Random(seed + 1)
     const has = { volumes: mountable, disks: disks.length > 0 }
     this.faults = FAULTS.filter(({ needs }) => needs === undefined || has[needs])
   }
@@ -327,12 +332,16 @@ export class Campaign {
     return this.before + (this.world?.acknowledged ?? 0)
   }
 
+  private drawn(): Fault {
+    if (this.left.length === 0) this.left = [...this.faults]
+    return this.left.splice(this.plan.below(this.left.length), 1)[0]!
+  }
+
   /** @returns the name of the fault. @throws Error with the fault and the rule that does not hold */
   async round(): Promise<string> {
     if (this.rounds++ % ROUNDS_OF_A_CLUSTER === 0) await this.renew()
     const named = this.names[(this.rounds - 1) % this.names.length]
-    const fault =
-      named === undefined ? this.random.pick(this.faults) : this.faults.find(({ name }) => name === named)!
+    const fault = named === undefined ? this.drawn() : this.faults.find(({ name }) => name === named)!
     try {
       await this.strike(fault, this.world!)
     } catch (cause) {

@@ -147,6 +147,7 @@ const calls = {
     const one = serving()
     await one.caughtUp(accountId(account))
     const { items } = JSON.parse(one.own.events(account, { after: seq - 1, limit: 1 })) as { items: object[] }
+    if (items.length === 0) throw new Error(`no event ${seq}`)
     return JSON.stringify(items[0])
   },
   events: (...args: Parameters<JsonVenue['events']>) => leading().events(...args),
