@@ -259,6 +259,22 @@ test('commands keep their order over the renewal of a link', async () => {
   expect(order).toEqual(['0 first'])
 })
 
+test('an answer under the link before its renewal is taken', async () => {
+  const { legs, url } = world()
+  const link = linkTo(url)
+  await link.ask()
+  const leg = await begun(legs, 0)
+  const passed = link.pass(commandOf('alice'))
+  await until(() => leg.to_leader.length === 1)
+  leg.leader.message(leg.to_leader[0]!)
+  await until(() => leg.to_front.length === 1)
+  for (now_ms of [LINK_RENEW_MS - 500, LINK_RENEW_MS + 200]) await link.ask()
+  await until(() => leg.to_leader.length === 2)
+  leg.front!.sendBytes(leg.to_front[0]!)
+  expect(await passed).toMatchObject({ value: { of: 'alice' } })
+  link.stop()
+})
+
 /** Gives up the link and opens the next one, on a new connection, as the node does by itself. */
 async function again(link: LeaderLink): Promise<void> {
   while (typeof (await outcome(link.ask())) === 'string') await Bun.sleep(5)

@@ -139,6 +139,7 @@ for (const row of FITTING) {
             const without = Object.fromEntries(Object.entries(fields).slice(1))
             const cases: [CallInit, number, string][] = [
               [{ body: 'x'.repeat(16_385) }, 413, 'body_too_large'],
+              [{ body: '{'.padEnd(16_384), headers: json }, 400, 'json_malformed'],
               [{ body: '{', headers: { 'content-type': 'text/plain' } }, 415, 'content_type_unsupported'],
               [
                 { body: '{', headers: { 'content-type': 'application/json; charset=latin1' } },

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { connect as openConnection } from 'node:net'
 import { Refusal } from '../../protocol/refusals'
 import type { SystemStatus } from '../../protocol/wire/trading'
-import { SOCKETS_TICK_MS } from '../../server/limits'
+import { REPLIES_MAX, SOCKETS_TICK_MS } from '../../server/limits'
 import { type Harness, session, TOKEN } from '../kit/server/harness'
 import { Stream, socketSite } from '../kit/server/socket_site'
 import { STATUS } from '../routes/answers'
@@ -209,6 +209,21 @@ test('a flood of frames closes with 4429', async () => {
   expect(await peer.closed()).toBe(4429)
   const frames = harness.app.meters.read().find(({ name }) => name === 'tacit_socket_frames_received_total')
   expect(frames!.value).toBe(501)
+})
+
+test('the command after the most that wait for their reply closes with 4429', async () => {
+  const stream = new Stream()
+  harness = serve({ venue: stream.venue({ place: () => new Promise(() => undefined) }) })
+  const peer = await connect(`/ws/trading?token=${TOKEN}`)
+  const meter = (of: string) => harness.app.meters.read().find(({ name }) => name === of)!.value
+  for (let sent = 1; sent <= REPLIES_MAX; sent += 1) {
+    peer.send({ op: 'order.place', id: String(sent), params: PLACE })
+    while (meter('tacit_socket_frames_received_total') < sent) await Bun.sleep(0)
+    harness.clock.ms += 5
+  }
+  expect(meter('tacit_sockets')).toBe(1)
+  peer.send({ op: 'order.place', id: 'more', params: PLACE })
+  expect(await peer.closed()).toBe(4429)
 })
 
 test('pings and pongs of the protocol count like messages', async () => {

@@ -67,7 +67,11 @@ test('a new certificate serves new connections while open sockets live on', asyn
   }
   socket.send('{"op":"ping","id":"still-here"}')
   expect(JSON.parse(await next())).toMatchObject({ type: 'reply', id: 'still-here' })
-  socket.close()
+  const closed = new Promise((resolve) => {
+    socket.onclose = resolve
+  })
+  await listener.stop(0)
+  await closed
 })
 
 const ROTATIONS = 12

@@ -100,6 +100,38 @@ test('the same bytes are sent again every four slots, no sooner', async () => {
   await endpoint.stop()
 }, 120_000)
 
+test('a transaction that lands while its status is asked for is not made again', async () => {
+  const world = await VaultWorld.open({ blockhash_life: 15 })
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  world.chain.stall(true)
+  const sent = new Set<string>()
+  let lands = true
+  endpoint.lies = {
+    sendTransaction: (_, { params }) => `dropped ${sent.add(params[0] as string).size}`,
+    async getSignatureStatuses() {
+      const [wire] = sent
+      if (wire === undefined || !lands) return
+      lands = false
+      world.chain.advance(11)
+      const params = [wire, { encoding: 'base64', skipPreflight: true }]
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params })
+      await fetch(world.chain.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      // It lands, and then it could not any more; the answer, that nobody knows it, is from before.
+      world.chain.advance(5)
+      while (world.port.view().slot < world.chain.slot() - 1) await Bun.sleep(1)
+    },
+  }
+  const anchored = world.port.anchor(50, { seq: 50, head: new Uint8Array(32).fill(5) })
+  while (lands) await Bun.sleep(1)
+  await Bun.sleep(1_000)
+  world.chain.stall(false)
+  await anchored
+  expect(sent.size).toBe(1)
+  await world.close()
+  await endpoint.stop()
+}, 120_000)
+
 function priorityFeeOf(wire: Uint8Array): bigint {
   const { messageBytes } = getTransactionDecoder().decode(wire)
   const message = decompileTransactionMessage(getCompiledTransactionMessageDecoder().decode(messageBytes))
