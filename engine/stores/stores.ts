@@ -258,7 +258,6 @@ export class Stores implements Past {
   close(): void {
     for (const part of this.parts) part.close()
     this.parts = []
-    this.blocks.clear()
   }
 
   /** The name is known before its file is there: a part may be written and yet not open. */

@@ -103,8 +103,8 @@ for (const row of FITTING) {
       })
     }
 
-    if (row.json !== undefined && route.contract.bearer === true) {
-      test('runs nothing for a token that ended while the body came', async () => {
+    if (route.contract.bearer === true) {
+      test('runs nothing for a token that ended while the body came, or the node read what it lacked', async () => {
         const called: unknown[] = []
         let looks = 0
         const authenticate = () => {
@@ -121,7 +121,7 @@ for (const row of FITTING) {
             const { status, json } = await send()
             expect([status, json.code]).toEqual([401, 'token_revoked'])
           },
-          { authenticate },
+          { authenticate, caughtUp: async () => undefined },
         )
         expect(called).toEqual([])
       })

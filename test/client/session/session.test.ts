@@ -338,6 +338,8 @@ test('all orders of a key are cancelled by one request, also when its answer is 
   expect(await openOrders()).toHaveLength(placed.length)
   faults.next.push('after', 'rate_limited')
   expect(await session.cancelAll()).toMatchObject({ status: 'accepted' })
+  // No later read shows it, so the file has its outcome already.
+  expect(loadWallet(path)!.state.requests).toEqual([])
   expect(await openOrders()).toEqual([])
   await untilFree()
 })
@@ -361,10 +363,19 @@ test('notes are merged for an order that none of them covers', async () => {
   await untilFree()
 }, 120_000)
 
-test('a venue that was killed is verified anew, and the session goes on in its next epoch', async () => {
+test('a venue that was killed is verified anew, and the session goes on in its next epoch, also with what was open', async () => {
   const { epoch } = await asked.info()
+  faults.next.push('after', ...Array.from({ length: 30 }, () => 'before' as const))
+  const lost = await session.place(ORDER)
+  expect(lost.status).toBe('unknown')
+  faults.next.length = 0
   await venue.kill()
   await venue.start()
+  expect((await session.client.info()).epoch).toBe(epoch + 1)
+  // The process that has its receipt is gone.
+  expect(await session.settle(lost.id)).toMatchObject({ status: 'accepted' })
+  await session.cancel(lost.id)
+  await untilFree()
   const placed = await session.place(ORDER)
   if (placed.status !== 'accepted') throw new Error(placed.status)
   expect(placed.receipt?.epoch).toBe(epoch + 1)

@@ -100,6 +100,35 @@ test('the same bytes are sent again every four slots, no sooner', async () => {
   await endpoint.stop()
 }, 120_000)
 
+test('a payment that no block holds is sent again every four slots, no sooner', async () => {
+  const world = await VaultWorld.open()
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.deposit(1_000_000n)
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  let sent = 0
+  let steps = 0
+  endpoint.lies = {
+    sendTransaction: (_, { params }) => (nameOf(wireOf(params)) === 'pay' ? `dropped ${++sent}` : undefined),
+    getSignatureStatuses() {
+      steps += 1
+    },
+  }
+  world.outbox.add(world.nextPayload([withdrawal(world)]))
+  while (sent === 0) await Bun.sleep(1)
+  world.chain.stall(true)
+  const settled = async () => {
+    for (const from = steps; steps < from + 4; ) await Bun.sleep(1)
+    return sent
+  }
+  while (world.port.view().slot < world.chain.slot() - 1) await Bun.sleep(1)
+  const before = await settled()
+  world.chain.advance(LIMITS.rebroadcast_slots)
+  while (sent === before) await Bun.sleep(1)
+  expect(await settled()).toBe(before + 1)
+  await world.close()
+  await endpoint.stop()
+}, 120_000)
+
 test('a transaction that lands while its status is asked for is not made again', async () => {
   const world = await VaultWorld.open({ blockhash_life: 15 })
   const endpoint = new LyingEndpoint(world.chain.url)

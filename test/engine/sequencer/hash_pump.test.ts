@@ -1,6 +1,6 @@
 /** A quorum invents exits or shows a refund that was not: no note is credited, and batches lose the exits or the venue halts. */
 
-import { afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, spyOn, test } from 'bun:test'
 import { fromHex } from '../../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { bytes } from '../../kit/venue/memory_chain'
@@ -52,6 +52,24 @@ async function packedBefore({ open, alice, bob, money, goods }: Awaited<ReturnTy
   await open.chain.outbox.waitForPayload(1)
   return () => open.venue.place('bob', bob.place(goods, { side: 'sell' })).then(() => open.chain.tick(2))
 }
+
+test('a batch is hashed once what packed it is durable', async () => {
+  const { open, alice, money } = await trading()
+  const { sequencer, hash, pump, state } = open.engine
+  await open.venue.withdraw('alice', alice.withdrawal(money, 199_999_000n, bytes(32)))
+  const written = Promise.withResolvers<void>()
+  const durable = spyOn(sequencer, 'durable').mockReturnValue(written.promise)
+  const hashing = spyOn(hash, 'hashBatch')
+  void open.chain.tick(2)
+  while (state.settlement.last_batch === 0) await Bun.sleep(1)
+  const idle = pump.idle()
+  await Bun.sleep(20)
+  expect(hashing).not.toHaveBeenCalled()
+  durable.mockRestore()
+  written.resolve()
+  await idle
+  expect(hashing).toHaveBeenCalledTimes(1)
+})
 
 test('in the batch that spends the note: it leaves before it counts, and the venue runs on', async () => {
   const { open, alice, money } = await trading()

@@ -38,6 +38,7 @@ function site(
   const pruned: (readonly number[])[] = []
   const fatal: Error[] = []
   const covered: number[] = []
+  const steps: string[] = []
   const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000, rows: 0, submitting: Promise.resolve() }
   const head = new Uint8Array(32)
   const parts = {
@@ -49,7 +50,10 @@ function site(
     history: { sync: async () => undefined, watermark: () => now.seq } as unknown as History,
     facts: { mark: async () => undefined } as unknown as PublicFacts,
     snapshots: { prune: async (seqs: readonly number[]) => void pruned.push(seqs) },
-    stores: { follow: () => undefined, prune: () => undefined } as unknown as Stores,
+    stores: {
+      follow: () => steps.push('lookups find the rows'),
+      prune: () => undefined,
+    } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
       make: (point: SnapshotPoint) => {
@@ -64,6 +68,7 @@ function site(
         return now.seq
       },
       submit: async () => {
+        steps.push('the state drops them')
         await now.submitting
         return {} as Awaited<ReturnType<Sequencer['submit']>>
       },
@@ -79,7 +84,7 @@ function site(
     snapshotting.begin()
     await new Promise((resolve) => setImmediate(resolve))
   }
-  return { now, made, retired, pruned, covered, fatal, snapshotting, look }
+  return { now, made, retired, pruned, covered, steps, fatal, snapshotting, look }
 }
 
 test('a snapshot is due after so many records, or after some time with fewer', async () => {
@@ -111,6 +116,14 @@ test('a snapshot is due while half of the rows that the memory may hold wait for
   now.rows++
   await look()
   expect(made).toHaveLength(1)
+  await snapshotting.close()
+})
+
+test('lookups find what a snapshot takes before the state drops it', async () => {
+  const { now, steps, look, snapshotting } = site()
+  now.seq = 100
+  await look()
+  expect(steps).toEqual(['lookups find the rows', 'the state drops them'])
   await snapshotting.close()
 })
 
