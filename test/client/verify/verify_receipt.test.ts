@@ -1,12 +1,23 @@
 /** A receipt proves one command to one venue, and every change of it or of the command is rejected with its reason. */
 import { describe, expect, test } from 'bun:test'
-import { identityOf, ReceiptRefused, type VenueIdentity, verifyReceipt } from '../../../client/verify/index'
+import {
+  identityOf,
+  ReceiptRefused,
+  type VenueIdentity,
+  verifyReceipt,
+  verifyStatistics,
+} from '../../../client/verify/index'
 import { encodeBase58 } from '../../../protocol/base58'
-import { RECEIPT_BODY, STATEMENT_BODY } from '../../../protocol/bodies/statements'
+import {
+  RECEIPT_BODY,
+  STATEMENT_BODY,
+  sealStatisticsRow,
+  statisticsRowBody,
+} from '../../../protocol/bodies/statements'
 import { toHex } from '../../../protocol/bytes'
 import { receiptTree, treeLeaf } from '../../../protocol/rfc6962_tree'
 import { publicKeyOf, sign } from '../../../protocol/sign'
-import type { Attestation } from '../../../protocol/wire/public'
+import type { Attestation, Statistics } from '../../../protocol/wire/public'
 import type { Receipt } from '../../../protocol/wire/trading'
 
 const bytesOf = (fill: number, width = 32) => new Uint8Array(width).fill(fill)
@@ -111,6 +122,21 @@ describe('a receipt is rejected', () => {
     const reason = `the receipt is of journal seq ${SEQ}, not after ${SEQ}`
     expect(await reasonOf(honest, commands[2]!, SEQ)).toBe(reason)
   })
+})
+
+test('statistics of hours that begin within one are refused, though each row names the one before and all are signed', async () => {
+  const asked = { symbol: 'SOL-USDC', period: 'hour' } as const
+  const { venue } = identity
+  const none = { open: null, high: null, low: null, close: null, volume: null, auctions: null }
+  const pageFrom = (start_unix_s: number) => {
+    const before = { ...none, start_unix_s, previous: '00'.repeat(32) }
+    const row = sealStatisticsRow(venue, asked.symbol, asked.period, before)
+    const signature = toHex(sign(STATEMENT_SEED, statisticsRowBody(venue, asked.symbol, asked.period, row)))
+    return { ...asked, items: [row], signed: { signature } } as unknown as Statistics
+  }
+  expect(await verifyStatistics(pageFrom(7_200), asked, identity)).toHaveLength(1)
+  const refused = await verifyStatistics(pageFrom(7_201), asked, identity).catch(String)
+  expect(refused).toContain('a row is missing')
 })
 
 test('the longest path is judged at once, whatever its index', async () => {

@@ -6,7 +6,6 @@ import { decodeState, encodeState, stateHash } from '../../../engine/machine/cod
 import { coverable } from '../../../engine/machine/state/past'
 import { nullifierOf } from '../../../protocol/notes/notes'
 import {
-  BASE,
   closeCommand,
   DESTINATION,
   decision,
@@ -279,6 +278,9 @@ test('an exit of the note behind a member waits, and takes what the match left',
     amount: other_note.amount,
   }
   other.world.must({ kind: 'exit_requested', request: same })
+  // Another one with its nullifier waits behind it.
+  other.world.must({ kind: 'exit_requested', request: { ...same, commitment: seeded('another note') } })
+  expect(other.world.state.settlement.exits.size).toBe(0)
   other.world.decide('void')
   expect(other.world.state.finals.find(bytes(other.buy))).toMatchObject({ reason: 'note_exited' })
   expect(other.world.state.settlement.exits.size).toBe(1)
@@ -340,11 +342,20 @@ test('after a stall place, modify and reshape are refused with the slot that end
   world.account('alice')
   const live = world.place('alice', key('a'))
   world.must({ kind: 'slot', slot: 1_030, reopens_slot: 1_040 })
+  world.must({ kind: 'slot', slot: 1_031, reopens_slot: 0 })
   const late = refused(world, world.placing('alice', key('a'), { price_limit: 50n * TICK }))
   expect(late).toMatchObject({ code: 'reopening', facts: { reopens_slot: 1_040 } })
   cancel(world, 'alice', key('a'), live)
   world.must({ kind: 'slot', slot: 1_040, reopens_slot: 0 })
   world.place('alice', key('a'))
+})
+
+test('a decision while the venue is halted packs no payment', () => {
+  const { world } = closed()
+  world.must(world.withdrawing('one', 20n))
+  world.must({ kind: 'halted', reason: 'vault_paused' })
+  world.decide('void')
+  expect(world.state.settlement.batches.size).toBe(0)
 })
 
 test('a decision of another batch, and a close that this state would not make, stop the process', () => {
@@ -372,29 +383,10 @@ test('a snapshot with a closed batch, later orders and every kind of waiting cha
   expect(world.decide('committed').auctions).toEqual(live.auctions)
 })
 
-/** A withdrawal by alice of a fresh note. */
-function withdrawing(world: World, name: string, nonce: bigint) {
-  const opening = world.deposit(key('a'), BASE, 1_000n)
-  return {
-    kind: 'withdraw' as const,
-    account_id: 'alice',
-    trading_key: key('a'),
-    withdrawal_id: idOf(name),
-    commitment: opening.commitment,
-    opening,
-    destination: DESTINATION,
-    amount: 100n,
-    nonce,
-    expiry_slot: world.state.slot + 500,
-    change_anchor: seeded(`change ${name}`),
-    signature: SIGNATURE,
-  }
-}
-
 test('one payment that does not end holds up none of those that ended behind it', () => {
   const { world } = prepared()
   const { payments } = world.state.settlement
-  world.must(withdrawing(world, 'stuck', 20n))
+  world.must(world.withdrawing('stuck', 20n))
   const stuck = payments.get(idOf('stuck').toHex())!
   const ended = { ...stuck, kind: 'reshape' as const, inputs: [], outputs: [], ended_unix_ms: world.unix_ms }
   for (let at = 0; at < LIMITS.payments_kept_max + 5; at++) {
@@ -420,7 +412,7 @@ test('one payment that does not end holds up none of those that ended behind it'
 
 test('a body whose ended payment was dropped before its expiry fails on its nonce', () => {
   const { world } = prepared()
-  const command = withdrawing(world, 'first', 20n)
+  const command = world.withdrawing('first', 20n)
   world.must(command)
   expect(refused(world, command).code).toBe('order_exists')
   world.state.settlement.payments.delete(idOf('first').toHex())
@@ -429,9 +421,9 @@ test('a body whose ended payment was dropped before its expiry fails on its nonc
 
 test('payments beyond the bound of those that wait are refused, and so are orders', () => {
   const { world } = prepared()
-  world.must(withdrawing(world, 'one', 20n))
+  world.must(world.withdrawing('one', 20n))
   const { waiting } = world.state.settlement
-  const next = withdrawing(world, 'two', 21n)
+  const next = world.withdrawing('two', 21n)
   while (waiting.length < LIMITS.payments_waiting_max) waiting.push(waiting[0]!)
   expect(refused(world, next).code).toBe('settlement_backlog')
   expect(refused(world, world.placing('alice', key('a'), { nonce: 22n })).code).toBe('settlement_backlog')

@@ -325,6 +325,25 @@ test('a payout is open from the confirmation of its batch to its own finality, a
   expect(world.state.settlement.payouts_open).toBe(0)
 })
 
+test('what a freeze voided is forgotten after retention and expiry, but not what settles after all', () => {
+  const world = venue()
+  withdraw(world, 'packed', 1n)
+  pack(world)
+  world.stage(1, 'submitted')
+  withdraw(world, 'waiting', 2n)
+  world.must({ kind: 'halted', reason: 'vault_frozen' })
+  world.must({ kind: 'resumed' })
+  world.stage(1, 'confirmed')
+  world.unix_ms += 2 * 86_400_000
+  const keptAt = (slot: number) => {
+    world.must({ kind: 'slot', reopens_slot: 0, slot })
+    return [...world.state.settlement.payments.keys()]
+  }
+  const [packed, waiting] = ['packed', 'waiting'].map((name) => idOf(name).toHex())
+  expect(keptAt(1_500)).toEqual([packed!, waiting!])
+  expect(keptAt(1_501)).toEqual([packed!])
+})
+
 test('open payouts ascend by number, also after a fork let an earlier batch in last', () => {
   const world = venue()
   for (const batch_id of [1, 2]) {
@@ -351,6 +370,7 @@ test('a payout may be final before its batch is reported final; a repeated repor
   expect(world.events.length).toBe(length)
   expect(newest(world)).toMatchObject({ kind: 'withdrawal.paid', status: 'paid' })
   expect(openPayouts(world.state)).toEqual([])
+  expect(world.state.settlement.payouts_open).toBe(0)
   expect(() => world.payout(2, 'confirmed')).toThrow('never packed')
 })
 

@@ -413,5 +413,7 @@ test('an armed socket takes its own orders with it, once', () => {
   world.must({ kind: 'arm_disconnect', account_id: 'alice', origin: 's1', armed: true })
   const gone = world.must({ kind: 'disconnected', account_id: 'alice', origin: 's1' })
   expect(gone.events.map((one) => one.event.data)).toMatchObject([{ order_id: mine, reason: 'disconnect' }])
+  world.place('alice', key('a'), { ...own, origin: 's1', nonce: 22n })
+  expect(world.must({ kind: 'disconnected', account_id: 'alice', origin: 's1' }).events).toEqual([])
   expect(world.state.mints[0]!.bytes).toEqual(BASE)
 })

@@ -15,6 +15,7 @@ import {
   LOT,
   QUOTE,
   refused,
+  SIGNATURE,
   SYMBOL,
   settings,
   TICK,
@@ -45,6 +46,13 @@ test('when the chain jumps, what expired on the way goes first and each due inst
   const { auctions, events } = world.close(1_030)
   expect(events[0]!.event).toMatchObject({ kind: 'order.expired', data: { order_id: gone } })
   expect(auctions).toMatchObject([{ slot: 1_030, batch: 1, price_ticks: null }])
+})
+
+test('an instrument whose orders have all gone holds no auction', () => {
+  const world = twoSides()
+  world.place('alice', key('a'), { expiry_slot: 1_005 })
+  expect(world.close(1_005).auctions).toMatchObject([{ price_ticks: null }])
+  expect(world.close(1_010).auctions).toEqual([])
 })
 
 test('all instruments close at the same slots, with or without orders, and a slot that is not newer changes nothing', () => {
@@ -130,6 +138,38 @@ test('an oracle instrument waits for a fresh price, rounded to the nearest tick,
   expect(world.close().auctions).toEqual([])
   priced(100n * TICK)
   expect(world.close().auctions).toMatchObject([{ reference_ticks: 100, volume_lots: 10 }])
+})
+
+test('a cancel that waits acts before the expiry of its order, which acts before a timer', () => {
+  const world = twoSides()
+  const far = { price_limit: 50n * TICK, expiry_slot: 1_006 }
+  for (const name of ['cancelled', 'timed']) world.place('alice', key('a'), { ...far, order_id: idOf(name) })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_005 })
+  expect(world.closeOnly()).toBe(true)
+  world.must(cancelling('alice', key('a'), 'cancelled', 1n))
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_011 })
+  world.decide('committed')
+  const statusOf = (name: string) => world.state.finals.find(idOf(name))!.status
+  expect(['cancelled', 'timed'].map(statusOf)).toEqual(['cancelled', 'expired'])
+  const timer = { account_id: 'alice', trading_key: key('a'), cancel_nonce: 2n, signature: SIGNATURE }
+  world.place('alice', key('a'), { ...far, order_id: idOf('due'), expiry_slot: 1_016 })
+  world.must({ kind: 'dead_man', ...timer, timeout_slots: 6 })
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_017 })
+  expect(statusOf('due')).toBe('expired')
+  // A timer that fired is armed no more.
+  expect(world.state.key_list[0]!.dead_man_slot).toBe(0)
+})
+
+test('of each batch the first payout of a mint takes the place of its record', () => {
+  const world = twoSides()
+  for (let one = 1; one <= 5; one++) world.must(world.withdrawing(`${one}`, BigInt(one)))
+  world.must({ kind: 'slot', reopens_slot: 0, slot: 1_001 })
+  const batches = [...world.state.settlement.batches.values()]
+  expect(batches.map(({ payouts, parts }) => [payouts.length, parts])).toEqual([
+    [2, 5],
+    [2, 5],
+    [1, 3],
+  ])
 })
 
 test('an auction is postponed while too much is unlanded', () => {

@@ -98,14 +98,14 @@ test('a request for a note that waits to be reshaped voids the reshape and frees
       signature: SIGNATURE,
     })
   reshaping(100n, [0, 1])
-  world.must({ kind: 'exit_requested', request: { ...requestFor(openings[0]!), stage: 'confirmed' } })
+  world.must({ kind: 'exit_requested', request: { ...requestFor(openings[1]!), stage: 'confirmed' } })
   expect(kinds(world).slice(-4)).toEqual([
     'reshape.accepted',
     'reshape.voided',
     'note.exited',
     'exit.requested',
   ])
-  reshaping(101n, [1])
+  reshaping(101n, [0])
   world.close()
   expect([...world.state.settlement.batches.values()].map(({ inputs }) => inputs.length)).toEqual([1])
 })

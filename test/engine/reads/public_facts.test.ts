@@ -10,7 +10,7 @@ import type { Command } from '../../../engine/commands'
 import { LIMITS } from '../../../engine/limits'
 import type { HashPort } from '../../../engine/ports'
 import { PublicFacts } from '../../../engine/reads/public_facts'
-import { TreeReads } from '../../../engine/reads/public_reads'
+import { MarketReads, TreeReads } from '../../../engine/reads/public_reads'
 import { SealedRows } from '../../../engine/reads/sealed_rows'
 import { TransparencyReads } from '../../../engine/reads/transparency'
 import { toHex } from '../../../protocol/bytes'
@@ -450,6 +450,19 @@ test('the payout queue shows its length and oldest entry, open exits come by dea
     { nullifier: toHex(seeded('late')), deadline: 30 },
   ])
   facts.close()
+})
+
+test('a new status of an instrument is shown at once', () => {
+  let status = 'active'
+  const reads = new MarketReads({
+    instruments: { one: (symbol: string) => ({ symbol, status }) },
+    statistics: { reference: () => undefined },
+    clock: { unixMs: () => 0 },
+  } as never)
+  const active = reads.instrument('SOL-USDC')
+  expect(reads.instrument('SOL-USDC')).toBe(active)
+  status = 'paused'
+  expect([active.status, reads.instrument('SOL-USDC').status]).toEqual(['active', 'paused'])
 })
 
 test('the life left in both trees follows the growth of the last day, not that of the days before', async () => {

@@ -10,8 +10,8 @@ import type { AccountEventOut } from '../../../engine/machine/state/outcome'
 import { PublicFacts } from '../../../engine/reads/public_facts'
 import { MarketReads } from '../../../engine/reads/public_reads'
 import { decodeBase58 } from '../../../protocol/base58'
-import { STATEMENT_BODY, sealStatisticsRow, statisticsRowBody } from '../../../protocol/bodies/statements'
-import { fromHex, toHex } from '../../../protocol/bytes'
+import { STATEMENT_BODY } from '../../../protocol/bodies/statements'
+import { fromHex } from '../../../protocol/bytes'
 import { signingKey, verifySignature } from '../../../protocol/ed25519'
 import type { Ticks } from '../../../protocol/units'
 import type { Statistics, StatisticsPeriod, StatisticsRow } from '../../../protocol/wire/public'
@@ -182,22 +182,6 @@ test('the published reference is that of the newest hour that is shown', () => {
   expect(at(START + 5 * HOUR)).toEqual(shown)
 })
 
-test('a new status of an instrument is shown at once', () => {
-  const { facts } = open()
-  let status = 'active'
-  const reads = new MarketReads({
-    instruments: { one: (symbol: string) => ({ symbol, status }) } as never,
-    statistics: facts.statistics,
-    venue: VENUE,
-    clock: { unixMs: () => START },
-    signer: undefined as never,
-  })
-  const active = reads.instrument(SYMBOL)
-  expect(reads.instrument(SYMBOL)).toBe(active)
-  status = 'paused'
-  expect([active.status, reads.instrument(SYMBOL).status]).toEqual(['active', 'paused'])
-})
-
 const signer = signingKey(new Uint8Array(32).fill(3))
 const IDENTITY = { venue: VENUE, statement_key: signer.public_key }
 
@@ -293,20 +277,6 @@ test('a page with any figure, hash, order or signature changed is refused', asyn
     const error = await verifyStatistics(changed, asked, IDENTITY).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(StatisticsRefused)
   }
-  // Of hours that do not begin at one, unbroken and signed.
-  let previous = '00'.repeat(32)
-  const items = page.items.map((row) => {
-    const sealed = sealStatisticsRow(VENUE, SYMBOL, 'hour', {
-      ...row,
-      start_unix_s: row.start_unix_s + 1,
-      previous,
-    })
-    previous = sealed.hash
-    return sealed
-  })
-  const signature = toHex(signer.sign(statisticsRowBody(VENUE, SYMBOL, 'hour', items.at(-1)!)))
-  const moved = { ...page, items, signed: { ...page.signed!, signature } }
-  expect(verifyStatistics(moved, asked, IDENTITY)).rejects.toThrow('a row is missing')
   const stranger = { ...IDENTITY, venue: KEY }
   expect(verifyStatistics(page, asked, stranger)).rejects.toThrow('not the one of its hash')
 })

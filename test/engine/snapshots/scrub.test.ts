@@ -5,9 +5,11 @@ import { copyFileSync, cpSync, readdirSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path'
 import { openSnapshotStore } from '../../../engine/journal/snapshot_store'
 import { LIMITS } from '../../../engine/limits'
+import { coverable } from '../../../engine/machine/state/past'
 import { makeSnapshot } from '../../../engine/snapshots/make_snapshot'
 import { Scrub } from '../../../engine/snapshots/scrub'
 import { Stores } from '../../../engine/stores/stores'
+import { World } from '../../kit/venue/machine_world'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
 import { KEY, load, records, save, segmentFiles, withFolder, write } from '../journal/folder'
@@ -56,6 +58,20 @@ async function scrubbed(
     }
   })
 }
+
+test('stores that cannot follow a catalogue answer as before', async () => {
+  await withFolder(async (dir) => {
+    const stores = Stores.empty({ dir, key: KEY })
+    const { state } = new World()
+    state.leaves.append(KEY)
+    stores.extend(state, coverable(state))
+    const hash = stores.write(1)
+    for (const name of readdirSync(dir)) if (name.endsWith('.part')) rmSync(join(dir, name))
+    expect(() => stores.follow(1, hash)).toThrow()
+    expect(stores.indexOf('leaves', KEY)).toBe(0)
+    stores.close()
+  })
+})
 
 test('a folder that cannot be listed for a while ends no later look', async () => {
   await scrubbed(async (scrub, { journal, snapshots }) => {

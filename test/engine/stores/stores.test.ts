@@ -435,18 +435,6 @@ test('stores that follow another catalogue hold open the files of that one alone
   expect(open()).toBe(0)
 })
 
-test('stores that cannot follow a catalogue answer as before', () => {
-  const { stores, ever, hash, seq } = played(6)
-  const { openSync } = disk
-  disk.openSync = (path, flags) => {
-    if (path.endsWith('.part')) throw new Error('EIO')
-    return openSync(path, flags)
-  }
-  expect(() => stores.follow(seq, hash)).toThrow()
-  disk.openSync = openSync
-  expectAll(stores, ever)
-})
-
 test('a part whose writing fails leaves no file', () => {
   function* failing() {
     yield seeded('row')

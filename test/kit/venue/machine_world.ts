@@ -196,6 +196,26 @@ export class World {
     return outcome.answer.result.order_id
   }
 
+  /** A withdrawal by alice of a fresh note. */
+  withdrawing(name: string, nonce: bigint): CommandOf<'withdraw'> {
+    const opening = this.deposit(key('a'), BASE, 1_000n)
+    return {
+      kind: 'withdraw',
+      unix_ms: 0,
+      account_id: 'alice',
+      trading_key: key('a'),
+      withdrawal_id: idOf(name),
+      commitment: opening.commitment,
+      opening,
+      destination: DESTINATION,
+      amount: 100n,
+      nonce,
+      expiry_slot: this.state.slot + 500,
+      change_anchor: seeded(`change ${name}`),
+      signature: SIGNATURE,
+    }
+  }
+
   /** Moves the chain to `slot`, closes a batch there if one may be, and commits it: one outcome of all of it. */
   close(slot = this.state.slot + 5 - (this.state.slot % 5)): Extract<Outcome, { ok: true }> {
     const passed = this.must({ kind: 'slot', reopens_slot: 0, slot })
