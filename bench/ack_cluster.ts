@@ -1,7 +1,7 @@
 /**
- * Time to the acknowledgement of an order through the replicated log beside the local journal: `bun bench/ack_cluster.ts [--orders N]
- * [--lanes N]`. Two venue processes take the same load, one after the other: a closed loop, then an open loop at half of the rate that
- * the log reached. The three members of etcd run on this machine, and share its disk and its cores.
+ * Compares the time to acknowledge an order through the replicated log and through the local journal: `bun bench/ack_cluster.ts
+ * [--orders N] [--lanes N]`. Two venue processes take the same load, one after the other: a closed loop, then an open loop at
+ * half of the rate that the log reached. The three members of etcd run on this machine and share its disk and its cores.
  */
 
 import { join } from 'node:path'

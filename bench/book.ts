@@ -1,8 +1,8 @@
 /**
- * Measures the order book and the auction: `bun bench/book.ts [--rounds N] [--compare DIR]`. The stream is 60 % resting
- * adds, 30 % cancels, 10 % marketable orders, crossed and applied every 1,000 operations; the operations are recorded in a
- * first pass, so the timed passes contain nothing but the book. `DIR` is a folder in which npm's `nodejs-order-book` is
- * installed; it plays the same stream.
+ * Measures the order book and the auction: `bun bench/book.ts [--rounds N] [--compare DIR]`. The stream is 60 % resting adds,
+ * 30 % cancels, 10 % marketable orders, crossed and applied every 1,000 operations; the operations are recorded in a first
+ * pass, so the timed passes contain only the book. `DIR` is a folder in which npm's `nodejs-order-book` is installed; it plays
+ * the same stream.
  */
 
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ const FULL_TERMS = {
   volume_tolerance_bps: 0,
   seed: new Uint8Array(32).fill(1),
 }
-/** What is to be reached, by figure and number of orders. */
+/** Targets, by figure and number of orders. */
 const TARGETS: Record<string, Figure['target']> = {
   'stream, 10000 orders': '<= 61',
   'stream, 100000 orders': '<= 75',

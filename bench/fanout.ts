@@ -34,7 +34,7 @@ async function bareWaves(received: Promise<unknown>, raw: RawWave): Promise<numb
   return (await bare.ask<number>('cpuMs')) - before_ms
 }
 
-/** Processor milliseconds of a round once code is compiled, and what arrived in the last. */
+/** Processor milliseconds of a round once code is compiled, and the messages received in the last. */
 async function rounded(round: (received: Promise<unknown>) => Promise<number>) {
   const values: number[] = []
   let arrived: Received | undefined

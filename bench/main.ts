@@ -1,7 +1,7 @@
 /**
- * Runs benchmarks one after the other: `bun run bench [NAME…] [--flag value…]`, all of them without a name. Flags go to
- * every bench named. Each prints the machine, a table of figures beside the machine's own limits, and one JSON line per
- * figure, and exits with 1 when a target is missed.
+ * Runs benchmarks one after the other: `bun run bench [NAME…] [--flag value…]`, all of them without a name. Flags go to every
+ * bench named. Each prints the machine, a table of figures with the machine's own limits, and one JSON line per figure, and
+ * exits with 1 when a target is missed.
  */
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -17,7 +17,7 @@ for (const name of names) {
   if (text.includes(`\`bun bench/${name}.ts`)) benches.push(name)
 }
 
-const USAGE = `usage: bun run bench [NAME…] [--flag value…]
+const USAGE = `usage: bun run bench [NAME ...] [--flag value ...]
 Flags go to every bench named; without a name every bench runs. Benches: ${benches.sort().join(', ')}`
 
 await runCommand(USAGE, async (given) => {

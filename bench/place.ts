@@ -142,9 +142,7 @@ function latencyFigures({ report }: Phase): Figure[] {
 /** Pairs of loads in a comparison of versions. */
 const ROUNDS = 5
 const NEIGHBOUR_EVENTS = 20_000
-/**
- * What the neighbour does: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start.
- */
+/** The neighbour's load: pages, at twice the rate that its bucket allows, or all its sockets, which resume from the start. */
 const NOISES = {
   'pages of 500 events': { path: '/events?after=0&limit=500', per_second: 33 },
   'pages of 500 orders': { path: '/orders?limit=500&status=cancelled', per_second: 20 },
@@ -165,7 +163,7 @@ async function noise(target: VenueFacts, token: string, { path, per_second }: No
   return { end: () => done }
 }
 
-/** Another account's places beside each noise, as a multiple of the quiet loop right before. */
+/** Another account's places during each load, as a multiple of the quiet loop right before. */
 async function neighbourFigures(
   facts: VenueFacts,
   token: string,

@@ -61,7 +61,7 @@ async function until<T>(look: () => Promise<T | undefined> | T | undefined): Pro
   }
 }
 
-/** What the first of them shows; the others are not looked at any more. */
+/** Taken from the first of them; the others are not read any more. */
 async function untilAny<T>(looks: readonly (() => Promise<T | undefined>)[]): Promise<T> {
   let found: T | undefined
   const show = (one: T | undefined) => {
@@ -158,7 +158,7 @@ class Trial {
     return Object.fromEntries(PARTS.map((part, i) => [part, at[i + 1]! - at[i]!])) as Record<Part, number>
   }
 
-  /** Two nodes report what they have. */
+  /** Two nodes report their ends. */
   private async untilFollowed(): Promise<void> {
     await this.cluster.etcd.untilWritable()
     await until(async () => {

@@ -1,9 +1,8 @@
 /**
  * Collects everything a trader's program imports from the client, grouped by subject.
  *
- * `connect`, wallet files and archives need Bun, Node or Deno. The rest also runs in a browser:
- * a bundler drops the parts that are not imported. `tacit/verify` imports nothing of a platform; what reads and sends on the
- * chain is `tacit/chain`.
+ * `connect`, wallet files and archives need Bun, Node or Deno. The rest also runs in a browser: a bundler drops the parts that
+ * are not imported. `tacit/verify` needs no platform; `tacit/chain` reads and sends on the chain.
  */
 
 // Verification: connects to a venue, or judges evidence and receipts without one.

@@ -16,7 +16,7 @@ export const SETTLE_PATIENCE_MS = 30_000
 export const ORDER_LIFE_SLOTS = 3_000
 /** Longest delay of absorbed events on their way into the wallet's file. */
 export const SESSION_SAVE_MS = 50
-/** Receipts kept beside a wallet: at least so many, at most twice as many, each some two kilobytes. */
+/** Receipts kept next to a wallet: at least so many, at most twice as many, each some two kilobytes. */
 export const RECEIPTS_KEPT_MAX = 4_096
 /** Longest wait for the merge of notes that an order needs. */
 export const MERGE_MAX_MS = 300_000
@@ -36,7 +36,7 @@ export const QUOTE_BUSY_RETRIES_MAX = 3
 export const QUOTE_BUSY_WAIT_MAX_MS = 5_000
 /** Longest answer of a venue that is not verified yet; quotes and event logs have some ten thousand bytes. */
 export const VENUE_ANSWER_BYTES_MAX = 1_048_576
-/** Files that a venue may list in its evidence beside the certificate. */
+/** Files besides the certificate that a venue may list in its evidence. */
 export const EVIDENCE_FILES_MAX = 16
 /** Longest document of collateral; a revocation list grows with each revoked machine. */
 export const COLLATERAL_BYTES_MAX = 4_194_304
@@ -63,7 +63,7 @@ export const SIGNATURES_PAGE_MAX = 1_000
 export const TRANSACTIONS_PARALLEL_MAX = 8
 /** Slots below an archive's edge that are listed again: a node may list a transaction late. A minute. */
 export const LISTED_AGAIN_SLOTS = 150
-/** Transactions between two writes of an archive: what a reading that is stopped loses. */
+/** Transactions between two writes of an archive: a reading that is stopped loses at most so many. */
 export const ARCHIVE_WRITE_EVERY = 512
 /** Transactions of one archive block; with its header it is at most 100 bytes longer, unless one transaction alone is. */
 export const ARCHIVE_BLOCK_BYTES = 1_048_576
@@ -91,7 +91,7 @@ export const MARKET_CALL_MS = 10_000
 /** Poll interval of a balance that a faucet raises. */
 export const FAUCET_POLL_MS = 100
 
-/** Wait before a command says on a terminal what it waits for, and between two such lines. */
+/** Wait before a command names on a terminal the operation that it waits for, and between two such lines. */
 export const PROGRESS_AFTER_MS = 1_000
 export const PROGRESS_EVERY_MS = 5_000
 /** Longest wait for the receiver of a forwarded event. */

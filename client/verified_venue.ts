@@ -38,7 +38,7 @@ export class VerificationFailed extends MustStop<{ failed: CheckName[] }> {
   ) {
     const bad = transcript.checks.filter((check) => check.result !== 'pass')
     const failed = bad.filter((check) => check.result === 'fail')
-    // Beside a failure no skip is the cause; one without a reason code rests on another check.
+    // If another check failed, no skip is the cause; a skip without a reason code rests on another check.
     const causes = failed.length > 0 ? failed : bad.filter((check) => check.reason_code !== '')
     const said = causes.map(
       ({ name, result, reason, leading }) =>

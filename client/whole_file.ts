@@ -29,7 +29,7 @@ export function writeWhole(path: string, content: string | Uint8Array, mode: num
   const [next, last] = [`${path}.new`, `${path}.last`]
   let renamed = false
   try {
-    // What an interrupted write left behind keeps its mode, and a link there leads elsewhere.
+    // The remains of an interrupted write keep their mode, and a link there leads elsewhere.
     for (const left of [next, last]) rmSync(left, { force: true })
     // Writes all of it or throws; writeSync may write a part.
     synced(next, 'wx', mode, (file) => writeFileSync(file, content))
@@ -121,9 +121,10 @@ export const placeOf = (path: string): string => process.getBuiltinModule('node:
 export const isLocked = (named: string): boolean => held.has(placeOf(named))
 
 /**
- * SQLite's exclusive lock on an empty database: the kernel drops it with the process, so no lock is ever stale. The file
- * stays: removing it would let two processes lock two files of one name. Without SQLite nothing is locked.
- * @returns what releases it. @throws InUse, NotWritten
+ * SQLite's exclusive lock on an empty database: the kernel drops it with the process, so no lock is ever stale. The file stays:
+ * removing it would let two processes lock two files of one name. Without SQLite nothing is locked.
+ * @returns the release
+ * @throws InUse, NotWritten
  */
 export function lockFile(named: string): () => void {
   const path = placeOf(named)

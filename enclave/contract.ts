@@ -84,7 +84,7 @@ export interface Enclave {
  * another key and data sealed under the old one cannot be opened again. Each path has one purpose and a version; none is reused.
  */
 export const KEY_PATHS = {
-  /** Seed of the Ed25519 key that signs each opening of an epoch beside the settlement key of the boot. */
+  /** Seed of the Ed25519 key that signs each opening of an epoch together with the settlement key of the boot. */
   epoch_authority: 'tacit/epoch/ed25519/v1',
   /** Encrypts and authenticates the journal, its snapshots and the history derived from it. */
   journal: 'tacit/journal/v1',

@@ -132,8 +132,7 @@ type Closed = {
   due: { symbol: string; batch: number; reference_ticks: Ticks; seed: Uint8Array }[]
 }
 /**
- * What the chain decided about the batch closed by record `seq`, and what a quorum of providers showed: the commit stored at
- * `slot`, in `epoch`.
+ * The chain's verdict on the batch closed by record `seq`, with a quorum's evidence: the commit stored at `slot`, in `epoch`.
  */
 type Decided = {
   kind: 'decided'

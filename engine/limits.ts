@@ -123,7 +123,10 @@ export const LIMITS = {
   journal_pending_groups_max: 65_536,
   /** Interval at which a write that found the disk full is tried again. */
   disk_retry_ms: 500,
-  /** Attempts to read what does not come as it was written, and the wait between two, which may hold the main thread. */
+  /**
+   * Attempts to read bytes that come otherwise than they were written, and the wait between two, which may hold the main
+   * thread.
+   */
   disk_read_attempts: 3,
   disk_reread_ms: 20,
   /** After it a request to the replicated log counts as unanswered, and goes to the next member after the pause. */
@@ -148,8 +151,8 @@ export const LIMITS = {
   /** Newest groups of which a node that follows knows the hash, by which it recognises the journal of the leading one. */
   group_ends_max: 8_192,
   /**
-   * What of one account, and of its credentials that only read, waits at a node that follows for the leading one, beyond which it
-   * is answered 503 `matching_unavailable`; and of it, pages, which are read one after the other.
+   * Requests of one account, and of its credentials that only read, that wait at a node that follows for the leading one; one
+   * more is answered 503 `matching_unavailable`. And pages of it, which are read one after the other.
    */
   passed_account_max: 256,
   pages_account_max: 8,
@@ -207,7 +210,7 @@ export const LIMITS = {
   rows_waiting_max: 4_000_000,
   /** Leaves and batches between two saves of the trees' edges. */
   tree_save_every: 4_096,
-  /** Parts of one level of a tree, 32 KiB each, in memory beside the last one. */
+  /** Parts of one level of a tree, 32 KiB each, kept in memory in addition to the last one. */
   tree_parts_cached_max: 8,
 
   // History
@@ -232,7 +235,10 @@ export const LIMITS = {
   /** Events, and characters, of one sealed row: reading one event opens the whole row. */
   history_block_events_max: 32,
   history_block_characters_max: 32_768,
-  /** Of a sealed row for each of its events, which are mostly shorter: its length shows their number and not what they are. */
+  /**
+   * Bytes of a sealed row for each of its events, which are mostly shorter: its length shows their number and not their
+   * content.
+   */
   history_event_characters: 640,
   /** Time one sealed row spans: it is deleted when its last event is old. */
   history_block_span_max_ms: 60_000,
@@ -251,9 +257,9 @@ export const LIMITS = {
   /** Page cache of the writing connection. */
   history_cache_kib: 16_384,
   /**
-   * Changed rows after which the write-ahead log is merged. Ids look random, so each order touches different pages, and
-   * rarer merges write each page less often. The log has about 4 KiB for each: 131 MB beside 300,000 orders, half of the space
-   * below which the venue takes no orders.
+   * Changed rows after which the write-ahead log is merged. Ids look random, so each order touches different pages, and rarer
+   * merges write each page less often. The log has about 4 KiB for each: 131 MB at 300,000 orders, half of the space below
+   * which the venue takes no orders.
    */
   history_merge_rows: 32_768,
   /** Bytes of the history that the disk is given at once. */
@@ -421,7 +427,7 @@ export const LIMITS = {
   fee_growth_after_ms: 2_000,
   /** Slots between two polls of the payer's balance. */
   payer_look_slots: 75,
-  /** Slots between two looks at what is announced: five minutes. */
+  /** Slots between two reads of the announcements: five minutes. */
   announced_look_slots: 750,
 
   // Exit requests
@@ -450,7 +456,10 @@ export const LIMITS = {
 /** Snapshot interval in records, which bounds the replay of a boot, and in time; `look_ms` is the poll interval. */
 export const SNAPSHOT_PACE = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
 
-/** What reads cost beside an event, whose row is in a sealed block with its neighbours; `passed` is a row that a filter skips. */
+/**
+ * The cost of reads in addition to an event, whose row is in a sealed block with its neighbours; `passed` is a row that a
+ * filter skips.
+ */
 export const READ_UNITS = { event: 1, order: 2, fill: 5, passed: 0.1 }
 
 export const MS_PER_DAY = 86_400_000

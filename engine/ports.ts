@@ -45,9 +45,9 @@ export interface ChainPort {
   /** Confirmed slot now, its age, the measured slot time, and the chain's clock with the time elapsed since its reading. */
   view(): { slot: number; lag_ms: number; slot_ms: number; unix_ms: number }
   /**
-   * What a quorum shows of config at confirmed since `openEpoch`. `age_ms` is the age of the newest view in which epoch and
-   * boot nonce are this instance's, from its request and less the lag of its answer; infinite without one. `covered_seq`
-   * is the position there, 0 for one that is not of the own journal.
+   * A quorum's view of config at confirmed since `openEpoch`. `age_ms` is the age of the newest view in which epoch and boot
+   * nonce are this instance's, from its request and less the lag of its answer; infinite without one. `covered_seq` is the
+   * position there, 0 for one that is not of the own journal.
    */
   lease(): { age_ms: number; covered_seq: JournalSeq }
   /**
@@ -96,8 +96,8 @@ export interface ChainPort {
    */
   anchor(seq: JournalSeq, own: { seq: JournalSeq; head: Uint8Array }): Promise<void>
   /**
-   * Stores the position of a close as the commit of its batch, while `commit_ms` last, and resolves with what the chain
-   * decided; undefined when the port closes first.
+   * Stores the position of a close as the commit of its batch, while `commit_ms` last, and resolves with the chain's verdict;
+   * undefined when the port closes first.
    */
   commit(close: ClosePosition, commit_ms: number): Promise<BatchDecision | undefined>
   /** Record `seq` holds the match of the batch committed last: until that is final, a lost commit is sent again. */
@@ -107,7 +107,7 @@ export interface ChainPort {
 
 /** Journal position of a close, and the slot at which it closed. */
 export type ClosePosition = { seq: JournalSeq; head: Uint8Array; slot: SlotNumber }
-/** What a quorum of providers showed at `slot`: the epoch and the stored commit. `rolled_back`: not of this journal. */
+/** A quorum's view at `slot`: the epoch and the stored commit. `rolled_back`: not of this journal. */
 export type BatchDecision = {
   outcome: 'committed' | 'void' | 'rolled_back'
   slot: SlotNumber
@@ -179,7 +179,7 @@ export type VaultConfig = {
   frozen: boolean
   paused: boolean
   pending: { action: string; effective_unix_s: number; value: string }[]
-  /** What epochs may rest on, with what is announced for later. */
+  /** Records that epochs may rest on, with the announced changes. */
   announced: AnnouncedEntry[]
   /** The last one declared; undefined before the first. */
   outage: { outage_at_s: number; outage_extra_s: number } | undefined
@@ -248,7 +248,7 @@ export type ExitRequest = {
   leaf_index?: number | undefined
 }
 
-// Settlement: what the relayer reads and reports
+// Settlement: the relayer's inputs and reports
 
 /** The relayer's access to the engine. Every promise resolves once the fact is durable. */
 export interface OutboxPort {
@@ -278,7 +278,7 @@ export interface OutboxPort {
   spentProof(nullifier: Uint8Array, batch_count: number): Promise<SpentProof | undefined>
   /**
    * Drops the exits that a quorum disproves, out of the rejected batch, those behind it and the queue, and ends the process:
-   * the epoch that the next one opens fences what was signed before. Does nothing without one, and until all is hashed.
+   * the epoch that the next one opens fences transactions signed before. Does nothing without one, and until all is hashed.
    */
   dropExits(batch_id: number, isDisproved: (request: ExitRequest) => boolean): Promise<void>
   /** Journal head to store on chain. */
@@ -431,7 +431,7 @@ export interface AccountsPort {
   /** Throws `token_invalid` for a token of another account or of another kind of credential. */
   refresh(session: Session, token: string): Session
   takeLimit(caller: Caller, cost: number): LimitState
-  /** Takes what a read of so many `READ_UNITS` costs, also below zero. */
+  /** Charges the cost of a read of so many `READ_UNITS`, also below zero. */
   chargeRead(caller: Caller, units: number): LimitState
   /**
    * Calls `ended` once when the token ends: revoked, expired, or its credential replaced or revoked.
@@ -449,7 +449,7 @@ export interface AccountBook {
   limits(account_id: string): AccountLimits | undefined
   /** By credential id. */
   credential(credential_id: string): { account_id: string; credential: Credential } | undefined
-  /** Those that are journaled and have not ended, in the order of their issue within an account. */
+  /** Journaled tokens that have not ended, in the order of their issue within an account. */
   tokens(): Iterable<JournaledToken & { account_id: string; credential: Credential }>
   /**
    * Journals that a token of this version of a credential is issued. Resolves once durable.
@@ -472,9 +472,9 @@ export interface Fronts {
 export interface LeaderPort {
   /** Begins the names of this node's sockets. */
   readonly node: string
-  /** What it answered to its newest questions; nothing once this node leads. */
+  /** Its newest answers; none once this node leads. */
   rights(): readonly Right[]
-  /** What it answers now. @throws Refusal `lease_lost` */
+  /** Its current answer. @throws Refusal `lease_lost` */
   ask(): Promise<Right>
   /**
    * From when the leading node gives its term away until `arrived`, until this node leads, or for LINK_HANDOVER_MS: resolves

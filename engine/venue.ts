@@ -80,9 +80,9 @@ export type LimitState = { capacity: number; refill_per_s: number; remaining: nu
 
 export type Answers = 'held' | 'at_once'
 
-/** Of rules and formats: that of the state, and what this build carries. */
+/** Version of rules and formats: that of the state, and the newest that this build carries. */
 type Versions = { version: number; carried: readonly number[] }
-/** What a node that leads shows to those that follow it. */
+/** Answers of a node that leads to those that follow it. */
 export type Lead = {
   epoch: number
   /** End of its journal, and the hash there. */
@@ -100,8 +100,8 @@ export type Lead = {
 export type Right = Lead & { until_ms: number }
 
 /**
- * What a node that follows asks of the leading one for its callers. `seq`: what it had applied when it verified the token, so that
- * nothing is done for one that has ended since, however late it comes.
+ * Requests of a node that follows to the leading one, for its callers. `seq`: the last record it had applied when it verified
+ * the token, so that nothing is done for a token that has ended since, however late the request comes.
  */
 export type Passed =
   /** A trader's command, verified; `signed` is its body and signature, of which the receipt speaks. */
@@ -127,13 +127,16 @@ export type PassedAnswer = { value: object; seq: JournalSeq; limits: LimitState 
 
 /** A node of a cluster while another one leads. */
 export interface FollowingNode {
-  /** Serves by what this node has replayed, and by the leading node. Refuses `lease_lost` without the right to answer. */
+  /**
+   * Serves from the records that this node has replayed, and by the leading node. Refuses `lease_lost` without the right to
+   * answer.
+   */
   front(leader: LeaderPort): NodeVenue
   /** Whether it has a state to serve from: the chain has shown who wrote its journal. */
   isShown(): boolean
   /** This node is to end: it leads no more from here on. False where it already does, or will. */
   leave(): boolean
-  /** End of what its state has, and the epoch there. */
+  /** The end of the log that its state includes, and the epoch there. */
   applied(): { seq: JournalSeq; epoch: number }
 
   /** 64 hex digits. */
@@ -146,7 +149,7 @@ export interface FollowingNode {
   leaderUrl(): string | undefined
 }
 
-/** What every node of a venue serves. */
+/** Methods of every node of a venue. */
 export interface NodeVenue {
   // writes, by an account
   place(
@@ -170,8 +173,8 @@ export interface NodeVenue {
   /** Every check of a place that depends on nothing hidden; throws Refusal, books nothing. */
   check(account_id: string, request: Parsed<typeof wire.CheckRequest>): void
   /**
-   * On a node that follows: resolves once it has what the leading node has now, at least `seq` and what the account was answered
-   * with here before. Undefined where nothing is to be waited for. @throws Refusal `lease_lost`
+   * On a node that follows: resolves once it has the records that the leading node has now, at least `seq` and those of the
+   * account's earlier answers here. Undefined if there is nothing to wait for. @throws Refusal `lease_lost`
    */
   caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
   /**
@@ -179,14 +182,14 @@ export interface NodeVenue {
    * leads, or the wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
    */
   handedOver(token: string | undefined): Promise<void> | undefined
-  /** The same for what comes on a socket, before it is rejected: undefined where it would not be for the lack of a right. */
+  /** The same for a message of a socket, before it is rejected: undefined unless it is the right that is missing. */
   late(caller: Caller): Promise<void> | undefined
   /** Epoch of the node by whose word this one answers now; undefined where it may answer nothing. */
   epochLed(): number | undefined
   /**
    * On the node that leads, for one that follows.
    * @param costOf tokens that a command takes from its account's bucket
-   * @param isOver whether the connection that it came on has ended: what waited until then is not executed
+   * @param isOver whether the connection that it came on has ended: waiting commands are then not executed
    */
   passed(
     passed: Passed,
@@ -217,7 +220,7 @@ export interface NodeVenue {
   readonly own: OwnTexts
   /** Of a commitment or of the leaf at an index; throws `leaf_unknown`. */
   treeInclusion(leaf: Uint8Array | number, caller?: Caller): Promise<wire.TreeInclusion>
-  /** `caller` has its share of what a node that follows asks the leading one. */
+  /** `caller` has its share of the requests that a node that follows sends to the leading one. */
   treeLeaves(from: number, limit: number, caller?: Caller): Promise<wire.TreeLeaves>
   settlementHealth(): wire.SettlementHealth
   settlementBatch(batch: number): Promise<wire.SettlementBatchStage>
@@ -248,7 +251,7 @@ export interface NodeVenue {
   status(): wire.SystemStatus
   time(): wire.ServerTime
   /**
-   * What a node that leads shows to those that follow it: its epoch and the seq of its newest durable record.
+   * The state that a leading node shows to those that follow it: its epoch and the seq of its newest durable record.
    * @throws Refusal of Availability while it may acknowledge nothing
    */
   lead(): Omit<Lead, 'nodes'>
@@ -314,14 +317,14 @@ export interface NodeVenue {
    * for a command: the leading one does.
    */
   takeLimit(caller: Caller, cost: number, of?: 'read' | 'command'): LimitState
-  /** What all reads have cost so far. A caller is charged the difference that its own read makes, also below zero. */
+  /** The cost of all reads so far. A caller is charged the difference that its own read makes, also below zero. */
   readUnits(): number
   chargeRead(caller: Caller, units: number): LimitState
 
   // lifecycle
   /**
-   * Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. A node that follows has what is
-   * under way answered and its sockets disarmed.
+   * Rejects new orders from now on, finishes batches, anchors and snapshots; close() may follow. A node that follows waits for
+   * the answers to requests under way and has its sockets disarmed.
    */
   drain(): Promise<void>
   /** Closes every part once; each further call awaits the first. */

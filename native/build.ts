@@ -1,6 +1,6 @@
 /**
- * Builds the libraries from the Rust source beside this file: `bun native/build.ts`. Needs the pinned rustc and cargo for
- * x86-64 Linux; Poseidon has no crate, those of Ed25519 come from crates.io as `ed25519/Cargo.lock` pins them.
+ * Builds the libraries from the Rust source in this folder: `bun native/build.ts`. Needs the pinned rustc and cargo for x86-64
+ * Linux; Poseidon has no crate, those of Ed25519 come from crates.io as `ed25519/Cargo.lock` pins them.
  */
 
 import { createHash } from 'node:crypto'

@@ -8,7 +8,7 @@ import { openLibrary } from './open_library'
 /** Whether `signature` (64 bytes) of `message` by `public_key` (32 bytes) passes the strict rule; false for other widths. */
 type Verify = (signature: Uint8Array, message: Uint8Array, public_key: Uint8Array) => boolean
 
-/** Beside this file, and beside the bundles of a built server. */
+/** In this folder, and next to the bundles of a built server. */
 const FOLDER = fileURLToPath(new URL('.', import.meta.url))
 
 /** The extensions that each library is compiled for, as /proc/cpuinfo names them; the faster library is first. */

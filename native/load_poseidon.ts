@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { ELEMENT_BYTES, type PoseidonHasher } from '../protocol/notes/poseidon'
 import { openLibrary } from './open_library'
 
-/** Beside this file, and beside the bundles of a built server. */
+/** In this folder, and next to the bundles of a built server. */
 const LIBRARY = fileURLToPath(new URL('./poseidon.so', import.meta.url))
 
 /** Undefined where the library is absent, not as it was built, or for another machine. */

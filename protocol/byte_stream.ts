@@ -1,7 +1,7 @@
 /** Writes and reads runs of bytes: little-endian integers, fixed-width bytes, counted blobs and texts. */
 import { copyBytes, utf8 } from './bytes'
 
-/** Bytes that are not what the layout describes. The message names the part, never its content. */
+/** Bytes that do not fit the layout. The message names the part, never its content. */
 export class CodecError extends Error {
   override readonly name = 'CodecError'
 }

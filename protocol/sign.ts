@@ -12,9 +12,9 @@ export function sign(seed: Uint8Array, message: Uint8Array): Uint8Array {
 }
 
 /**
- * The strict part of the signature rule (protocol.md "Signature rule"): lengths, `S < L`, the key's y below the field
- * prime, key and R outside the small-order encodings. What passes then meets the cofactorless check of the platform.
- * Together they equal libsodium's verdict on the "Taming the many EdDSAs" and CCTV vectors.
+ * The strict part of the signature rule (protocol.md "Signature rule"): lengths, `S < L`, the key's y below the field prime,
+ * key and R outside the small-order encodings. A signature that passes goes to the platform's cofactorless check. Together they
+ * equal libsodium's verdict on the "Taming the many EdDSAs" and CCTV vectors.
  */
 
 /** Group order L of edwards25519 (RFC 8032 section 5.1). */

@@ -1,7 +1,7 @@
 import { Health } from '../protocol/wire/public'
 import { endpoint } from '../server/edge/endpoint'
 
-/** GET /health: liveness; checks nothing but that the process answers. */
+/** GET /health: liveness; checks only that the process answers. */
 export default endpoint(
   { summary: 'Liveness', tag: 'operations', answer: { status: 200, body: Health } },
   ({ clock, started_ms }) => ({

@@ -101,7 +101,7 @@ type SandboxBuild = {
   admin: Uint8Array | undefined
 }
 
-/** What firmware, kernel and command line extend; no app changes them. */
+/** Registers that firmware, kernel and command line extend; no app changes them. */
 function bootRegisters() {
   const none = new Uint8Array()
   const [rtmr0, rtmr1, rtmr2] = measureBoot(none, none, none).registers.map(toHex)

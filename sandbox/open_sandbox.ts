@@ -33,7 +33,7 @@ export { sandboxEnvironment } from './environment'
 const CHAIN_PORT = 8899
 /** Longest wait for a venue that takes no admission yet, and the interval of attempts. */
 const [ADMISSION_MS, ADMISSION_RETRY_MS] = [120_000, 200]
-/** Of the pages, beside the venue's own. */
+/** Path of the pages, in addition to the venue's own. */
 const PAGES_PORT = 8440
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */
@@ -170,7 +170,7 @@ async function admit(running: Running, data_dir: string, request: CredentialRequ
   const record = signAdmission({ ...terms, account_key }, target)
   const deadline = Date.now() + ADMISSION_MS
   let now_ms = 0
-  // A busy machine loses its lease for a moment: what changed nothing is sent again.
+  // A busy machine loses its lease for a moment: a request that changed nothing is sent again.
   const post = async (at: string, body: unknown): Promise<void> => {
     for (;;) {
       now_ms = Math.max(Date.now(), now_ms + 1)

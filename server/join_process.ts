@@ -46,7 +46,7 @@ export type ProcessParts = {
   fatal(error: Error): void
   /** Called on the operator's request. */
   drain(): void
-  /** Called by a node of a cluster before it follows, with what ends it in order. */
+  /** Called by a node of a cluster before it follows, with the function that ends it in order. */
   following(stop: () => Promise<void>): void
 }
 export type Running = {
@@ -155,7 +155,7 @@ async function certificatesOf({ clock, config, log }: ProcessParts, enclave: Enc
 
 type Following = (node: FollowingNode, chain: ChainPort) => Fronts
 
-/** The verdict on the own machine, and what keeps its collateral from here on. */
+/** The verdict on the own machine, and the job that keeps its collateral from here on. */
 async function judgeOwn({ clock, config, log, self_check: terms }: ProcessParts, enclave: Enclave) {
   const { data_dir } = config.engine
   const judge = () => selfCheck({ enclave, terms, data_dir, now_ms: clock.unixMs() })

@@ -9,7 +9,7 @@ export const IDLE_S = 60
 export const PATH_NAME_LENGTH_MAX = 64
 /** Characters of a bearer token in a query; ours have 43. */
 export const QUERY_TOKEN_LENGTH_MAX = 512
-/** URLs that are kept with what they say, and characters of each. */
+/** Parsed URLs that are kept, and characters of each. */
 export const URLS_KEPT_MAX = 2_048
 export const URL_CHARACTERS_KEPT_MAX = 512
 /** When a caller may retry after a 503 without `retry_after_ms`. */
@@ -127,7 +127,7 @@ export const LINK_RENEW_MS = 480_000
 export const LINK_ASK_MS = 250
 export const LINK_RIGHT_MS = 1_000
 export const LINK_RETRY_MS = 500
-/** Longest wait of what comes while the leading node gives its term away, for the next one. */
+/** Longest wait of requests for the next leading node while this one gives its term away. */
 export const LINK_HANDOVER_MS = 10_000
 /** Longest wait for a proof: collateral is fetched for it. */
 export const LINK_OPEN_MS = 30_000

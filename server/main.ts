@@ -88,7 +88,7 @@ function reject(reasons: readonly string[]): never {
   process.exit(1)
 }
 
-/** Ends in order what the process is by now: nothing yet, a node that follows, or a venue. */
+/** Ends in order the current form of the process: nothing yet, a node that follows, or a venue. */
 let stop = async (): Promise<void> => undefined
 /** The shutdown under way: its reason and its start in monotonic milliseconds. */
 let ending: { reason: string; at_ms: number } | undefined

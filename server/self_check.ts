@@ -38,9 +38,9 @@ type Checked = {
 type Judgement = { reasons: string[]; valid_until_ms: number }
 
 /**
- * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by what no
- * policy can allow: statuses and advisories that some policies allow are no reasons.
- * @throws MachineUnjudged without valid collateral, which says nothing about the machine; what `keyProof` throws
+ * The reasons why every client would reject this machine; each bars the opening of an epoch. Platforms are judged by conditions
+ * that no policy can allow: statuses and advisories that some policies allow are no reasons.
+ * @throws MachineUnjudged without valid collateral, which says nothing about the machine; the errors of `keyProof`
  */
 export async function selfCheck({ enclave, terms, data_dir, now_ms }: Checked): Promise<Judgement> {
   const { identity } = enclave
@@ -81,8 +81,8 @@ class PeerRejected extends Error {
 
 /**
  * Judges another node as its vault would judge the opening of an epoch: a node that may not lead gets no link.
- * @param announced what the vault announces, judged at `now_ms` of the chain's clock
- * @throws PeerRejected, or what `collect` and `announced` throw
+ * @param announced the vault's announcements, judged at `now_ms` of the chain's clock
+ * @throws PeerRejected, or the errors of `collect` and `announced`
  */
 export async function judgePeer(
   {
@@ -158,7 +158,7 @@ type Kept = {
   every_ms?: number
 }
 
-/** What the next start can fall back on, while Intel's service does not answer. */
+/** The fallback of the next start while Intel's service does not answer. */
 export interface KeptCollateral {
   /** Its end in Unix milliseconds. */
   endsMs(): number

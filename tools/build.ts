@@ -32,7 +32,7 @@ if (!result.success) {
 
 for (const name of readdirSync(SERVER).filter((file) => file.endsWith('.js'))) {
   const path = join(SERVER, name)
-  // The bundler leaves the URLs of workers as they are written; beside a bundle they end in .js.
+  // The bundler leaves the URLs of workers as they are written; next to a bundle they end in .js.
   writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/(["']\.\/[a-z_]+_worker)\.ts(["'])/g, '$1.js$2'))
 }
 // Compiled code is loaded from the folder of the bundle.

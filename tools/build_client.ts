@@ -133,7 +133,7 @@ type Own = Record<'version' | 'description' | 'license', string> &
   Record<'dependencies' | 'devDependencies', Record<string, string>>
 const own = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Own
 
-/** Types beside the modules, with the extensions that Node's resolution demands. */
+/** Types next to the modules, with the extensions that Node's resolution demands. */
 async function declareTypes(folder: string): Promise<void> {
   const faces = Object.values(FACES).map((face) => join(ROOT, `${face}.ts`))
   const config = {
@@ -158,7 +158,7 @@ async function declareTypes(folder: string): Promise<void> {
   )
   const ran = Bun.spawnSync([join(ROOT, 'node_modules/.bin/tsc'), '-p', path])
   rmSync(path)
-  // The types of schemas name what a schema library keeps to itself; those modules get written types.
+  // The types of schemas name internals of a schema library; those modules get written types.
   const faults = String(ran.stdout)
     .split('\n')
     .filter((line) => /error TS/.test(line) && !line.startsWith('protocol/wire/'))

@@ -1,6 +1,6 @@
 /**
- * Runs the venue for a developer. When a source changes it writes the route manifest, loads the code in a process of its
- * own and, if that succeeds, restarts the venue; otherwise it prints the reason and the running venue keeps serving.
+ * Runs the venue for a developer. When a source changes it writes the route manifest, loads the code in a separate process and,
+ * if that succeeds, restarts the venue; otherwise it prints the reason and the running venue keeps serving.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -14,7 +14,7 @@ export type Child = {
   end(): Promise<void>
 }
 
-/** What the image sets of the runtime's allocator (Dockerfile). */
+/** The image's settings of the runtime's allocator (Dockerfile). */
 const IMAGE = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
 
 /** Whether a child can be held to a core, and two children to different ones. */

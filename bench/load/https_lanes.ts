@@ -6,7 +6,7 @@ export type Answered = { status: number; body: string }
 
 type Lane = {
   socket: Socket<Lane>
-  /** What the socket has not taken yet: on a loaded machine its buffer is full at times. */
+  /** Bytes that the socket has not accepted yet: on a loaded machine its buffer is full at times. */
   unsent: Uint8Array
   received: string
   done: ((answer: Answered) => void) | undefined

@@ -23,7 +23,7 @@ import { simulatedMachine } from '../../sandbox/enclave/simulated_machine'
 import { inFolder, median } from '../kit/figures'
 
 export const PROGRAM = join(import.meta.dir, '../../program/vault.so')
-/** Orders of a full v1 transaction, each with what it gets and what is left over. */
+/** Orders of a full v1 transaction, each with its proceeds and its change. */
 export const ORDERS = 28
 const ROUNDS = 15
 
@@ -79,7 +79,7 @@ export async function settlementWork(): Promise<BatchWork> {
 
   const { batch, program_ms, sign_ms } = await inFolder('batch-work', runBatch)
   const instruction = settleInstruction(batch)
-  // A batch asks by formula, and the block reserves what is asked for.
+  // A batch requests compute units by formula, and the block reserves the requested units.
   const asked = settleUnits({ nullifiers: ORDERS, outputs: 2 * ORDERS, withdrawals: 0, exits: 0 })
   const writable = instruction.accounts.filter((account) => account.writable).length + 1
   return { hash_ms, sign_ms, program_ms, cost_units: costUnits(asked, writable, instruction.data.length) }

@@ -63,7 +63,7 @@ answerQuestions({
   },
 })
 
-/** Resident as it is; what lives, by a collection after that. */
+/** Resident memory as it is; live memory after a collection. */
 function held(): Held {
   const rss_bytes = process.memoryUsage.rss()
   Bun.gc(true)

@@ -47,7 +47,7 @@ export const clock = { unixMs: () => Date.now(), monotonicMs: () => Math.floor(p
 
 export type BenchEngine = { engine: Engine; venue: Venue; chain: QuietChain }
 
-/** @param cluster the journal's groups go through its log, which nobody else writes */
+/** @param cluster the journal's groups go through its log, which has no other writer */
 export async function openEngine(
   dir: string,
   slot_ms = 400,
@@ -65,7 +65,7 @@ export async function openEngine(
   const { monotonicMs } = chain
   const ports = { clock: { ...clock, monotonicMs }, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
-  // The time of the quiet chain stands until it is started, and a leader would never be silent.
+  // The quiet chain's time does not move until it is started, and a leader would never be silent.
   const node = openNode(config, { ...ports, clock }, vault)
   const loaded = await loadState(config, ports, vault, node && { thread: node.thread })
   if (node !== undefined) await untilLeading(new Follower(node, loaded, config, ports, vault), fatal)

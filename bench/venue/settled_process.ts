@@ -1,4 +1,4 @@
-/** Settles orders in the state alone, as a child process, and boots from what that leaves on disk. */
+/** Settles orders in the state alone, as a child process, and boots from the files that this leaves. */
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command, CommandBody, NoteFact } from '../../engine/commands'
@@ -210,12 +210,12 @@ answerQuestions({
       disk_most = Math.max(disk_most, diskBytes() / ((round + 1) * KEYS))
       next += SNAPSHOT_ORDERS
     }
-    // The second one has no rows that the stores lack, and deletes what the first one merged.
+    // The second one has no rows that the stores lack, and deletes the rows that the first one merged.
     for (let more = 0; more < 2; more++) await settling.snapshot()
     const { notes, leaves } = settling.state
     return { live_notes: notes.size, leaves: leaves.size, disk_bytes: diskBytes(), disk_most }
   },
-  /** What a boot loads, then lookups and proofs that fill the caches. */
+  /** A boot's load, then lookups and proofs that fill the caches. */
   async boot({ dir }: { dir: string }): Promise<Booted> {
     const [started, before] = [performance.now(), process.cpuUsage()]
     const { seq, state_hash, catalogue_hash } = JSON.parse(

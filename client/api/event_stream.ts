@@ -80,7 +80,7 @@ class Follower implements EventStream {
     if (this.handlers.ended === undefined) throw reason
     this.handlers.ended(reason)
   }
-  /** The position moves once the handler has succeeded. @throws EventsMissing, or what a handler throws */
+  /** The position moves once the handler has succeeded. @throws EventsMissing, or the handler's error */
   private async receive(frame: Frame): Promise<void> {
     if (this.closed) return
     const at = Math.max(this.seq, this.gap_to)
@@ -113,7 +113,7 @@ class Follower implements EventStream {
       this.retry()
       return
     }
-    // What the socket before brought is handled first: the venue is asked for what follows.
+    // Events of the previous socket are handled first: the venue is asked for the events after them.
     await this.handled
     this.gap_to = 0
     if (!this.closed)

@@ -26,7 +26,7 @@ export class VenueProblem extends TacitError<Problem> {
   /** `yes` only for an identical resend, `unknown` only with status 500, else `no`: nothing changed. */
   readonly applied: Problem['applied']
   constructor(readonly problem: Problem) {
-    // One line, whatever the venue writes: its reader's terminal or log shows it between lines of others.
+    // One line for any answer of the venue: its reader's terminal or log shows it between lines of others.
     super(printable(`${problem.code}: ${problem.message}`), problem)
     this.status = problem.status
     this.code = problem.code as RefusalCode
@@ -63,7 +63,7 @@ function query(fields: Record<string, string | number | undefined>): string {
   return set.length === 0 ? '' : `?${new URLSearchParams(set.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** What logs in to one account: the secrets of a credential and the account that its trader made it for. */
+/** Logs in to one account: the secrets of a credential and the account that its trader made it for. */
 export type Login = wire.TokenRequest & {
   /** `accountIdOf` the own account key, 64 hex digits. */
   account_id: string

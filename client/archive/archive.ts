@@ -30,7 +30,7 @@ export class Archive {
   /** The newest block, which grows until it is full. */
   private last: ArchiveBlock | undefined
 
-  /** An empty archive; the first `extend` replaces what is there. @param where folder, or URL of a mirror */
+  /** An empty archive; the first `extend` replaces existing blocks. @param where folder, or URL of a mirror */
   constructor(
     readonly where: string,
     private readonly of: ArchiveOf,
@@ -83,7 +83,7 @@ export class Archive {
     if (grows) this.blocks.pop()
     const parts = inBlocks(pending)
     for (const [at, transactions] of parts.entries()) {
-      // A process that ends between two blocks leaves what the first of them has.
+      // A process that ends between two blocks leaves a valid archive up to the first of them.
       const reaches = at === parts.length - 1 ? through_slot : transactions.at(-1)!.slot
       const block = encodeBlock(this.of, this.blocks.at(-1), { through_slot: reaches, transactions })
       writeWhole(pathOf(this.where, block.number), block.bytes, 0o644)

@@ -19,7 +19,7 @@ import { verifySignature } from '../../protocol/ed25519'
 import { JsonObject, parseJson } from '../verify/json_document'
 import { Refused } from '../verify/transcript'
 
-/** The export does not show what it states; the message names the first check that fails. */
+/** The export does not prove its statement; the message names the first check that fails. */
 class ExportRefused extends Refused {
   override readonly name = 'ExportRefused'
 }

@@ -31,7 +31,7 @@ export type ChainNode = { rpc: Rpc<SolanaRpcApi>; rpc_url: string }
 export type ChainReader = ChainNode & { others: readonly ChainNode[] }
 /** `payer` pays fees, rent and bonds, and owns the trader's token accounts. */
 export type ChainAccess = ChainReader & { payer: KeyPairSigner; rehearsal?: Rehearsal }
-/** In place of sending, a node simulates the transaction: `NotSent` is thrown then. `lamports`: what it takes of the payer. */
+/** A node simulates the transaction instead of sending it; `NotSent` is thrown then. `lamports`: its cost to the payer. */
 export type Rehearsal = { lamports: bigint }
 
 /**

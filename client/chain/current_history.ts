@@ -1,4 +1,7 @@
-/** Brings a vault's history up to now: an archive first, then what came after it, checked against the vault. Bun and Node. */
+/**
+ * Brings a vault's history up to now: an archive first, then the transactions after it, checked against the vault. Bun and
+ * Node.
+ */
 
 import { equalBytes, readU64Le, u64Le, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
@@ -146,10 +149,11 @@ const DECOY_DOMAIN = utf8('tacit/decoy/v1')
 
 /**
  * Reads batches again: no root covers a memo, so an archive or a single node can hide a note behind a wrong one. Every named
- * node is asked for what an archive supplied, and for every batch where several are named. Each output of a wallet is in a
+ * node is asked for the batches of an archive, and for every batch where several are named. Each output of a wallet is in a
  * batch that spent a note of the wallet, so `spent_in`, the batches of its spent notes, is enough. Others are read with them,
  * the same at each call, because a node would otherwise learn which batches are the wallet's.
- * @param seed selects the others. @returns how many batches of `spent_in` fewer than two of the nodes show, or not the only one
+ * @param seed selects the others.
+ * @returns how many batches of `spent_in` fewer than two of the nodes show, or not the only one
  * @throws NodesDisagree, BatchDiffers
  */
 export async function confirmBatches(

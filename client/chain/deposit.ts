@@ -27,9 +27,9 @@ export type DepositTerms = {
 }
 
 /**
- * Reads what a deposit needs before anything is signed.
+ * Reads a deposit's inputs before anything is signed.
  * @returns base units that the payer holds, and the transaction's fee
- * @throws TransactionFailed naming what is missing, NotAVault
+ * @throws TransactionFailed naming the missing input, NotAVault
  */
 export async function planDeposit(
   chain: ChainAccess,

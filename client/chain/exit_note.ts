@@ -265,7 +265,7 @@ export async function redirectClaim(
 
 /**
  * Pays a claim that is due; its bond returns to the key that paid it.
- * @param of `less_for`: the wallet and note of the claim's owner, who takes what is left for a late claim
+ * @param of `less_for`: the wallet and note of the claim's owner, who accepts the rest that is left for a late claim
  * @throws TransactionFailed, NotAVault
  */
 export async function payClaim(

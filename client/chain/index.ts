@@ -1,4 +1,4 @@
-/** Collects what a trader's program does on the chain, on a node of its choice: reads, deposits, exits, claims. */
+/** Collects the chain operations of a trader's program, on a node of its choice: reads, deposits, exits, claims. */
 
 export {
   type ChainAccess,

@@ -64,7 +64,7 @@ export class TransactionFailed extends TacitError<{ refusal: VaultErrorName | un
   }
 }
 
-/** The transaction passed its simulation and was not sent. `lamports`: what it takes of the payer, bond and rent included. */
+/** The transaction passed its simulation and was not sent. `lamports`: its cost to the payer, bond and rent included. */
 export class NotSent extends TacitError<{ payer: string; lamports: bigint }> {
   override readonly name = 'NotSent'
   readonly code = 'not_sent'
@@ -211,7 +211,7 @@ function reached({ confirmationStatus }: Shown, commitment: 'confirmed' | 'final
   return confirmationStatus === 'finalized' || confirmationStatus === commitment
 }
 
-/** Neither landed nor expired by what the nodes show: sending it again as another transaction could act twice. */
+/** By the nodes' answers neither landed nor expired: sending it again as another transaction could act twice. */
 function disagreement(signature: string, nodes: readonly ChainNode[], statuses: readonly NodeStatus[]) {
   const hosts = (shows: boolean) =>
     nodes.filter((_, at) => (statuses[at]!.status !== null) === shows).map(({ rpc_url }) => rpc_url)

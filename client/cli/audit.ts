@@ -40,7 +40,7 @@ async function audit(call: Call): Promise<number> {
   return EXIT[found.verdict]
 }
 
-/** What the nodes show is no history of one vault: neither an agreement nor a difference. */
+/** The nodes' answers are no history of one vault: neither an agreement nor a difference. */
 function unread(error: unknown): number {
   if (error instanceof HistoryIncomplete) return EXIT.incomplete
   if ([NotAVault, ArchiveRejected, NodesDisagree].some((kind) => error instanceof kind)) return 3

@@ -1,4 +1,7 @@
-/** One call of a verb: its options, settings, what they open, and what it prints: lines, tables of notes, or one JSON value. */
+/**
+ * One call of a verb: its options and settings, the files and connections that they open, and its output: lines, tables of
+ * notes, or one JSON value.
+ */
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
@@ -41,7 +44,7 @@ export type Verb = {
 }
 
 const TRADER: readonly Setting[] = ['venue', 'login', 'wallet']
-/** What a session needs. */
+/** Inputs of a session. */
 export const IN_SESSION = { reads: TRADER } as const
 
 /** Every verb has `--json`; those with settings name the file of them, or the data folder of a venue on this machine. */
@@ -118,7 +121,7 @@ export class Call extends Options<string, string> {
     return this.wallet()
   }
 
-  // The chain: settings, or else what the policy names as the own view of it.
+  // The chain: from settings, or else the node that the policy names.
 
   /** The nodes that were asked. */
   node: string | undefined
@@ -221,7 +224,7 @@ export class Call extends Options<string, string> {
     }
   }
 
-  // What it prints.
+  // Output of the verb.
 
   get is_json(): boolean {
     return this.flag('json')
@@ -248,7 +251,7 @@ export class Call extends Options<string, string> {
   finish(): void {
     if (this.is_json && Object.keys(this.facts).length > 0) console.log(jsonOf(this.facts))
   }
-  /** Says on a terminal what takes longer than a second. */
+  /** Names on a terminal an operation that takes longer than a second. */
   async during<T>(doing: string, work: Promise<T>): Promise<T> {
     if (!process.stderr.isTTY) return work
     const began = performance.now()
@@ -307,7 +310,7 @@ export async function readTokens(client: VenueClient): Promise<Tokens> {
   return { instruments: new Map(list.map((one) => [one.symbol, one])), of: (mint) => tokens.get(mint) }
 }
 
-/** Reads what needs no login. */
+/** For reads that need no login. */
 export const publicClient = (venue: VerifiedVenue): VenueClient =>
   new VenueClient(venue, { account_id: '', api_key: '', api_secret: '', passphrase: '' })
 

@@ -35,7 +35,7 @@ const CONFIG_FILE = 'tacit.json'
 /** `--password-file` is TACITCLI_PASSWORD_FILE; names that begin with TACIT_ are a venue's. */
 const variableOf = (name: Place): string => `TACITCLI_${name.toUpperCase().replace('-', '_')}`
 
-/** What a message about a missing setting says. */
+/** Text of a message about a missing setting. */
 export const MEANINGS: Partial<Record<string, string>> = {
   url: "the venue's address, or those of its nodes separated by commas; without it a venue that 'start' runs is looked for in ./data, or in --data FOLDER",
   policy: 'what you accept as this venue',
@@ -93,7 +93,7 @@ function inFolder(folder: string, name: string, value: string): string {
   return paths.map((path) => resolve(folder, path)).join(',')
 }
 
-/** What `start` wrote for the venue on this machine, its demo account included. */
+/** Files that `start` wrote for the venue on this machine, its demo account included. */
 function laptop(data: string): Config {
   const found = readSandboxVenue(data)
   if (found === undefined) return {}
@@ -115,7 +115,7 @@ export const INIT: Verb = {
       if (value !== undefined) config[name] = inFolder('.', name, value)
     }
     if (Object.keys(config).length === 0) throw new UsageFault('nothing to keep: name at least --wallet')
-    // What no later command could read is not kept.
+    // Settings that no later command could read are not kept.
     if (config.url !== undefined) call.urls()
     if (config.rpc !== undefined) call.reader()
     if (config.program !== undefined) call.program()

@@ -62,7 +62,7 @@ async function payoutAccount(chain: ChainAccess, call: Call, mint: string): Prom
     return named
   }
   const { bytes } = ownAccount(chain, mint, token_program)
-  // What a dry run pays to need not be there yet.
+  // In a dry run the account to be paid need not exist yet.
   if (!call.flag('dry-run') && !(await accountExists(chain, bytes))) {
     await requireLamports(chain, [TOKEN_ACCOUNT_BYTES])
     const owner = payerKey(chain)

@@ -1,4 +1,4 @@
-/** Says what ended a command, and its exit code. */
+/** Explains why a command ended, and its exit code. */
 import { VenueProblem, WrongAccount } from '../api/venue_client'
 import { ArchiveRejected } from '../archive/archive'
 import { chainFailure } from '../chain/chain_access'

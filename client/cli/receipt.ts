@@ -1,4 +1,4 @@
-/** `tacit receipt` and `tacit statistics`: what the venue signed about a request and about its market, verified and kept. */
+/** `tacit receipt` and `tacit statistics`: verifies and keeps the venue's signed receipts and market statistics. */
 
 import { existsSync } from 'node:fs'
 import { PERIOD_S } from '../../protocol/bodies/statements'

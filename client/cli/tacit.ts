@@ -1,5 +1,6 @@
 #!/usr/bin/env bun
 /** Runs `tacit`, the one command of traders and auditors. */
+import { printable } from '../verify/transcript'
 import { hashFast } from '../wallet/hash_fast'
 import { Call } from './call'
 import { runCommand, UsageFault } from './command'
@@ -7,10 +8,15 @@ import { judge } from './failures'
 import { helpOf, listOf, VERBS, verbIn } from './verbs'
 
 const given = process.argv.slice(2)
-const { name, verb, args } = verbIn(given[0] === 'help' ? given.slice(1) : given)
+const asked = given[0] === 'help' ? given.slice(1) : given
+const { name, verb, args } = verbIn(asked)
 const group = Object.keys(VERBS).filter((one) => one.startsWith(`${name} `))
 const usage = verb === undefined ? listOf(group.length > 0 ? group : Object.keys(VERBS)) : helpOf(name, verb)
-/** Asked about after a failure: it names the node, and what may have been sent. */
+if (verb === undefined && group.length === 0 && /^[^-]/.test(name)) {
+  console.error(`there is no verb '${printable(name)}'; 'tacit help' lists all`)
+  process.exit(64)
+}
+/** Asked after a failure: it names the node, and the transaction that may have been sent. */
 let call: Call | undefined
 
 const SENT = "what was sent already may still land: 'wallet sync' or 'exit status' shows it"

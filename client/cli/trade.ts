@@ -155,11 +155,11 @@ function report(call: Call, outcome: Outcome): number {
   return 2
 }
 
-// What a request would do.
+// The effect of a request.
 
 const NOTHING_SENT = 'nothing was sent'
 
-/** Notes that a request takes, and what it leaves of them. */
+/** Notes that a request takes, and the change it leaves. */
 function showNotes(call: Call, tokens: Tokens, notes: readonly WalletNote[], left: bigint): void {
   const [{ mint }] = notes as [WalletNote]
   const { name = mint, decimals = 0 } = tokens.of(mint) ?? {}

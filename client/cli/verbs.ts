@@ -59,7 +59,7 @@ export function listOf(names: readonly string[]): string {
   ].join('\n')
 }
 
-/** A verb of one word or two, and what follows it. */
+/** A verb of one word or two, and its arguments. */
 export function verbIn(words: readonly string[]): {
   name: string
   verb: Verb | undefined

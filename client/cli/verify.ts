@@ -51,7 +51,7 @@ async function verify(call: Call): Promise<number> {
   return EXIT[transcript.verdict]
 }
 
-/** What a trader wants to know at once when it changes. */
+/** Facts whose change a trader wants to know at once. */
 async function standing(judged: Judged): Promise<Record<string, string>> {
   const { transcript, evidence } = judged
   const { info, spki_sha256 } = evidence
@@ -81,7 +81,7 @@ async function standing(judged: Judged): Promise<Record<string, string>> {
   return { ...shown, reading: as_of, admitted, pending, shortage }
 }
 
-/** What an epoch may rest on now. */
+/** The entries that an epoch may rest on now. */
 const admittedText = ({ list, id, value }: Transparency['announced'][number]): string =>
   [list, id, value].filter((part) => part !== '').join(' ')
 
@@ -268,7 +268,7 @@ type Finding = { part: string; result: 'ok' | 'fault' | 'skipped'; text: string 
 
 class Examination {
   readonly findings: Finding[] = []
-  /** @returns what was found; undefined after a fault, and what needs it is skipped */
+  /** @returns the findings; undefined after a fault, and checks that need them are skipped */
   async look<T>(part: string, find: () => Promise<[T, string]> | [T, string]): Promise<T | undefined> {
     try {
       const [found, text] = await find()

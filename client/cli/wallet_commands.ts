@@ -250,8 +250,9 @@ export const GAPS = '[--gap-keys 20] [--gap-deposits 1000] [--gap-commands 10000
 const PROGRESS_EVERY = 1_000
 
 /**
- * Reads the public history up to now, from `--archive` or the archive beside the wallet and what came after it, and checks it
- * against the vault. @param again reads everything from the node, and replaces the archive beside the wallet
+ * Reads the public history up to now, from `--archive` or the archive next to the wallet and the transactions after it, and
+ * checks it against the vault.
+ * @param again reads everything from the node, and replaces the archive next to the wallet
  * @throws HistoryIncomplete, NotAVault, ProofUnavailable, ArchiveRejected, NodesDisagree
  */
 export async function readHistory(call: Call, chain: ChainReader, again = false): Promise<CurrentHistory> {
@@ -263,7 +264,7 @@ export async function readHistory(call: Call, chain: ChainReader, again = false)
   return current
 }
 
-/** Prints progress and what nodes do not list, on the error stream. */
+/** Prints progress and the batches that nodes do not list, on the error stream. */
 export const reporting = () => ({
   progress(count: number): void {
     if (count % PROGRESS_EVERY === 0) console.error(`${count} transactions read`)
@@ -319,8 +320,8 @@ async function syncNotes(call: Call): Promise<void> {
 
 /**
  * Every note of a seed, after the batches that spent its notes were compared with the nodes. Where they have another batch than
- * the archive beside the wallet, an earlier node lied about it, or one lies now: all is read again.
- * @throws RecoveryIncomplete unless `--partial` keeps what was found, and as `readHistory` and `confirmBatches`
+ * the archive next to the wallet, an earlier node lied about it, or one lies now: all is read again.
+ * @throws RecoveryIncomplete unless `--partial` keeps the notes found, and as `readHistory` and `confirmBatches`
  */
 export async function recovered(call: Call, seed: Uint8Array, chain: ChainReader) {
   const limits: GapLimits = {

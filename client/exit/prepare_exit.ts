@@ -139,7 +139,7 @@ export class VaultProofs {
 
   /**
    * Rebuilds note tree and spent log, compares their roots with the accounts, and recomputes every deposit and refund, whose
-   * inner hash no root covers alone. @throws ProofUnavailable, HistoryIncomplete naming what the history lacks
+   * inner hash no root covers alone. @throws ProofUnavailable, HistoryIncomplete naming the missing part of the history
    */
   check(): void {
     this.noteTree()

@@ -15,7 +15,7 @@ import {
 import { Wallet, type WalletState } from '../wallet/wallet'
 import type { WalletStore } from '../wallet/wallet_file'
 
-/** Of an encrypted wallet, in a file as here; version 1 had the parts of `sealed` beside it. */
+/** Version of an encrypted wallet, in a file as here; version 1 had the parts of `sealed` as fields of the wallet. */
 const [VERSION, VERSION_1] = [3, 1]
 const SEED_BYTES = 32
 
@@ -75,7 +75,7 @@ export class BrowserStore implements WalletStore {
     return opened
   }
 
-  /** @throws DOMException where the browser's storage is full; what was kept before stays */
+  /** @throws DOMException where the browser's storage is full; the stored wallet stays */
   save(): void {
     const { wallet, payer_seed, login, is_admitted } = this
     const content: Content = {

@@ -18,7 +18,8 @@ const AMOUNT = /^(✕ )?[0-9.]+( \S+)?$|^(–|none|none yet)$/
 
 /**
  * A table with heads; on a narrow screen each cell shows its head. Columns of numbers are flush right.
- * @param rows the first cell heads its row @param empty what is shown instead of a table without rows
+ * @param rows the first cell heads its row
+ * @param empty shown instead of a table without rows
  */
 export function table(
   caption: string,
@@ -51,7 +52,7 @@ export function table(
   )
 }
 
-/** Shows a message beside a form; a fault is marked by more than its colour. */
+/** Shows a message next to a form; an error is marked by more than its colour. */
 export function say(at: HTMLElement, text: string, is_fault = false): void {
   at.textContent = text
   at.className = is_fault ? 'fault' : ''

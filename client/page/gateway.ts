@@ -1,13 +1,16 @@
-/** Joins a page to the server beside it: paths, defaults, and a transport to the venue under the TLS key that a path names. */
+/**
+ * Connects a page to the server that serves it: paths, defaults, and a transport to the venue under the TLS key that a path
+ * names.
+ */
 import type { Transport } from '../api/venue_client'
 
 export const PEER_PATH = '/peer'
 export const VENUE_PATH = '/venue/'
 export const ADMIT_PATH = '/admit'
-/** No venue answers it: the connection failed, and what became of a command is not known. */
+/** No venue answers: the connection failed, and the outcome of a command is unknown. */
 export const LOST_STATUS = 599
 
-/** What a served page begins with: public facts only, since every program of the machine can read them. */
+/** Initial values of a served page: public facts only, since every program of the machine can read them. */
 export type PageDefaults = {
   /** HTTPS origin of the venue. */
   url: string
@@ -18,7 +21,7 @@ export type PageDefaults = {
   collateral: string
   /** Node of the trader's choice. */
   rpc_url: string
-  /** The server beside the page admits new accounts, and the chain gives test money. */
+  /** The server of the page admits new accounts, and the chain gives test money. */
   is_laptop: boolean
 }
 

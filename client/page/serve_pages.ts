@@ -10,13 +10,13 @@ import { HANDSHAKE_MS } from '../limits'
 import { pinnedTransport, readPeer } from '../verify/collect/pinned_transport'
 import { ADMIT_PATH, LOST_STATUS, type PageDefaults, PEER_PATH, VENUE_PATH } from './gateway'
 
-/** Each has a script `NAME_page.ts` and a frame `NAME.html` beside this file. */
+/** Each has a script `NAME_page.ts` and a frame `NAME.html` in this folder. */
 export const PAGES = ['market', 'trade', 'verify'] as const
 type PageName = (typeof PAGES)[number]
 
 /**
  * One file is one hash to pin, opens from a disk as from any server, and loads nothing.
- * @param defaults what the page begins with; absent for a page without a server
+ * @param defaults initial values of the page; absent for a page without a server
  */
 export async function buildPage(name: PageName, defaults?: PageDefaults): Promise<string> {
   const built = await Bun.build({
@@ -80,7 +80,7 @@ type ServeOptions = {
   admit?(request: CredentialRequest): Promise<void>
 }
 type ServedPages = { readonly url: string; stop(): Promise<void> }
-/** A socket of the page and the venue's beside it; frames that came before the page's was open wait in `early`. */
+/** A socket of the page with the matching one of the venue, whose frames wait in `early` until the page's is open. */
 type Bridge = { upstream: WebSocket; early: string[] }
 
 const PATHS: Readonly<Record<string, PageName>> = { '/': 'market', '/trade': 'trade', '/verify': 'verify' }

@@ -55,11 +55,11 @@ export class Desk {
     private readonly program_id: string,
   ) {}
 
-  /** Listens to its forms once all is shown. @throws what a call of the venue throws; nothing listens then */
+  /** Listens to its forms once all is shown. @throws the errors of the venue's calls; nothing listens then */
   async open(session: Session, verdict: string): Promise<void> {
     this.session = session
     const { client } = session
-    // Lists begin with the oldest: what is asked for is the end of one, and every open order.
+    // Lists begin with the oldest: the page needs the end of one, and every open order.
     const newest = { after: Math.max(session.wallet.state.seq - PAGE_LIMIT, 0), limit: PAGE_LIMIT }
     const [listed, { mints }, orders, fills] = await Promise.all([
       client.instruments(),
@@ -183,7 +183,7 @@ export class Desk {
     byId('price-unit').textContent = `in ${quote}`
   }
 
-  /** One submission at a time; its outcome or failure is shown beside the form. */
+  /** One submission at a time; its outcome or failure is shown next to the form. */
   private onSubmit(id: string, run: () => Promise<string>): void {
     const form = byId<HTMLFormElement>(id)
     const status = byId(`${id}-status`)

@@ -121,7 +121,7 @@ async function collect(
   return collectEvidence(venue, venue.spki_sha256, policy, options)
 }
 
-/** Clears the result: it never appears beside a newer question. */
+/** Clears the result: it never appears with a newer question. */
 function forget(): void {
   question++
   evidence = undefined

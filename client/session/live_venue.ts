@@ -20,8 +20,8 @@ import {
 import type { ReceiptFile } from '../wallet/receipt_file'
 
 /**
- * A policy file's text, or what `parsePolicy` made. A function is asked before each verification: a policy that names the
- * node of a laptop's chain is another after a restart.
+ * A policy file's text, or the result of `parsePolicy`. A function is called before each verification: a policy that names the
+ * node of a laptop's chain changes with a restart.
  */
 export type PolicySource = VerificationPolicy | string | (() => VerificationPolicy | string)
 
@@ -37,7 +37,7 @@ export type SessionVenue = Transport &
     evidence?: EvidenceBundle
   }
 
-/** What the node that serves states of itself: `info` of a venue is the leading one's. */
+/** The serving node's statement about itself: `info` of a venue is the leading one's. */
 const nodeOf = ({ evidence, info }: SessionVenue): Info => evidence?.info ?? info
 const isFollowing = (venue: SessionVenue): boolean => nodeOf(venue).epoch === 0
 
@@ -50,7 +50,9 @@ export class OtherVenue extends MustStop {
   }
 }
 
-/** Another node leads, or serves. What the node before was asked may have been done: the same bytes are sent to the new one. */
+/**
+ * Another node leads, or serves. Requests to the node before may have been executed: the same bytes are sent to the new one.
+ */
 class NodeLeft extends TacitError {
   override readonly name = 'NodeLeft'
   readonly code = 'node_left'
@@ -62,7 +64,7 @@ class NodeLeft extends TacitError {
 /** To a node that follows: epoch of the leading one that is judged here. */
 const JUDGED_HEADER = 'x-leader-epoch'
 
-/** Beside `DELETE /orders/ID`. */
+/** In addition to `DELETE /orders/ID`. */
 const ENDS: readonly string[] = ['/orders/cancel-all', '/orders/dead-man']
 
 export class LiveVenue implements Transport {
@@ -71,7 +73,7 @@ export class LiveVenue implements Transport {
   /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
   private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
-  /** Journal seq of the newest verified receipt of this epoch: what a node that follows must have before it answers. */
+  /** Journal seq of the newest verified receipt of this epoch: a node that follows must have reached it before it answers. */
   private seen_seq = 0
   /** Open ones of the node that serves now. */
   private readonly sockets = new Set<WebSocket>()
@@ -88,9 +90,7 @@ export class LiveVenue implements Transport {
     }
     this.keep(current)
   }
-  /**
-   * @param has_others whether `verify` asks several nodes. @throws what `verify` throws
-   */
+  /** @param has_others whether `verify` asks several nodes. @throws the errors of `verify` */
   static async open(
     verify: () => Promise<SessionVenue>,
     receipts?: ReceiptFile,
@@ -164,8 +164,8 @@ export class LiveVenue implements Transport {
     }
   }
   /**
-   * A node that follows answers by the word of the leading node that is judged here, and sends nothing to another one. The log of
-   * a later epoch has what the earlier one acknowledged, unless that one lost a fork.
+   * A node that follows answers by the word of the leading node that is judged here, and sends nothing to another one. The log
+   * of a later epoch has every record that the earlier one acknowledged, unless that one lost a fork.
    */
   private seeing(init: RequestInit | undefined): RequestInit | undefined {
     if (!isFollowing(this.current)) return init
@@ -204,8 +204,8 @@ export class LiveVenue implements Transport {
     if (this.suspect !== undefined) await this.renew()
   }
   /**
-   * What ends orders, and shows none, also goes through a node that was judged to a leading one that cannot be yet, as where the
-   * chain does not answer. @returns whether the leading node is judged
+   * Requests that only end orders, and show none, may also go through a verified node to a leading one that cannot be verified
+   * yet, for example while the chain does not answer. @returns whether the leading node is judged
    */
   private async lookFor(path: string, init: RequestInit | undefined): Promise<boolean> {
     try {
@@ -312,7 +312,7 @@ export class LiveVenue implements Transport {
     if (next.info.epoch > before.info.epoch) this.seen_seq = 0
     if (is_other) this.closeSockets()
   }
-  /** A node that stands still ends no socket, nor answers that one ends: its user learns it at once. */
+  /** A node that hangs neither ends a socket nor answers that one ends: its user learns it at once. */
   private closeSockets(): void {
     for (const socket of this.sockets) {
       socket.close()

@@ -1,4 +1,7 @@
-/** Chooses the notes of a session's requests and what must be settled before them, and forgets what the venue rejected. */
+/**
+ * Chooses the notes of a session's requests and the requests to be settled before them, and forgets notes of requests that the
+ * venue rejected.
+ */
 import type { Instrument } from '../../protocol/wire/trading'
 import type { VenueClient } from '../api/venue_client'
 import { dropRefused, dropRefusedPayment, type OrderTerms } from '../wallet/prepare'
@@ -6,7 +9,7 @@ import type { Wallet, WalletNote, WalletRequest } from '../wallet/wallet'
 import { NoNote, type SessionOrder, type SessionWithdrawal } from './session_options'
 import { parseAmount, parseOrderAmount, parsePrice, requireLots, requireTicks } from './units'
 
-/** The wallet forgets what the venue rejected. */
+/** The wallet forgets the rejected request. */
 export function drop(wallet: Wallet, sent: WalletRequest): void {
   if (sent.kind === 'place' || sent.kind === 'modify') dropRefused(wallet, sent.id)
   if (sent.kind === 'withdraw' || sent.kind === 'reshape') dropRefusedPayment(wallet, sent.request)
@@ -51,7 +54,10 @@ export function notesFor(wallet: Wallet, { mint, amount }: Needed): WalletNote[]
   if (notes === undefined) throw new NoNote(mint, amount)
   return notes
 }
-/** What a withdrawal pays, and what it takes with the mint's fee. @throws RangeError for a mint that the venue does not have */
+/**
+ * Amount that a withdrawal pays, and amount that it takes with the mint's fee. @throws RangeError for a mint that the venue
+ * does not have
+ */
 export async function dueFor(
   client: VenueClient,
   { mint, amount: asked }: Pick<SessionWithdrawal, 'mint' | 'amount'>,

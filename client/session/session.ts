@@ -150,7 +150,7 @@ export class Session {
   }
 
   /**
-   * What `place` would do, with nothing changed or sent: the free note, or the notes that it would merge first.
+   * The effect of `place`, with nothing changed or sent: the free note, or the notes that it would merge first.
    * @throws InexactValue, NoNote
    */
   async plan(order: SessionOrder) {
@@ -244,7 +244,7 @@ export class Session {
   }
 
   /**
-   * Goes on with a request whose outcome was unknown: sends its bytes again until the venue says what became of it.
+   * Continues a request whose outcome was unknown: sends its bytes again until the venue reports its outcome.
    * @throws RangeError when no such request is open, SessionEnded
    */
   async settle(id: string): Promise<Outcome> {
@@ -371,7 +371,7 @@ export class Session {
     return receipt
   }
 
-  /** Changes the wallet and saves it, both or neither. @throws NotWritten, or what `change` throws */
+  /** Changes the wallet and saves it, both or neither. @throws NotWritten, or the error of `change` */
   private saved<Value>(change: () => Value): Value {
     if (this.over !== undefined) throw this.ended()
     const before = structuredClone(this.wallet.state)

@@ -1,4 +1,4 @@
-/** Types what a session is asked for, and how it says no. */
+/** Types the options of a session and its rejections. */
 import { TacitError } from '../../protocol/tacit_error'
 import type { AccountEvent, OrderType, Side } from '../../protocol/wire/trading'
 import type { Login } from '../api/venue_client'
@@ -9,7 +9,7 @@ import type { PolicySource, SessionVenue } from './live_venue'
 export type SessionOptions = {
   /** HTTPS origin of the venue, or of its nodes. */
   url: string | readonly string[]
-  /** What is accepted as this venue; by default what `start` wrote for the venue of this machine. */
+  /** Whom to accept as this venue; by default the policy that `start` wrote for the venue of this machine. */
   policy?: PolicySource
   /** As `tacit account request` wrote it. */
   login: Login

@@ -9,7 +9,7 @@ import { NODE_RETRY_MS, SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../li
 import { ReceiptRefused } from '../verify/verify_receipt'
 import type { WalletRequest } from '../wallet/wallet'
 
-/** What became of a request. Only `refused` says that nothing happened and nothing will. */
+/** Outcome of a request. Only `refused` says that nothing happened and nothing will. */
 export type Outcome<Result = unknown> =
   | {
       status: 'accepted'
@@ -64,7 +64,7 @@ export type Patience = {
 }
 
 /**
- * Resolves with what is known when the patience is over. @throws MustStop, the refusal of a login, ReceiptRefused for an
+ * Resolves with the known outcome when the patience is over. @throws MustStop, the refusal of a login, ReceiptRefused for an
  * answer without a receipt by the process that the request was first sent to: the outcome is open
  */
 export async function settleRequest(
@@ -130,7 +130,7 @@ function answered(sent: WalletRequest, result: unknown): Outcome {
   return accepted(sent, result)
 }
 
-/** What a failed attempt proves; undefined while the outcome is open. */
+/** The outcome that a failed attempt proves; undefined while it is open. */
 async function judge(
   client: VenueClient,
   sent: WalletRequest,
@@ -152,7 +152,7 @@ async function judge(
   return shown ? { status: 'accepted', id: sent.id } : { status: 'refused', id: sent.id, problem }
 }
 
-/** Whether the venue's state holds what the command does; undefined where it does not show that. */
+/** Whether the venue's state includes the effect of the command; undefined if it does not show that. */
 async function shows(
   client: VenueClient,
   sent: WalletRequest,
@@ -197,7 +197,7 @@ async function exists(answer: Promise<unknown>): Promise<boolean> {
   return (await found(answer)) !== undefined
 }
 
-/** Undefined for what the venue does not know. @throws what the call rejects with otherwise */
+/** Undefined for a name that the venue does not know. @throws any other error of the call */
 async function found<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

@@ -1,4 +1,6 @@
-/** Collects what tests of a trader's program need, `tacit-client/testing`: a real venue behind a network that fails on demand. */
+/**
+ * Collects the kit for tests of a trader's program, `tacit-client/testing`: a real venue behind a network that fails on demand.
+ */
 import { REFUSAL_BY_CODE, type RefusalCode } from '../../protocol/refusals'
 import type { Transport } from '../api/venue_client'
 

@@ -103,8 +103,8 @@ export type LocationStatement = { body: string; signature: string; log?: LogProo
 export type LocationAnswer = LocationStatement & { authority: string }
 
 /**
- * What the leading node shows through a node that follows it, with a nonce of its own. It has no connection and no files:
- * those are of the node that serves.
+ * The leading node's evidence through a node that follows it, under a fresh nonce. It has no connection and no files: those are
+ * of the node that serves.
  */
 export type LeaderEvidence = Pick<
   EvidenceBundle,
@@ -131,7 +131,7 @@ export type EvidenceBundle = {
   spki_sha256: string | null
   info: Info
   attestation: Attestation
-  /** The files under `/evidences/`, exact text; `more` has the listed ones beside `cert.pem`, by name. */
+  /** The files under `/evidences/`, exact text; `more` has the listed ones besides `cert.pem`, by name. */
   evidences: { quote_json: string; cert_pem: string; sha256sum_txt: string; more: Record<string, string> }
   collateral: Collateral | null
   /** Exact text of the manifest. */
@@ -154,7 +154,7 @@ export const leadingOf = <T extends Pick<EvidenceBundle, 'info' | 'attestation'>
   shown: T & { leader?: T | null },
 ): T => shown.leader ?? shown
 
-/** The part of a bundle that states what the machine is, without a venue on it or a connection to it. */
+/** The part of a bundle that describes the machine, without a venue on it or a connection to it. */
 export type MachineEvidence = Pick<
   EvidenceBundle,
   'now_ms' | 'nonce' | 'collateral' | 'app_compose' | 'missing'

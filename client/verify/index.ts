@@ -14,7 +14,7 @@ export {
 } from './collect/collect_evidence'
 export { type ChainRecord, type EvidenceBundle, parseBundle } from './evidence_bundle'
 
-// The policy: what a client accepts.
+// The policy: the venues that a client accepts.
 
 export {
   BARE_POLICY,

@@ -106,7 +106,7 @@ export async function judgeEvidence(
   }
 }
 
-/** A node that follows is judged as any other, but for its epoch; beside it the one that leads is. */
+/** A node that follows is judged as any other, except for its epoch; the one that leads is judged, too. */
 async function runChecksOf(bundle: EvidenceBundle, policy: VerificationPolicy): Promise<Check[]> {
   const { leader, missing, info } = bundle
   if (info.epoch !== 0) return runChecks({ ...RUN_ON_LEADER, ...RUN_ON_SERVER }, bundle, policy)
@@ -121,7 +121,7 @@ async function runChecksOf(bundle: EvidenceBundle, policy: VerificationPolicy): 
 
 /**
  * Runs the checks that need neither vault nor connection: those by which a venue judges its own machine.
- * @param announced what the vault admits now: then the machine must be among it, too, as that of another node must
+ * @param announced the vault's current announcements: the machine must be among them, too, as that of another node must
  * @throws Refused when `parsePolicy` did not make the policy
  */
 export function judgeMachine(

@@ -23,7 +23,7 @@ export const TCB_STATUSES = [
 type AllowedTcbStatus = (typeof TCB_STATUSES)[number]
 
 const ANNOUNCED_NAMES = Object.keys(ANNOUNCED_LISTS) as AnnouncedList[]
-/** Announced changes of the vault, what epochs may rest on by its list: `settlement.md` "Keys and administration". */
+/** Announced changes of the vault, by list of the records that epochs rest on: `settlement.md` "Keys and administration". */
 const PENDING_ACTIONS = ['set_admin', 'authorize_restore', ...ANNOUNCED_NAMES] as const
 export type PendingAction = (typeof PENDING_ACTIONS)[number]
 
@@ -397,8 +397,8 @@ const oneOf =
 export const BARE_POLICY = parsePolicy('{"tcb_statuses":["UpToDate"]}')
 
 /**
- * Codes are stable. A reason says what the policy or the caller does not name, or what the platform hides: a machine cannot
- * turn a failing check into a skip that the policy permits for another reason.
+ * Codes are stable. A reason names a gap in the policy or the call, or a fact that the platform hides: a machine cannot turn a
+ * failing check into a skip that the policy permits for another reason.
  */
 export const SKIP_REASONS = {
   xfam_unpinned: 'the policy names no processor features',

@@ -96,7 +96,7 @@ const POLICY_LINES: Partial<Record<CheckName, string>> = {
   kms: 'kms.rpc_url',
   kms_owner: 'kms.owners, kms.timelock_min_s',
 }
-/** What of the policy to look at after a check that did not pass. */
+/** The part of the policy to look at after a check that did not pass. */
 export function policyLine(name: CheckName, result: CheckResult): string {
   const lines = POLICY_LINES[name]
   if (result === 'skipped') return `policy: ${lines === undefined ? '' : `${lines}, or `}permitted_skips`
@@ -162,7 +162,7 @@ export function transcriptText(transcript: Transcript): string {
   }
   const count = (result: 'pass' | 'fail') => checks.filter((check) => check.result === result).length
   const skipped = checks.filter(({ result }) => result === 'skipped')
-  // What is skipped for one reason on both nodes is said once.
+  // A check that is skipped for one reason on both nodes is named once.
   lines.push(
     ...new Set(skipped.map(({ name, reason }) => `not checked: ${name}, because ${printable(reason)}`)),
   )

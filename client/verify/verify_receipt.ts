@@ -1,4 +1,6 @@
-/** Verifies what the venue signed, with WebCrypto: receipts of commands in its journal, and chained market statistics. */
+/**
+ * Verifies the venue's signed statements with WebCrypto: receipts of commands in its journal, and chained market statistics.
+ */
 import { decodeBase58 } from '../../protocol/base58'
 import {
   PERIOD_S,
@@ -24,14 +26,14 @@ export class ReceiptRefused extends Refused {
   override readonly code = 'receipt_refused'
 }
 
-/** What certifies a statement key: the settlement key's signature. Hex; `tee_pubkey` base58. */
+/** The certificate of a statement key: the settlement key's signature. Hex; `tee_pubkey` base58. */
 export type StatementCertificate = Pick<Attestation['binding'], 'certificate' | 'certificate_signature'> &
   Pick<Attestation, 'tee_pubkey'>
 
 /** All that proves a receipt to anyone who accepts the settlement key. */
 export type ReceiptProof = StatementCertificate & {
   format: typeof PROOF_FORMAT
-  /** What was sent, as `commandBytes` encodes it, hex. */
+  /** The sent command, as `commandBytes` encodes it, hex. */
   command: string
   receipt: Receipt
 }
@@ -58,7 +60,7 @@ export function identityOf(of: Certified): VenueIdentity {
   return identity
 }
 
-/** A verified venue or an accepted bundle, which beside a node that follows has the one that leads. */
+/** A verified venue or an accepted bundle, which for a node that follows includes the one that leads. */
 type Certified = { attestation: Attestation; leader?: { attestation: Attestation } | null }
 
 /** The certificate that `identityOf` reads, with the signature that a third party needs. */

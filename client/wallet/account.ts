@@ -1,4 +1,6 @@
-/** Makes what an account key and a trading key sign for a login: credentials, revocations and the move of a key. */
+/**
+ * Makes the statements that an account key and a trading key sign for a login: credentials, revocations and the move of a key.
+ */
 import { argon2idAsync } from '@noble/hashes/argon2.js'
 import { encodeBase58 } from '../../protocol/base58'
 import {

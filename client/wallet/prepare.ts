@@ -87,7 +87,7 @@ function requireFree(notes: readonly WalletNote[]): void {
   if (notes.some(({ state }) => state !== 'free')) throw new RangeError('the note is not free')
 }
 
-/** What `preparePlace` would sign next, for `POST /orders/check`; no counter advances. */
+/** The body that `preparePlace` would sign next, for `POST /orders/check`; no counter advances. */
 export function unsignedPlace(wallet: Wallet, terms: OrderTerms, note: WalletNote): CheckRequest {
   const { commands } = wallet.counters(note.key_index)
   return { ...unsignedOf(wallet, terms, note, commands), opening: openingOf(note) }

@@ -1,4 +1,4 @@
-/** Keeps verified receipts and their certificates beside the wallet, sealed under a key of its seed. Bun and Node. */
+/** Keeps verified receipts and their certificates next to the wallet, sealed under a key of its seed. Bun and Node. */
 import { toHex, utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import { RECEIPTS_KEPT_MAX } from '../limits'
@@ -28,7 +28,7 @@ export class ReceiptFile {
   /** Lines that a full disk did not take; the next write carries them. */
   private unwritten = ''
 
-  /** @param wallet_path the wallet's file; the receipts' is beside it */
+  /** @param wallet_path the wallet's file; the receipts' is in the same folder */
   constructor(wallet_path: string, seed: Uint8Array) {
     this.path = `${wallet_path}.receipts`
     this.key = sha256(utf8('tacit/receipts/v1'), seed)

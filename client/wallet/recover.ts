@@ -45,7 +45,7 @@ export class RecoveryIncomplete extends TacitError<{ missing: readonly MissingCo
   override readonly name = 'RecoveryIncomplete'
   readonly code = 'recovery_incomplete'
   constructor(
-    /** What was found. */
+    /** Result of the search. */
     readonly wallet: Wallet,
     /** Of a key: the batches, and how many commands were tried in a row without a find. */
     missing: readonly MissingCommands[],
@@ -293,7 +293,7 @@ function splits(notes: readonly Spent[], reshapes: BatchUse['reshapes'], count: 
   return false
 }
 
-/** What is left of the notes, which descend, after 1 to `most` that sum to `sum`; equal amounts are tried once. */
+/** The rest of the notes, which descend, after 1 to `most` that sum to `sum`; equal amounts are tried once. */
 function* remaindersOf(notes: readonly Spent[], sum: Amount, most: number): Generator<Spent[]> {
   for (const [at, { amount }] of notes.entries()) {
     if (amount > sum || notes[at - 1]?.amount === amount) continue

@@ -1,4 +1,4 @@
-/** The wallet: one seed, also as 24 words, the counters of what was derived from it, its notes and its open orders. */
+/** The wallet: one seed, also as 24 words, the counters of its derived values, its notes and its open orders. */
 
 import { entropyToMnemonic, mnemonicToEntropy } from '@scure/bip39'
 import { wordlist } from '@scure/bip39/wordlists/english.js'
@@ -37,7 +37,7 @@ export type WalletOrder = {
   price_limit: string
   /** Base units; absent in files of earlier versions. */
   amount?: string
-  /** Commitment of the note that backs what remains. */
+  /** Commitment of the note that backs the rest of the order. */
   collateral: string
   /** Commitments of the notes its fills consumed, by fill index. */
   consumed: string[]
@@ -84,8 +84,8 @@ export type WalletState = {
 }
 
 /**
- * Holds the trading keys and signs with them: `seedSigner`, or a device beside this process. Notes, anchors and order ids still
- * derive from the wallet's seed: the seed alone then reads the wallet and moves nothing.
+ * Holds the trading keys and signs with them: `seedSigner`, or a separate device. Notes, anchors and order ids still derive
+ * from the wallet's seed: the seed alone then reads the wallet and moves nothing.
  */
 export type Signer = {
   /** 32 bytes. */

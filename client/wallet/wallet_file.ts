@@ -48,7 +48,7 @@ export class WalletChanged extends TacitError<{ path: string }> {
   }
 }
 
-/** What a wallet's file was when this process last read or wrote it. */
+/** State of a wallet's file when this process last read or wrote it. */
 type Kept = {
   path: string
   stamp: string | undefined
@@ -104,7 +104,7 @@ export function saveWallet(
   }
 }
 
-/** Tells two contents of a path apart: every save makes a new file. Undefined for none. */
+/** Distinguishes two contents of a path: every save makes a new file. Undefined for none. */
 function stampOf(path: string): string | undefined {
   const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   return stat && [stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join()

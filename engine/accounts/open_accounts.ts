@@ -58,7 +58,7 @@ export function openAccounts(options: AccountsOptions): AccountsPort {
     },
     refresh({ account_id, access }, token) {
       const renewed = tokens.authenticate(token)
-      // A socket keeps what its upgrade was granted: neither another account nor another kind of credential takes it over.
+      // A socket keeps the account and kind of credential of its upgrade; no other can take it over.
       if (renewed.account_id !== account_id || renewed.access !== access) throw new Refusal('token_invalid')
       return renewed
     },

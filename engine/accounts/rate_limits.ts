@@ -112,7 +112,7 @@ export class AccountLimits {
     return { capacity, refill_per_s, remaining, retry_after_ms }
   }
 
-  /** Takes what a read turned out to cost; throws `token_invalid` for an account without a record. */
+  /** Charges a read its actual cost; throws `token_invalid` for an account without a record. */
   charge(caller: Caller, units: number): LimitState {
     const now_ms = this.clock.monotonicMs()
     const bucket = this.bucket(caller, now_ms)

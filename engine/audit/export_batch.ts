@@ -60,7 +60,7 @@ export async function exportBatch(order: ExportOrder): Promise<Uint8Array<ArrayB
   return await encryptToRecipient(order.auditor_key, padded)
 }
 
-/** Decides everything again up to the batch, as a boot does: what is exported is what this build decides. */
+/** Decides everything again up to the batch, as a boot does, so the export shows the decisions of this build. */
 async function readBatch(order: ExportOrder): Promise<AuctionExport | undefined> {
   const { journal_dir, snapshots_dir, journal_key: key, point } = order
   const where = { dir: journal_dir, key }

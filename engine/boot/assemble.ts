@@ -148,7 +148,7 @@ export function assemble(
   }
 }
 
-/** From here on this node decides what is read, and writes. */
+/** From here on this node decides and writes. */
 export function leadViews(
   { hub, record, right }: Views,
   availability: Availability,
@@ -192,7 +192,7 @@ export function clockOf({ chain, clock }: Pick<EnginePorts, 'chain' | 'clock'>):
   return { unixMs: () => chain.view().unix_ms, monotonicMs: () => clock.monotonicMs() }
 }
 
-/** What watches and reads the files while the venue runs. */
+/** Watches and reads the files while the venue runs. */
 function openFiles(
   { data_dir }: EngineConfig,
   { journal_key }: KeysPort,
@@ -262,7 +262,7 @@ export function openViews(
 }
 export type Views = ReturnType<typeof openViews>
 
-/** What ends this instance: a fault, or batches that lost invented exits, which a new process must sign. */
+/** Reasons to end this instance: an error, or batches that lost invented exits, which a new process must sign. */
 type Ends = {
   fatal: (error: Error) => void
   restart: (error: Error) => void

@@ -33,9 +33,9 @@ export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig
 })
 
 /**
- * Judges what the files hold before any of it is used: heads up to the position on chain, and behind it that every group is
- * signed by the instance whose epoch the chain shows, but for boot records, which change nothing. `released` means that
- * this instance ended with a release of its lease.
+ * Verifies the files before any of their content is used: the heads up to the position on chain, and that every later group
+ * (except boot records, which change nothing) is signed by the instance whose epoch the chain shows. `released` means that this
+ * instance released its lease at its end.
  * @throws JournalDamaged
  */
 export async function judgeJournal(
@@ -96,7 +96,7 @@ export function groupCheck(venue: Uint8Array) {
   }
 }
 
-/** Whether a journal holds nothing but boot records: no epoch was open in it. */
+/** Whether a journal contains only boot records: no epoch was open in it. */
 export async function isUnused(journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false
   for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) })) {
@@ -116,7 +116,7 @@ function lastCommand({ records }: StoredGroup) {
   return last?.type === COMMAND_RECORD ? decodeCommand(last.body) : undefined
 }
 
-/** What the journal states of a snapshot at `point`; undefined without one, or when `point` is not in it. */
+/** The journal's record of a snapshot at `point`; undefined without one, or when `point` is not in the journal. */
 export async function journaledSnapshot(
   journal: Journal,
   point: ChainPoint,

@@ -41,7 +41,7 @@ export function openNode(
 }
 
 /**
- * Follows until this node leads; then `loaded` is what the log leads to, judged by the chain as it is now.
+ * Follows until this node leads; `loaded` is then the state that the log leads to, verified against the chain as it is now.
  * @param follower its journal was changed in place where the node was behind: its caller closes it
  * @param fatal called when another node has taken over
  */
@@ -76,7 +76,7 @@ export class Follower {
   private readonly isSigned: ReturnType<typeof groupCheck>
   /** Undefined while the journal has groups whose author the chain has yet to show: those are on disk alone. */
   private replay: Replay | undefined
-  /** The end of what the state has. */
+  /** The end of the log that the state includes. */
   private replayed: ChainPoint
   /** As of the newest verdict. */
   private judged: VaultConfig
@@ -193,7 +193,7 @@ export class Follower {
     for (const { seq, resolve } of this.waiting) if (seq <= end.seq) resolve()
   }
 
-  /** From here on what is replayed is read. */
+  /** From here on reads show replayed records. */
   private show(): void {
     const { config, loaded, openAccounts, ports } = this
     if (openAccounts !== undefined && this.current === undefined) {
@@ -203,7 +203,9 @@ export class Follower {
     this.replay = new Replay(loaded, this.current)
   }
 
-  /** Judges the journal by the chain, then replays what the state lacks of it; where the chain contradicts it, nothing. */
+  /**
+   * Verifies the journal against the chain, then replays the records that the state lacks; if the chain contradicts it, none.
+   */
   async judge(vault: VaultConfig): Promise<void> {
     const { loaded } = this
     const { journal } = loaded

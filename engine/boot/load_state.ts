@@ -60,7 +60,7 @@ export async function loadState(
   return loadJudged(config, key, vault, { journal, snapshots, verdict })
 }
 
-/** What a journal leads to that `vault` has judged. @throws ReplayDisagrees, StoreDamaged */
+/** The state of a journal that `vault` has verified. @throws ReplayDisagrees, StoreDamaged */
 export async function loadJudged(
   config: EngineConfig,
   key: Uint8Array,
@@ -124,7 +124,7 @@ async function openReadModels(
   }
 }
 
-/** What a thread can be sent of a snapshot, and its bytes. */
+/** The parts of a snapshot that can be sent to a thread, and its bytes. */
 type Start = { snapshot: NonNullable<Loaded['snapshot']> } & Pick<Snapshot, 'blocks'>
 
 /**
@@ -167,7 +167,7 @@ type Parts = Pick<Loaded, 'journal' | 'history' | 'facts' | 'state' | 'stores'>
 export class Replay {
   private readonly replayer: Replayer
 
-  /** @param views of a node that others read: what is replayed is shown there */
+  /** @param views of a node that serves reads: they show each replayed record */
   constructor(
     private readonly parts: Parts,
     private readonly views?: ReadParts,

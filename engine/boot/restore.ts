@@ -33,9 +33,9 @@ export async function restoreTrees(state: State, past: Past, hash: HashPort): Pr
 }
 
 /**
- * Whether this boot restores a lost journal from the chain: the setting asks for it, the admin has announced it on chain,
- * and this journal holds nothing but boot records. Spent notes come from the vault's events, live notes from their owners'
- * openings, and the book starts empty.
+ * Whether this boot restores a lost journal from the chain: the setting asks for it, the admin has announced it on chain, and
+ * this journal contains only boot records. Spent notes come from the vault's events, live notes from their owners' openings,
+ * and the book starts empty.
  */
 export async function isRestore(
   config: EngineConfig,

@@ -35,8 +35,8 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   const opened = await takeEpoch(engine, config, restore)
   if (typeof opened === 'string') return engine.halt(opened)
   const { epoch, slot: epoch_slot, signature } = opened
-  // Nothing but boot records is in the journal before the own nonce is final on chain, and nothing is matched before the
-  // instance of the epoch before must have stopped. In a cluster the term has ended its appends, and revocations wait.
+  // The journal contains only boot records until this boot's nonce is final on chain, and nothing is matched before the
+  // instance of the previous epoch must have stopped. In a cluster the term has ended its appends, and revocations wait.
   const free_ms = epoch > 1 ? opened.confirmed_ms + engine.config.lease_ms * LIMITS.lease_wait : 0
   if (!opened.released && engine.config.cluster === undefined) await untilFree(engine, free_ms)
   // Before the settings: the match of a batch follows the terms of its close.
@@ -135,7 +135,7 @@ export async function takeEpoch(
     const fault = verdict.fault ?? checkState(known, state)
     if (fault !== undefined) return fault
     released = verdict.released
-    // What landed meanwhile may be the opening of a boot that died restoring, which used the announcement up.
+    // A boot that died while restoring may have used the announcement up in an opening that landed meanwhile.
     restores &&= known.generation < config.generation
     if (restores) known = restoredConfig(known)
   }

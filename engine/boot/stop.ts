@@ -43,8 +43,8 @@ export async function drain(engine: Engine): Promise<void> {
 }
 
 /**
- * Gives the term to a node that follows. Everything is served until then. Nothing of what comes behind is executed: it waits
- * until that node leads, so that a client finds it when it sends the same bytes again. False where no node can take over.
+ * Gives the term to a node that follows. Everything received before is still served; later requests wait until that node leads,
+ * so that a client that sends the same bytes again finds them there. False if no node can take over.
  */
 async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   const { availability, closing, loaded, sequencer, state } = engine
@@ -65,7 +65,7 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   engine.pump.stop()
   engine.anchoring.stop()
   closing.stop()
-  // What is not durable, with an etcd that does not answer, may become so.
+  // Records that an unreachable etcd has not confirmed may still become durable.
   sequencer.stop(new Refusal('outcome_unknown'))
   const given = node.handTo(successor).then(() => untilPassed(engine))
   await within(

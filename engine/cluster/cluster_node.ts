@@ -49,12 +49,12 @@ export class ClusterNode {
     this.writer = logThread(access, sealing)
   }
 
-  /** For `JournalOptions.thread`: what this node appends is written when the log has it. */
+  /** For `JournalOptions.thread`: an append of this node counts as written when the log has it. */
   readonly thread = (): Worker => this.writer.thread()
 
   /**
-   * Passes on what the log has behind `end`, until the leader gives this node its term, or none lives and this node takes one. Then the rest of the log is
-   * passed on, and `take` has had everything that any earlier leader acknowledged.
+   * Passes on the entries of the log behind `end` until the leader gives this node its term, or until no leader lives and this
+   * node takes one. Then the rest of the log is passed on, so `take` has had every record that an earlier leader acknowledged.
    * @param take resolves when the entry is on disk
    * @param deposed called at most once, when another node has taken the term
    * @throws LogRolledBack, LogGap, EtcdRejects, Stopped
@@ -225,7 +225,7 @@ export class ClusterNode {
     }
   }
 
-  /** Shows the leader what this node no longer needs. @throws NoReply */
+  /** Reports to the leader which entries this node no longer needs. @throws NoReply */
   private async report(seq: number, now_ms: number): Promise<void> {
     if (this.is_leaving || now_ms - this.reported.at_ms < LIMITS.node_report_ms) return
     this.reported = { count: this.reported.count + 1, at_ms: now_ms }
@@ -262,7 +262,7 @@ export class ClusterNode {
   }
 }
 
-/** Messages beside the journal's own. */
+/** Messages that are not part of the journal. */
 export type LogOrder = { op: 'log'; access: EtcdAccess; sealing: EntryKey } | { op: 'lead'; term: Term }
 
 export type LogThread = {
@@ -286,7 +286,7 @@ export function logThread(access: EtcdAccess, sealing: EntryKey): LogThread {
   }
 }
 
-/** Removes from the log what every live node has on its disk (cluster.md "Log"). */
+/** Removes entries from the log that every live node has on its disk (cluster.md "Log"). */
 export class LogTrim {
   /** Newest report of each node, and since when it is unchanged. */
   private seen = new Map<number, NodeReport & { since_ms: number }>()

@@ -25,7 +25,7 @@ export type TxnResult = { succeeded: boolean; found: KeyValue[][] }
 export class NoReply extends Error {
   override readonly name = 'NoReply'
 }
-/** A majority of the members rejects what it is sent: to repeat it changes nothing. */
+/** A majority of the members rejects the request: repeating it changes nothing. */
 export class EtcdRejects extends Error {
   override readonly name = 'EtcdRejects'
 }
@@ -79,13 +79,13 @@ export class Etcd {
       return { revision: String(Number(header.revision)), bytes: Number(dbSizeInUse ?? 0) }
     })
     await this.post('kv/compaction', { revision }, () => undefined).catch((error) => {
-      // The next call compacts what this one did not.
+      // The next call compacts the revisions that this one left.
       if (!(error instanceof NoReply)) throw error
     })
     return bytes
   }
 
-  /** @param decode of the answer; what it throws counts as no reply */
+  /** @param decode of the answer; an error in it counts as no reply */
   private async post<T>(call: string, body: object, decode: (reply: unknown) => T): Promise<T> {
     const { endpoints, tls } = this.access
     const url = endpoints[this.member]!

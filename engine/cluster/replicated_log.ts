@@ -16,10 +16,10 @@ export type Term = { number: number; node: number; nonce: Uint8Array }
 export class Deposed extends Error {
   override readonly name = 'Deposed'
 }
-/** The log lacks, or contradicts, what this node has on its disk: no node may lead until it is repaired. */
+/** The log lacks or contradicts records on this node's disk: no node may lead until it is repaired. */
 export class LogRolledBack extends Error {
   override readonly name = 'LogRolledBack'
-  /** @param repair what a repair needs, of a journal that the log does not extend */
+  /** @param repair arguments of a repair, if the log does not extend a journal */
   constructor(
     readonly what: string,
     readonly repair?: string,
@@ -27,7 +27,7 @@ export class LogRolledBack extends Error {
     super(repair === undefined ? what : `${what}: ${repair}`)
   }
 }
-/** What only silent nodes allow: another one leads. */
+/** Another node leads, which is allowed only from silent nodes. */
 export class LeaderLives extends Error {
   override readonly name = 'LeaderLives'
 }
@@ -50,12 +50,12 @@ const PART_HEADER_BYTES = PART.size!
 const NODE_DIGITS = 10
 const EMPTY: ChainPoint = { seq: 0, head: new Uint8Array(32) }
 
-/** What a node has on its disk, and the newest version that its build carries; `count` changes with each report. */
+/** The end of a node's journal on disk, and the newest version that its build carries; `count` changes with each report. */
 export type NodeReport = { seq: number; count: number; newest: number }
 
 type Polled = Pick<Found, 'head' | 'term'> & { entries: SignedFrame[]; life: string; leader_url: string }
 
-/** What one transaction found. */
+/** The result of one transaction. */
 type Found = { head: ChainPoint; term: Term | undefined; term_bytes: Uint8Array | undefined }
 
 export class ReplicatedLog {
@@ -105,8 +105,8 @@ export class ReplicatedLog {
   }
 
   /**
-   * Gives the next term to `node`, which finds it by its number. One comparison decides, so it is given to one node at most, and not
-   * beside a term that another one takes.
+   * Gives the next term to `node`, which recognizes it by its number. One comparison decides, so at most one node gets it, and
+   * not if another node takes a term.
    * @throws Deposed when another node took a term meanwhile
    */
   async handTerm(mine: Term, node: number): Promise<void> {
@@ -142,7 +142,7 @@ export class ReplicatedLog {
 
   /**
    * Entries behind `from` in order, as many as `LIMITS.log_read_parts` allows; none at the end of the log.
-   * @throws LogRolledBack when the log does not extend `from`; LogGap when what follows was removed
+   * @throws LogRolledBack when the log does not extend `from`; LogGap when the next entries were removed
    */
   async read(from: ChainPoint): Promise<SignedFrame[]> {
     return this.entriesOf(await this.decided([], this.reads(from)), from)
@@ -192,7 +192,7 @@ export class ReplicatedLog {
       const parts = partCount(pairs[at]!)
       // Behind the last part may follow parts that a deposed leader wrote at this place.
       const named = pairs.slice(at, at + parts).filter(({ key }, i) => key === this.partKey(point.seq + 1, i))
-      // The read ends within an entry, or what follows was removed.
+      // The read ends within an entry, or the next entries were removed.
       if (named.length === 0 || named.length !== parts) break
       const entry = openEntry(this.sealing, joined(named), point)
       if (entry === undefined) throw new LogRolledBack(`the entry behind seq ${point.seq} is not the venue's`)
@@ -206,12 +206,12 @@ export class ReplicatedLog {
     return entries
   }
 
-  /** Shows the leader what this node has and carries. @throws NoReply */
+  /** Reports this node's journal end and version to the leader. @throws NoReply */
   async report(node: number, report: NodeReport): Promise<void> {
     await this.etcd.txn([], [{ put: this.nodeKey(node), value: REPORT.encode(report) }])
   }
 
-  /** Newest reports by node; what no node writes is left out. @throws NoReply */
+  /** Newest reports by node; a value that no node writes is left out. @throws NoReply */
   async reports(): Promise<Map<number, NodeReport>> {
     const range = { range: this.nodeKey(0), to: `${this.prefix}node0`, most: LIMITS.log_nodes_max }
     const [pairs = []] = (await this.etcd.txn([], [range])).found
@@ -241,8 +241,8 @@ export class ReplicatedLog {
   }
 
   /**
-   * Lets the log go on behind `own`, the end of the longest journal, and deposes every leader. Only for a log that ends before
-   * it: what the log has behind a journal is acknowledged. Entries stay, which may be on no disk that is left.
+   * Lets the log continue behind `own`, the end of the longest journal, and deposes every leader. Only for a log that ends
+   * before it: entries behind the end of a journal are acknowledged. Entries stay, because no remaining disk may have them.
    * @throws LeaderLives; LogRolledBack when the log reaches `own`; Deposed when it moves meanwhile
    */
   async beginBehind(own: ChainPoint): Promise<void> {
@@ -273,7 +273,7 @@ export class ReplicatedLog {
     if (!result.succeeded) checkLanded(decodeFound(result), mine, own)
   }
 
-  /** Names what a repair needs. @throws LogRolledBack */
+  /** Names the arguments of a repair. @throws LogRolledBack */
   private checkExtends(head: ChainPoint, own: ChainPoint): void {
     const end = `venue ${toHex(this.sealing.venue)}, seq ${own.seq}, head ${toHex(own.head)}`
     if (head.seq < own.seq)
@@ -325,7 +325,7 @@ function checkLanded({ head, term, term_bytes }: Found, mine: Term, to: ChainPoi
   throw new Deposed(`node ${term?.node ?? '?'} leads`)
 }
 
-/** @throws LogRolledBack when what is there is not what a node writes */
+/** @throws LogRolledBack when the value is not one that a node writes */
 function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
   const [head_bytes, term_bytes] = [head[0]?.value, term[0]?.value]
   const found = tryDecode(() => ({

@@ -1,6 +1,6 @@
 /**
  * Keeps the nodes of both trees in files, one for each level, so that memory and boot do not grow with the trees. All of it is
- * derived: what does not authenticate is computed again from the leaves.
+ * derived: nodes that do not authenticate are computed again from the leaves.
  */
 
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
@@ -46,12 +46,12 @@ const TAG_BYTES = 32
 const RECORD_BYTES = PART_BYTES + TAG_BYTES
 const PART_NODES = PART_BYTES / NODE_BYTES
 
-/** A file of the trees differs from what was written. */
+/** A file of the trees has other bytes than were written. */
 export class TreesDamaged extends Error {
   override readonly name = 'TreesDamaged'
 }
 
-/** What makes the saved edge wrong. */
+/** Changes that invalidate the saved edge. */
 type Spoiled = { reopened: () => void; damaged: () => void }
 
 /**
@@ -154,7 +154,7 @@ export class TreeFiles {
   /** Once a part differs, no edge may claim it again. */
   private damaged = false
 
-  /** Opens what the folder holds; empty trees when it does not authenticate. */
+  /** Opens the trees of the folder; empty ones if they do not authenticate. */
   constructor(
     private readonly dir: string,
     key: Uint8Array,
@@ -214,7 +214,7 @@ export class TreeFiles {
     })
   }
 
-  /** A full part is about to be written again, or is not what was written: the saved edge counts no more. */
+  /** A full part is about to be written again, or has other bytes than were written: the saved edge no longer counts. */
   private readonly spoiled: Spoiled = {
     reopened: () => {
       rmSync(join(this.dir, EDGE_NAME), { force: true })

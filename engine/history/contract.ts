@@ -29,11 +29,14 @@ export interface History {
    * watermark advances. A journal_seq that is already recorded is ignored.
    */
   record(journal_seq: JournalSeq, events: readonly NewEvent[]): void
-  /** Ends a journal group: what was recorded belongs to the journal with this head, and to no other. Only then is it written. */
+  /**
+   * Ends a journal group: the rows recorded since the last one belong to the journal with this head, and to no other. They are
+   * written only then.
+   */
   seal(point: ChainPoint): void
   /**
-   * Journal seq up to which the history is written: replay records from the next one. 0 = rebuild from the start. The end of the
-   * process loses none of it, a power loss what was written after the last `sync`.
+   * Journal seq up to which the history is written: replay records from the next one. 0 = rebuild from the start. The end of
+   * the process loses no row, a power loss those written after the last `sync`.
    */
   watermark(): JournalSeq
   /** The point of the journal at the opening's watermark; a journal without it is not the one of this history. */
@@ -67,7 +70,7 @@ export interface History {
   prune(now_unix_ms: number): Promise<void>
   /** Prunes since the opening: a cached read is valid while this and seqLast are unchanged. */
   prunes(): number
-  /** What all reads have cost so far, in `READ_UNITS`: reads are synchronous, so a difference is that of one caller. */
+  /** The cost of all reads so far, in `READ_UNITS`: reads are synchronous, so a difference is the cost of one caller. */
   units(): number
   /** Reads fail until the next start. */
   isBroken(): boolean

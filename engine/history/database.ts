@@ -67,7 +67,7 @@ export function openWritable(dir: string, key: Uint8Array): WritableDatabase {
   }
 }
 
-/** No space, an I/O error or a read-only volume: what is stored is intact. */
+/** No space, an I/O error or a read-only volume: the stored rows are intact. */
 export function isDiskError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_(FULL|IOERR|READONLY)/.test(String(error.code))
 }

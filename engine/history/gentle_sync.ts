@@ -71,7 +71,7 @@ export class GentleSync {
       for (const _ of this.merge());
       this.merged_changes = changes
     } catch (error) {
-      // The log goes on until the disk takes what it holds.
+      // The log grows until the disk accepts it.
       if (!isDiskError(error)) throw error
     }
   }

@@ -60,7 +60,7 @@ async function prune({ db, files, names, writes }: Opened, cutoff_unix_ms: numbe
       await new Promise<void>((resolve) => setImmediate(resolve))
     }
   } catch (error) {
-    // The next round deletes what this one left.
+    // The next round deletes the rest.
     if (!isDiskError(error)) throw error
   }
   reply({ op: 'pruned' })

@@ -21,8 +21,8 @@ export class Slices {
   ) {}
 
   /**
-   * Resolves with what `read` returns, after a wait while the caller's bucket is less than half full: the other half is for
-   * commands. Rejects with what it throws.
+   * Resolves with the result of `read`, after a wait while the caller's bucket is less than half full: the other half is for
+   * commands. Rejects with its error.
    */
   async run<T>(caller: Caller, read: () => T): Promise<T> {
     const { account_id } = caller

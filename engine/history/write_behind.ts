@@ -57,7 +57,7 @@ export class WriteBehind {
       this.timer ??= setTimeout(() => this.complete(), LIMITS.history_batch_delay_ms)
   }
 
-  /** Closes the filling batch and sends what the in-flight limit allows. */
+  /** Closes the filling batch and sends as many as the in-flight limit allows. */
   private complete(): void {
     clearTimeout(this.timer)
     this.timer = undefined

@@ -132,7 +132,7 @@ function isOwn({ state: { notes } }: KnownNotes, wanted: Uint8Array, owner: Uint
 const compiled = loadNativeEd25519()
 const verify = compiled ?? verifySignature
 
-/** What this process computes without its compiled library, which is absent, damaged or for another machine. */
+/** Names the functions that run without a compiled library, because that is absent, damaged or for another machine. */
 export function portableCode(): string[] {
   return [
     ...(compiled === undefined ? ['signatures (Ed25519)'] : []),

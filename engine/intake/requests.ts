@@ -1,4 +1,7 @@
-/** Verifies what traders, the operator and price sources ask, and turns it into commands; checks orders without placing them. */
+/**
+ * Verifies requests of traders, the operator and price sources and turns them into commands; checks orders without placing
+ * them.
+ */
 import { decodeBase58 } from '../../protocol/base58'
 import { ADMISSION_BODY, accountIdOf, CREDENTIAL_BODY, REBIND_BODY } from '../../protocol/bodies/account'
 import { encodeReferencePrice } from '../../protocol/bodies/signed_calls'

@@ -4,7 +4,7 @@ import * as fs from 'node:fs'
 import { open, rename, rm, statfs } from 'node:fs/promises'
 import { LIMITS } from '../limits'
 
-/** What the callers use of an open file. */
+/** The methods of an open file that callers use. */
 export type DiskFile = {
   write(bytes: Uint8Array, from: number, length: number, at: number | null): Promise<{ bytesWritten: number }>
   datasync(): Promise<void>
@@ -27,7 +27,7 @@ export type Disk = {
   write(fd: number, bytes: Uint8Array, from: number, length: number, at: number): number
   sync(fd: number): void
   datasync(fd: number): void
-  /** Writes what the kernel holds of these bytes to the medium; neither makes them durable nor reports an error of the disk. */
+  /** Asks the kernel to write its cached pages of these bytes; neither makes them durable nor reports an error of the disk. */
   writeOut(fd: number, from: number, length: number): void
   truncate(path: string, bytes: number): void
   renameSync(from: string, to: string): void
@@ -70,7 +70,7 @@ export const disk: Disk = {
   rm: (path) => rm(path, { force: true }),
   freeBytes: async (dir) => {
     const { bavail, bsize, files, ffree } = await statfs(dir)
-    // A volume without inodes takes no new file, whatever space it has; some file systems do not count them.
+    // A volume without inodes takes no new file even if it has space; some file systems do not count them.
     return files > 0 && ffree < LIMITS.disk_inodes_min ? 0 : bavail * bsize
   },
 }
@@ -85,8 +85,8 @@ export function readWhole(fd: number, into: Uint8Array, at: number): number {
 }
 
 /**
- * What `read` makes of a file. Where it throws, it is repeated with what the medium holds: an error of the disk may pass, and
- * a cached page may be wrong where the medium is not. Files are judged by the last attempt alone.
+ * Parses a file with `read`. If that throws, it is repeated with the bytes of the medium: an error of the disk may pass, and a
+ * cached page may be wrong where the medium is not. Only the last attempt judges the file.
  */
 export function readSurely<T>(fd: number, read: () => T): T {
   for (let attempt = 1; ; attempt++) {
@@ -123,7 +123,7 @@ export async function writeFileWhole(
   }
 }
 
-/** Whether the disk failed a call, as opposed to bytes that are not what was written. */
+/** Whether the disk failed a call, as opposed to wrong bytes. */
 export function isOfDisk(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^E[A-Z0-9]+$/.test(String(error.code))
 }

@@ -9,7 +9,7 @@ import type { ChainPoint } from '../../protocol/units'
 import type { JournalRecord, NewRecord, StoredGroup } from './contract'
 import { SECTOR_BYTES } from './segment_header'
 
-/** The records of one append: what the chain hashes. The trailer follows, the receipt signature of the group. */
+/** The records of one append, which the chain hashes. The trailer follows, the receipt signature of the group. */
 const GROUP = struct({
   /** Of header and records. */
   bytes: u32,
@@ -142,8 +142,8 @@ export function readGroups(bytes: Uint8Array, start: ChainPoint): StoredGroup[] 
 }
 
 /**
- * What precedes the groups of one disk write, in plaintext: magic u32, CRC-32 of these fields, the fields, the GCM tag. The
- * CRC distinguishes a damaged header (JournalDamaged) from a valid header of an unfinished frame (a torn write).
+ * The plaintext before the groups of one disk write: magic u32, CRC-32 of these fields, the fields, the GCM tag. The CRC
+ * distinguishes a damaged header (JournalDamaged) from a valid header of an unfinished frame (a torn write).
  */
 const FRAME = struct({
   /** Its number in the segment. */

@@ -172,9 +172,9 @@ export function recover(dir: string, key: Uint8Array): Recovered {
 }
 
 /**
- * Recovers, then makes durable what was found. Only the last frame can be in memory alone: its process may have ended
- * before the sync, or after a failed one, which leaves pages that the kernel takes for written. So its verified bytes
- * are written again and synced, before anything is built on them.
+ * Recovers, then makes the recovered records durable. Only the last frame can be in memory alone: its process may have ended
+ * before the sync, or after a failed one, which leaves pages that the kernel takes for written. So its verified bytes are
+ * written again and synced, before anything is built on them.
  * @throws JournalDamaged, or the error of the disk
  */
 export function openTail(dir: string, key: Uint8Array): Recovered {
@@ -223,7 +223,7 @@ function walkTail(
  * @throws JournalDamaged
  */
 export function checkSegment({ dir, key }: { dir: string; key: Uint8Array }, number: number): void {
-  // What the medium has is what a start will read.
+  // A start reads the medium, not the cache.
   uncache(dir, segmentName(number))
   const [header, successor] = listSegments(dir, key, (one) => one === number || one === number + 1)
   const segment = loadSegment(dir, header!, key)

@@ -121,7 +121,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
     verify(seq) {
       const name = snapshotName(seq)
       const check = () => {
-        // What the medium has is what a start will read.
+        // A start reads the medium, not the cache.
         uncache(dir, name)
         const header = readHeader(dir, name)
         if (header === undefined) throw new Error('the snapshot has no valid header')
@@ -237,8 +237,8 @@ function* readPieces(
 }
 
 /**
- * Undefined where bytes are not what was written: a snapshot only shortens the replay, so an invalid one is not used.
- * @throws the error of a disk that does not give them: nothing is known of the snapshot then
+ * Undefined if the bytes are invalid: a snapshot only shortens the replay, so an invalid one is not used.
+ * @throws the error of a disk that does not return them: the snapshot may be intact then
  */
 function readHeader(dir: string, name: string): Header | undefined {
   try {

@@ -1,6 +1,6 @@
 /** Returns memory early: of dropped objects once a thread is idle, as it collects nothing by itself, and of large bytes. */
 
-/** A collection takes milliseconds, 15 beside a million orders, so it waits until the thread has had no work this long. */
+/** A collection takes milliseconds, 15 with a million orders, so it waits until the thread has had no work this long. */
 const QUIET_MS = 1_000
 /** Tasks per `QUIET_MS` that still count as light load: a venue without orders journals every slot. */
 const TRICKLE_MAX = 16

@@ -30,7 +30,7 @@ export type Replica = {
   /** @throws Refusal `lease_lost` before the chain has shown who wrote the journal */
   views(): Views
   isShown(): boolean
-  /** Calls `opened` with them, also with those that exist. */
+  /** Calls `opened` with them, also with existing ones. */
   onViews(opened: (views: Views) => void): void
   known: KnownNotes
   applied(): JournalSeq
@@ -53,7 +53,7 @@ type FrontParts = {
   first: { config: VaultConfig; mints: VaultMint[] }
 }
 
-/** The right to answer, and what each account was answered with. */
+/** The right to answer, and the newest state that each account was answered with. */
 class Rights {
   /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
   private readonly given = new Map<string, JournalSeq>()
@@ -66,9 +66,9 @@ class Rights {
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
 
   /**
-   * The newest answer of the leading node that this node has reached; undefined where it may answer nothing. In an epoch one boot
-   * writes one log: with the same epoch and an end of that log, what this node has is of no other one. Once the next leading node
-   * has answered, those of the one before count no more.
+   * The newest answer of the leading node that this node has reached; undefined if it may answer nothing. In an epoch one boot
+   * writes one log: with the same epoch and an end of that log, this node's records are from it. Once the next leading node has
+   * answered, answers of the one before no longer count.
    */
   current(): Right | undefined {
     const { replica, leader, clock } = this.parts
@@ -91,7 +91,7 @@ class Rights {
   }
 
   require(): Right {
-    // What waited goes first.
+    // Waiting requests go first.
     return (this.next === undefined ? this.current() : undefined) ?? notHere()
   }
 
@@ -106,20 +106,20 @@ class Rights {
   }
 
   /**
-   * Of what comes while the leading node gives its term away, or is silent for a while, nothing is rejected, as there.
+   * While the leading node gives its term away, or is silent for a while, nothing is rejected here either.
    * @param lane of the caller
    */
   handedOver(lane: string): Promise<void> | undefined {
     return this.isAwaited() ? this.waits.run(lane, this.untilNext) : undefined
   }
 
-  /** The same of what a socket sends. @throws Refusal `lease_lost` where too much waits already */
+  /** The same for messages of a socket. @throws Refusal `lease_lost` where too much waits already */
   late(lane: string): Promise<void> | undefined {
     if (this.next === undefined && this.current() !== undefined) return undefined
     return this.isAwaited() ? this.waits.require(lane, this.untilNext) : undefined
   }
 
-  /** Also while what waited has yet to go on: what comes then is behind it. */
+  /** Also while older requests still wait: newer ones come behind them. */
   private isAwaited(): boolean {
     return this.next !== undefined || this.parts.leader.handing() !== undefined || this.isLate()
   }
@@ -147,7 +147,7 @@ class Rights {
     return true
   }
 
-  /** The account knows what was durable then. */
+  /** The account has seen everything durable then. */
   gave(account_id: string, seq: JournalSeq): void {
     this.given.set(account_id, Math.max(seq, this.given.get(account_id) ?? 0))
   }
@@ -167,14 +167,14 @@ class Rights {
   }
 }
 
-/** @throws Refusal `lease_lost` after LIMITS.right_ms, or what `work` throws */
+/** @throws Refusal `lease_lost` after LIMITS.right_ms, or the error of `work` */
 async function bounded(work: Promise<void>): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Refusal('lease_lost')), LIMITS.right_ms)
   await Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
-/** What the process serves while this node follows. */
+/** Methods of the process while this node follows. */
 export function followingNode(
   node: ClusterNode,
   replica: Replica,
@@ -491,7 +491,7 @@ function sessionsOf({ replica }: FrontParts, passing: Passing, rights: Rights): 
     },
     takeLimit(caller, cost, of = 'read') {
       if (of === 'read') return accounts().takeLimit(caller, cost * share())
-      // The leading node takes it again; this one spends no more on what it verifies than that would allow.
+      // The leading node charges it again; this one spends no more on verification than that would allow.
       const own = accounts().takeLimit(caller, cost)
       return passing.limitsOf(caller) ?? own
     },

@@ -1,4 +1,4 @@
-/** Answers on the leading node what the others pass on for their callers. */
+/** Executes on the leading node the requests that the others pass on for their callers. */
 import { fromHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
 import type { JournalSeq } from '../../protocol/units'

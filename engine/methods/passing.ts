@@ -1,4 +1,6 @@
-/** Passes on, from a node that follows, what the leading one decides or signs; each account has a bounded share of it. */
+/**
+ * Passes commands, and requests for signatures, from a node that follows to the leading one; each account has a bounded share.
+ */
 import { Refusal } from '../../protocol/refusals'
 import type { JournalSeq } from '../../protocol/units'
 import type { CommandBody } from '../commands'
@@ -7,7 +9,7 @@ import { encodeCommand } from '../machine/codec/command_codec'
 import type { AccountsPort, LeaderPort } from '../ports'
 import type { Caller, LimitState, Passed, PassedAnswer } from '../venue'
 
-/** What the right to answer rests on, and what the caller was answered with. */
+/** The state behind the right to answer, and behind the caller's last answer. */
 type Rights = {
   /** @throws Refusal `lease_lost` */
   require(): { epoch: number }
@@ -79,7 +81,7 @@ export class Passing {
 
   /**
    * The end of a socket needs no token, nor a share.
-   * @param seq what was applied in the turn in which the caller's token was verified: by default, this one
+   * @param seq applied in the turn in which the caller's token was verified: by default, this one
    */
   record(
     command: CommandBody & { account_id: string },
@@ -144,7 +146,7 @@ export const bytesOf = (command: CommandBody): Uint8Array => encodeCommand({ ...
 
 const full = () => new Refusal('matching_unavailable', { subsystem: 'link' })
 
-/** Bounds what waits for the leading node, by lane. */
+/** Bounds the requests that wait for the leading node, by lane. */
 export class Shares {
   private readonly waiting = new Map<string, number>()
 
@@ -171,7 +173,7 @@ export class Shares {
   }
 }
 
-/** Bounds what waits until a node may answer again, of all and by lane. */
+/** Bounds the requests that wait until a node may answer again, in total and by lane. */
 export class Waits {
   private readonly share = new Shares(LIMITS.passed_account_max)
   private waiting = 0
@@ -207,7 +209,7 @@ export function laneOfToken(
 
 /** Runs one at a time, of the lanes in turn. */
 class Pages {
-  /** Those that wait, by lane; the lane whose turn is next first. */
+  /** Waiting requests, by lane; the lane whose turn is next first. */
   private readonly lanes = new Map<string, (() => void)[]>()
   private is_busy = false
 

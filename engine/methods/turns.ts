@@ -22,7 +22,7 @@ export class Turns {
     private readonly rights: RightsOfTurns,
   ) {}
 
-  /** Resolves when what waits of the account is sent, or rejected. */
+  /** Resolves when every waiting request of the account is sent or rejected. */
   async behind(account_id: string): Promise<void> {
     await this.waiting.get(account_id)?.catch(() => undefined)
   }

@@ -160,8 +160,8 @@ function rightMs({ chain, config, node }: Engine): number {
 }
 
 /**
- * A node of a cluster shows late on a busy machine that it leads, by etcd and by the chain: what comes meanwhile waits. So does
- * what comes while it gives its term away, and finds the next one when it is sent again.
+ * On a busy machine a node of a cluster learns late, by etcd and by the chain, that it leads: requests that come meanwhile
+ * wait. So do requests that come while it gives its term away; they are sent again to the next leading node.
  */
 function openHold(engine: Engine) {
   const { accounts, availability, clock, node } = engine
@@ -191,7 +191,7 @@ function openHold(engine: Engine) {
       if (availability.handing !== undefined) return waits.run(lane, untilSentAgain)
       return isHeld() ? waits.run(lane, untilBack) : undefined
     },
-    /** Of what another node passed on, which bounds it. What comes behind what waits does, too. */
+    /** For requests that another node passed on, which bounds them, and for those behind a waiting one. */
     ofPassed: (): Promise<void> | undefined => (isHeld() && (back || isLate()) ? untilBack() : undefined),
   }
 }

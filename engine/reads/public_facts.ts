@@ -109,9 +109,12 @@ const FACT_COMMANDS: readonly Command['kind'][] = [
   'closed',
   'decided',
 ]
-/** The journal up to which facts are stored, and in the same row what each record counts on: none of them rolls back alone. */
+/**
+ * The journal up to which facts are stored, and in the same row the base of the next record's counts: none of them rolls back
+ * alone.
+ */
 type Stored = { seq: number; head: string; batches: Transparency['batches']; counting: Counting }
-/** Writes what a record adds, within a transaction. */
+/** Writes the rows that a record adds, within a transaction. */
 type Fact = () => void
 const START: Stored = {
   seq: 0,
@@ -165,7 +168,7 @@ export class PublicFacts {
   /** Journal seq up to which facts are stored; 0 = rebuild from the start. */
   watermark = (): JournalSeq => this.stored.seq
 
-  /** The boot begins at a later record, of this time: what lies between is not counted. */
+  /** The boot begins at a later record, of this time: the records between are not counted. */
   lose(unix_ms: number): void {
     this.statistics.lose(unix_ms)
     this.rows.set('point', this.stored)
@@ -206,8 +209,8 @@ export class PublicFacts {
   }
 
   /**
-   * Ends a journal group: stores its facts, which belong to the journal with this head and to no other. Those that a full disk
-   * does not take are stored with later ones, a bounded number at a time: the caller holds the main thread.
+   * Ends a journal group: stores its facts, which belong to the journal with this head and to no other. Facts that a full disk
+   * does not take are stored with later ones, a bounded number at a time: the caller blocks the main thread.
    * @throws Error when more than `facts_waiting_max` wait
    */
   seal(point: ChainPoint): void {
@@ -221,7 +224,7 @@ export class PublicFacts {
   }
 
   /**
-   * Makes the facts durable as of `point`, as a boot from a snapshot of it requires; those that wait are stored some in each turn
+   * Makes the facts durable as of `point`, as a boot from a snapshot of it requires; waiting facts are stored some in each turn
    * of the event loop. @throws SQLiteError when the disk is full
    */
   async mark(point: ChainPoint): Promise<void> {
@@ -260,7 +263,7 @@ export class PublicFacts {
     })
   }
 
-  /** Stores what `work` changes, all or nothing. */
+  /** Stores the changes of `work`, all or nothing. */
   private together(work: () => void): void {
     const before = this.stored
     try {

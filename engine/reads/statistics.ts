@@ -32,7 +32,7 @@ type Hour = {
 }
 /** The hour of an instrument that later records may still change, and the reference price around its last collar. */
 type OpenHour = { number: number; hour?: Hour; reference?: string }
-/** What the rows of an instrument are counted on. */
+/** The base of an instrument's next rows. */
 type Market = {
   /** Number of the first hour. */
   since: number
@@ -43,8 +43,8 @@ type Market = {
   days: Record<number, string>
 }
 /**
- * What has more than one version. Its owner stores it in one row with the point of the journal up to which it is counted, so no
- * host can put an earlier count in the place of a later one, or leave one out, and publish both.
+ * State with more than one version. Its owner stores it in one row with the point of the journal up to which it is counted, so
+ * no host can replace a later count by an earlier one, or leave one out, and publish both.
  */
 export type Counting = {
   markets: Record<string, Market>
@@ -54,7 +54,7 @@ export type Counting = {
 type CountingRow = {
   read(): Counting
   write(counting: Counting): void
-  /** Runs `work` and stores what it writes, rows and counting, both or neither. */
+  /** Runs `work` and stores its changes, rows and counting, both or neither. */
   together(work: () => void): void
 }
 type Kept = StatisticsRow & { fills: number | null }
@@ -111,11 +111,11 @@ export class Statistics {
     this.counting.write({ markets: { ...markets, [symbol]: { ...market, open } }, lost })
   }
 
-  /** The market without its open hour, which is over: its rows are counted from what is kept of it here. */
+  /** The market without its open hour, which is over: its rows are counted from the values kept here. */
   private keep(symbol: string, { open, ...market }: Market): Market {
     const { hour, reference, number } = open!
     const day = Math.floor(number / HOURS_OF_DAY)
-    // What a published day was counted from is not kept.
+    // The inputs of a published day are not kept.
     if (day <= (market.last.day?.number ?? -1)) return market
     if (reference !== undefined) this.rows.set(referenceName(symbol, number), reference)
     if (hour === undefined) return market
@@ -249,7 +249,7 @@ export class Statistics {
     this.rows.set(`reference/${symbol}`, reference)
   }
 
-  /** Removes what a published day was counted from. */
+  /** Removes the inputs of a published day. */
   private forget(symbol: string, day: number): void {
     for (let at = 0; at < HOURS_OF_DAY; at++) {
       const number = day * HOURS_OF_DAY + at

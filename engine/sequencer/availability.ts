@@ -61,7 +61,7 @@ export class Availability {
   drain(): void {
     this.draining = true
   }
-  /** No command is accepted from here on; what is on its way to the disk still needs the right to be released. */
+  /** No command is accepted from here on; records on their way to the disk still need the right to be released. */
   release(): void {
     this.ended = true
   }
@@ -69,7 +69,7 @@ export class Availability {
   halt(reason: HaltReason | undefined): void {
     this.halted = reason
   }
-  /** @param details public facts beside the reason's sentence */
+  /** @param details public facts after the reason's sentence */
   stop(reason: StopReason, details: readonly string[] = []): void {
     this.stopped ??= reasonText(reason, ...details)
   }
@@ -156,7 +156,7 @@ export class Availability {
   }
 }
 
-/** A bare word of the chain's loops says nothing beside the engine's sentence about it. */
+/** A bare word of the chain's loops adds nothing to the engine's sentence about it. */
 function allReasons(own: string[], of_chain: readonly string[]): string[] {
   if (own.length === 0 && of_chain.length === 0) return own
   const stated = new Set(own.map(reasonWord))

@@ -72,7 +72,7 @@ export class Closing {
     void this.decide({ ...head, slot: this.parts.state.closed!.slot })
   }
 
-  /** What waited for the batch has acted. */
+  /** Commands that waited for the batch have acted. */
   decidedDurable({ seq, outcome: { effects } }: Pick<Entry, 'seq' | 'outcome'>): void {
     this.parts.chain.matched(seq)
     // A resend may still wait for the group of this record.
@@ -108,7 +108,7 @@ export class Closing {
     if (this.parts.state.closed !== undefined) await this.nextDecision(ms)
   }
 
-  /** Matches nothing more either, and answers what waits. */
+  /** Matches nothing more either, and answers waiting requests. */
   stop(): void {
     this.draining = true
     this.stopped = true

@@ -13,8 +13,9 @@ import type { Sequencer } from './sequencer'
 export type ArmedSockets = Map<string, { account_id: string }>
 
 /**
- * Of calls for one socket that overlap the last one counts: none deletes or restores the entry of another.
- * @param record journals it. @throws what it throws
+ * If calls for one socket overlap, the last one counts: none deletes or restores the entry of another.
+ * @param record journals it.
+ * @throws its error
  */
 export async function arming(
   sockets: ArmedSockets,
@@ -140,7 +141,7 @@ export class DisconnectGrace {
     for (const one of absent) this.submitted(this.disarm(one))
   }
 
-  /** The account armed a new socket: disarms those that it has at absent nodes, whose orders stay. */
+  /** The account armed a new socket: disarms its sockets at absent nodes; their orders stay. */
   async returned(account_id: string, origin: string): Promise<void> {
     this.keepTime(account_id, origin)
     await Promise.all(this.absentOf(account_id).map((one) => this.disarm(one)))
@@ -186,7 +187,7 @@ export class DisconnectGrace {
     this.armings.set(account_id, { origin, at_ms: now_ms })
   }
 
-  /** Armed sockets whose names begin with `node`, by the state, but for those that this process serves. */
+  /** Sockets that are armed in the state, whose names begin with `node`, except those that this process serves. */
   private armed(node = ''): Socket[] {
     const all = [...this.state.accounts.keys()].flatMap((account_id) => this.armedOf(account_id))
     return all.filter(({ origin }) => origin.startsWith(node))

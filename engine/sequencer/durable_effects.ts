@@ -17,7 +17,7 @@ import type { Closing } from './closing'
 import type { Outbox } from './outbox'
 import type { Entry } from './sequencer'
 
-/** The read models, which a start fills; beside them what is read while the venue runs, on every node. */
+/** The read models, which a start fills, and on every node the models of the running venue. */
 type Models = { history: History; facts: PublicFacts; state: State }
 export type ReadParts = Models & {
   hub: Hub
@@ -26,7 +26,7 @@ export type ReadParts = Models & {
   accounts: Pick<AccountsPort, 'durable'>
   ended: EndedTokens
 }
-/** By account, the newest record that ended tokens: what was verified before it may be of one of them. */
+/** By account, the newest record that ended tokens: a token verified before it may be one of them. */
 export class EndedTokens {
   private readonly seqs = new Map<string, JournalSeq>()
 
@@ -54,7 +54,7 @@ type DurableParts = ReadParts & {
 }
 type DurableCommand = { seq: JournalSeq; command: Command; events: readonly AccountEventOut[] }
 
-/** Applies a durable command to what is read. */
+/** Applies a durable command to the read models. */
 export function showDurable(parts: Models | ReadParts, { seq, command, events: all }: DurableCommand): void {
   const events = withTexts(all)
   parts.history.record(seq, events)

@@ -47,6 +47,6 @@ type EngineReason = keyof typeof ENGINE_REASONS
 /** The word that a reason begins with. */
 export const reasonWord = (reason: string): string => reason.split(':', 1)[0]!
 
-/** The reason in the form `WORD: DETAIL: …`. @param details public facts beside the sentence */
+/** The reason in the form `WORD: DETAIL: …`. @param details public facts after the sentence */
 export const reasonText = (word: EngineReason, ...details: readonly string[]): string =>
   [word, ENGINE_REASONS[word], ...details].join(': ')

@@ -30,7 +30,7 @@ export function auctionRecord(auction: AuctionRecord, unix_ms: number): NewRecor
   return { type: AUCTION_RECORD, unix_ms, body: utf8(JSON.stringify(body)) }
 }
 
-/** What a record states of the snapshot at `seq`; undefined if it states nothing of it. */
+/** The record of the snapshot at `seq`; undefined without one. */
 export function snapshotTaken({ type, body }: JournalRecord, seq: JournalSeq) {
   if (type !== COMMAND_RECORD || kindOf(body) !== 'snapshot_taken') return undefined
   const command = decodeCommand(body)

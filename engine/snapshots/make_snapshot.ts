@@ -18,8 +18,8 @@ import { Stores } from '../stores/stores'
 import type { JournaledSnapshot, MadeSnapshot, SnapshotPoint, SnapshotSource } from './snapshotting'
 
 /**
- * Verified records from `from_seq` to `seq_last`, in chunks, each valid until the next is requested. Runs beside the thread
- * that writes the journal, so bytes after the frame of `seq_last` may still be in flight and are not read.
+ * Verified records from `from_seq` to `seq_last`, in chunks, each valid until the next is requested. The thread that writes the
+ * journal may be running, so bytes after the frame of `seq_last` may still be in flight and are not read.
  * @param expected places that the chain must pass
  * @throws JournalDamaged, RangeError as readSegments does
  */
@@ -49,10 +49,9 @@ export function* durableRecords(
 const COLLECT_EVERY = 4
 
 /**
- * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays what a boot would replay, so each
- * snapshot also verifies that a boot reaches the same state. The files may have changed since this process wrote them:
- * only a snapshot of the journaled hash, the one before if the newest is gone, and the records that lead to the head of `point`
- * are taken.
+ * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays as a boot would, so each snapshot
+ * also verifies that a boot reaches the same state. The files may have changed since this process wrote them: only a snapshot
+ * of the journaled hash, the one before if the newest is gone, and the records that lead to the head of `point` are taken.
  * @throws ReplayDisagrees, JournalDamaged, StoreDamaged
  */
 export async function makeSnapshot(
@@ -101,7 +100,7 @@ export async function makeSnapshot(
   }
 }
 
-/** What the journal states of the snapshot at `at`, before `point`; undefined where it states nothing, or does not pass there. */
+/** The journal's record of the snapshot at `at`, before `point`; undefined without one, or if the chain does not pass there. */
 function journaledAt(
   where: { dir: string; key: Uint8Array },
   at: ChainPoint,
@@ -164,7 +163,7 @@ function firstTime(
   try {
     for (const [record] of durableRecords(where, seq + 1, [], point.seq)) return record!.unix_ms
   } catch (error) {
-    // No snapshot needs this segment: the scrub names it, and it stays, as the only trace of what was there.
+    // No snapshot needs this segment: the scrub names it, and it stays as the only trace of its records.
     if (!(error instanceof JournalDamaged)) throw error
   }
   return Number.POSITIVE_INFINITY

@@ -4,7 +4,7 @@ import { LIMITS } from '../limits'
 
 /** Where the files are; `key` is the journal's. */
 type Folders = { journal_dir: string; snapshots_dir: string; stores_dir: string; key: Uint8Array }
-/** What is verified. `kept` are the snapshots that must be there, with their catalogues. */
+/** The files to verify. `kept` are the snapshots that must be there, with their catalogues. */
 export type Scrubbed = Folders & { kept: readonly number[] }
 
 export class Scrub {

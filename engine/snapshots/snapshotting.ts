@@ -188,7 +188,7 @@ export type SnapshotSource = {
 }
 /** A durable place in the journal, and the newest snapshot that counts, from which the next one is made. */
 export type SnapshotPoint = ChainPoint & { unix_ms: number; newest: JournaledSnapshot | undefined }
-/** What the journal says of a snapshot. */
+/** The journal's record of a snapshot. */
 export type JournaledSnapshot = { seq: number; state_hash: Uint8Array; catalogue_hash: Uint8Array }
 /** Records below `retire_before` are needed neither for a boot nor for retention; 0 for none. */
 export type MadeSnapshot = {

@@ -22,7 +22,7 @@ const ENTRY_BYTES = 23
 
 /** A range of row numbers; `end` is exclusive. */
 const range = struct({ first: uint, end: uint })
-/** What the catalogue says of a part. `ranges` are in the order of `PAST_KINDS`; a merge of parts has a higher level. */
+/** A part as its catalogue describes it. `ranges` are in the order of `PAST_KINDS`; a merge of parts has a higher level. */
 export const part_row = struct({
   name: hex(8),
   key: fixed(32),

@@ -12,7 +12,7 @@ const TAG_BYTES = 16
 export const BLOCK_BYTES = 4096
 const PLAIN_BYTES = BLOCK_BYTES - TAG_BYTES
 
-/** A file of the stores is missing, cut, or differs from what was written. */
+/** A file of the stores is missing, cut, or has other bytes than were written. */
 export class StoreDamaged extends Error {
   override readonly name = 'StoreDamaged'
 

@@ -67,7 +67,10 @@ export class Stores implements Past {
     return new Stores(where, hash_key, openParts(where.dir, parts))
   }
 
-  /** Whether `open` succeeds and, with `blocks`, whether every block is what was written. The files stay as they are. */
+  /**
+   * Whether `open` succeeds and, with `blocks`, whether every block has the bytes that were written. The files stay as they
+   * are.
+   */
   static areWhole(
     where: StoresAt,
     { seq, catalogue_hash }: { seq: number; catalogue_hash: Uint8Array },
@@ -88,9 +91,9 @@ export class Stores implements Past {
   }
 
   /**
-   * The catalogues of a folder and of the snapshots `seqs`, and the parts that catalogues name, each with what throws unless all
-   * of it is what was written. A snapshot is written after its catalogue and deleted before it, a catalogue after its parts and
-   * before them: what is missing was not pruned.
+   * The catalogues of a folder and of the snapshots `seqs`, and the parts that catalogues name, each with a function that
+   * throws unless all its bytes are right. A snapshot is written after its catalogue and deleted before it, a catalogue after
+   * its parts and before them: a missing file was not pruned.
    */
   static checks(where: StoresAt, seqs: readonly number[]): { name: string; verify(): void }[] {
     const { dir } = where
@@ -114,7 +117,7 @@ export class Stores implements Past {
     const parts = [...rows.values()].map((row) => ({
       name: partFile(row.name),
       verify() {
-        // What the medium has is what a lookup may have to read.
+        // A lookup may have to read the medium.
         uncache(dir, partFile(row.name))
         readPart(dir, row)
       },
@@ -122,7 +125,7 @@ export class Stores implements Past {
     return [...catalogues, ...parts]
   }
 
-  /** Gives each part that is set aside its name back if all of it is what was written: the failure of the disk passed. */
+  /** Gives each part that is set aside its name back if all its bytes are right: the failure of the disk passed. */
   static judgeAside(where: StoresAt): void {
     const { dir } = where
     const files = disk.exists(dir) ? disk.list(dir) : []
@@ -249,7 +252,10 @@ export class Stores implements Past {
     for (const file of cataloguesFirst(unneeded)) disk.rmSync(join(dir, file))
   }
 
-  /** Closes and deletes what was written here: its snapshot failed, so nothing names it, and the next attempt needs the space. */
+  /**
+   * Closes and deletes the files written here: their snapshot failed, so nothing names them, and the next attempt needs the
+   * space.
+   */
   discard(): void {
     this.close()
     for (const name of cataloguesFirst([...this.written])) disk.rmSync(join(this.where.dir, name))

@@ -50,8 +50,8 @@ export class Hub {
   }
 
   /**
-   * Throws `after_invalid` (ahead of the log), `connection_limit` and `socket_limit`. Without `after` the stream starts at the newest
-   * event. What is older is read in slices.
+   * Throws `after_invalid` (ahead of the log), `connection_limit` and `socket_limit`. Without `after` the stream starts at the
+   * newest event. Older events are read in slices.
    */
   subscribe(
     { access, account_id }: Caller,

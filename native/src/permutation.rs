@@ -3,7 +3,7 @@
 use crate::constants::R_SQUARED;
 use crate::field::{add, dot, from_bytes, mul, to_bytes, Element, ONE};
 
-/// What one width needs; every element below p and in Montgomery form. T = inputs + 1, INPUTS = T - 1.
+/// Constants of one width; every element below p and in Montgomery form. T = inputs + 1, INPUTS = T - 1.
 pub struct Constants<const T: usize, const INPUTS: usize, const PARTIAL: usize> {
     /// Added before each full round; those of the partial rounds are pushed into the fifth.
     pub full: [[Element; T]; 8],

@@ -18,7 +18,7 @@ pub fn now() -> Result<Now, Fault> {
     Ok(Now { slot, unix_s })
 }
 
-/// Bytes every account is charged for besides its data.
+/// Bytes that every account is charged for in addition to its data.
 const ACCOUNT_OVERHEAD: u64 = 128;
 /// The runtime's limit.
 const ACCOUNT_BYTES_MAX: u64 = 10 * 1_048_576;

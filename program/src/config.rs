@@ -1,4 +1,4 @@
-//! Reads and writes the config account: who may do what, and how far the vault has come.
+//! Reads and writes the config account: the rights of each key, and the vault's progress.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
@@ -63,7 +63,7 @@ pub struct Config {
 /// How long an announced action can be used once it is effective: 30 days.
 const ANNOUNCEMENT_LIFE_S: u64 = 2_592_000;
 
-/// Nobody waits for an action that was announced long ago.
+/// An action that was announced long ago is void.
 pub fn is_void(effective_at_s: u64, now_s: u64) -> bool {
     now_s.saturating_sub(effective_at_s) > ANNOUNCEMENT_LIFE_S
 }

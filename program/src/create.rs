@@ -61,7 +61,7 @@ fn require_canonical(account: Account, seeds: &Seeds, program: Word) -> Result<u
     Ok(bump)
 }
 
-/// What a new account shall be.
+/// Properties of a new account.
 pub struct NewAccount<'a> {
     pub seeds: Seeds<'a>,
     pub size: usize,

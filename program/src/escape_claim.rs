@@ -14,7 +14,7 @@ const OPEN: u8 = 0;
 pub const PAID: u8 = 1;
 pub const CANCELLED: u8 = 2;
 
-/// Claimed after the window: gets what window claims leave.
+/// Claimed after the window: gets the rest that window claims leave.
 pub const LATE: u8 = 0;
 /// Claimed within one exit delay of the freeze: gets its share of the base.
 pub const WINDOW: u8 = 1;

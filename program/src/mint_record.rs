@@ -1,4 +1,4 @@
-//! Reads and writes the record of a registered mint: what the vault owes in it.
+//! Reads and writes the record of a registered mint: the vault's debts in it.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{Bytes32, Word};
@@ -137,7 +137,7 @@ impl MintRecord {
         }
     }
 
-    /// The first payment fixes what window claims share. Queued payouts come before all claims.
+    /// The first payment fixes the share of window claims. Queued payouts come before all claims.
     pub fn fix_window(self, balance: u64, now_s: u64) {
         if get!(self.0, window_fixed_at_s) != 0 {
             return;
@@ -169,7 +169,7 @@ impl MintRecord {
         share
     }
 
-    /// What late claims can get. Shares that were rounded down leave less than one base unit for each window claim.
+    /// The amount for late claims. Shares that were rounded down leave less than one base unit for each window claim.
     pub fn left_for_late(self, balance: u64) -> u64 {
         balance.saturating_sub(self.queued()).saturating_sub(get!(self.0, window_owed))
     }

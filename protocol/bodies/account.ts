@@ -5,7 +5,7 @@ import { sha256 } from '../sha256'
 
 /** States of an account; suspended and closed ones still cancel, withdraw and read, and closed is final. */
 export const ACCOUNT_STATES = ['active', 'suspended', 'closed'] as const
-/** What a credential may do, and the word that ends one. */
+/** The rights of a credential, and the word that ends one. */
 export const CREDENTIAL_KINDS = ['trade', 'read', 'revoke'] as const
 /** argon2id of every passphrase: memory in KiB, passes and lanes; the digest has 32 bytes. */
 export const PASSPHRASE_COST = { m: 65_536, t: 3, p: 1, dkLen: 32 } as const

@@ -5,7 +5,7 @@ import { ascii, blob, domain, fixed, hex, list, struct, u32, u64, uint, type Val
 import { sha256 } from '../sha256'
 import { STATEMENT_BYTES } from './statements'
 
-/** What an auction did: ids ascending, prices in ticks, quantities in lots. */
+/** The result of an auction: ids ascending, prices in ticks, quantities in lots. */
 const RESULT = struct({
   domain: domain('tacit/auction/v2'),
   symbol: ascii(16),
@@ -67,7 +67,7 @@ const CONTENT = struct({
   batch: uint,
   /** Of the close. */
   slot: uint,
-  /** Journal position of the close: what the venue published on chain before it matched. */
+  /** Journal position of the close, which the venue published on chain before it matched. */
   close_seq: uint,
   close_head: fixed(32),
   reference_ticks: uint,
@@ -86,7 +86,7 @@ const CONTENT = struct({
 export type AuctionExport = ValueOf<typeof CONTENT>
 export const { encode: encodeExport, decode: decodeExport } = CONTENT
 
-/** What the statement key signs. */
+/** The bytes that the statement key signs. */
 const SIGNED = struct({
   domain: domain('tacit/export/v1'),
   venue: fixed(32),
@@ -126,7 +126,7 @@ export function padExport(value: SignedExport): Uint8Array {
 
 const CONTENT_AT = SEALED.offsetOf('content')
 
-/** @throws CodecError unless it is exactly what `padExport` makes of one value */
+/** @throws CodecError unless it is exactly `padExport` of one value */
 export function unpadExport(padded: Uint8Array): SignedExport {
   const counted = CONTENT_AT + uint.size!
   if (padded.length < counted) throw new CodecError('the export is cut short')

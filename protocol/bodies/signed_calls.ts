@@ -1,4 +1,7 @@
-/** Describes what others sign for the venue: calls to the operator's listener, and the price that a source publishes. */
+/**
+ * Describes the statements that others sign for the venue: calls to the operator's listener, and the price that a source
+ * publishes.
+ */
 import { toHex, utf8 } from '../bytes'
 import { ascii, domain, fixed, struct, u64, uint, type ValueOf } from '../codec'
 import { sha256 } from '../sha256'

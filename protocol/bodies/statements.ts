@@ -1,6 +1,6 @@
 /**
- * Describes what the venue signs: the certificate of its statement key, the binding of one TLS connection
- * (attestation.md "/attestation"), and receipts (engine.md "Receipts"); and what an authority signs about a machine's place.
+ * Describes the venue's signed statements: the certificate of its statement key, the binding of one TLS connection
+ * (attestation.md "/attestation"), and receipts (engine.md "Receipts"); and an authority's statement about a machine's place.
  */
 import { fromHex, toHex, u64Le, utf8 } from '../bytes'
 import { ascii, bool, domain, fixed, struct, text, u64, uint, type ValueOf, word } from '../codec'

@@ -1,6 +1,6 @@
 /**
- * The layout of an Intel TDX quote, version 4 or 5, ECDSA P-256 (Intel "TDX DCAP Quoting Library API", appendix A.3 and
- * A.4), and what its report_data says. Reads structure only: nothing here says that a quote is genuine. Runs in a browser too.
+ * Parses an Intel TDX quote, version 4 or 5, ECDSA P-256 (Intel "TDX DCAP Quoting Library API", appendix A.3 and A.4), and its
+ * report_data. Reads structure only: nothing here proves that a quote is genuine. Runs in a browser too.
  */
 import { ByteReader, CodecError } from '../byte_stream'
 import { compareBytes, concatBytes, equalBytes, fromHex, isZero, utf8 } from '../bytes'
@@ -107,7 +107,7 @@ const CERTIFICATION_QE_REPORT = 6
 const CERTIFICATION_PCK_CHAIN = 5
 
 /**
- * Parses a quote that fills `bytes`, followed by nothing but zero bytes (hardware pads its buffer).
+ * Parses a quote that fills `bytes`, followed by zero bytes only (hardware pads its buffer).
  * @throws MalformedQuote for any other version, key type, TEE, certification data, or length.
  */
 export function parseQuote(bytes: Uint8Array): Quote {
@@ -234,7 +234,7 @@ export const quotedNonce = (nonce: Uint8Array, path: readonly Uint8Array[]): Uin
   path.reduce(joined, nonce)
 
 /**
- * In the place of a key in the quotes by which two nodes agree on a link; the nonce is the hash of what they agree on. No
+ * Takes the place of a key in the quotes by which two nodes agree on a link; the nonce is the hash of the agreed values. No
  * quote over a key of a venue has such a second half: a caller of `/attestation`, who chooses the first half, gets no proof.
  */
 export const LINK_SIDES = {

@@ -186,8 +186,8 @@ export type ExitRequest = ValueOf<typeof EXIT_REQUEST>
 
 const ESCAPE_STATES = ['open', 'paid', 'cancelled'] as const
 /**
- * `window`: claimed within one `exit_delay_s` of the freeze, paid its share of the base. `late`: claimed later, paid from
- * what window claims leave. `refund`: a refund note that `pay` appended after the freeze, paid in full from `queued`.
+ * `window`: claimed within one `exit_delay_s` of the freeze, paid its share of the base. `late`: claimed later, paid from the
+ * rest after window claims. `refund`: a refund note that `pay` appended after the freeze, paid in full from `queued`.
  */
 export const ESCAPE_RANKS = ['late', 'window', 'refund'] as const
 

@@ -196,7 +196,7 @@ export const ANNOUNCEMENT_FIELDS = {
   next: fixed(VALUE_BYTES),
 } as const
 
-/** What a record says, without padding: `value` holds until `next` does. */
+/** The content of a record, without padding: `value` holds until `next` does. */
 export type AnnouncedEntry = {
   list: AnnouncedList
   id: Uint8Array

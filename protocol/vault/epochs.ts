@@ -58,7 +58,7 @@ const REGISTER_PLATFORM_ACCOUNTS = {
   program: '',
 } as const
 
-/** What a platform's certificate says, as the event of its registration and behind the head of its record. */
+/** Facts of a platform's certificate, in the event of its registration and behind the head of its record. */
 const VERSIONS = { ppid: fixed(16), fmspc: fixed(6), components: fixed(16), pce_svn: u16 } as const
 export const PLATFORM_REGISTERED = struct({ key: fixed(KEY_BYTES), ...VERSIONS })
 
@@ -141,7 +141,7 @@ export const PLATFORM_FORMS = {
   register_platform: { data: REGISTER_PLATFORM, accounts: REGISTER_PLATFORM_ACCOUNTS },
 } satisfies Forms
 
-/** What every opening states of venue and journal, 217 bytes. */
+/** Statements about venue and journal in every opening, 217 bytes. */
 const OPENING_FIELDS = {
   /** The epoch after this instruction: the config's plus one. */
   epoch: uint,
@@ -209,7 +209,7 @@ const LOG = codec<LoggedEvent[]>(
 const OPEN_ATTESTED_EPOCH = struct({
   instruction: numberOf('open_attested_epoch'),
   quote_signature: fixed(SIGNATURE_BYTES),
-  /** First byte of the compressed attestation key: with the next 32 bytes it is what the precompile reads. */
+  /** First byte of the compressed attestation key: with the next 32 bytes it is the key that the precompile reads. */
   parity: u8,
   /** x ‖ y. */
   attestation_key: fixed(64),
@@ -225,7 +225,7 @@ const OPEN_ATTESTED_EPOCH = struct({
 })
 type OpenAttestedEpoch = ValueOf<typeof OPEN_ATTESTED_EPOCH>
 
-/** What an opening states of venue and journal. */
+/** Statements of an opening about venue and journal. */
 export type OpeningFields = { [K in keyof typeof OPENING_FIELDS]: OpenAttestedEpoch[K] }
 
 const OPEN_ATTESTED_EPOCH_ACCOUNTS = {
@@ -268,7 +268,7 @@ type Measured = {
   xfam: Uint8Array
 }
 
-/** Id of an announced image: what a TD report measures of firmware, kernel, memory and processors. */
+/** Id of an announced image: a TD report's measurements of firmware, kernel, memory and processors. */
 export const imageId = ({ mr_td, rtmr, xfam }: Measured): Uint8Array =>
   sha256(concatBytes(mr_td, rtmr[0], rtmr[1], rtmr[2], xfam))
 
@@ -324,7 +324,7 @@ export function openAttestedEpochInstructions(
   return [verifying(signed, first + 1), { program, accounts, data }]
 }
 
-/** The event of an attested opening, beside `epoch_opened`. */
+/** The event of an attested opening, emitted with `epoch_opened`. */
 export const EPOCH_ATTESTED = struct({
   epoch: uint,
   settlement_signer: fixed(32),
@@ -381,7 +381,7 @@ type QuotedFields =
   | 'signed'
   | 'auth_data'
 
-/** What an opening takes of a quote, its signatures with the low s. */
+/** The fields of a quote that an opening uses, its signatures with the low s. */
 export function evidenceOf(quote: Quote): Pick<OpenAttestedEpochFields, QuotedFields> {
   const { attestation_key, pck_chain } = quote
   return {
@@ -396,7 +396,7 @@ export function evidenceOf(quote: Quote): Pick<OpenAttestedEpochFields, QuotedFi
   }
 }
 
-/** What an opening takes of a quote and its event log. @throws Refused when certificate or log is malformed */
+/** The inputs of an opening from a quote and its event log. @throws Refused when certificate or log is malformed */
 export function quotedFields(
   quote: Quote,
   event_log: string,

@@ -68,7 +68,7 @@ export const instructionName = (data: Uint8Array): InstructionName | undefined =
 /** The first byte of an instruction's data. */
 export const numberOf = (name: InstructionName) => constant(Uint8Array.of(INSTRUCTION[name]))
 
-/** The layout of an instruction that carries nothing but its number. */
+/** The layout of an instruction that carries only its number. */
 export const bare = (name: InstructionName) => struct({ instruction: numberOf(name) })
 
 /** The value of untrusted bytes; undefined when they are not exactly its encoding. */

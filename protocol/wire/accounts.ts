@@ -61,7 +61,7 @@ export type RebindRequest = Static<typeof RebindRequest>
 export const RebindResult = exact({ trading_key: PublicKey, cancelled: t.Array(OrderId), seq: Seq })
 export type RebindResult = Static<typeof RebindResult>
 
-/** Data of `account.changed`: what the operator, a holder of the account key or of a credential did. */
+/** Data of `account.changed`: an act of the operator, or of a holder of the account key or of a credential. */
 export const AccountChange = exact({
   change: oneOf(['admission', 'credential', 'login', 'key_joined', 'key_left']),
   state: t.Optional(AccountState),

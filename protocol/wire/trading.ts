@@ -108,7 +108,7 @@ export const DeadManRequest = exact({
   timeout_slots: t.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    // Told to readers of the document; above it the refusal is `timeout_out_of_range`.
+    // Shown to readers of the document; a longer one is rejected with `timeout_out_of_range`.
     'x-integer': { minimum: 0, maximum: DEAD_MAN_SLOTS_MAX, description: 'Slots until it fires; 0 disarms.' },
   }),
 })

@@ -192,7 +192,7 @@ const FAILED = Symbol('failed')
 
 /** The root of a query's parser. */
 const QUERY = 'query'
-/** What a misspelled name looks like, and a token, key or id does not. */
+/** The form of a misspelled name, which no token, key or id has. */
 const NAME = /^(?=.{1,32}$)[A-Za-z]+(_[A-Za-z]+)*$/
 
 /** Returns FAILED at the first error, or, with `errors`, after it has reported all of them. */

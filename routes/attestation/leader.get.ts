@@ -4,8 +4,8 @@ import { endpoint } from '../../server/edge/endpoint'
 import { Nonce } from '../../server/edge/rate'
 
 /**
- * GET /attestation/leader: what `/info` and `/attestation` of the leading node answer, which a client judges beside those of the node that
- * serves it: the leading node signs receipts.
+ * GET /attestation/leader: the answers of the leading node to `/info` and `/attestation`, which a client judges together with
+ * those of the node that serves it: the leading node signs receipts.
  */
 export default endpoint(
   {

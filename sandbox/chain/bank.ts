@@ -1,4 +1,7 @@
-/** The accounts of the chain: litesvm, plus what each unfinalized slot overwrote, so that older commitments stay readable. */
+/**
+ * The accounts of the chain: litesvm, plus the values that each unfinalized slot overwrote, so that older commitments stay
+ * readable.
+ */
 import { type Address, type EncodedAccount, lamports } from '@solana/kit'
 import { LiteSVM } from 'litesvm'
 

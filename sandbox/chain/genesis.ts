@@ -106,7 +106,7 @@ async function programAccounts(
 export type GenesisOptions = {
   /** The built vault program, an sBPF ELF. */
   program_path: string
-  /** What epochs may rest on; without it none opens. */
+  /** The announcements that an epoch rests on; without them none opens. */
   announced?: readonly Announcement[]
   /** Public key that gets 100 SOL for the venue's fees; default none. */
   fee_payer?: Uint8Array

@@ -193,7 +193,9 @@ export class Machine {
     this.#pending.push({ decoded, land_slot: this.tip + 1 + (this.faults.landing_delay_slots ?? 0) })
   }
 
-  /** Produces one slot: lands the due transactions, stores the block, then makes it visible. @returns what landed */
+  /**
+   * Produces one slot: lands the due transactions, stores the block, then makes it visible. @returns the landed transactions
+   */
   advance(): Landed[] {
     const previous = this.blockhashes.at(this.tip)
     const slot = this.tip + 1

@@ -151,13 +151,13 @@ function listen(options: Omit<Bun.Serve.Options<undefined>, 'port'>, port: numbe
   }
 }
 
-/** Fetch standard, "CORS protocol": what lets a browser send JSON and show the answer to the page that asked. */
+/** Fetch standard, "CORS protocol": lets a browser send JSON and show the answer to the page that asked. */
 function readableBy(request: Request): Record<string, string> {
   const origin = request.headers.get('origin') ?? ''
   if (!LOOPBACK_ORIGIN.test(origin)) return {}
   return {
     'access-control-allow-origin': origin,
-    // The second is what the Solana kit sends to every node.
+    // The Solana kit sends the second to every node.
     'access-control-allow-headers': 'content-type, solana-client',
     vary: 'origin',
   }

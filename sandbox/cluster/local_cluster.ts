@@ -29,7 +29,7 @@ const PEER_MS = 5_000
 const LOOK_MS = 20
 
 type Node = { child: Subprocess | undefined; paused: boolean; project: string }
-/** What a node shows its operator. */
+/** A node's status for its operator. */
 export type NodeStatus = {
   role: 'leading' | 'following'
   version: number
@@ -163,8 +163,8 @@ export class LocalCluster {
   }
 
   /**
-   * Replaces every node by the build in `project` while the others serve: those that follow, then the one that leads. The newest
-   * version that all carry is put in force as soon as the leading build carries it, too.
+   * Replaces every node by the build in `project` while the others serve: those that follow, then the one that leads. The
+   * newest version that all carry is put in force as soon as the leading build carries it, too.
    */
   async upgrade(project: string, say: (line: string) => void): Promise<void> {
     const leading = await this.serving()
@@ -200,7 +200,7 @@ export class LocalCluster {
     return is_active
   }
 
-  /** As `bun run account activate` does. @throws what the venue answers */
+  /** As `bun run account activate` does. @throws the venue's rejection */
   async activate(version: number): Promise<void> {
     const url = this.operatorUrlOf(await this.serving())
     const ca = (await readPeer(new URL(url), PEER_MS)).leaf_pem
@@ -219,7 +219,7 @@ export class LocalCluster {
     }
   }
 
-  /** Resolves with what a node shows once it is as expected. */
+  /** Resolves with the node's status once it is as expected. */
   async untilStatus(number: number, holds: (status: NodeStatus) => boolean): Promise<NodeStatus> {
     for (;;) {
       const status = await this.statusOf(number)
@@ -230,7 +230,7 @@ export class LocalCluster {
 
   pidOf = (number: number): number => this.nodes.get(number)!.child!.pid
 
-  /** What the node serves at; undefined while it does not lead. */
+  /** The node's URL; undefined while it does not lead. */
   facts(number: number): SandboxFacts | undefined {
     const path = join(this.dirOf(number), 'laptop.json')
     const { child } = this.nodes.get(number)!
@@ -238,7 +238,7 @@ export class LocalCluster {
     return JSON.parse(readFileSync(path, 'utf8')) as SandboxFacts
   }
 
-  /** What the node shows its operator; undefined while it does not answer. */
+  /** The node's status for its operator; undefined while it does not answer. */
   async statusOf(number: number): Promise<NodeStatus | undefined> {
     const options = { tls: { rejectUnauthorized: false }, signal: AbortSignal.timeout(STATUS_MS) }
     return fetch(`${this.operatorUrlOf(number)}/system/status`, options).then(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
 /**
- * The demo counterparty, which `start` runs beside a venue of this machine: an account like any other that keeps one order on
+ * The demo counterparty, which `start` runs with a venue of this machine: an account like any other that keeps one order on
  * each side of SOL-USDC, on test money. Ends with its standard input, which closes when the venue's process ends.
  */
 import { mkdirSync, readFileSync } from 'node:fs'

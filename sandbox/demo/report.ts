@@ -25,7 +25,7 @@ export function chapter(title: string, sentence?: string): void {
   if (sentence !== undefined) console.log(`   ${styled('dim', sentence)}`)
 }
 
-/** Shows on a terminal what the demo waits for and since how many seconds, until `work` settles. */
+/** Shows on a terminal the awaited step and for how many seconds, until `work` settles. */
 export async function waiting<T>(what: string, work: Promise<T>): Promise<T> {
   if (!process.stdout.isTTY) return work
   let seconds = 0
@@ -60,7 +60,10 @@ const DEMO_RETRY_MS = 500
 /** The codes of a venue whose chain, held up with it, has not shown slots, epoch or anchor lately: nothing was applied. */
 const UNAVAILABLE: ReadonlySet<unknown> = new Set(['lease_lost', 'reopening', 'unanchored'])
 
-/** Retries what the venue cannot serve for a moment, for example after the machine was paused for longer than the lease. */
+/**
+ * Retries requests that the venue cannot serve for a moment, for example after the machine was paused for longer than the
+ * lease.
+ */
 export async function available<T>(attempt: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + DEMO_EVENT_MAX_MS
   for (;;) {
@@ -115,7 +118,7 @@ export async function readBalances(traders: Trader[], mints: MintName[]): Promis
   return balances
 }
 
-/** One line for each trader and mint: what the account and the notes held, and what they hold. */
+/** One line for each trader and mint: the amounts of account and notes before and now. */
 export function printBalances(before: Balances, after: Balances, traders: Trader[], mints: MintName[]): void {
   for (const trader of traders) {
     for (const { mint, name, decimals } of mints) {

@@ -111,7 +111,7 @@ async function depositAll(program_id: string, ada: Trader, bob: Trader, { sol, u
     await waiting('finality of the deposits', untilUsable(trader.client, [trader]))
 }
 
-/** Kills the venue, starts it again, and compares what ada's account shows. */
+/** Kills the venue, starts it again, and compares the state of ada's account. */
 async function surviveKill(stage: Stage, ada: Trader, bob: Trader, resting: string): Promise<SandboxFacts> {
   const { venue_process } = stage
   const seen = ada.wallet.state.seq

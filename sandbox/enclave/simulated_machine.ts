@@ -1,4 +1,4 @@
-/** A simulated machine without a guest agent: quotes for epochs, and what a vault must announce for it. */
+/** A simulated machine without a guest agent: quotes for epochs, and the announcements that a vault needs for it. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ type Opened = Omit<OpeningFields, 'compose_hash'> & { program: Uint8Array; settl
 
 export type SimulatedMachine = {
   authority_seed: Uint8Array
-  /** What makes an epoch with its quotes possible. */
+  /** Makes an epoch with its quotes possible. */
   announced: Announcement[]
   /** Its certificates, as `register_platform` takes them. */
   platform: ReturnType<typeof platformOf>

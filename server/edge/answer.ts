@@ -14,15 +14,15 @@ import { limitHeaders } from './rate'
 import type { Services } from './services'
 import { Shared } from './shared_quotes'
 
-/** A request from the router. `params` are those of the path, absent where it has none; `said` is what a known URL says. */
+/** A request from the router. `params` are those of the path, absent where it has none; `said` is the parsed URL, if known. */
 type Routed = { request: Request; params?: Record<string, string>; said?: Said }
 export type Answering = (routed: Routed) => Response | Promise<Response>
 
-/** What the URL of a request says; handlers do not change it. */
+/** The parts of a request's URL; handlers do not change them. */
 type Said = { readonly params: unknown; readonly query: unknown }
 type Known = { readonly answers: Answers; readonly said: Said }
 
-/** The newest URLs of GETs, with what they say and the endpoint that answers them: callers poll with the same ones. */
+/** The newest URLs of GETs, with their parts and the endpoint that answers them: callers poll with the same ones. */
 export class KnownUrls {
   private readonly kept = new Map<string, Known>()
 
@@ -122,7 +122,7 @@ class Answers {
     return late.then(() => identify(contract, services, request)).then(() => this.read(exchange, session))
   }
 
-  /** Once more where the refusal may follow from what the node has yet to read, or the leading node gives its term away. */
+  /** Tries once more if the node may be behind, or the leading node gives its term away. */
   private again(exchange: Exchange, error: unknown, late: Promise<void> | undefined) {
     if (late === undefined) return this.refuse(error, exchange)
     return late.then(() => this.run(exchange)).catch((lost) => this.refuse(lost, exchange))
@@ -139,7 +139,7 @@ class Answers {
       if (units > 0) exchange.limits = limitHeaders(venue.chargeRead(exchange.session!, units))
     }
     if (!(value instanceof Promise)) return this.finish(value, exchange)
-    // What changes something is sent again by its caller: the end of a token has begun here.
+    // The caller of a request that changes something sends it again: the end of a token has begun here.
     if (exchange.request.method !== 'GET') return this.waited(value, exchange)
     const again = () => this.handle(exchange, identify(contract, services, exchange.request), undefined)
     const across = acrossHandOver(venue, this.asked(exchange), () => value, again)
@@ -227,7 +227,7 @@ export function requireJudged(venue: NodeVenue, epoch: number | undefined, of: '
   throw new Refusal(led === undefined || of === 'read' ? 'lease_lost' : 'outcome_unknown')
 }
 
-/** A node that follows may not know yet what these say is unknown. */
+/** A node that follows may lack these ids only because it is behind. */
 const MAY_BE_NEWER: readonly RefusalCode[] = [
   'token_invalid',
   'after_invalid',
@@ -236,7 +236,7 @@ const MAY_BE_NEWER: readonly RefusalCode[] = [
   'reshape_unknown',
 ]
 
-/** A request, and what its route may be answered. */
+/** A request, and the refusals of its route. */
 type Asked = { request: Request; declared: ReadonlySet<RefusalCode> }
 
 /** Runs again, once, where the leading node gives its term away. */
@@ -256,7 +256,7 @@ async function acrossHandOver(
   }
 }
 
-/** Rejects with that error again where the route may not be answered what the wait ends with, or reads: it is asked again. */
+/** Resolves when it may run again. Rejects with `error`, or with the wait's error if it is a command whose route declares it. */
 function handedAfter(
   venue: NodeVenue,
   { request, declared }: Asked,
@@ -331,7 +331,7 @@ export function authenticate(venue: NodeVenue, token: string | undefined): Sessi
 
 const BEARER = 'Bearer '
 
-/** What follows `Authorization: Bearer ` (RFC 6750), if any, a token or not. Throws `token_invalid` for other schemes. */
+/** The text after `Authorization: Bearer ` (RFC 6750), if any, a token or not. Throws `token_invalid` for other schemes. */
 function bearerToken(request: Request): string | undefined {
   const header = request.headers.get('authorization')
   if (header === null) return undefined

@@ -131,7 +131,9 @@ export function openDelayed(clock: Pick<ClockPort, 'monotonicMs'>): (rows: reado
 const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
-/** Expiries of what the listeners serve and of what a start falls back on, both given in Unix milliseconds. */
+/**
+ * Expiries of the listeners' certificates and of the collateral that a start falls back on, both given in Unix milliseconds.
+ */
 export function expiryMetrics(ends: { certificate_ms: number; collateral_ms: number }): Metric[] {
   const gauge = (name: string, help: string, unix_ms: number): Metric => {
     return { name, help, type: 'gauge', value: Math.floor(unix_ms / 1000) }

@@ -17,7 +17,7 @@ export type Services = {
   readonly log: Log
   readonly meters: Meters
   readonly quotes: QuoteBuckets
-  /** What `/info` answers. */
+  /** The answer of `/info`. */
   info(): Info
   /** As the enclave's, with a quote that the callers of a moment share. */
   attestation(nonce?: string): Promise<Attestation | Shared<Attestation>>

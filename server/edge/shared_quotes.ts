@@ -13,7 +13,7 @@ import {
 
 const PATH = '"nonce_path":['
 
-/** What many callers are answered, with the siblings from the nonce of one of them to the quoted one, hex. */
+/** The shared part of the answer to many callers, with the siblings from the nonce of one of them to the quoted one, hex. */
 export class Shared<T extends object> {
   constructor(
     /** Frozen, so that its text is made once; it has `nonce_path`, of a node that follows the path of the leading one. */
@@ -38,7 +38,7 @@ export class Shared<T extends object> {
 export const withPath = (answer: Attestation, path: readonly string[] = []): Attestation =>
   Object.freeze({ ...answer, nonce_path: [...path, ...(answer.nonce_path ?? [])] })
 
-/** What one caller is answered, with its path in place. */
+/** The answer to one caller, with its path in place. */
 export function leaderOf(answer: Leader | Shared<Leader>): Leader {
   if (!(answer instanceof Shared)) return answer
   const { info, attestation } = answer.answer

@@ -20,7 +20,7 @@ import { evidenceOf, Hex, LinkProof, prove } from './link_proof'
 import { type Applied, parseQuestion } from './questions'
 import { agreementHash, headerOf, type LinkKey, linkKey, SealedLink } from './sealed_link'
 
-/** Of the side that asks: what it was offered, its own key, and its proof over both. */
+/** Values of the side that asks: the offered key, its own key, and its proof over both. */
 const Opening = exact({
   offered: Hex,
   key: Hex,
@@ -50,7 +50,10 @@ type Known = {
   frames: number
   is_left: boolean
 }
-/** What the node has at least: in an epoch one boot writes one log, so that it has all of that epoch up to `seq`. */
+/**
+ * The end that the node has reached at least: in an epoch one boot writes one log, so that it has all of that epoch up to
+ * `seq`.
+ */
 type Node = { epoch: number; seq: number; asked_ms: number }
 
 export class LinkAnswers implements Fronts {
@@ -58,7 +61,7 @@ export class LinkAnswers implements Fronts {
   private readonly offers = new Map<string, LinkKey>()
   private readonly links = new Map<string, Known>()
   private readonly nodes = new Map<string, Node>()
-  /** Connections by node, of those that have said which of their sockets are open. */
+  /** Connections by node that have said which of their sockets are open. */
   readonly carried = new Map<string, number>()
   private readonly bucket: ReturnType<typeof openBucket>
   private judging = false
@@ -146,7 +149,7 @@ export class LinkAnswers implements Fronts {
     return Math.floor(now_ms)
   }
 
-  /** Of a node's links the newest alone, beside the one that it names itself on: it has another one only to renew it. */
+  /** Of a node's links only the newest counts, and the one that it names itself on: it has another one only to renew it. */
   private forget(node: string): void {
     const older = [...this.links].filter(([, one]) => one.node === node).slice(0, -1)
     for (const [id] of older) this.links.delete(id)

@@ -1,4 +1,4 @@
-/** Keeps a link from a node that follows to the leading one, and asks there what the right to answer rests on. */
+/** Keeps a link from a node that follows to the leading one, and asks there for the right to answer. */
 
 import type { LeaderPort } from '../../engine/ports'
 import type { Passed, PassedAnswer, Right } from '../../engine/venue'
@@ -316,7 +316,7 @@ export class LeaderLink implements LeaderPort {
   }
 }
 
-/** TLS shows nothing here: both sides prove themselves in what is sent, and frames are sealed. */
+/** TLS shows nothing here: both sides prove themselves in the messages, and frames are sealed. */
 async function post(url: string, call: string, body: Uint8Array, time_ms: number): Promise<Uint8Array> {
   const tls = { rejectUnauthorized: false }
   const answer = await askBounded(

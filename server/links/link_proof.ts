@@ -19,7 +19,7 @@ export const LinkProof = exact({
 })
 export type LinkProof = Static<typeof LinkProof>
 
-/** @param agreed the hash of what both sides agree on. @throws Refusal `enclave_unavailable` */
+/** @param agreed the hash of the values that both sides agree on. @throws Refusal `enclave_unavailable` */
 export async function prove(
   enclave: Pick<Enclave, 'identity' | 'keyProof'>,
   side: Side,

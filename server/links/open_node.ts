@@ -33,7 +33,10 @@ export type OpenNode = {
   readonly fronts: Fronts
   /** From here on the venue answers, on the same listeners. */
   lead(venue: Venue): { app: App; operator: Listener; listener: Listener | undefined }
-  /** As planned, a node that follows takes nothing new, answers what is under way, disarms its sockets and says `bye` first. */
+  /**
+   * At a planned end, a node that follows takes nothing new, answers requests under way, disarms its sockets and says `bye`
+   * first.
+   */
   stop(grace_ms: number, is_planned?: boolean): Promise<void>
 }
 
@@ -99,7 +102,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
     async stop(grace_ms, is_planned = false) {
       const drained = is_planned ? drainFront(front, app, grace_ms) : undefined
       await Promise.all([drained, ...listeners.map((one) => one.stop(grace_ms))])
-      // What was under way was answered over the link.
+      // Requests under way were answered over the link.
       end()
       passed_on.stop()
       app.close()
@@ -143,7 +146,7 @@ function switched(now: () => NodeVenue): NodeVenue {
   return new Proxy({} as NodeVenue, { get: (_, name) => now()[name as keyof NodeVenue] })
 }
 
-/** `right`: what the leading node answered within LINK_RIGHT_MS; null without a link to one that leads. */
+/** `right`: the leading node's answer within LINK_RIGHT_MS; null without a link to one that leads. */
 function followingStatus(node: FollowingNode, link: LeaderLink): object {
   const { records, age_ms } = node.lag()
   const { epoch, seq } = link.current() ?? {}

@@ -1,4 +1,4 @@
-/** Asks the leading node over one connection what this node passes on, in order. */
+/** Sends the requests that this node passes on to the leading node over one connection, in order. */
 
 import { toHex } from '../../protocol/bytes'
 import { Refusal } from '../../protocol/refusals'
@@ -20,7 +20,7 @@ export class PassStream {
   private readonly stream: Stream
   private readonly links = new Map<string, SealedLink>()
   private readonly waiting = new Map<number, Settle>()
-  /** What was given up, and counts at the leading node until it answers. */
+  /** Requests that were given up, and count at the leading node until it answers. */
   private readonly given_up = new Set<number>()
   private readonly timer: ReturnType<typeof setInterval>
   private numbered = 0
@@ -142,7 +142,7 @@ export class PassStream {
     return promise
   }
 
-  /** What waits has no answer: it may have been executed. */
+  /** Waiting requests have no answer: they may have been executed. */
   close(): void {
     if (!this.is_open) return
     this.is_open = false

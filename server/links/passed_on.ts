@@ -1,4 +1,4 @@
-/** Answers, on the node that leads, what the others pass on over their streams; a node without one is lost. */
+/** Answers, on the node that leads, the requests that the others pass on over their streams; a node without one is lost. */
 
 import type { CommandBody } from '../../engine/commands'
 import type { NodeVenue } from '../../engine/venue'
@@ -120,7 +120,7 @@ class Carried {
   private transport: Transport | undefined
   private node: string | undefined
   private link: SealedLink | undefined
-  /** Numbers of what waits for its answer, and the time until which it does. */
+  /** Numbers of the requests that wait for an answer, and the time until which they do. */
   private readonly waiting = new Map<number, number>()
   /** Open sockets of the node, until all are known. */
   private sockets: string[] | undefined = []

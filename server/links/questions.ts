@@ -1,4 +1,4 @@
-/** What one node asks another on a link, in JSON. */
+/** Defines the questions that one node asks another on a link, in JSON. */
 
 import type { Lead, Passed, PassedAnswer } from '../../engine/venue'
 import { REFUSAL_BY_CODE, Refusal, type RefusalCode } from '../../protocol/refusals'
@@ -11,8 +11,8 @@ const Base64 = t.String()
 const NodeName = t.String({ pattern: '^[0-9a-f]{16}\\.$' })
 
 /**
- * What a node that follows has applied, with the epoch of its state, the name with which its sockets begin, the frames that it
- * sent on its connection, and `at_ms` of the newest answer that it had on this link.
+ * The end that a node that follows has applied, with the epoch of its state, the name with which its sockets begin, the frames
+ * that it sent on its connection, and `at_ms` of the newest answer that it had on this link.
  */
 const Applied = exact({
   seq: Count,

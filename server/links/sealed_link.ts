@@ -44,7 +44,7 @@ export class SealedLink {
   private readonly keys: Record<Direction, Uint8Array>
   private numbered = 0
   private carrier: object | undefined
-  /** The highest number taken, and those that were taken within LINK_WINDOW of it: requests overtake each other. */
+  /** The highest number taken, and the taken ones within LINK_WINDOW of it: requests overtake each other. */
   private highest = 0
   private readonly seen = new Set<number>()
 

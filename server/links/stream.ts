@@ -1,11 +1,14 @@
-/** Carries what nodes pass on in order: sealed frames over one connection, each with all that came meanwhile (cluster.md "Links"). */
+/**
+ * Carries the requests that nodes pass on in order: sealed frames over one connection, each with all that came meanwhile
+ * (cluster.md "Links").
+ */
 
 import { toHex, utf8 } from '../../protocol/bytes'
 import { textOf } from '../edge/body'
 import { LINK_STREAM_FILL_BYTES } from '../limits'
 import { headerOf, type SealedLink } from './sealed_link'
 
-/** By number, what is asked or answered. */
+/** Questions or answers, by number. */
 type Message = readonly [number: number, content: object]
 
 /**
@@ -36,7 +39,7 @@ export class Stream {
   /** Frames are sealed for this link from now on. @throws Error for a link that another connection carries */
   use(link: SealedLink): void {
     link.carriedBy(this)
-    // What was pushed is for the node of the link before.
+    // Pushed frames are for the node of the previous link.
     this.flush()
     this.link = link
   }

@@ -36,11 +36,11 @@ type OperatorParts = {
   ends(): Parameters<typeof expiryMetrics>[0]
   /** Starts the shutdown; returns at once. */
   drain(): void
-  /** Of a node of a cluster: by method and path what is answered without a signature. Bodies have up to LINK_BYTES_MAX. */
+  /** For a node of a cluster: by method and path, the answers without a signature. Bodies have up to LINK_BYTES_MAX. */
   node?: NodeCalls
-  /** Of a node of a cluster: the connection on which another one passes on what it is asked. */
+  /** For a node of a cluster: the connection on which another one passes requests on. */
   stream?: () => SocketData
-  /** Of a node that follows: the leading one answers what is not of this process alone. */
+  /** For a node that follows: the leading one answers requests that concern more than this process. */
   pass?: (request: Request, body: Uint8Array) => Promise<Response>
 }
 type OperatorCall = {

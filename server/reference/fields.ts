@@ -1,4 +1,4 @@
-/** The meaning of each field of requests, answers and frames: the schemas describe its form, this list what it is about. */
+/** The meaning of each field of requests, answers and frames: the schemas describe its form, this list its meaning. */
 import type { Json } from './openapi'
 
 const IN_TOKEN = 'in base units of its mint'
@@ -266,7 +266,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 /**
  * A copy in which each property begins with its meaning, and its form follows.
- * @param scopes names of what holds it, the most exact one first
+ * @param scopes names of the enclosing schemas, the most exact one first
  */
 export function withMeanings(schema: Json, ...scopes: string[]): Json {
   const described = Object.entries(schema).map(([keyword, value]) => {

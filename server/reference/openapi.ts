@@ -141,7 +141,7 @@ function operationOf({ method, path, route }: MountedRoute): Operation {
   }
 }
 
-/** What a venue answered (test/routes/examples.test.ts). */
+/** Answers recorded from a venue (test/routes/examples.test.ts). */
 function exampleOf(operation_id: string, part: 'request' | 'answer'): { example?: unknown } {
   const example = (EXAMPLES as Record<string, { request?: unknown; answer?: unknown }>)[operation_id]?.[part]
   return example === undefined ? {} : { example }

@@ -305,7 +305,7 @@ summary { cursor: pointer; }
 tr:target, article:target { outline: 2px solid; }
 `
 
-/** Writes the index that programs read first (llmstxt.org): what the venue is, and a line for every operation. */
+/** Writes the index that programs read first (llmstxt.org): a description of the venue, and a line for every operation. */
 function indexOf({ info, tags, paths }: OpenApi): string {
   const sections = tags.map(({ name }) => {
     const lines = Object.entries(paths).flatMap(([path, methods]) =>
@@ -335,7 +335,7 @@ const NAMES = [
   ...['quickstart', 'notes', 'batches', 'stages', 'receipts', 'exits'],
   ...['bodies', 'errors', 'streams', 'archive', 'operations', 'security'],
 ]
-/** The build copies the documents beside its bundle. */
+/** The build copies the documents next to its bundle. */
 const COPIED = joinPath(import.meta.dir, 'documents')
 const FOLDER = existsSync(COPIED) ? COPIED : joinPath(import.meta.dir, '../..')
 

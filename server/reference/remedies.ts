@@ -1,4 +1,4 @@
-/** Why each refusal comes, and what a caller can do about it; the documents show both beside the meaning. */
+/** Gives the cause and the remedy of each refusal; the documents show both with its meaning. */
 import type { RefusalCode } from '../../protocol/refusals'
 
 export const REMEDIES: Readonly<Record<RefusalCode, readonly [cause: string, remedy: string]>> = {

@@ -36,7 +36,7 @@ type ConfigOutcome = { config: Config; faults?: never } | { config?: Config; fau
 
 /**
  * Reports every error at once: unknown names, malformed settings, wrong entries of lists, and settings that are each
- * well-formed and exclude one another. `config` is there beside faults when every setting could be parsed.
+ * well-formed and exclude one another. `config` is given with the errors when every setting could be parsed.
  */
 export function readConfig(environment: Environment): ConfigOutcome {
   const outcomes = SETTING_NAMES.map((name) => [name, readSetting(name, environment[name])] as const)
@@ -158,7 +158,7 @@ function contradictions(read: Partial<Settings>): string[] {
       faults.push('TACIT_PROGRAM_ID: required with a real chain')
     if (embedded && has_program) faults.push('TACIT_PROGRAM_ID: the embedded chain brings its own')
   }
-  // Whoever is on the way could show another chain, or read a key in the URL.
+  // An attacker on the network could show another chain, or read a key in the URL.
   for (const name of ['SOLANA_RPC_URL', 'TACIT_RPC_SEND_URLS'] as const)
     if (production && read[name]?.some((url) => new URL(url).protocol !== 'https:'))
       faults.push(`${name}: https only with TACIT_ENCLAVE=dstack`)
@@ -217,8 +217,8 @@ export function missingSandbox(error: unknown, environment: Environment): string
 }
 
 /**
- * Names beside the settings, with their values where one is fixed. A manifest cannot set any of them, because its
- * environment lists settings only.
+ * Names that are not settings, with their values where one is fixed. A manifest cannot set any of them, because its environment
+ * lists settings only.
  */
 const ALLOWED: Readonly<Record<string, readonly string[] | 'any'>> = {
   // Of the container runtime and the base image.

@@ -92,7 +92,7 @@ export const TRADING_OPS: Readonly<Record<string, Op>> = {
   },
 }
 
-/** Handlers of what the client sends. They are synchronous: the runtime delivers frames while an async one waits. */
+/** Handlers of the client's frames. They are synchronous: the runtime delivers frames while an async one waits. */
 export type Commands = {
   message(message: string | Uint8Array): void
   /** Counts a ping or pong of the protocol like a message, as each costs the venue an answer or a call. */
@@ -167,14 +167,14 @@ export function openCommands(args: {
   }
 }
 
-/** Commands wait while the node may answer nothing and soon may; what comes behind them does, too. */
+/** Commands wait while the node may answer nothing and soon may; so do the ones behind them. */
 function openTurns({ venue }: Services, socket: OpSocket, isOpen: () => boolean) {
   let turn: Promise<void> | undefined
   const over = () => {
     turn = undefined
   }
   return (begin: () => unknown): unknown => {
-    // Each takes a place of what waits, so that the frames of no socket fill the memory.
+    // Each takes a place in the queue, so that the frames of no socket fill the memory.
     const late = venue.late(socket)
     const wait = turn ?? late
     if (wait === undefined) return begin()

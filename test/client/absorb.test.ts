@@ -280,7 +280,7 @@ describe('the end of an order', () => {
       await trader.sync()
       const fills = trader.events.filter(({ kind }) => kind === 'fill.matched')
       const other = trader.deposit(trader === buyer ? 'base' : 'quote', ONE)
-      // A venue names another note in its place, or pays back what was never paid.
+      // A venue names another note in its place, or pays back an amount that was never paid.
       for (const event of fills)
         refusesLies<Fill>(trader, { ...event, kind: 'fill.voided' }, [
           { proceeds_commitment: other.commitment },

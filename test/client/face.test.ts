@@ -1,4 +1,6 @@
-/** The face of the client: README's block runs as printed against a real venue, and a bundle takes only what it names. */
+/**
+ * The face of the client: README's block runs as printed against a real venue, and a bundle contains only the names it uses.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -143,7 +145,7 @@ test('a modify replaces the order on its note, and a rejected one leaves both as
   expect(() => tacit.prepareModify(wallet, identity.venue, order_id, cheaper)).toThrow(RangeError)
 })
 
-/** What the face offers to a program without a file system and without Bun. */
+/** The exports for a program without a file system and without Bun. */
 const PORTABLE = `VenueClient, followEvents, judgeEvidence, parsePolicy, collectEvidence, identityOf, verifyReceipt,
   Wallet, preparePlace, commandBytes, absorbEvent, recoverWallet, auditChain`
 const ON_CHAIN =

@@ -22,7 +22,7 @@ import { VenueProcess } from '../faults/kit/venue_process'
 import { run as runIn } from '../kit/said'
 
 const ROOT = join(import.meta.dir, '../..')
-/** What README asks of a newcomer, `start` included. */
+/** README's steps for a newcomer, `start` included. */
 const COMMANDS_MAX = 8
 /** The words that `start` adds, by which the other side of the market runs. */
 const [, ...started] = scripts.start.split(' && bun ').at(-1)!.split(' ')
@@ -75,7 +75,7 @@ test('in code, the venue of this machine needs no policy by name, and an address
   expect(said).toEqual(['partial', refused, 'partial'])
 }, 120_000)
 
-/** @returns what the command printed */
+/** @returns the command's output */
 async function run(command: string): Promise<string> {
   count += 1
   const words = command.split(' ')
@@ -164,7 +164,7 @@ function commandsOf(document: string, from = '', to = '\n## '): string[] {
   return commands.map((line) => line.replace(/ +#.*$/, '').replaceAll(/ +/g, ' '))
 }
 
-/** @returns what it printed; of a command that ends with another code its error */
+/** @returns its output; of a command that ends with another code its error */
 async function readmeRun(printed: string, names: Record<string, string> = {}, code = 0): Promise<string> {
   const known = { ...named, ...names }
   const filled = printed.replaceAll(/\b[A-Z_]{2,}\b/g, (word) => known[word] ?? word)

@@ -16,7 +16,7 @@ const LIMITS: GapLimits = { keys: 2, deposits: 3, commands: 4 }
 /** A search that does not stop by itself would not end within a test. */
 const ENDLESS = 100_000_000
 
-/** What is found although the search says that more must exist. */
+/** Notes that are found although the search says that more must exist. */
 function partly(history: ToldHistory, generation = 0, limits = LIMITS): string[] {
   try {
     recovered(history, generation, limits)

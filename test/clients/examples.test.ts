@@ -58,7 +58,7 @@ async function run(script: string, seconds: number): Promise<Trader> {
   return { client, wallet, child: start(script, venue.data_dir, wallet, login, String(seconds)) }
 }
 
-/** What it printed, once it ended without an error. */
+/** Its output, once it ended without an error. */
 async function outputOf(child: ReturnType<typeof start>): Promise<string> {
   const { out, ...ended } = await said(child)
   expect(ended).toEqual({ error: '', code: 0 })

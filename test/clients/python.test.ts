@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => venue.remove())
 
 const test_file = (name: string) => join(PYTHON_CLIENT, 'tests', name)
-/** `-P`: the sources beside the script are not on the path, only the wheel is. */
+/** `-P`: the sources next to the script are not on the path, only the wheel is. */
 const start = (script: string, ...args: string[]) =>
   Bun.spawn([python, '-P', script, ...args], {
     stdin: 'ignore',
@@ -42,7 +42,7 @@ test.skipIf(python === '')(
   'a venue, a network and another program that lie are named errors and change nothing',
   async () => {
     expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 21 tests in [0-9.]+s\n\nOK\n$/)
-    // Standard error also has what the lying server logs of the sockets that are closed on it.
+    // Standard error also has the lying server's log of the sockets that are closed on it.
     expect(await ended(start(test_file('test_front.py')))).toMatch(/Ran 3 tests in [0-9.]+s\n\nOK\n$/)
     expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 6 tests in [0-9.]+s\n\nOK\n$/)
   },

@@ -119,7 +119,7 @@ function host(answers: LinkAnswers, passed_on: PassedOn) {
     },
   }
 }
-/** Carries what a connection begins with. */
+/** Carries the first frames of a connection. */
 async function begun(legs: readonly Leg[], at: number): Promise<Leg> {
   await until(() => legs[at]?.front !== undefined && legs[at].to_leader.length > 0)
   const leg = legs[at]!
@@ -246,7 +246,7 @@ test('commands keep their order over the renewal of a link, and an answer from b
   now_ms = LINK_RENEW_MS + 200
   await link.ask()
   void outcome(link.pass(commandOf('2 cancel')))
-  // A frame of its own shows the renewed link.
+  // A separate frame shows the renewed link.
   await until(() => leg.to_leader.length === 4)
   leg.front!.sendBytes(leg.to_front[0]!)
   expect(await first).toMatchObject({ value: { of: '0 first' } })

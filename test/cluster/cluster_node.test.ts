@@ -1,4 +1,4 @@
-/** A node of a cluster on three members: the term that it takes and leaves, and what it removes from the log. */
+/** A node of a cluster on three members: the term that it takes and leaves, and the entries that it removes from the log. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ClusterNode, LogTrim } from '../../engine/cluster/cluster_node'
@@ -176,7 +176,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       expect(await first()).toBe(4)
       const next = await log!.takeTerm(7, entries[3]!.to)
       expect(await failure(trim.pass(3))).toBeInstanceOf(Deposed)
-      // The node that led before finds what it lacks when it starts again.
+      // The node that led before finds the missing entries when it starts again.
       await log!.report(9, { seq: 4, count: 1, newest: 8 })
       await new LogTrim(log!, next, () => now_ms, 8).pass(4)
       expect(await first()).toBe(4)

@@ -1,4 +1,4 @@
-/** What a host does with copies of disks and members: two clusters driven from one position, and a node on an older disk. */
+/** A host with copies of disks and members: two clusters driven from one position, and a node on an older disk. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
@@ -59,7 +59,7 @@ function drive(venue: JsonVenue, trader: Trader) {
   return { acknowledged, stop }
 }
 
-/** What a third party needs to prove a receipt by the chain, from the keys of the boot that gave it. */
+/** A third party's inputs to prove a receipt by the chain, from the keys of the boot that gave it. */
 function certificateFor(venue: JsonVenue) {
   const { epoch, venue: id } = venue.identity()
   const { settlement_seed } = trading.site.keys

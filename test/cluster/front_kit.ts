@@ -1,4 +1,4 @@
-/** What tests of fronts share: a front over a replica and a leading node of a test, and a socket on it. */
+/** Shared by tests of fronts: a front over a replica and a leading node of a test, and a socket on it. */
 import { openAccounts } from '../../engine/accounts/open_accounts'
 import { followingNode, type Replica } from '../../engine/methods/front'
 import type { NodeVenue, Passed, Right } from '../../engine/venue'
@@ -10,7 +10,7 @@ import { only } from '../kit/server/harness'
 export const ACCOUNT = 'ab'.repeat(32)
 const socket_clock = { unixMs: () => Date.now(), monotonicMs: () => 0 }
 type State = { rights: Right[]; handing: Promise<void> | undefined; ask: () => Promise<Right> }
-/** @param waiting has, where it is given, what lets each question be answered */
+/** @param waiting if given, receives the functions that let each question be answered */
 const leaderOf = (state: State, passed: Passed[], waiting: (() => void)[] | undefined) => ({
   node: '0011223344556677.',
   rights: () => state.rights,
@@ -28,10 +28,7 @@ const leaderOf = (state: State, passed: Passed[], waiting: (() => void)[] | unde
   },
 })
 
-/**
- * @param behind the replica has not read what the leading node answered with
- * @param handing what resolves when another node leads
- */
+/** @param behind the replica has not reached the leading node's answer @param handing resolves when another node leads */
 export function frontOf(behind: boolean, is_slow = false, handing?: Promise<void>) {
   const clock = { unixMs: () => Date.now(), monotonicMs: () => state.now_ms }
   const passed: Passed[] = []
@@ -99,7 +96,7 @@ export const SESSION = {
   access: 'trade',
 } as const
 
-/** An open socket there, what it was sent, and the codes with which it closed. */
+/** An open socket there, the messages it got, and the codes with which it closed. */
 export function socketOf(venue: NodeVenue, judged?: number, account_id = ACCOUNT) {
   const services = {
     venue: Object.assign(venue, { time: () => ({ slot: 1, unix_ms: 1, slot_ms: 400 }) }),

@@ -1,4 +1,4 @@
-/** A front without a right passes nothing on; what it passes on of one account is bounded, and its armed sockets are armed. */
+/** A front without a right passes nothing on; requests of one account are bounded, and its armed sockets are armed. */
 import { expect, test } from 'bun:test'
 import type { Views } from '../../engine/boot/assemble'
 import { Follower } from '../../engine/boot/follow'

@@ -1,4 +1,4 @@
-/** While the leading node gives its term away what comes at a front waits for the next one, which its clients have judged. */
+/** While the leading node gives its term away requests at a front wait for the next one, which its clients have judged. */
 import { expect, test } from 'bun:test'
 import { leadViews, type Views } from '../../engine/boot/assemble'
 import { LIMITS } from '../../engine/limits'
@@ -205,7 +205,7 @@ test('commands of a socket wait in their order for the leading node that its cli
   for (const { connection } of [judged!, other!, gone!, unbound!]) connection.message(frameOf('1', true))
   await Bun.sleep(1)
   right.until_ms = 1_000
-  // The right is there again: what comes is behind what waits.
+  // The right is there again: new frames are behind waiting ones.
   judged!.connection.message(frameOf('2', false))
   gone!.connection.closed()
   await Bun.sleep(1)
@@ -249,7 +249,7 @@ test('each frame that waits takes a place of its account, beyond which frames ar
     sockets[count % 2]!.connection.message(frameOf(`${count}`, true))
   const codes = () => sockets.map(({ sent }) => codesIn(sent.slice(1)))
   for (const { connection } of sockets) connection.message(frameOf('more', true))
-  // Replies keep the order of the frames, so the rejections come behind what waits.
+  // Replies keep the order of the frames, so the rejections come behind waiting ones.
   expect(codes()).toEqual([[], [], []])
   right.until_ms = state.now_ms + 1_000
   await Bun.sleep(100)

@@ -95,7 +95,7 @@ test(
         ),
     )
     expect(await failure(etcdAt(flood.url).txn([], [{ get: 'a' }]))).toBeInstanceOf(NoReply)
-    // What is under way in buffers, and no more.
+    // Bytes under way in buffers, and no more.
     expect(sent).toBeLessThan(8 * LIMITS.log_answer_bytes_max)
   },
   LIMIT_MS,

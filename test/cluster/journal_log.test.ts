@@ -41,7 +41,7 @@ async function withLeader(body: (node: Node, dir: string) => Promise<void>): Pro
   })
 }
 
-/** What the folder has after the node ended. */
+/** The folder's records after the node ended. */
 async function headIn(dir: string): Promise<number> {
   const journal = await openJournal({ dir, key: KEY, segment_bytes: SEGMENT_BYTES })
   const { seq } = journal.head()

@@ -1,4 +1,4 @@
-/** What tests of links share: announcements that admit a machine, the judge of a peer, and what a leading node shows. */
+/** Shared by tests of links: announcements that admit a machine, the judge of a peer, and a leading node's answers. */
 import type { Enclave } from '../../enclave/contract'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromAnyHex } from '../../protocol/bytes'
@@ -10,7 +10,7 @@ import { judgePeer } from '../../server/self_check'
 import { announcementsOf } from '../../tools/program/announcements_of'
 import { type Machine, VENUE } from '../enclave/machine'
 
-/** What a vault announces that admits the machine of `enclave`. */
+/** A vault's announcements that admit the machine of `enclave`. */
 export async function admitting(enclave: Enclave): Promise<AnnouncedEntry[]> {
   const { quote, event_log } = await enclave.keyProof('settlement')
   return announcementsOf(parseQuote(fromAnyHex(quote)!), event_log, VENUE).map((one) => {

@@ -78,7 +78,7 @@ const partsOf = (more: Partial<LinkParts> = {}): LinkParts => ({
 
 const leading = only<NodeVenue>('venue', { nodeBack: async () => [], nodeLost: () => undefined })
 
-/** The leading node; `calls` counts what it was asked. */
+/** The leading node; `calls` counts its questions. */
 function serve(answers: LinkAnswers, venue = leading): string {
   const calls: Record<string, (body: Uint8Array) => Promise<Response>> = {
     '/links/offer': async () => Response.json(answers.offer()),
@@ -270,7 +270,7 @@ test('while the leading node gives its term away what comes can wait for the nex
   link.arrived()
   code = undefined
   await handed
-  // Until what the next one answered is reached here.
+  // Until the answer of the next one is reached here.
   expect([link.current()?.epoch, link.handing()]).toEqual([LEAD.epoch, handed])
   link.arrived()
   expect(link.handing()).toBeUndefined()
@@ -404,7 +404,7 @@ test('only a quote for this venue, these keys and this side proves a node', asyn
   ]
   for (const evidence of others)
     expect(await judge(evidence).catch(String)).toMatch(/report_data is not this nonce/)
-  // What anyone gets from /attestation, with a nonce of their choice.
+  // Anyone's answer from /attestation, under a chosen nonce.
   await enclave.bind({ venue: VENUE, epoch: 1, slot: () => 1 })
   const { tee_pubkey: _key, binding: _binding, ...attestation } = await enclave.attestation(toHex(agreed))
   for (const side of ['asks', 'answers'] as const)

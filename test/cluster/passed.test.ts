@@ -1,4 +1,4 @@
-/** The leading node executes what another node passes on, and rejects what was verified before a token of the account ended. */
+/** The leading node executes the commands of another node, and rejects those verified before a token of the account ended. */
 import { afterEach, expect, spyOn, test } from 'bun:test'
 import type { Command, CommandBody } from '../../engine/commands'
 import { intakePlace } from '../../engine/intake/requests'
@@ -28,7 +28,7 @@ afterEach(async () => {
 
 const parse = parserOf(PlaceRequest)
 
-/** A place as a node that follows verifies and passes it on, by what it had at `seq`. */
+/** A place as a node that follows verifies it at `seq` and passes it on. */
 function passedOf({ engine }: TestVenue, request: PlaceRequest, seq: number): Passed {
   const { command, body_and_signature: signed } = intakePlace(
     engine.intake,

@@ -246,7 +246,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
       value.set([1, 0, 0, 0, 0, 0, 0, 0])
       value.set(kept.head, 8)
       await etcdOf(cluster).txn([], [{ put: old.key, value }])
-      // What lies behind the head was not acknowledged.
+      // An entry behind the head was not acknowledged.
       expect(textsOf(await other!.read(START))).toEqual(['one'])
       expect(await failure(log!.append(term, entryOf(ahead, 'three')))).toBeInstanceOf(LogRolledBack)
       expect(await failure(other!.takeTerm(2, ahead))).toBeInstanceOf(LogRolledBack)

@@ -42,7 +42,7 @@ async function closeCluster(): Promise<void> {
 
 const ORDER = { symbol: 'SOL-USDC', side: 'buy', amount: '1', price: '120', life_slots: 30_000 } as const
 
-/** What the venue answered to each request, beneath what the session makes of it, 0 for nothing; `at` a node of that epoch, 0 of one that followed. */
+/** The venue's answer to each request, below the session, 0 for none; `at` a node of that epoch, 0 of one that followed. */
 type Answered = { method: string; path: string; status: number; code: string; at: number; ms: number }
 
 /** Sent again inside the session. */

@@ -1,4 +1,4 @@
-/** After a takeover each session through a front judges two nodes: quotes for all of them, beside strangers who ask, too. */
+/** After a takeover each session through a front judges two nodes: quotes for all of them, while strangers ask, too. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import {
@@ -138,7 +138,7 @@ function expectFresh(nonce: string, { quote, nonce_path = [], binding }: Attesta
   expect(binding.body.slice(96, 160)).toBe(toHex(quoted))
 }
 
-/** What a session collects, asked again as it asks. */
+/** The collection of evidence of a session, repeated as a session does. */
 async function collect(at: number): Promise<void> {
   const { app, enclave } = fronts[at]!
   for (;;)

@@ -130,7 +130,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
     'followers have the state of the leader, and one of them takes over when it ends',
     async () => {
       const first = await openOn(1)
-      // The log keeps what a node that reported lacks.
+      // The log keeps the entries that a node which reported lacks.
       const early = await follow(4)
       await until(() => early.loaded.journal.head().seq > 0)
       await early.stop()
@@ -149,7 +149,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       await first.close()
       const winner = await Promise.race(followers.map(({ leading }, i) => leading.then(() => i)))
       const lead = followers[winner]!
-      // What the first leader itself would start from.
+      // A start of the first leader would begin from this.
       const { config, ports } = await trading.site.parts(dirOf(1))
       const own = await loadState(config, ports, await ports.chain.readConfig())
       const seen = [own, ...followers.map(({ loaded }) => loaded)]
@@ -178,7 +178,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       const newest = () => log.look().then(({ head }) => head.seq)
       await until(() => helper.loaded.journal.head().seq > 10)
       await helper.stop()
-      // The leader removes what the node has on its disk, which it keeps the rest for.
+      // The leader removes entries that are on the disk of the node for which it keeps the rest.
       const START = { seq: 0, head: new Uint8Array(32) }
       while (!((await log.read(START).catch((error) => error)) instanceof LogGap)) await Bun.sleep(50)
       const { seq } = helper.loaded.journal.head()
@@ -284,7 +284,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       await traders(first)
       const helper = await follow(2)
       const [log, prefix] = [logOf(first), `tacit/${first.identity().venue}/`]
-      // Without slots no batch closes, so the chain's position is not beyond what the helper gets.
+      // Without slots no batch closes, so the chain's position is not beyond the helper's.
       trading.site.chain.stall(true)
       const { head } = await log.look()
       await until(() => helper.loaded.journal.head().seq >= head.seq)
@@ -293,7 +293,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
       const { found } = await access.txn([], [{ range: prefix, to: `${prefix}~`, most: 10_000 }])
       const versions = Array.from({ length: 400 }, (_, i) => i + 2)
       await Promise.all(versions.map((version) => first.provision({ account_id: 'alice', version })))
-      // The owner of etcd puts back what it had, and the operator starts the shorter journal.
+      // The owner of etcd puts an older copy back, and the operator starts the shorter journal.
       await access.txn([], [{ remove: prefix, to: `${prefix}~` }])
       for (const { key, value } of found[0]!) await access.txn([], [{ put: key, value }])
       await failure(first.provision({ account_id: 'alice', version: 402 }))
@@ -325,7 +325,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
         const { head } = await logOf(first).look()
         await until(() => helper.loaded.journal.head().seq >= head.seq)
         await helper.stop()
-        // What the host copies: every key of the log, and the disk of a node.
+        // Copied by the host: every key of the log, and the disk of a node.
         const prefix = `tacit/${first.identity().venue}/`
         const all = { range: prefix, to: `${prefix}~`, most: 10_000 }
         const { found } = await new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls }).txn([], [all])

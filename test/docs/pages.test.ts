@@ -9,6 +9,7 @@ import {
   reshapeBody,
   withdrawBody,
 } from '../../client/wallet/prepare'
+import { KINDS as COMMAND_KINDS } from '../../engine/machine/codec/command_codec'
 import { encodeBase58 } from '../../protocol/base58'
 import { accountIdOf, CREDENTIAL_BODY, REBIND_BODY } from '../../protocol/bodies/account'
 import { BINDING_BODY, RECEIPT_BODY, STATEMENT_BODY } from '../../protocol/bodies/statements'
@@ -60,7 +61,7 @@ const sockets = MANIFEST.flatMap(({ path, route }) =>
   route.kind === 'stream' ? [{ path, contract: route.contract }] : [],
 )
 
-/** One section per code: where it comes from, what it means, why it comes, what to do. */
+/** One section per code: origin, meaning, cause, remedy. */
 function codesBlock(): string {
   return REFUSALS.map(({ code: name, status, message }) => {
     const [cause, remedy] = REMEDIES[name]
@@ -443,4 +444,13 @@ test('every vector of a signed body has its section', () => {
   // A price source signs this one, for the operator's port.
   named.delete('reference_price')
   expect([...Object.keys(SIGNED), ...Object.keys(VENUES_OWN)].sort()).toEqual([...named].sort())
+})
+
+test('engine.md lists every kind of command', () => {
+  const section = readDocument('docs/design/engine.md')
+    .split('## Commands and answers')[1]!
+    .split('## Receipts')[0]!
+  const rows = section.split('\n').filter((line) => /^\| (clients|operator|chain|the process) \|/.test(line))
+  const listed = rows.flatMap((row) => [...row.matchAll(/`([a-z_]+)`/g)].map(([, kind]) => kind!))
+  expect([...new Set(listed)].sort()).toEqual([...COMMAND_KINDS].sort())
 })

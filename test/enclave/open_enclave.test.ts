@@ -371,7 +371,7 @@ async function renewed(enclave: Enclave, before: string): Promise<void> {
 }
 
 test('evidence is renewed for the same certificate, also after attempts that failed', async () => {
-  // Every four hours, as clients are told (attestation.md).
+  // Every four hours, as documented (attestation.md).
   expect(ENCLAVE_LIMITS.evidence_renew_ms).toBe(14_400_000)
   const enclave = await openOn(servedMachine.agent, {
     limits: { evidence_renew_ms: 1, evidence_retry_ms: 1 },

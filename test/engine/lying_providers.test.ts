@@ -1,4 +1,4 @@
-/** One provider lies to a whole venue: orders, exits and fills are what the honest ones show, and the status names it. */
+/** One provider lies to a whole venue: orders, exits and fills follow the honest ones, and the status names it. */
 import { afterEach, expect, test } from 'bun:test'
 import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'

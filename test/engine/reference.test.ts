@@ -1,4 +1,4 @@
-/** Oracle prices: who may give them, when they count, what auctions make of them, and the command that posts them. */
+/** Oracle prices: who may give them, when they count, how auctions use them, and the command that posts them. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -57,7 +57,7 @@ export class OracleSite extends TestSite {
     return fromHex(this.venue.venue.identity().venue, 32)!
   }
 
-  /** A price signed by the source; `change` replaces what is signed. */
+  /** A price signed by the source; `change` replaces signed fields. */
   price(
     price: bigint,
     change: { venue?: Uint8Array; symbol?: string; source?: string; publish_unix_ms?: number } = {},

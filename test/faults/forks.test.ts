@@ -25,7 +25,7 @@ setDefaultTimeout(180_000)
 const ROUNDS = Number(process.env['TACIT_FORK_ROUNDS'] ?? 1)
 const SLOT_MS = 20
 const TICK = 1_000n
-/** What the asking account sells at; the hidden buy lies above it in one venue, below it in the other. */
+/** The asking account's price to sell; the hidden buy lies above it in one venue, below it in the other. */
 const ASKED = 150_000n * TICK
 const HIDDEN = [ASKED + 700n * TICK, ASKED - 700n * TICK] as const
 
@@ -121,7 +121,7 @@ async function hide({ victim }: Attacked, price_limit: bigint): Promise<void> {
 const RANDOM = /^(?:[0-9a-f]{32,}|[1-9A-HJ-NP-Za-km-z]{43,})$/
 const POSITION = /^(?:seq|unix_ms|slot|.*_slot|batch|leaf_index)$/
 
-/** What stays when times, positions and random names are gone. */
+/** The part without times, positions and random names. */
 const form = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner) =>
@@ -191,7 +191,7 @@ async function attack(price_limit: bigint) {
   attacked.withholds = true
   await hide(attacked, price_limit)
   await attacked.pass(8)
-  // At rest: what the first instance appended behind a copy would make the second one `rolled_back` instead.
+  // At rest: records that the first instance appended behind a copy would make the second one `rolled_back` instead.
   await attacked.end()
   attacked.copy('hidden')
   // The first copy opens the next epoch, and is asked.

@@ -1,6 +1,6 @@
 /**
- * Hostile frames on every socket and hostile calls to the operator's listener of the real process. Goal: a bad frame
- * costs one error and the socket lives on; nothing but the operator's own signature, once, moves the venue.
+ * Hostile frames on every socket and hostile calls to the operator's listener of the real process. Goal: a bad frame costs one
+ * error and the socket lives on; only the operator's own signature, once, moves the venue.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -205,7 +205,7 @@ describe('hostile frames and operator calls', () => {
   })
 })
 
-/** What this process may open, less what it holds otherwise. */
+/** The files that this process may open, less those it has open otherwise. */
 const DESCRIPTORS = Number(
   /Max open files +(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 1_024,
 )
@@ -219,7 +219,7 @@ beforeAll(async () => void (await venue.start()), 180_000)
 afterAll(() => venue.remove())
 
 const POST = 'POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
-/** What each connection sends behind its handshake; undefined: nothing at all, not even a handshake. */
+/** Bytes of each connection behind its handshake; undefined: not even a handshake. */
 const KINDS: readonly (string | undefined)[] = [
   undefined,
   '',

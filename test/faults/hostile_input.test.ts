@@ -117,7 +117,7 @@ const PATH_TRICKS: RawRequest[] = PATHS.map((path) => ({
 const post = (headers: string, body = '') =>
   `POST /auth/token HTTP/1.1\r\n${HOST}\r\nContent-Type: application/json\r\n${headers}${END}${body}`
 
-/** What cannot be a request: answered with an error or not at all. */
+/** Not a request: answered with an error or not at all. */
 const BAD_FRAMING: RawRequest[] = [
   { what: 'noise', bytes: crypto.getRandomValues(new Uint8Array(4_096)) },
   { what: 'no host', bytes: `GET /health HTTP/1.1${END}` },
@@ -181,7 +181,7 @@ describe('hostile input', () => {
 
   type Attempt = { what: string; path: string; init: RequestInit; codes?: readonly RefusalCode[] }
 
-  /** Sends all and collects what is wrong with the answers. */
+  /** Sends all and collects errors of the answers. */
   async function expectRefused(attempts: readonly Attempt[]): Promise<void> {
     const faults: string[] = []
     const queue = attempts.values()

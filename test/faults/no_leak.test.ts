@@ -31,14 +31,14 @@ const WITHDRAWN = 2_468_013_579n
 
 /** Deposited notes are leaves of the tree on chain, which the venue caches. */
 const ON_CHAIN = /commitment/
-/** What the venue itself writes; the rest of the folder is the sandbox's chain and keys. */
+/** Files of the venue itself; the rest of the folder is the sandbox's chain and keys. */
 const WRITTEN = /^(?:facts|hashing|history|journal|snapshots|stores)\//
 
 const random = (bytes: number) => toHex(crypto.getRandomValues(new Uint8Array(bytes)))
 
 describe('nothing leaks', () => {
   const venue = new VenueProcess()
-  /** What must not be found, by what it is. */
+  /** Secrets that must not be found, by kind. */
   const needles = new Map<string, string>()
   /** Bodies of all refusals and error frames. */
   const errors: string[] = []

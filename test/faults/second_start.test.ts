@@ -53,7 +53,7 @@ describe('starts and stops', () => {
     await other.remove()
   })
 
-  /** What a start that must not serve prints. */
+  /** Output of a start that must not serve. */
   async function refusal(process: VenueProcess, settings: Record<string, string>): Promise<string> {
     expect(await process.launch(settings)).toBe(false)
     expect(await process.ended()).not.toBe(0)
@@ -254,8 +254,8 @@ describe('a damaged journal', () => {
 })
 
 /**
- * The real process, killed with SIGKILL at random points while accounts place, cancel, modify and merge notes over HTTPS.
- * Goal: what was acknowledged is there, what was not is there wholly or not at all, and money is what it was.
+ * The real process, killed with SIGKILL at random points while accounts place, cancel, modify and merge notes over HTTPS. Goal:
+ * acknowledged commands are there, others are there wholly or not at all, and no money is lost or made.
  */
 
 const ROUNDS = Number(process.env['TACIT_CRASH_ROUNDS'] ?? 3)
@@ -379,7 +379,7 @@ export function flipByte(path: string, offset: number): void {
   writeFileSync(path, bytes)
 }
 
-/** Name, size and hash of every file of the journal and the snapshots; the lock is not among what was written. */
+/** Name, size and hash of every file of the journal and the snapshots; the lock is not one of them. */
 export function fingerprint(data_dir: string): string[] {
   return ['journal', 'snapshots'].flatMap((folder) => {
     const names = readdirSync(join(data_dir, folder))

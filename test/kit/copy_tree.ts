@@ -18,7 +18,7 @@ import { FIRST_VERSION } from '../../engine/machine/state/state'
 /** Folders at the top that no test reads, or that are linked. */
 const APART = new Set(['.git', 'node_modules', 'dist', 'data'])
 
-/** A copy of the tree. Its tests keep their temporary folders beside it, so that killed ones leave nothing. */
+/** A copy of the tree. Its tests keep their temporary folders next to it, so that killed ones leave nothing. */
 export class TreeCopy {
   readonly #folder = mkdtempSync(join(tmpdir(), 'copy-'))
   readonly root = join(this.#folder, 'tree')
@@ -28,7 +28,7 @@ export class TreeCopy {
     for (const name of readdirSync(of))
       if (!APART.has(name)) cpSync(join(of, name), join(this.root, name), { recursive: true })
     symlinkSync(join(of, 'node_modules'), join(this.root, 'node_modules'))
-    // Tests that find no recorded quotes beside the tree skip themselves, and would notice nothing.
+    // Tests that find no recorded quotes next to the tree skip themselves, and would notice nothing.
     const beside = join(of, '../shared')
     if (existsSync(beside)) symlinkSync(beside, join(this.#folder, 'shared'))
     this.emptyTemporary()

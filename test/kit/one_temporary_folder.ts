@@ -1,6 +1,6 @@
 /**
- * Preloaded by `bun test`: every temporary folder of a run lies in one, which goes when the run ends. What a run that was
- * killed has left goes when the next one begins.
+ * Preloaded by `bun test`: every temporary folder of a run lies in one, which goes when the run ends. The remains of a killed
+ * run go when the next one begins.
  */
 import { afterAll } from 'bun:test'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'

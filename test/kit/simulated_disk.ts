@@ -19,7 +19,7 @@ type Inode = {
 /** Changes of names in one folder that are durable together or not at all. */
 type NameChange = [path: string, inode: Inode | undefined][]
 
-/** What happens at a call that changes something; calls are counted from 1. */
+/** The fault at a call that changes something; calls are counted from 1. */
 type Trouble = { at: number; kind: 'ends' | 'EIO' | 'ENOSPC' | 'short' }
 
 export class SimulatedDisk {
@@ -49,12 +49,12 @@ export class SimulatedDisk {
     return this.ended || (this.trouble !== undefined && this.calls >= this.trouble.at)
   }
 
-  /** The process ends; what it wrote stays in the cache. */
+  /** The process ends; written bytes stay in the cache. */
   end(): void {
     this.ended = true
   }
 
-  /** Power is lost: every inode keeps what was synced and any subset of the rest. */
+  /** Power is lost: every inode keeps its synced bytes and any subset of the rest. */
   losePower(): void {
     this.ended = true
     // Now and then nothing or all of it, which independent draws hardly give.
@@ -73,7 +73,7 @@ export class SimulatedDisk {
     this.names = new Map(this.durable_names)
   }
 
-  /** What a host copies: the files as they are, cache and all. */
+  /** A host's copy: the files as they are, cache and all. */
   copy(): ReadonlyMap<string, Uint8Array> {
     return new Map([...this.names].map(([path, { cached }]) => [path, cached.slice()]))
   }

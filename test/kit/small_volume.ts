@@ -99,7 +99,7 @@ export function setReadOnly(dir: string, read_only: boolean): void {
   remount(read_only ? 'ro' : 'rw', dir)
 }
 
-/** Takes the rest of the volume; returns what gives it back. */
+/** Takes the rest of the volume; returns the function that frees it. */
 export function fillUp(dir: string): () => void {
   const fillers: string[] = []
   for (const bytes of [2 ** 16, 2 ** 12]) {

@@ -16,13 +16,13 @@ type Fill = SettlementBatch['fills'][number]
 export class BatchLaws {
   checked = 0
   fills = 0
-  /** What an order has traded so far, by id: the fee is due on the sum, not on each part. */
+  /** All trades of an order so far, by id: the fee is due on the sum, not on each part. */
   readonly #orders = new Map<string, { quote: bigint; fee: bigint }>()
 
   /** @param keys the one trading key of each account, base58 */
   constructor(readonly keys: ReadonlyMap<string, string>) {}
 
-  /** Every batch that was packed since. @throws Error naming the batch and what does not hold */
+  /** Every batch that was packed since. @throws Error naming the batch and the broken law */
   check(state: State): void {
     for (let id = this.checked + 1; id <= state.settlement.last_batch; id++) {
       const batch = state.settlement.batches.get(id)
@@ -64,7 +64,7 @@ function balance(state: State, batch: SettlementBatch): void {
   })
 }
 
-/** What each key gains or loses is what its own fills, withdrawals and exits say. */
+/** Each key gains or loses exactly by its own fills, withdrawals and exits. */
 function owners(state: State, batch: SettlementBatch, keys: ReadonlyMap<string, string>): void {
   const rest = new Map<string, bigint>()
   const add = (owner: string, mint: number, amount: bigint): void => {
@@ -149,7 +149,7 @@ export class OrderLedger {
     else this.#waiting.set(number, command)
   }
 
-  /** Every live order rests with exactly what no auction gave it. */
+  /** Every live order rests with exactly the amount that no auction filled. */
   check(state: State): void {
     if (state.orders.size !== this.#live.size)
       throw new Error(`${state.orders.size} orders are live where ${this.#live.size} were left`)
@@ -215,7 +215,7 @@ export class Holdings {
   /** Refund notes of withdrawals that the venue has yet to register, by commitment. */
   readonly #refunds = new Map<string, { mint: string; amount: bigint }>()
 
-  /** By mint, hex: what came in less what was paid out, as the chain's events say. */
+  /** By mint, hex: deposits less payouts, by the chain's events. */
   readonly #vault = new Map<string, bigint>()
   paid = 0
   refunded = 0

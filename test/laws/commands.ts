@@ -1,4 +1,4 @@
-/** What traders, oracles and the operator ask of a simulated venue: orders, payments, deposits, and exits without it. */
+/** Requests of traders, oracles and the operator to a simulated venue: orders, payments, deposits, and exits without it. */
 import type { CommandBody, NoteFact, PlaceFields } from '../../engine/commands'
 import type { Note } from '../../engine/machine/state/note'
 import type { Order } from '../../engine/machine/state/order'

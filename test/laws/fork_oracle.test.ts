@@ -84,7 +84,7 @@ function openFork(hidden: Hidden): Fork {
     10n ** 12n,
   )
   world.must({ ...victim, collateral_commitment: opening.commitment, opening })
-  // The copy: a boot from what the disk holds.
+  // The copy: a boot from this disk.
   world.state = decodeState(encodeState(world.state), [1, 2])
   return new Fork(world, opening.commitment)
 }
@@ -171,7 +171,7 @@ const ASKS: Record<string, Ask> = {
   },
 }
 
-/** The number of the fork's close in the journal, and what follows a commit that is not on chain. */
+/** The number of the fork's close in the journal, and the records after a commit that is not on chain. */
 function voided(fork: Fork): void {
   const { slot, epoch, closed } = fork.world.state
   fork.run({ kind: 'decided', seq: closed!.seq, outcome: 'void', slot, epoch: epoch + 1, commit_seq: 0 })
@@ -205,7 +205,7 @@ for (const [name, ask] of Object.entries(ASKS)) {
       for (const one of forks) ask(one, new Random(question))
       const [before, other] = forks.map(({ seen }) => text(seen))
       expect(before).toBe(other!)
-      // What the auction would show, had this copy's close been the one on chain: the forks do differ.
+      // The auction's result, had this copy's close been the one on chain: the forks do differ.
       const results = forks.map(({ world }) => {
         const copy = new World()
         copy.state = decodeState(encodeState(world.state), [1, 2])

@@ -1,6 +1,6 @@
 /**
  * Does it depend on other accounts' orders before the commit? For every refusal code, event kind, answer field and metric the
- * answer is no, and names the test that shows it. What is missing from a table fails.
+ * answer is no, and names the test that shows it. A row missing from a table fails.
  */
 import { afterEach, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -239,7 +239,7 @@ function fieldsOf(schema: TSchema): string[] {
   return anyOf === undefined ? Object.keys(properties ?? {}) : anyOf.flatMap(fieldsOf)
 }
 
-/** What differs between any two runs: hashes, keys, signatures and times, each by the order of its first appearance. */
+/** Differences between any two runs: hashes, keys, signatures and times, each by the order of its first appearance. */
 function normalized(seen: unknown[]): string {
   const names = new Map<string, string>()
   const text = JSON.stringify(seen).replace(/"(?:[0-9a-f]{32,}|[1-9A-HJ-NP-Za-km-z]{43,88})"/g, (found) => {
@@ -261,7 +261,7 @@ const HIDDEN: [Hidden, Hidden] = [
 
 /**
  * A venue with a hidden order, and Mallory with five notes; nothing else differs between two of them.
- * @param earlier what happens in both before that order comes
+ * @param earlier acts in both before that order comes
  */
 async function openHidden(
   hidden: Hidden,
@@ -347,7 +347,7 @@ async function tradeUnlanded(open: TestVenue): Promise<void> {
   expect(open.engine.state.settlement.unlanded).toBe(2)
 }
 
-/** A venue with a hidden order, and what Mallory has seen of it since `taken` was called last. */
+/** A venue with a hidden order, and Mallory's view of it since `taken` was called last. */
 async function watched(hidden: Hidden) {
   const auditor_key = (await newAgeKey()).recipient
   const { site, open, mallory, deposits } = await openHidden(hidden, { auditor_key }, tradeUnlanded)
@@ -456,7 +456,7 @@ async function backlogAndVoid({ open, own, see, place, metrics, taken }: Watched
   return taken()
 }
 
-/** What Mallory sees in each circumstance, by the row of the table that it belongs to. */
+/** Mallory's view in each circumstance, by the row of the table that it belongs to. */
 async function barred(
   hidden: Hidden,
 ): Promise<Record<'after' | 'chain' | 'lease' | 'held' | 'anchor', string>> {
@@ -480,6 +480,6 @@ test(BARRED, async () => {
       if (row === 'after') expect(seen).not.toContain(`"${kind}"`)
   }
   expect(first.after).toContain('"batch.voided"')
-  // It ends with the landing of what was matched before.
+  // It ends with the landing of fills matched before.
   expect(first.after.match(/"settlement_backlog"/g)).toHaveLength(1)
 }, 180_000)

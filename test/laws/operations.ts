@@ -1,4 +1,4 @@
-/** What happens to a venue: each operation draws its own chance and says what came of it. */
+/** Operations on a venue: each draws its own chance and returns its outcome. */
 import { decodeBase58 } from '../../protocol/base58'
 import { JTO } from '../../sandbox/environment'
 import { LOT } from '../kit/venue/machine_world'
@@ -129,7 +129,7 @@ export function expected(name: string, operations: number): number {
   return (operations * weight) / TOTAL
 }
 
-/** Runs one operation, counts what came of it, and asks the law. */
+/** Runs one operation, counts its outcome, and asks the law. */
 export async function operate(simulation: Simulation): Promise<void> {
   const drawn = simulation.random.next() * TOTAL
   const [, name, run] = OPERATIONS[ENDS.findIndex((end) => drawn < end)]!

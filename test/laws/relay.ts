@@ -71,7 +71,7 @@ export type Weather = {
   dropped: boolean
   /** They arrive twice, under two signatures. */
   doubled: boolean
-  /** What the chain decides of a closed batch; undefined leaves it undecided. */
+  /** The chain's verdict on a closed batch; undefined leaves it undecided. */
   decides: 'committed' | 'void' | undefined
   death: Death | undefined
 }
@@ -134,7 +134,7 @@ export class Relay {
     this.#finalize()
   }
 
-  /** What a boot finds undone: batches the chain no longer has, requests that vanished. */
+  /** Work that a boot finds undone: batches the chain no longer has, requests that vanished. */
   rewind(): void {
     const { chain, venue } = this
     const { last_batch } = chain.vault().config
@@ -184,7 +184,7 @@ export class Relay {
     }
   }
 
-  /** Pays what is open, and returns the bonds of served requests. */
+  /** Pays open entries, and returns the bonds of served requests. */
   async #pay(): Promise<void> {
     const { chain, venue, settlement_seed } = this
     const { program } = chain

@@ -57,7 +57,7 @@ const PROGRAM = join(import.meta.dir, '../../program/vault.so')
 export const FINALIZED_DEPTH = 8
 /** Slots whose events are kept beyond finality: a venue that was down reads them late. */
 const EVENTS_KEPT = 20
-/** What a settlement may meet that came too late, twice, or from an instance that is gone. */
+/** Rejections of a settlement that came too late, twice, or from an instance that is gone. */
 const HARMLESS = ['unknown_state', 'stale_epoch', 'not_settlement_signer', 'batch_out_of_sequence']
 
 export class SimChain {
@@ -230,7 +230,7 @@ type Accepted = Extract<Outcome, { ok: true }>
 export class SimVenue {
   state: State = createState(FIXED_HASH_SEED)
   trees: Trees = emptyTrees()
-  /** Looks at every accepted command and what it did. */
+  /** Looks at every accepted command and its effect. */
   onAccepted: (command: Command, outcome: Accepted) => void = () => {}
   seq = 0
   head: Uint8Array = new Uint8Array(32)
@@ -278,7 +278,7 @@ export class SimVenue {
     if (closed.due.length > 0) this.must(closed)
   }
 
-  /** What the chain decides of the closed batch, if there is one. */
+  /** The chain's verdict on the closed batch, if there is one. */
   decide(outcome: 'committed' | 'void'): void {
     if (this.state.closed !== undefined) this.must(decision(this.state, outcome))
   }
@@ -288,7 +288,7 @@ export class SimVenue {
     this.#unix_ms += ms
   }
 
-  /** Hashes what is packed; `between` runs before each batch. */
+  /** Hashes packed batches; `between` runs before each. */
   hashAll(between: () => void = () => {}): void {
     for (let job = nextHashJob(this.state); job !== undefined; job = nextHashJob(this.state)) {
       between()
@@ -305,7 +305,7 @@ export class SimVenue {
     this.#journal = []
   }
 
-  /** Memory is lost; a boot finds the last snapshot and replays what the journal has since. */
+  /** Memory is lost; a boot finds the last snapshot and replays the later records of the journal. */
   bootFromJournal(): void {
     const state = this.#replay()
     this.#agree(state)
@@ -368,7 +368,7 @@ const TERMS = [
   { price_rule: 'std4' as const, volume_tolerance_bps: 0 },
 ]
 
-/** The holder of `fee_key` trades too, so what was charged trades again. */
+/** The holder of `fee_key` trades too, so charged fees trade again. */
 export function simSettings(fee_key: Uint8Array): Settings {
   const template = settings()
   const [instrument] = template.instruments

@@ -1,8 +1,8 @@
 /**
- * Random life of a whole venue on the real program: deposits, orders of every kind, withdrawals, reshapes, exits, forks,
- * deaths and restarts. After every slot, fork and operation the vault holds what it owes, what is owed to everybody adds
- * up to that, each new settlement batch balances by itself, and each order is what auctions left of it.
- * TACIT_SIM_OPS sets the number of operations, TACIT_SIM_SEED replays one simulation; a long one must reach every point.
+ * Random life of a whole venue on the real program: deposits, orders of every kind, withdrawals, reshapes, exits, forks, deaths
+ * and restarts. After every slot, fork and operation the vault holds at least its debts, which add up over all owners, each new
+ * settlement batch balances by itself, and each order has the amount that auctions left. TACIT_SIM_OPS sets the number of
+ * operations, TACIT_SIM_SEED replays one simulation; a long one must reach every point.
  */
 import { expect, test } from 'bun:test'
 import { loadNativePoseidon } from '../../native/load_poseidon'
@@ -19,7 +19,7 @@ import { pointsOf, Simulation } from './simulation'
 const COUNT = Number(process.env['TACIT_SIM_OPS'] ?? 600)
 const SEED = Number(process.env['TACIT_SIM_SEED'] ?? crypto.getRandomValues(new Uint32Array(1))[0])
 const REPORT_EVERY = 10_000
-/** Of what the weights promise, this share must have been done, or the simulation lives in a dead venue. */
+/** The share of the weights' promise that must have been done, or the simulation lives in a dead venue. */
 const DONE_LEAST = 0.4
 /** So many operations reach every point. */
 const REACHING = 100_000

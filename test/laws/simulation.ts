@@ -41,7 +41,7 @@ const OPENINGS_MAX = 5
 /** No settlement while it is up. */
 const SILENT: Weather = { ...FAIR, silent: true }
 
-/** What opens a note of the venue's. */
+/** Opens a note of the venue's. */
 export type KnownNote = Pick<Note, 'owner' | 'mint' | 'amount' | 'commitment' | 'blinding' | 'leaf_index'>
 type SimTrader = { account_id: string; seed: Uint8Array; key: Uint8Array }
 
@@ -57,7 +57,7 @@ export class Simulation {
   readonly refund_blindings = new Map<string, { owner: number; blinding: Uint8Array }>()
   /** Notes that batches spent lately, as they were. */
   readonly spent: KnownNote[] = []
-  /** What was done, what was rejected and why, and what found nothing to do. */
+  /** Counts of done operations, of rejections by cause, and of operations without an object. */
   readonly counts = new Map<string, number>()
   /** How often each point was reached. */
   readonly reached = new Map<string, number>()
@@ -134,7 +134,7 @@ export class Simulation {
     return events
   }
 
-  /** Asked again only of what changed. */
+  /** Asked again only of changed accounts. */
   lawOfNew(): void {
     const { chain, venue } = this
     if (this.#lawful.tip !== chain.tip || this.#lawful.seq !== venue.seq) this.law()
@@ -175,7 +175,7 @@ export class Simulation {
     this.law()
   }
 
-  /** The process is gone; meanwhile the chain goes on, and what it had signed may still arrive. */
+  /** The process is gone; meanwhile the chain goes on, and its signed transactions may still arrive. */
   async die(at: string): Promise<void> {
     const { random, chain, venue } = this
     this.count(`died: ${at}`)
@@ -212,7 +212,7 @@ export class Simulation {
     })
   }
 
-  /** A process comes up: reads what the chain says, takes the next epoch, and settles once that is final. */
+  /** A process comes up: reads the chain, takes the next epoch, and settles once that is final. */
   async boot(): Promise<void> {
     const { chain, venue, random } = this
     const { config } = chain.vault()

@@ -11,7 +11,7 @@ const area = (
   limit_s = 600,
 ): Area => ({ sources, tests, slow, limit_s })
 
-/** Tests of the engine that begin with a command and end with what is settled. */
+/** Tests of the engine that go from a command to its settlement. */
 const WHOLE_ENGINE = ['place', 'settle', 'reference'].map((name) => `${E}/${name}.test.ts`)
 
 export const AREAS: Readonly<Record<string, Area>> = {
@@ -138,7 +138,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
       ...['initialize', 'open_epoch', 'exits', 'aliases'].map((name) => `${P}/${name}.test.ts`),
       `${P}/queue`,
       `${P}/admin`,
-      // Those that measure would notice a fault by its cost alone.
+      // Tests that measure would notice a fault by its cost alone.
       ...['batches', 'payouts'].map((name) => `${P}/settle/${name}.test.ts`),
       `${P}/wind_down`,
       `${P}/sequences`,

@@ -14,9 +14,9 @@ export type Area = {
   readonly sources: readonly string[]
   /** Tests and folders of tests, the cheapest first. */
   readonly tests: readonly string[]
-  /** Those that run only when the others notice nothing; folders of `tests` may hold them. */
+  /** Tests that run only when the others notice nothing; folders of `tests` may hold them. */
   readonly slow: readonly string[]
-  /** For each of the two groups, on an idle machine several times what it takes. */
+  /** For each of the two groups, several times its duration on an idle machine. */
   readonly limit_s: number
 }
 

@@ -1,4 +1,4 @@
-/** The campaign of planted faults finds what tests do not notice, in a small tree; and its areas cover the product. */
+/** The campaign of planted faults finds those that tests miss, in a small tree; and its areas cover the product. */
 import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

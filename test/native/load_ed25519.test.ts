@@ -231,7 +231,7 @@ describe.skipIf(native === undefined)('the library', () => {
   })
 
   test('is the one that the processor can run', () => {
-    // The faster library is absent: where it is chosen, none is loaded, and no processor runs what it cannot.
+    // The faster library is absent: where it is chosen, none is loaded, and no processor runs an unknown instruction.
     copyFileSync(join(FOLDER, 'ed25519_avx2.so'), join(folder, 'ed25519_avx2.so'))
     const avx512 = `${AVX2_ONLY} avx512f avx512bw avx512cd avx512dq avx512vl avx512ifma`
     expect(loadNativeEd25519(folder, AVX2_ONLY)).toBeDefined()

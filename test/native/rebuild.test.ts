@@ -1,4 +1,4 @@
-/** The committed libraries and the committed program are what their source builds, byte for byte. */
+/** The committed libraries and the committed program equal the build of their source, byte for byte. */
 
 import { expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
@@ -70,7 +70,7 @@ if (tool_missing !== undefined) console.log(`the libraries are not rebuilt here:
 
 const committed = (name: string) => new Uint8Array(readFileSync(join(FOLDER, name)))
 
-/** What the builder prints in a process with `PATH`. */
+/** Output of the builder in a process with `PATH`. */
 function printed(code: string, PATH = process.env['PATH']): string {
   const script = `import { toolchainMissing } from './build.ts'\n${code}`
   const { stdout } = Bun.spawnSync([process.execPath, '-e', script], {

@@ -45,13 +45,13 @@ import { mintBytes, testKey, VaultChain } from '../kit/vault/vault_chain'
 import { ExitNote, type OwnedNote, WindDown } from '../kit/vault/wind_down'
 
 /**
- * Every account list against itself: each place is filled with the account of each other place and with a stranger, and
- * loses its signature and its writability. What still lands is listed here by name; nothing else may.
+ * Every account list against itself: each place is filled with the account of each other place and with a stranger, and loses
+ * its signature and its writability. Transactions that still land are listed here by name; no other may.
  */
 
 const payer = testKey('payer')
 
-/** What lands although a place changed: `place<-other`, `place unsigned`, `place read only`. */
+/** Transactions that land although a place changed: `place<-other`, `place unsigned`, `place read only`. */
 function survivors(chain: VaultChain, good: VaultInstruction): string[] {
   expect(chain.outcome(good)).toBe('landed')
   const stranger = { address: bytes32('stranger'), signer: false, writable: false }

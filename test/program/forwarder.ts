@@ -27,7 +27,7 @@ function called({ program, accounts, data }: VaultInstruction, bump: number): Va
   return { program: FORWARDER, accounts: [callee, ...outer], data: Uint8Array.of(bump, ...data) }
 }
 
-/** What the forwarder calls; undefined when the instruction is not for it. */
+/** The call of the forwarder; undefined when the instruction is not for it. */
 export function innerOf({ program, accounts, data }: VaultInstruction): VaultInstruction | undefined {
   const [callee, ...rest] = accounts
   if (callee === undefined || !equalBytes(program, FORWARDER)) return undefined

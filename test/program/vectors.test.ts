@@ -1,6 +1,6 @@
 /**
- * `test/vectors/vault.json` is what the program writes and reads: accounts and events of one story, and the data of every
- * instruction that lands in it. `UPDATE_GOLDEN=1` writes the file.
+ * `test/vectors/vault.json` equals the program's bytes: accounts and events of one story, and the data of every instruction
+ * that lands in it. `UPDATE_GOLDEN=1` writes the file.
  */
 
 import { expect, test } from 'bun:test'

@@ -1,4 +1,4 @@
-/** Venue id, notes, trees, derivation and the log of machines equal the vectors; paths and heads prove what they say. */
+/** Venue id, notes, trees, derivation and the log of machines equal the vectors; paths and heads prove their statements. */
 
 import { describe, expect, test } from 'bun:test'
 import {

@@ -1,4 +1,4 @@
-/** Well-formed request bodies and answers, so that each test changes only what it is about. */
+/** Well-formed request bodies and answers, so that each test changes only its subject. */
 import type * as wire from '../../protocol/wire/trading'
 
 export const KEY = '4vJ9JU1bJJE96FWSJKvHsmmFADCg4gpZQff4P3bkLKi'

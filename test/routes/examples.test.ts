@@ -1,6 +1,6 @@
 /**
- * The examples of the reference are answers of a running venue: two traders call every operation, and each stored example
- * has the fields and types of what the venue answers now. `UPDATE_EXAMPLES=1` writes the file.
+ * The examples of the reference are answers of a running venue: two traders call every operation, and each stored example has
+ * the fields and types of the venue's answer now. `UPDATE_EXAMPLES=1` writes the file.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -73,7 +73,7 @@ function recording(transport: Transport): Transport {
   return { base_url: transport.base_url, fetch, webSocket: (path) => transport.webSocket(path) }
 }
 
-/** Asks again until it holds: settlement goes on beside the calls. */
+/** Asks again until it holds: settlement goes on during the calls. */
 async function until<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
   for (;;) {
     const answer = await ask().catch(() => undefined)
@@ -82,7 +82,7 @@ async function until<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): P
   }
 }
 
-/** What the calls of the maker share. */
+/** Shared by the calls of the maker. */
 class Caller {
   readonly client: VenueClient
   constructor(
@@ -127,7 +127,7 @@ async function callForFills(caller: Caller): Promise<void> {
   await client.inclusion({ commitment: fills[0]!.proceeds_commitment })
 }
 
-/** Orders that rest, and what ends them. */
+/** Orders that rest, and the calls that end them. */
 async function callForOrders(caller: Caller): Promise<void> {
   const { client, trader, terms } = caller
   const far = { price_limit: 155_000_000n }
@@ -184,7 +184,7 @@ async function callEverything(): Promise<void> {
   await caller.send('GET', '/health')
   await caller.send('GET', `/attestation?reportData=${'00'.repeat(32)}`)
 
-  // What ends a login; a key that another account takes over.
+  // The calls that end a login; a key that another account takes over.
   await client.setCredential(testCredential('maker', maker.venue, { version: 2 }).request)
   const moved = new VenueClient(recording(venueTransport(venue)), testCredential('taker', taker.venue).login)
   await moved.rebind(prepareRebind(wallet, maker.venue, 0, accountId('taker')))

@@ -1,4 +1,4 @@
-/** One row per endpoint: a request that fits its contract, the call it leads to, what that gives; and the run of a row. */
+/** One row per endpoint: a request that fits its contract, the call it leads to, its result; and the run of a row. */
 import type { Enclave } from '../../enclave/contract'
 import type { OwnTexts, Venue } from '../../engine/venue'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
@@ -19,7 +19,7 @@ export type Row = {
   own?: keyof OwnTexts
   enclave?: keyof Enclave
   gives?: unknown
-  /** The answer where it is not what the method gives. */
+  /** The answer where it is not the method's result. */
   answers?: unknown
   /** The handler takes single fields of the method's result, so another field of it is no error. */
   picks?: true

@@ -1,4 +1,4 @@
-/** The embedded chain on its own thread goes on after every end and kill; what was confirmed is there, slots never repeat. */
+/** The embedded chain on its own thread goes on after every end and kill; confirmed transfers are there, slots never repeat. */
 
 import { expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ async function host(dir: string): Promise<Hosted> {
   return { ...(JSON.parse(line) as { url: string }), kill }
 }
 
-/** Sends one transfer after the other until the chain dies; returns what was reported confirmed. */
+/** Sends one transfer after the other until the chain dies; returns those reported confirmed. */
 async function confirmUntilKilled(chain: Hosted, seed: Uint8Array, to: string, kill_after: number) {
   const { rpc } = clientsOf(chain)
   const from = await createKeyPairSignerFromPrivateKeyBytes(seed)

@@ -203,7 +203,7 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
     '# HELP tacit_chain_slot Live.\n# TYPE tacit_chain_slot gauge\ntacit_chain_slot 33\n',
   )
   expect(first).toContain('process_resident_memory_bytes ')
-  // What an alert needs is there at once, after each start, and is not rounded to nothing.
+  // The values of an alert are there at once, after each start, and are not rounded to nothing.
   for (const row of ['files_damaged 1', 'unanchored_ms 10000', `disk_free_bytes ${2 ** 30}`])
     expect(first).toContain(`tacit_${row}\n`)
   const heads = first.split('\n').filter((line) => line.startsWith('# TYPE'))

@@ -1,4 +1,4 @@
-/** The self-check: one case for each rule that bars an epoch; a rejected machine proves what it is and does not trade. */
+/** The self-check: one case for each rule that bars an epoch; a rejected machine proves its identity and does not trade. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -273,7 +273,7 @@ test('collateral that is absent or not valid says nothing about the machine', as
   expect(await outcome({ collect: async () => ({ ...collateral, pck_crl: '00' }) })).toEqual([])
   expect(JSON.parse(readFileSync(stored, 'utf8'))).toEqual(collateral)
 
-  // What lies in its place on the disk neither ends the process nor bars the machine.
+  // A file in its place on the disk neither ends the process nor bars the machine.
   writeFileSync(stored, '{"tcb_info":{"toString":null,"valueOf":null}}')
   expect(await outcome(silent)).toContain('the service did not answer')
   rmSync(stored)
@@ -461,7 +461,7 @@ test('the kept collateral is renewed once the service answers, and its end is wa
     answer = () => Promise.resolve(fresh)
     await until(() => !kept.isEnding())
     expect(Math.round((kept.endsMs() - Date.now()) / DAY_MS)).toBe(30)
-    // What was renewed is what the next start finds.
+    // The next start finds the renewed collateral.
     answer = () => Promise.reject(new Error('the service did not answer'))
     expect((await judge()).valid_until_ms).toBe(kept.endsMs())
   } finally {

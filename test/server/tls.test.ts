@@ -1,4 +1,4 @@
-/** The listener on TLS 1.3, new certificates under load and in time, and log lines that hold only what is allowed. */
+/** The listener on TLS 1.3, new certificates under load and in time, and log lines with allowed fields only. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'

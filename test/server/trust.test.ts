@@ -1,4 +1,4 @@
-/** Identity, quotes and evidence: what is served from memory, what is limited, and by whom. */
+/** Identity, quotes and evidence: served from memory, and limited by kind and caller. */
 
 import { afterEach, expect, test } from 'bun:test'
 import type { Enclave } from '../../enclave/contract'

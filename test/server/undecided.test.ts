@@ -1,4 +1,4 @@
-/** What anyone can send before a token or signature is checked is bounded, and strangers displace each other first. */
+/** Unauthenticated input before a token or signature is checked is bounded, and strangers displace each other first. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:net'

@@ -40,9 +40,9 @@ const ROOT = `${new URL('../..', import.meta.url).pathname.replace(/\/$/, '')}/`
 export const awaits: Await[] = []
 const known = new Map<string, number>()
 
-/** What the simulation sets: the process that runs now, by the folder of the code. */
+/** Set by the simulation: the process that runs now, by the folder of the code. */
 export const run: {
-  /** Of code of the venue that nothing of its own began. */
+  /** Of code of the venue that no process began. */
   venue: Life | undefined
   current: () => { life: Life; side: 'client' | 'venue' } | undefined
   phase: string

@@ -1,4 +1,4 @@
-/** The calls of a simulated trader, and what it expects of them. */
+/** The calls of a simulated trader, and their expected results. */
 import { VenueProblem } from '../../client/api/venue_client'
 import type { Session } from '../../client/session/session'
 import { NoNote, SessionEnded } from '../../client/session/session_options'
@@ -84,7 +84,7 @@ export const named = (error: unknown): string =>
 /** A venue that came back after a fork took the blockhash of its opening answers so, until its position is on chain again. */
 const UNREADY = ['unanchored', 'lease_lost']
 
-/** What a trader expects of a session on a bad network and disk. */
+/** A trader's expectations of a session on a bad network and disk. */
 export function isExpected(error: unknown): boolean {
   const expected = [NoNote, NotWritten, SessionEnded, RangeError, EvidenceUnavailable, SyntaxError, Ended]
   if (expected.some((one) => error instanceof one)) return true

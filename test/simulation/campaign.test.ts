@@ -8,7 +8,7 @@ import { instrument, Life, run } from './awaits'
 const RUNS = process.env['TACIT_RUNS'] ?? '10'
 const SEED = process.env['TACIT_SEED'] ?? String(Date.now() % 1_000_000)
 
-/** @returns what the process printed and how it ended */
+/** @returns output and end of the process */
 async function simulate(
   args: string[],
   planted = '',

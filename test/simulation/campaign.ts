@@ -27,7 +27,7 @@ const FEW = 4
 const SAMPLED = { memory: 1, chain: 30, cluster: 60 }
 /** In one run an `await` asks for so many moments. */
 const WANTED = { memory: 100, chain: 4, cluster: 2 }
-/** Of what is left in a run so many are started again at most, those with the most rare awaits first. */
+/** Of the moments left in a run so many are started again at most, those with the most rare awaits first. */
 const PLAYED = { chain: 60, cluster: 24 }
 /** Stops at each `await`. */
 export const ENOUGH = 100
@@ -86,7 +86,7 @@ export class Campaign {
   private name(kind: string): string {
     return join(this.folder, `${kind}-${this.folders++}`)
   }
-  /** Path in a new folder, for the files that a client makes beside it. */
+  /** Path in a new folder, for the files that a client makes next to it. */
   private wallet(): string {
     const folder = this.name('wallet')
     mkdirSync(folder)
@@ -123,7 +123,7 @@ export class Campaign {
   private async prepare(seed: number): Promise<Prepared> {
     const { time } = this
     time.random = new Random(seed)
-    // The last process of the group before has ended, and is not what prepares this one.
+    // The last process of the group before has ended, and does not prepare this one.
     run.venue = undefined
     const world =
       this.kind === 'memory'
@@ -226,7 +226,7 @@ export class Campaign {
     }
   }
 
-  /** Everything stopped: venue and client start again on what is left, and come to rest. */
+  /** Everything stopped: venue and client start again on the remains, and come to rest. */
   private async goOn(image: Image, world: World, seed: number): Promise<string[]> {
     this.putBack(world, image.moment, image.dirs)
     const venue = this.open(seed, world)
@@ -250,7 +250,7 @@ export class Campaign {
   private isFew({ stops }: Image): boolean {
     return this.kind === 'memory' && stops.length < FEW
   }
-  /** Mostly a rare one of those that were reached, the one that was tried least often of two. */
+  /** Mostly a rare one of the reached, the one that was tried least often of two. */
   private aim(random: Random): Await | undefined {
     const reached = awaits.filter(({ visits }) => visits > 0)
     const rare = reached.filter(isRare)

@@ -1,4 +1,4 @@
-/** Compares a wallet with what venue and chain hold, computed from their own records. */
+/** Compares a wallet with the records of venue and chain, computed from their own events. */
 import { collateralOf, preparePlace } from '../../client/wallet/prepare'
 import { Wallet } from '../../client/wallet/wallet'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
@@ -102,7 +102,7 @@ export class Maker {
   }
 }
 
-/** What the venue's own events say that the account has, and what it paid. */
+/** The account's notes and payments by the venue's own events. */
 function owedTo(
   wallet: Wallet,
   mints: World['mints'],
@@ -147,7 +147,7 @@ Ledger.prototype.deposit = function (note) {
   deposits.set(this, all.set(made.leaf_index, { ...note, ...made, mint: toHex(note.mint), nullifier }))
   return made
 }
-/** Those that are leaves. */
+/** Notes that are leaves. */
 export const depositsOf = (ledger: Ledger): Deposit[] => {
   const all = [...(deposits.get(ledger)?.values() ?? [])]
   return all.filter((one) => isLeaf(ledger, one.leaf_index, one.commitment))
@@ -155,7 +155,7 @@ export const depositsOf = (ledger: Ledger): Deposit[] => {
 const isLeaf = ({ notes }: Ledger, index: number, leaf: Uint8Array): boolean =>
   index < notes.leaf_count && equalBytes(notes.leaf(index), leaf)
 
-/** What the vault itself says. */
+/** The vault's own statement. */
 export type Vault = {
   config: { last_batch: number }
   settled: readonly { nullifiers: readonly Uint8Array[] }[]

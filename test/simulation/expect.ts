@@ -1,4 +1,4 @@
-/** What the kit asks of `expect`, outside of a test. */
+/** The parts of `expect` that the kit needs, outside of a test. */
 import { deepStrictEqual } from 'node:assert'
 
 export const expect = (found: unknown) => ({

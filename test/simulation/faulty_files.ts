@@ -2,7 +2,7 @@
 import * as files from 'node:fs'
 import { changes } from './changes'
 
-/** What a call meets: `half` writes a part and then fails; `ends` kills the process before, within or after the call. */
+/** The fault of a call: `half` writes a part and then fails; `ends` kills the process before, within or after the call. */
 export type FileTrouble = 'ENOSPC' | 'half' | 'EIO' | 'ends before' | 'ends half' | 'ends after'
 export type FileCall = 'open' | 'write' | 'sync' | 'rename' | 'remove'
 

@@ -1,4 +1,4 @@
-/** What is left of venue and client when everything stops at one moment: folder, wallet, and what the caller knows. */
+/** The remains of venue and client when everything stops at one moment: folder, wallet, and the caller's knowledge. */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -13,12 +13,12 @@ export function copyFolder(from: string, to: string): void {
   }
 }
 
-/** A wallet and what an interrupted save leaves beside it. */
+/** A wallet and the remains of an interrupted save. */
 export function copyWallet(from: string, to: string): void {
   for (const end of ['', '.new', '.last']) if (existsSync(from + end)) copyFileSync(from + end, to + end)
 }
 
-/** What a client's caller knows beside the wallet: deposits, outcomes as told, and the bytes of what was sent. */
+/** The knowledge of a client's caller besides the wallet: deposits, reported outcomes, and the sent bytes. */
 export type Known = {
   deposited: Map<string, bigint>
   told: Map<string, string>

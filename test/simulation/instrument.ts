@@ -10,7 +10,7 @@ import { instrument, PRODUCT } from './awaits'
 const ROOT = new URL('../..', import.meta.url).pathname
 const TEST_KIT = /^test\/(kit|client)\//
 
-/** Bugs that a campaign must find: the file, the text, and what takes its place. */
+/** Bugs that a campaign must find: the file, the text, and its replacement. */
 const PLANTED: Record<string, [file: string, text: string, by: string]> = {
   disk: [
     'engine/journal/commit_queue.ts',
@@ -86,7 +86,7 @@ plugin({
           contents = contents.replaceAll("from 'node:fs'", `from '${ROOT}test/simulation/faulty_files'`)
       } else if (TEST_KIT.test(name))
         contents = contents.replaceAll("from 'bun:test'", `from '${ROOT}test/simulation/expect'`)
-      // What a moment of the chain consists of.
+      // The parts of a moment of the chain.
       if (/^sandbox\/chain\/(bank|machine)\.ts$/.test(name))
         contents = contents.replaceAll(/#(?=[a-zA-Z])/g, '_')
       if (name === 'engine/index.ts')

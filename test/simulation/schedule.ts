@@ -43,11 +43,11 @@ export class Schedule implements Weather {
   /** Outcomes of requests as callers got them, and the bytes of every request sent. */
   private told = new Map<string, string>()
   private bytes = new Map<string, string>()
-  /** Counts what callers got and what was sent. */
+  /** Counts results of callers and requests sent. */
   changes = 0
   /** Ids of requests that were open when a later call began. */
   private readonly earlier = new Set<string>()
-  /** What happened, in words without random values. */
+  /** Events, in words without random values. */
   readonly trace: string[] = []
   readonly broken: string[] = []
   private readonly traffic: Traffic
@@ -103,12 +103,12 @@ export class Schedule implements Weather {
     return this.broken
   }
 
-  /** What its client knows of the venue beside its wallet: none before it has one. */
+  /** The client's knowledge of the venue besides its wallet: none before it has one. */
   get known(): Known | undefined {
     const { deposited, told, bytes } = this
     return this.prepared ? { deposited, told: new Map(told), bytes: new Map(bytes) } : undefined
   }
-  /** After a stop of everything both start again on what is left. @returns the laws that did not hold */
+  /** After a stop of everything both start again on the remains. @returns the broken laws */
   async recover(known: Known | undefined): Promise<string[]> {
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
@@ -207,7 +207,7 @@ export class Schedule implements Weather {
     this.venue.tick()
   }
 
-  // What fails.
+  // The failing call.
 
   request(kind: string): Fault | undefined {
     if (this.calm || this.random.below(4) > 0) return undefined
@@ -227,7 +227,7 @@ export class Schedule implements Weather {
   left({ doing }: Context, kind: string, body: string): void {
     for (const name of namesOf(kind, JSON.parse(body))) {
       const before = this.bytes.get(name)
-      // A call may first have to settle what an earlier one left open.
+      // A call may first have to settle a request that an earlier one left open.
       if (!this.earlier.has(name)) doing.sent.add(`${kind} ${name}`)
       if (before !== undefined && before !== body) this.breaks(`two requests of one nonce: ${kind} ${name}`)
       this.bytes.set(name, body)

@@ -1,6 +1,6 @@
 /**
- * One clock and one queue for everything: timers, threads and the network of venue and clients happen one after the other,
- * in an order that a seed decides. What happens at once is done before time passes.
+ * One clock and one queue for everything: timers, threads and the network of venue and clients run one after the other, in an
+ * order that a seed decides. Simultaneous steps are done before time passes.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -57,7 +57,7 @@ export class SimulatedTime {
   private before_ms = 0
   private readonly contexts = new AsyncLocalStorage<Context>()
   private due: Due[] = []
-  /** What happens before time passes, in any order that its senders leave open. */
+  /** Steps before time passes, in any order that their senders leave open. */
   private soon: Due[] = []
   private working = 0
 
@@ -90,7 +90,7 @@ export class SimulatedTime {
     for (const name of ['clearTimeout', 'clearInterval', 'clearImmediate']) set(globalThis, name, cancel)
     set(performance, 'now', () => this.passed_ms)
     set(Date, 'now', () => 1_700_000_000_000 + this.passed_ms)
-    // Nothing but time depends on a collection.
+    // Only time depends on a collection.
     set(globalThis, '$Bun', { sleep, sleepSync: () => undefined, gc: () => 0 })
     set(Math, 'random', () => this.random.next())
     set(AbortSignal, 'timeout', (ms: number) => {
@@ -194,7 +194,7 @@ export class SimulatedTime {
       await this.happens(next)
     }
     while (this.soon.length > 0) {
-      // One of the first: what came later may overtake.
+      // One of the first: a later one may overtake.
       const place = this.soon.length === 1 ? 0 : this.random.below(Math.min(3, this.soon.length))
       const [one] = this.soon.splice(place, 1)
       if (!one!.cancelled && one!.life?.alive !== false) await this.happens(one!)
@@ -218,7 +218,7 @@ export class SimulatedTime {
     while (!over) if (!(await this.step())) throw new Error('nothing is left to happen')
     return promise
   }
-  /** The queue of the next schedule has what the venue itself waits for. */
+  /** The queue of the next schedule has the events that the venue itself waits for. */
   clear(): void {
     const keeps = ({ life, context }: Due) => context?.side !== 'client' && life !== undefined && life.alive
     this.due = this.due.filter(keeps)

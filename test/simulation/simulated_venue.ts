@@ -22,10 +22,10 @@ import { listening } from './worlds/simulated_listen'
 import type { Hooks, Opened, World } from './worlds/world'
 
 /**
- * What a request meets. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
- * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the
- * edge rejects it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed
- * when the request leaves, when it has arrived, or when its answer has.
+ * The fault of a request. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
+ * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the edge
+ * rejects it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed when the
+ * request leaves, when it has arrived, or when its answer has.
  */
 export const FAULTS = [
   ...['before', 'after', 'ghost', 'slow', 'garbled', 'gateway', 'internal'],
@@ -55,7 +55,7 @@ const KINDS: readonly [RegExp, string][] = [
 const kindOf = (method: string, path: string): string =>
   KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
 
-/** What a request may do once: the ids and nonces in it. */
+/** Parts of a request that count once: its ids and nonces. */
 export function namesOf(kind: string, body: unknown): string[] {
   const of = Object(Array.isArray(body) ? body[0] : body) as Record<string, string>
   if (kind === 'place') return [of['order_id']!]
@@ -87,7 +87,7 @@ export class SimulatedVenue {
   random!: Random
   /** Number of the TLS key that the venue shows. */
   tls = 1
-  /** What a start found that must not be. */
+  /** Forbidden findings of a start. */
   broken: string[] = []
   lives = 0
   private readonly processes: Process[] = []
@@ -109,7 +109,7 @@ export class SimulatedVenue {
   get open(): Opened {
     return this.leading!.open!
   }
-  /** For the trace of what broke. */
+  /** For the trace of a broken run. */
   get status(): string {
     const { open } = this.leading ?? {}
     return open === undefined ? 'none led' : JSON.stringify([open.venue.status(), open.engine.chain.health()])
@@ -176,7 +176,7 @@ export class SimulatedVenue {
     this.serves = true
     run.phase = 'serves'
   }
-  /** The engine behind logins that end with it, as real ones do, and limits that reject what the weather says. */
+  /** The engine behind logins that end with it, as real ones do, and limits that reject as the weather says. */
   private edge<T extends NodeVenue>(venue: T): T {
     const refuse = (): void => {
       const code = this.refuses

@@ -1,4 +1,4 @@
-/** What others ask of the venue beside the trader: public reads, the operator's calls, and sockets that cancel when they close. */
+/** Requests of others to the venue: public reads, the operator's calls, and sockets that cancel when they close. */
 import type { Login } from '../../client/api/venue_client'
 import { operatorHeaders } from '../../protocol/bodies/signed_calls'
 import { fromHex, utf8 } from '../../protocol/bytes'

@@ -81,13 +81,13 @@ const gapEnds = async () => {
   ok(ended.splice(0)[0] instanceof EventsMissing)
   fault = undefined
 }
-// A wallet with an open order misses what a gap leaves out.
+// A wallet with an open order misses the events of a gap.
 const order = { symbol: 'SOL-USDC', side: 'buy', amount: 1_000_000_000n, price: 100_000_000n } as const
 const waiting = await opened(trading)
 deepStrictEqual((await driven(() => waiting.place(order))).status, 'accepted')
 await gapEnds()
 waiting.close()
-// What ended a session stays its reason, also when it is closed afterwards.
+// The first reason that ended a session stays, also when it is closed afterwards.
 const reason = await time.wait(waiting.until(() => undefined).catch((thrown: unknown) => thrown))
 ok((reason as SessionEnded).cause instanceof EventsMissing)
 const asked = await opened(new Wallet(bytes(32)))

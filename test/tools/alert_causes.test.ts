@@ -58,7 +58,7 @@ let served: TlsMaterial
 let renewal_fails = false
 let machine: Machine
 let kept: KeptCollateral
-/** What Intel's service answers. */
+/** Answers of Intel's service. */
 let collateral: Collateral
 /** How far the clock that ages the metrics is ahead. */
 let metrics_later_ms = 0

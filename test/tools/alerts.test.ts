@@ -1,4 +1,6 @@
-/** Alert rules, dashboard and runbook name only what the venue shows, hold their cases, and miss no word of a reason. */
+/**
+ * Alert rules, dashboard and runbook name only metrics and texts of the venue, hold their cases, and miss no word of a reason.
+ */
 
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -66,7 +66,7 @@ test('deploy, initialize, extend and upgrade', async () => {
     expect(toHex(plan.elf_sha256)).toBe(toHex(sha256(ELF)))
     expect(steps).toEqual([])
 
-    // Interrupted after some writes: the second run sends only what is missing.
+    // Interrupted after some writes: the second run sends only the missing ones.
     const stop = (what: string) => {
       steps.push(what)
       if (steps.length === 10) throw new Error('interrupted')

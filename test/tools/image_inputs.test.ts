@@ -33,7 +33,7 @@ import { accountId, testCredential } from '../kit/venue/test_login'
 const ROOT = join(import.meta.dir, '../..')
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** A clone of what is committed; the tree itself may be under work. Undefined outside of a git clone. */
+/** A clone of the committed tree; the tree itself may be under work. Undefined outside of a git clone. */
 function cloned(): string | undefined {
   if (!existsSync(join(ROOT, '.git'))) return undefined
   const folder = mkdtempSync(join(tmpdir(), 'tacit-sources-'))
@@ -202,7 +202,7 @@ describe('the packages of the image', () => {
     expect(paths.filter((path) => SANDBOX_ONLY.test(path))).toEqual([])
     const names = new Set(paths.map((path) => /^(@[^/]+\/)?[^/]+/.exec(path)![0]))
     expect([...names].filter((name) => !closure.has(name))).toEqual([])
-    // These licences ask for their text beside every copy, under any file name.
+    // These licences ask for their text with every copy, under any file name.
     const texts = [...names].flatMap((name) =>
       readdirSync(join(ROOT, 'node_modules', name))
         .filter((file) => /^licen[cs]e/i.test(file))
@@ -213,7 +213,7 @@ describe('the packages of the image', () => {
   }, 180_000)
 })
 
-/** They ask for their text beside a copy, and for nothing else. */
+/** They ask only for their text with a copy. */
 const LICENCES = /^(MIT|Apache-2\.0|BSD-[23]-Clause|ISC|\(MIT OR CC0-1\.0\))$/
 const SANDBOX_ONLY = /litesvm|sandbox|stand-?in/i
 
@@ -348,7 +348,7 @@ test.skipIf(!is_clone)(
     const facts = JSON.parse(readFileSync(at('data/laptop.json'), 'utf8')) as SandboxFacts
     const { certificate, collateral, operator_url, policy, url } = facts
     const verified = await give(`tacit verify ${url} --policy ${policy} --collateral ${collateral}`)
-    // Exit code 0: what is skipped is what the sandbox's policy permits.
+    // Exit code 0: exactly the checks that the sandbox's policy permits are skipped.
     expect(verified).toMatch(/: \d+ passed, 0 failed, \d+ skipped/)
     for (const check of ['1.2', '3.1', '5.3', '6.1', '6.3']) expect(verified).toContain(`${check} pass`)
 

@@ -283,7 +283,7 @@ async function judge(archive: string) {
   const { code, out } = await give(JUDGE, archive)
   return { code, ...(JSON.parse(out) as { may_trade: boolean; fault?: string }) }
 }
-/** Everything of the venue but what is not its data: chain and keys of the sandbox. */
+/** Everything of the venue except its data: chain and keys of the sandbox. */
 function loseDisk(): void {
   const data = ['journal', 'snapshots', 'stores', 'history', 'hashing']
   expect(readdirSync(venue.data_dir)).toEqual(expect.arrayContaining(data))
@@ -398,7 +398,7 @@ function start(n: number, state = 'new', folder = `d${n}`): void {
   members.set(n, Bun.spawn(['sh', '-ec', command], { cwd: dir, stdout: 'ignore', stderr: 'ignore' }))
 }
 
-/** Makes the manifest, with the values of step 4 too; what a node reads of the log from it and from the secrets. */
+/** Makes the manifest, with the values of step 4 too; returns a node's settings of the log from it and from the secrets. */
 function manifestSettings() {
   copyFileSync(join(ROOT, 'compose.cluster.yaml'), join(dir, 'compose.cluster.yaml'))
   writeFileSync(join(dir, 'secrets.env'), `TACIT_FEE_ANCHOR=${'0'.repeat(63)}1\n`, { mode: 0o600 })

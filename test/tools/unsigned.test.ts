@@ -207,7 +207,7 @@ test('a file of another program, account or cluster than the signer names is rej
     ...names.flatMap((name, at): [string, VaultInstruction][] =>
       chosen.includes(name) ? [] : [[`account ${name}`, swapped(register, at)]],
     ),
-    // A chosen mint moves what is derived from it.
+    // A chosen mint moves the derived addresses.
     ['account mint_record', swapped(register, names.indexOf('mint'))],
     ['account program_data', renounceUpgrades(evil, signer)],
     ['account program_data', initializeInstruction({ ...begin, program_data: evil })],

@@ -62,7 +62,7 @@ function give(line: string, before: readonly string[] = []) {
   return run([...before, process.execPath, main, ...args], { cwd: folder, env })
 }
 
-/** Line, exit code, and what the message says. */
+/** Line, exit code, and a part of the message. */
 type Row = readonly [line: string, code: number, says: RegExp]
 
 /** @param at_once an operator's nonces rise, so calls of one key come one after the other */
@@ -160,6 +160,11 @@ const OTHERS: readonly Row[] = [
   ['mutate --area enclave --workers 0', 64, /--workers is at least 1/],
   ['mutate --area enclave --resume rubbish', 1, /rubbish is no sample of enclave/],
   ['mutate --area enclave --resume folder', 74, /'folder'|EISDIR/],
+  ['simulate --colour red', 64, /Unknown option '--colour'/],
+  ['simulate --runs x', 64, /--runs is not a whole number/],
+  ['simulate --world nonsense', 64, /--world is one of memory, /],
+  ['simulate --until noon', 64, /--until is a time of the day/],
+  ['bench nonsense', 64, /no such bench: nonsense\n\nusage: bun run bench \[NAME \.\.\.\]/],
   ['reference', 64, /^usage: /],
   ['reference nonsense', 64, /there is no command 'nonsense'/],
   ['reference keygen', 64, /--out is missing/],
@@ -209,6 +214,8 @@ const OTHERS: readonly Row[] = [
     1,
     /^none: guest agent GetKey: unreachable/,
   ],
+  ['tacit nonsense', 64, /^there is no verb 'nonsense'; 'tacit help' lists all\n$/],
+  ['tacit help nonsense', 64, /^there is no verb 'nonsense'/],
   ['tacit auction', 64, /usage: /],
   ['tacit auction none', 64, /none cannot be read/],
   ['validator-demo --rpc NODE --data folder', 64, /folder exists/],
@@ -323,6 +330,7 @@ const COMMANDS = [
   'cluster-repair',
   'faults',
   'mutate',
+  'soak',
   'program',
   'manifest',
   'read-machine',

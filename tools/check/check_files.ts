@@ -1,4 +1,6 @@
-/** The shape of files: names, sizes, lines, opening sentences, unfinished work; and what a comment names exists. */
+/**
+ * Checks the shape of files: names, sizes, lines, opening sentences, unfinished work; and that files named in a comment exist.
+ */
 import { generated } from './check_imports'
 import {
   compareTexts,

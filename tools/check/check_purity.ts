@@ -1,4 +1,4 @@
-/** Forms of the language that no check can read are not used, and the deterministic part reads nothing but its arguments. */
+/** Forms of the language that no check can read are not used, and the deterministic part reads only its arguments. */
 import { generated } from './check_imports'
 import type { Edge, Finding, Graph } from './module_graph'
 import type { Source } from './parse_source'
@@ -113,8 +113,8 @@ function directives({ file, comments }: Source): Finding[] {
 }
 
 /**
- * The deterministic part reads nothing but its arguments. Names of the platform are an allow-list, so that a new one
- * (`WeakRef`, `Intl`, `navigator`) needs a decision; a linter's list of denied globals would let it through.
+ * The deterministic part reads only its arguments. Names of the platform are an allow-list, so that a new one (`WeakRef`,
+ * `Intl`, `navigator`) needs a decision; a linter's list of denied globals would let it through.
  */
 
 export function checkPurity(graph: Graph): Finding[] {

@@ -105,7 +105,7 @@ export function lineFinder(text: string): (offset: number) => number {
   }
 }
 
-/** Resolves names to the bindings of a file: what a scope declares as a value counts inside that scope only. */
+/** Resolves names to the bindings of a file: a value that a scope declares counts inside that scope only. */
 export type Scopes = ReadonlyMap<Node, ReadonlySet<string>>
 
 /** Nodes that hold the bindings declared directly in them. */

@@ -11,7 +11,7 @@ import { buildImageInputs, commitOf, committedDockerfile, SOURCE_DATE_EPOCH } fr
 
 const ROOT = join(import.meta.dir, '../..')
 const BASE = /^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$/
-/** BuildKit is part of what decides the bytes. */
+/** The bytes of the image also depend on BuildKit. */
 const BUILDKIT = 'moby/buildkit:v0.20.2'
 const TAG = 'localhost/tacit:reproduced'
 /** The committed one; the work tree's may have other line ends. */

@@ -79,7 +79,7 @@ export const SOURCE_DATE_EPOCH = 0
 
 /** Peers used by types only, and links to commands. */
 const LEFT_OUT = /^(\.bin|typescript|@typescript)\//
-/** Not read at run time; licences ask for their text beside every copy. */
+/** Not read at run time; licences require their text with every copy. */
 const UNREAD = /(?<!licen[cs]e)\.(d\.[cm]?ts|map|md|markdown)$/i
 
 /** Sources in the image. Without compose.yaml: it names the image's digest, so the image cannot contain it. */
@@ -103,7 +103,7 @@ const SOURCES = [
 ]
 /** Of the build, not in the image. */
 const BUILD_FILES = ['Dockerfile', '.dockerignore']
-/** What `bun install` reads. */
+/** The inputs of `bun install`. */
 const PACKAGE_FILES = ['package.json', 'bun.lock', 'bunfig.toml']
 /** Git's mode of a file; links and submodules are none. */
 const FILE_MODES = ['100644', '100755']
@@ -206,7 +206,7 @@ function gitBytes(root: string, parameters: readonly string[], stdin = ''): Buff
 
 const ROOT = join(import.meta.dir, '../..')
 
-/** @param bun path of the Bun binary for Linux on x64. @throws Error naming what does not match its pin. */
+/** @param bun path of the Bun binary for Linux on x64. @throws Error naming the file that does not match its pin. */
 export function buildImageInputs(bun: string): Uint8Array {
   const files = [...collectSources(ROOT), ...collectPackages(ROOT), bunBinary(bun)]
   const data: TarEntry = { path: 'data', mode: 0o700, owner: VENUE_USER }

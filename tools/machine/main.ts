@@ -1,6 +1,6 @@
 /**
- * `bun run read-machine URL --compose-hash HEX [--collateral FILE] [--policy FILE]`: what the admin
- * announces for a machine that opened no epoch yet. Printed only when the quote is genuine, current, over a fresh nonce and the
+ * `bun run read-machine URL --compose-hash HEX [--collateral FILE] [--policy FILE]`: prints the announcements that the admin
+ * makes for a machine that opened no epoch yet. Printed only when the quote is genuine, current, over a fresh nonce and the
  * epoch authority, and of a machine that runs the manifest. Exit code: 0 proven, 1 rejected, 64 usage.
  */
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
@@ -49,7 +49,7 @@ export type MachineFacts = {
   announcements: { list: string; id?: string; value?: string }[]
 }
 
-/** @throws Refused naming what does not hold; MalformedQuote or MalformedEventLog. */
+/** @throws Refused naming the failed check; MalformedQuote or MalformedEventLog. */
 export async function readMachine(question: MachineQuestion, now_ms: number): Promise<MachineFacts> {
   const { policy } = question
   const nonce = crypto.getRandomValues(new Uint8Array(32))

@@ -178,7 +178,7 @@ export function printInstruction(instruction: VaultInstruction): void {
   console.log(JSON.stringify({ instruction: name, means, program, fields, accounts: named }, null, 2))
 }
 
-/** Checks what must hold before the instruction is signed. @throws Refused, Error, ChainUnavailable */
+/** Checks the preconditions before the instruction is signed. @throws Refused, Error, ChainUnavailable */
 export async function checkFirst(
   rpc: RpcPool,
   instruction: VaultInstruction,
@@ -200,7 +200,7 @@ export function warnOfV1(refusing: readonly string[]): void {
   if (refusing.length > 0) console.log(`take no v1 transactions: ${refusing.join(', ')}`)
 }
 
-/** Demands on the terminal what cannot be undone to be typed again. @throws Refused */
+/** Demands that an irreversible action be typed again on the terminal. @throws Refused */
 export function requireConfirmation(instruction: VaultInstruction): void {
   const { name, means, accounts } = describe(instruction)
   const wanted = { renounce: 'program_data', set_authority: 'new_authority' }[name]

@@ -1,4 +1,4 @@
-/** Lists what a vault announces before a machine may open epochs of it, as read from a quote of that machine. */
+/** Lists the announcements that a vault needs before a machine may open its epochs, as read from a quote of that machine. */
 
 import { sha256 } from '../../protocol/sha256'
 import { readPckPlatform } from '../../protocol/tdx/collateral'

@@ -71,7 +71,7 @@ export type DeploymentPlan = {
   rent: { buffer: bigint; program: bigint; program_data: bigint }
   /** The most the payer gives away for good or for as long as the program lives; the buffer's rent comes back. */
   cost_lamports: bigint
-  /** What the payer must hold now to carry it out, the buffer's rent included. */
+  /** The payer's balance that it takes now, the buffer's rent included. */
   needed_lamports: bigint
 }
 
@@ -107,7 +107,7 @@ async function planDeployment(
   const kept = kind === 'deploy' ? rent.program + rent.program_data : grown
   const fees = SIGNATURE_LAMPORTS * BigInt(2 * (offsets.length + 3))
   const cost_lamports = kind === 'unchanged' ? 0n : kept + fees
-  // A first deployment pays the program data from what the buffer returns.
+  // A first deployment pays the program data from the lamports that the buffer returns.
   const lent = (kind === 'upgrade' ? rent.buffer : 0n) - (half === undefined ? 0n : rent.buffer)
   return {
     kind,
@@ -345,10 +345,7 @@ async function takesV1(reader: Reader, payer: Uint8Array): Promise<boolean> {
 /** A heap frame of 256 KiB: needs no account and changes nothing. */
 const nothing = { programAddress: addressOf(COMPUTE_BUDGET_PROGRAM), data: Uint8Array.of(1, 0, 0, 4, 0) }
 
-/**
- * The binary at a path, which must have the hash that is committed beside it, in the file of that name with `.sha256`.
- * @throws Refused
- */
+/** The binary at a path, which must have the committed hash in the file of that name with `.sha256`. @throws Refused */
 export function testedBinary(path: string): Uint8Array {
   const binary = readInput(path)
   const [hash] = readInputText(`${path}.sha256`).split(' ')
@@ -357,7 +354,8 @@ export function testedBinary(path: string): Uint8Array {
 }
 
 /**
- * Reads the finalized code of a program or a buffer back from the chain; what follows is final, so one provider is not believed.
+ * Reads the finalized code of a program or a buffer back from the chain; the next step is final, so one provider is not
+ * believed.
  * @throws Refused unless a quorum of the providers shows the tested binary; ChainUnavailable
  */
 export async function requireTestedCode(rpc: RpcPool, account: Uint8Array, path: string): Promise<void> {

@@ -36,7 +36,7 @@ type Landable = {
   priority_fee_lamports: bigint
 }
 
-/** Resolves with the signature. @throws Error naming what the chain rejected; ChainUnavailable */
+/** Resolves with the signature. @throws Error with the chain's rejection; ChainUnavailable */
 export async function landTransaction(rpc: RpcPool, landable: Landable): Promise<string> {
   const { seeds, instructions, priority_fee_lamports } = landable
   await requireLamports(rpc, publicKeyOf(seeds[0]), SIGNATURE_LAMPORTS + priority_fee_lamports)
@@ -66,7 +66,7 @@ export async function landTransaction(rpc: RpcPool, landable: Landable): Promise
 /**
  * Sends the same bytes until they are finalized (true) or can no longer land (false).
  * @param expired whether a signature that is unknown afterwards stays unknown
- * @throws Error naming what the chain rejected; ChainUnavailable
+ * @throws Error with the chain's rejection; ChainUnavailable
  */
 export async function landSigned(
   rpc: RpcPool,

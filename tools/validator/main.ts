@@ -131,7 +131,7 @@ async function frozenVault(leaver: Leaver): Promise<void> {
   check(closed, 'the vault is frozen and the bond is back')
 }
 
-/** Unix seconds of the newest block: what the program compares a deadline with. */
+/** Unix seconds of the newest block, which the program compares a deadline with. */
 async function clockOf({ rpc }: ChainAccess): Promise<number> {
   const slot = await rpc.getSlot({ commitment: 'confirmed' }).send()
   return Number((await rpc.getBlockTime(slot).send()) ?? 0)

@@ -1,4 +1,4 @@
-/** Runs the project's commands against a test cluster: funds accounts, opens the vault, and reports what landed. */
+/** Runs the project's commands against a test cluster: funds accounts, opens the vault, and reports the landed transactions. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -187,7 +187,7 @@ type VaultTerms = {
   exit_delay_s: number
 }
 
-/** Starts the venue, reads from its quote what to announce, makes the vault; resolves once the venue serves. */
+/** Starts the venue, reads its announcements from its quote, makes the vault; resolves once the venue serves. */
 export async function openVault(
   venue: VenueProcess,
   at: { data_dir: string; url: string },

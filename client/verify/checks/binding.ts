@@ -35,7 +35,7 @@ import {
   type VerificationCase,
 } from './verification_case'
 
-/** The nonce in what the machine signed: this one, or one to which a path leads from it. Neither was known before this one. */
+/** The nonce in the signed data: this one, or a root to which a path leads from it. Neither was known before this one. */
 function nonceIn({ nonce, attestation }: Pick<MachineEvidence, 'nonce' | 'attestation'>): Uint8Array {
   const bytes = fromHex(nonce, 32)
   if (bytes === undefined) throw new Refused('no nonce was sent')

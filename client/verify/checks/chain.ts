@@ -1,4 +1,4 @@
-/** Checks 2.4, 2.5 and 6.1 to 6.8: the app's keys, settlement signer, vault, administrator, and what the vault announces. */
+/** Checks 2.4, 2.5 and 6.1 to 6.8: the app's keys, settlement signer, vault, administrator, and the vault's announcements. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { type BindingBody, venueId } from '../../../protocol/bodies/statements'
 import { equalBytes, fromHex, toHex } from '../../../protocol/bytes'
@@ -382,7 +382,7 @@ function requireVersions(
   }
 }
 
-/** What an entry admits: a member of a list, else a list's value. */
+/** The value of an entry: a member of a list, else a list's value. */
 type Admitted = { list: AnnouncedList; subject: string }
 
 /** As a policy names it. */
@@ -390,8 +390,9 @@ const subjectOf = (list: AnnouncedList, id: Uint8Array, value: Uint8Array): stri
   list === 'epoch_authority' ? encodeBase58(value) : toHex(id.length > 0 ? id : value)
 
 /**
- * What a policy names, by list; undefined for a list of which it names nothing. What this machine is itself is judged by
- * checks 3.1, 4.1 and 7.1. An image is named by its registers: a hash of an image leads to them only with the machine's document.
+ * The entries that a policy names, by list; undefined for a list of which it names none. This machine's own values are judged
+ * by checks 3.1, 4.1 and 7.1. An image is named by its registers: a hash of an image leads to them only with the machine's
+ * document.
  */
 function acceptedOf(
   { compose_hashes, ppids, registers, os_image_hashes, chain }: VerificationPolicy,

@@ -1,4 +1,4 @@
-/** Checks 1.1 to 4.1: the quote with its platform, and what the machine measured: registers, manifest, operating system. */
+/** Checks 1.1 to 4.1: the quote with its platform, and the machine's measurements: registers, manifest, operating system. */
 import { equalBytes, fromAnyHex, fromHex, isZero, toHex, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { measuredClaims, parseEventLog, replayRegisters } from '../../../protocol/tdx/event_log'

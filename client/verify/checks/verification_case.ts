@@ -72,5 +72,5 @@ export type CheckValues = Record<string, string>
 export type RunCheck<B extends MachineEvidence = EvidenceBundle> = (
   verification: VerificationCase<B>,
 ) => CheckValues | Promise<CheckValues>
-/** A check that reads nothing but what the machine is. */
+/** A check that reads only properties of the machine. */
 export type RunMachineCheck = RunCheck<MachineEvidence>

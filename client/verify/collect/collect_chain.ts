@@ -119,10 +119,11 @@ type Account = { owner: string; data: string }
 const CONFIG = { encoding: 'base64', commitment: 'confirmed' } as const
 
 /**
- * What each node of the policy shows, which must be alike but for counters and roots that move with every batch. A change may lie
- * between the slots of two nodes, so all are read again at the newest of them before they count as different or behind.
+ * The record of each node of the policy; all must be alike except for counters and roots that move with every batch. A change
+ * may lie between the slots of two nodes, so all are read again at the newest of them before they count as different or behind.
  * @param from the slot that they have reached at least, unless one ignores it
- * @returns the record of the first, of the oldest slot of all: no part is older. @throws RpcUnavailable, Refused
+ * @returns the record of the first, of the oldest slot of all: no part is older.
+ * @throws RpcUnavailable, Refused
  */
 export async function collectChain(policy: ChainPolicy, timeout_ms: number, from = 0): Promise<ChainRecord> {
   const { rpc_url, witness_rpc_urls = [] } = policy

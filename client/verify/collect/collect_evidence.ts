@@ -79,7 +79,7 @@ export async function collectEvidence(
 
 const newNonce = (): string => toHex(crypto.getRandomValues(new Uint8Array(32)))
 
-/** With a nonce of its own: no answer of one node is one of the other. */
+/** Under a fresh nonce, so that no node can pass on the answer of another. */
 async function collectLeading(
   transport: AskingTransport,
   timeout_ms: number,
@@ -112,7 +112,7 @@ const orNull = <T>(
     return null
   })
 
-/** What others say about one node. */
+/** Statements of others about one node. */
 async function collectWitnesses(
   { info, attestation }: Pick<EvidenceBundle, 'info' | 'attestation'>,
   policy: VerificationPolicy,
@@ -217,7 +217,7 @@ export class EvidenceUnavailable extends TacitError {
 
 type VenueEvidence = Pick<EvidenceBundle, 'info' | 'attestation' | 'evidences'>
 
-/** What a node's statement key signed; undefined where it is malformed, which a check rejects. */
+/** The data that a node's statement key signed; undefined if it is malformed, which a check rejects. */
 function boundIn({ binding }: Pick<Attestation, 'binding'>): BindingBody | undefined {
   const body = fromHex(binding.body, BINDING_BYTES)
   return body && tryDecode(() => BINDING_BODY.decode(body))
@@ -258,7 +258,7 @@ async function collectOnce(
   }
 }
 
-/** What the leading node shows through one that follows it. @param nonce 64 hex digits. @throws EvidenceUnavailable */
+/** The leading node's evidence through a node that follows it. @param nonce 64 hex digits. @throws EvidenceUnavailable */
 export async function collectLeader(
   transport: AskingTransport,
   nonce: string,
@@ -268,7 +268,7 @@ export async function collectLeader(
   return parse(answer, { info: INFO_FORM, attestation: ATTESTATION_FORM }) as Leader
 }
 
-/** The listed files beside `cert.pem`. One that cannot be had is absent and fails its check, as a malformed list does. */
+/** The listed files besides `cert.pem`. A missing file fails its check, as a malformed list does. */
 async function getListed(
   get: (path: string) => Promise<string>,
   sha256sum_txt: string,

@@ -37,8 +37,8 @@ const FIELDS = [
 ] as const satisfies readonly (keyof Collateral)[]
 
 /**
- * Texts beside the nine fields are ignored, as some tools add a PCK chain; anything else there is an error, because the
- * file is then not collateral.
+ * Other text fields are ignored, as some tools add a PCK chain; a field of another type is an error, because the file is then
+ * not collateral.
  * @throws Refused naming the field
  */
 export function readCollateralValue(value: unknown): Collateral {

@@ -15,10 +15,9 @@ _PAYMENT_ROLE = 1
 
 
 def absorb_event(wallet: Wallet, generation: int, event: dict[str, Any]) -> None:
-    """
-    Applies an event in seq order. One already absorbed changes nothing; one that raises leaves the wallet at the event before
-    it. Raises WalletMismatch when a note, amount or change contradicts what the wallet derives, or the event has not its form.
-    """
+    """Applies an event in seq order. One already absorbed changes nothing; one that raises leaves the wallet at
+    the event before it. Raises WalletMismatch when a note, amount or change contradicts the wallet's own
+    derivation, or the event is malformed."""
     if event["seq"] <= wallet.state["seq"]:
         return
     kind, data = event["kind"], event["data"]

@@ -67,10 +67,8 @@ def u64_of(text: str) -> int:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """
-    The value of a text of the venue. Raises MalformedAnswer for what two parsers read differently: equal keys, NaN,
-    integers that JSON numbers do not hold exactly, depth.
-    """
+    """The value of a text of the venue. Raises MalformedAnswer for JSON that two parsers read differently: equal
+    keys, NaN, integers that JSON numbers do not represent exactly, depth."""
     try:
         return json.loads(
             text, object_pairs_hook=_members, parse_int=_integer, parse_float=_fraction, parse_constant=_no_constant

@@ -8,7 +8,7 @@ class TacitError(Exception):
 
 
 class MalformedAnswer(TacitError, ValueError):
-    """An answer has not the documented form: what became of a command is not known from it."""
+    """An answer has not the documented form: it does not show the outcome of a command."""
 
 
 class VenueProblem(TacitError):
@@ -57,7 +57,7 @@ class StatisticsRefused(TacitError):
 
 
 class WalletMismatch(MustStop):
-    """An event contradicts what the wallet derives from its own seed."""
+    """An event contradicts the wallet's derivation from its seed."""
 
 
 class EventsMissing(MustStop):

@@ -1,4 +1,4 @@
-"""Verifies what the venue signs: the statement key of an epoch, the binding of a TLS key, receipts of commands."""
+"""Verifies the venue's signatures: the statement key of an epoch, the binding of a TLS key, receipts of commands."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -80,11 +80,9 @@ def identity_of(
 
 
 def verify_receipt(receipt: dict[str, Any], identity: VenueIdentity, command: bytes, after_seq: int = 0) -> None:
-    """
-    Verifies that the venue, in this epoch, has signed that `command` is in its journal. `command` is what
-    `command_bytes` gives; `after_seq` the journal seq of a receipt seen before the command was first sent.
-    Raises ReceiptRefused naming the first check that fails: form, epoch, signature, membership, seq.
-    """
+    """Verifies that the venue, in this epoch, has signed that `command` is in its journal. `command` is the result
+    of `command_bytes`; `after_seq` the journal seq of a receipt seen before the command was first sent. Raises
+    ReceiptRefused naming the first check that fails: form, epoch, signature, membership, seq."""
     if not isinstance(receipt, dict):
         raise ReceiptRefused("there is no receipt")
     epoch, seq, index, path = (receipt.get(name) for name in ("epoch", "seq", "index", "path"))

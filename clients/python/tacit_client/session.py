@@ -33,15 +33,14 @@ _CREATED = {
 }
 """By kind: where the request goes, and its creation is shown under its id; the code of an id that was never taken."""
 _OF_KEY = {"cancel_all": "/orders/cancel-all", "dead_man": "/orders/dead-man"}
-"""Commands for all orders of a key: only their nonce shows what became of them, until a later one is used."""
+"""Commands for all orders of a key: only their nonce shows their outcome, until a later one is used."""
 Found = TypeVar("Found")
 
 
 class Session:
-    """
-    A wallet on a venue. Events are absorbed by a thread, and every note in them is recomputed; `on_event` runs after the
-    wallet took one. What ends the session is raised by the next call. Use as a context manager.
-    """
+    """A wallet on a venue. Events are absorbed by a thread, and every note in them is recomputed; `on_event` runs
+    after the wallet took one. An error that ends the session is raised by the next call. Use as a context
+    manager."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Session:
             for request in self.open_requests:
                 self.settle(request["id"])
         except BaseException:
-            # Nobody has this session to close it: its thread and the wallet's lock would stay.
+            # No caller has this session to close it: its thread and the wallet's lock would stay.
             self.close()
             raise
 
@@ -105,7 +104,7 @@ class Session:
             time.sleep(_RETRY_MAX_S / 4)
 
     def _align(self) -> None:
-        """Counters never fall behind what the venue has seen of a key."""
+        """Counters never fall behind the venue's of a key."""
         for key_index in range(len(self.wallet.state["keys"])):
             key = to_base58(self.wallet.trading_key(key_index))
             self.wallet.align(key_index, self.venue.own("GET", "/nonces", trading_key=key))
@@ -257,7 +256,7 @@ class Session:
                     self.wallet.state.setdefault("requests", []).append(sent)
                     self.wallet.save()
                 except BaseException:
-                    # Nothing was sent: a later save must not hold a request that nobody may expect.
+                    # Nothing was sent: a later save must not keep a request that no caller expects.
                     self.wallet.state.clear()
                     self.wallet.state.update(before)
                     raise

@@ -93,5 +93,6 @@ def quote_amount(amount: int, price: int, base_decimals: int) -> int:
 
 
 def fee_up_to(cumulative_quote: int, fee_bps: int) -> int:
-    """Quote units due on all that an order has traded: rounded up. A fill is charged what the fills before did not pay."""
+    """Quote units due on all trades of an order so far: rounded up. A fill is charged the part that the earlier
+    fills did not pay."""
     return -(-cumulative_quote * fee_bps // 10_000)

@@ -251,7 +251,7 @@ class Venue:
     def _call(self, method: str, target: str, body: Any, token: str | None) -> Any:
         headers = {"accept": "application/json"}
         if token is not None:
-            # What ends orders, and shows none, goes to any leading node while the next one cannot be judged.
+            # Requests that only end orders, and show none, go to any leading node while the next one cannot be judged.
             ends = self._unjudged and (method == "DELETE" or target in _ENDS)
             headers.update({} if ends else self.judged, authorization=f"Bearer {token}")
         if body is not None:

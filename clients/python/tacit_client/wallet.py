@@ -21,10 +21,8 @@ _ANCHOR_COUNT = 4
 
 
 class Wallet:
-    """
-    One seed, the counters of what was derived from it, its notes and its orders. `state` has the form of the wallet file:
-    amounts are decimal strings of base units.
-    """
+    """One seed, the counters of its derived values, its notes and its orders. `state` has the form of the wallet
+    file: amounts are decimal strings of base units."""
 
     def __init__(self, seed: bytes, state: dict[str, Any] | None = None, file: WalletFile | None = None):
         if len(seed) != 32:
@@ -85,7 +83,8 @@ class Wallet:
         return next((payment for payment in self.state["payments"] if payment["id"] == payment_id), None)
 
     def align(self, key_index: int, nonces: Any) -> None:
-        """Counters never fall behind what the venue has seen of a key. Raises WalletMismatch for what no wallet can have used."""
+        """Counters never fall behind the venue's of a key. Raises WalletMismatch for a counter that no wallet
+        can have used."""
         counters = self.counters(key_index)
         for name, seen, below in (
             ("commands", "place_nonce", 2**32 // ANCHORS_PER_COMMAND),

@@ -54,7 +54,7 @@ class WalletFile:
         else:
             content = {"version": _CLEAR, **inner}
         following = f"{self.path}.new"
-        # What an interrupted save left behind keeps its mode, and a link there leads elsewhere.
+        # The remains of an interrupted save keep their mode, and a link there leads elsewhere.
         if os.path.lexists(following):
             os.unlink(following)
         handle = os.open(following, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""A venue that proves its keys and then says what a test wants: real TLS, real signatures, false answers."""
+"""A venue that proves its keys and then gives the answers of a test: real TLS, real signatures, false content."""
 
 import json
 import socket
@@ -57,7 +57,7 @@ class Liar:
         self.lies, self.asked = {}, []
         # By calls that were answered: the epoch that they named.
         self.judged: list[int] = []
-        # Siblings of each nonce, as of callers who ask in the same moment, and what is shown in their place.
+        # Siblings of each nonce, as of callers who ask in the same moment, and the ones shown instead.
         self.siblings, self.shown_path = [], None
         # The node that this one follows.
         self.leader: Liar | None = None

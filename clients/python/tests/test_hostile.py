@@ -53,7 +53,7 @@ class Hostile(unittest.TestCase):
         self.addCleanup(self.liar.close)
 
     def session(self) -> Session:
-        # The stream is refused in each test: what is attacked here are answers.
+        # The stream is refused in each test: the tests attack answers.
         opened = Session(self.venue(), funded_wallet(), patience_s=0.12)
         self.addCleanup(opened.close)
         return opened
@@ -138,7 +138,7 @@ class Hostile(unittest.TestCase):
         with self.assertRaises(OutcomeUnknown) as raised:
             session.cancel_all()
         self.assertEqual(raised.exception.command_id, f"{key}/1")
-        # A later nonce that another program used does not say what became of this one.
+        # A later nonce that another program used does not show the outcome of this one.
         for nonce_last in ("2", None, 1, "01"):
             self.liar.lies[path] = http({**stale, "nonce_last": nonce_last}, 409)
             with self.assertRaises(OutcomeUnknown):
@@ -303,7 +303,7 @@ class Hostile(unittest.TestCase):
 
 
 class Events(unittest.TestCase):
-    """An order that fills, then what a venue may say of it."""
+    """An order that fills, then statements that a venue may make about it."""
 
     def setUp(self):
         self.wallet = funded_wallet()
@@ -432,7 +432,7 @@ class Files(unittest.TestCase):
         os.symlink(self.path, link)
         with self.assertRaises(ValueError):
             Wallet.load(link)
-        # What lies at the name of the next file is neither followed nor kept.
+        # A file at the name of the next file is neither followed nor kept.
         prey = f"{self.path}.prey"
         Path(prey).write_text("prey")
         os.symlink(prey, f"{self.path}.new")
@@ -469,7 +469,7 @@ class Files(unittest.TestCase):
         with opened() as session, self.assertRaises(OutcomeUnknown):
             session.place("SOL-USDC", "sell", LOT, TICK)
         before = threading.active_count()
-        # The request is still open each time, and the wallet is not held by a session that nobody has.
+        # The request is still open each time, and no abandoned session locks the wallet.
         for _ in range(2):
             with self.assertRaises(OutcomeUnknown):
                 opened()

@@ -162,7 +162,7 @@ class Stream(unittest.TestCase):
         self.sockets, self.asked, self.closes = [[HELLO]], [], True
         self.assertEqual(list(follow_events(self.venue, 0, Ended())), [])
         self.assertEqual(waits, [0.2, 0.4, 0.8, 1.6, 3.2, 5.0])
-        # What makes progress is asked again at once.
+        # A stream that makes progress is opened again at once.
         waits.clear()
         self.sockets = [[HELLO], [HELLO], [HELLO, event(1)], [HELLO]]
         self.assertEqual([one["seq"] for one in follow_events(self.venue, 0, Ended())], [1])

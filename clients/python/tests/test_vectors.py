@@ -144,7 +144,7 @@ class Vectors(unittest.TestCase):
             ({**page, "items": [{**row, "start_unix_s": row["start_unix_s"] + 1}]}, None),
             (page, before),
             (page, {**before, "start_unix_s": row["start_unix_s"]}),
-            # The same number in another spelling has the same hash: what is returned would not be what was signed.
+            # The same number in another spelling has the same hash: the returned text would not be the signed one.
             *(({**page, "items": [{**row, "close": lie}]}, None) for lie in (int(row["close"]), f" {row['close']}", Decimal(f"{row['close']}.9"), [], None)),
             *(({**page, "items": [{**row, "start_unix_s": lie}]}, None) for lie in ("x", None, -3600, 3600 * 2**70)),
             *(({**page, "items": lie}, None) for lie in (None, {}, [None], "x")),

@@ -1,4 +1,4 @@
-/** Opens epochs, anchors the journal head and stores commits on chain, and reads what the chain decided. */
+/** Opens epochs, anchors the journal head, stores commits on chain, and reads the chain's verdict on them. */
 import { venueId } from '../../../protocol/bodies/statements'
 import { equalBytes } from '../../../protocol/bytes'
 import { type ConfigAccount, decodeAnnouncement } from '../../../protocol/vault/accounts'
@@ -108,7 +108,7 @@ export async function openEpoch(client: ChainClient, args: OpeningArgs, record: 
     level,
     retried: (name) => {
       if (name !== 'wrong_owner') return OUTDATED.includes(name) ? level : undefined
-      // No record: of the platform, as long as that may be missing, or of what the admin did not announce.
+      // A record is missing: that of the platform, which may still come, or one that the admin did not announce.
       if (registration?.level === 'finalized') return undefined
       return registration?.level === 'confirmed' ? 'finalized' : 'confirmed'
     },
@@ -432,7 +432,7 @@ export class Commits {
     if (shown === undefined) return undefined
     const outcome = outcomeOf(shown[0]!.value)
     if (outcome === 'undecided') return undefined
-    // The evidence is what a quorum reaches: one provider of it may show anything beside its verdict.
+    // A quorum must agree on the evidence, because one provider may attach any evidence to its verdict.
     const reached = (of: (value: VaultSnapshot) => number) =>
       rpc.reached(shown.map(({ value }) => of(value)))!
     return {

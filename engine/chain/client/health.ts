@@ -62,8 +62,8 @@ export class ChainHealth {
   }
 
   /**
-   * What a quorum answers alike by `keyOf`, undefined while none does. Judges every provider by it; without a quorum each
-   * of them deviates, because any may be the false one.
+   * The answer that a quorum gives alike by `keyOf`, undefined while there is none. Judges every provider by it; without a
+   * quorum each of them deviates, because any may be the false one.
    * @param mayLag whether an answer that differs from the quorum's may be an earlier one; it is not judged then
    */
   decide<T>(

@@ -33,7 +33,7 @@ import {
 /** Compute limit of every instruction but `settle`, `pay` and the opening of an epoch, which use at most 17 thousand (`program/README.md`). */
 export const COMPUTE_UNITS = 60_000
 
-/** What transactions signed at one time share: a blockhash, and a price per unit for each set of accounts. */
+/** Shared by transactions signed at one time: a blockhash, and a price per unit for each set of accounts. */
 export class Terms {
   private readonly prices = new Map<string, Promise<bigint>>()
   private constructor(
@@ -86,7 +86,7 @@ export class Terms {
   }
 }
 
-/** What is signed with an invented blockhash cannot land, and is waited for until its last height. */
+/** A transaction with an invented blockhash cannot land; it is waited for until its last height. */
 async function isKnown(rpc: RpcPool, blockhash: Blockhash): Promise<boolean> {
   const answers = await rpc.all((reader) =>
     reader.read((endpoint, abortSignal) =>

@@ -25,7 +25,7 @@ import { addressOf, type ChainClient, chainAddresses } from './chain_client'
 import { type Answer, type Reader, RpcPool, textOf, wholeOf } from './rpc_pool'
 import type { Level } from './slot_view'
 
-/** What reads of accounts need: a provider or the pool, and the vault's addresses. */
+/** Needed to read accounts: a provider or the pool, and the vault's addresses. */
 export type VaultReader = { rpc: Reader; address: ChainClient['address'] }
 
 /** The sysvar of the cluster's time: slot, epoch and its start, leader schedule, unix seconds. */
@@ -144,7 +144,7 @@ export async function readVaults(
   return view.fresh(level, await rpc.all((reader) => readVault({ rpc: reader, address }, level)), seen)
 }
 
-/** A pool, and what its providers have shown where a view of it is kept. */
+/** A pool, and the answers of its providers if a view of them is kept. */
 type Providers = Pick<ChainClient, 'rpc' | 'address'> & { view?: ChainClient['view'] }
 /** The slot of a level that a quorum has shown. */
 const shownSlot = ({ view }: Providers, level: Level = 'finalized'): number => view?.agreed(level) ?? 0
@@ -178,7 +178,10 @@ function supports(other: WholeVault, one: WholeVault): boolean {
   })
 }
 
-/** Each counter of the vault with what it determines; what only the admin changes is under a counter that never moves. */
+/**
+ * Each counter of the vault with the fields it versions; fields that only the admin changes are under a counter that never
+ * moves.
+ */
 function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest: string][] {
   const { journal_seq, journal_head, commit_seq, commit_head, ...others } = config
   const { last_batch, spent_count, settled_leaf_count, ...rest } = others
@@ -195,7 +198,10 @@ function historyOf({ config, tree, queue }: WholeVault): [counter: number, rest:
   ]
 }
 
-/** The vault's configuration and roots, as a quorum supports them, and what is announced at finalized. @throws VaultUnreadable, ChainUnavailable */
+/**
+ * The vault's configuration and roots with the support of a quorum, and the finalized announcements. @throws VaultUnreadable,
+ * ChainUnavailable
+ */
 export async function readConfig(client: Providers, level: Level = 'finalized'): Promise<VaultConfig> {
   const [{ slot, config, tree, queue }, announcements] = await Promise.all([
     readAgreedVault(client, level),
@@ -303,7 +309,9 @@ export async function readMintRecords(
     .sort((a, b) => a.record.mint_index - b.record.mint_index)
 }
 
-/** What the admin announced, finalized, in the order of the records' addresses, as a quorum shows it. @throws ChainUnavailable */
+/**
+ * The admin's finalized announcements in the order of the records' addresses, as a quorum shows them. @throws ChainUnavailable
+ */
 export function readAnnouncements(client: Providers): Promise<{ slot: number; announced: AnnouncedEntry[] }> {
   const { rpc, address } = client
   return rpc.agreeRecent(async (reader, slot_min) => {

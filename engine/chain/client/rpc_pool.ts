@@ -15,7 +15,7 @@ type SolanaRpc = Rpc<SolanaRpcApiMainnet>
 type Request<T> = (rpc: SolanaRpc, signal: AbortSignal) => Promise<T>
 /** Where a request goes: a pool with failover, or one provider of it. */
 export type Reader = { read<T>(request: Request<T>): Promise<T> }
-/** What one provider answered; `at` is its place in the pool. */
+/** The answer of one provider; `at` is its place in the pool. */
 export type Answer<T> = { at: number; value: T }
 
 /** No endpoint answered in time, or no quorum of them agreed. Carries no request content. */
@@ -27,7 +27,7 @@ const PERMANENT_CODES: readonly number[] = [-32600, -32601, -32602]
 export class RpcPool implements Reader {
   /** One per provider. */
   private readonly endpoints: readonly SolanaRpc[]
-  /** Where transactions are sent besides the providers: one attempt per request. */
+  /** Endpoints that transactions are sent to in addition to the providers: one attempt per request. */
   readonly senders: readonly Reader[]
   /** Host name and port of each provider; the rest of a URL may be a credential. */
   readonly hosts: readonly string[]
@@ -157,20 +157,17 @@ export class RpcPool implements Reader {
     return values.toSorted((a, b) => b - a)[this.quorum - 1]
   }
 
-  /**
-   * Asks all providers until a quorum answers alike.
-   * @throws ChainUnavailable after the last attempt, or what `all` throws
-   */
+  /** Asks all providers until a quorum answers alike. @throws ChainUnavailable after the last attempt, or the error of `all` */
   async agree<T>(ask: (reader: Reader) => Promise<T>, keyOf: (value: T) => string): Promise<T> {
     return (await this.until(ask, (answers) => this.majority(answers, keyOf)?.[0])).value
   }
 
   /**
-   * The same for answers of a slot, of which only recent ones count: an older one together with a false one would be a quorum for
-   * a state that is over. Providers that are behind, or between whose slots a change lies, are asked again at the agreed slot.
+   * The same for answers of a slot. Only recent ones count: an older one together with a false one would be a quorum for an
+   * outdated state. Providers that are behind, or on the other side of a change, are asked again at the agreed slot.
    * @param since slot that a quorum has shown before, 0 for none
    * @param choose among the recent answers: those that support one of them, that one first
-   * @returns with the newest slot that a quorum of these reaches, whatever slot the first names
+   * @returns with the newest slot that a quorum of these reaches, even if the first names another
    */
   async agreeRecent<T extends { slot: number }>(
     ask: (reader: Reader, minContextSlot: bigint) => Promise<T>,

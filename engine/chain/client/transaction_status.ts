@@ -85,7 +85,7 @@ export async function transactionStatuses(
   })
 }
 
-/** What a quorum of providers shows of a transaction; `final` once the same quorum shows it at finalized. */
+/** The status of a transaction by a quorum of providers; `final` once the same quorum shows it at finalized. */
 export type AgreedStatus =
   | { kind: 'undecided' }
   /** In no confirmed block. */

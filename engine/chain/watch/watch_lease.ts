@@ -7,7 +7,7 @@ import type { ChainClient } from '../client/chain_client'
 import { readConfigAndClock } from '../client/read_vault'
 
 type Own = { epoch: number; boot_nonce: Uint8Array }
-/** What one provider shows: since when its newest answer holds, if it shows the own epoch, position and time. */
+/** The view of one provider: since when its newest answer holds, if it shows the own epoch, position and time. */
 type Shown = { as_of_ms: number; seq: number; unix_s: number }
 const NOTHING: Shown = { as_of_ms: Number.NEGATIVE_INFINITY, seq: 0, unix_s: 0 }
 

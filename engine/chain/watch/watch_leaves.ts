@@ -107,8 +107,8 @@ export class LeafWatch {
   }
 
   /**
-   * Appends leaves that a quorum shows; passes them on as far as the tree then has the root of a state on chain. What a
-   * cached tree already holds beyond the journal is compared at the next state. False when it holds other leaves.
+   * Appends leaves that a quorum shows; passes them on as far as the tree then has the root of a state on chain. Leaves that a
+   * cached tree has beyond the journal are compared at the next state. False if they differ.
    */
   private async passOn(leaves: readonly Uint8Array[], states: readonly NoteTreeState[]): Promise<boolean> {
     const first = this.next

@@ -122,8 +122,8 @@ type VerdictArgs = {
 type HaltReason = Parameters<ChainSinkPort['halted']>[0]
 
 /**
- * Halts and resumes the venue by what a quorum shows: another instance or a lost journal at confirmed, because
- * acknowledgements must stop early and only a restart ends that; everything else at finalized, until it is disproved.
+ * Halts and resumes the venue by the view of a quorum: for another instance or a lost journal at confirmed, because
+ * acknowledgements must stop early and only a restart ends that; for everything else at finalized, until it is disproved.
  */
 export class Verdicts {
   private readonly held = new Map<HaltReason, boolean>()
@@ -215,7 +215,7 @@ export async function watchPayer({ rpc, view, payer, health, fees }: ChainClient
   }
 }
 
-/** Looks at what is announced until the client closes; sets or clears `no_successor`. */
+/** Reads the announcements until the client closes; sets or clears `no_successor`. */
 export async function watchSuccessors(client: ChainClient): Promise<void> {
   const { rpc, view, health } = client
   while (!rpc.closed) {

@@ -142,8 +142,8 @@ export function applyHalted(state: State, fx: Effects, command: CommandOf<'halte
 }
 
 /**
- * Ends any halt, also that of a freeze which the chain disproves: what it cancelled stays cancelled, and fills and payments
- * of packed batches, whose notes stay spent, follow their batches again.
+ * Ends any halt, also that of a freeze which the chain disproves: cancelled orders stay cancelled, and fills and payments of
+ * packed batches, whose notes stay spent, follow their batches again.
  */
 export function applyResumed(state: State): Answer {
   state.halted = undefined

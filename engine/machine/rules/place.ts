@@ -211,7 +211,7 @@ export function applyModify(
   return { kind: 'modify', number, result }
 }
 
-/** The effect of a deferred modify on what the match left of the old order, or the code of its refusal. */
+/** The effect of a deferred modify on the rest of the old order after the match, or the code of its rejection. */
 export function applyWaitingModify(
   state: State,
   fx: Effects,

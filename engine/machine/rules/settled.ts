@@ -1,4 +1,4 @@
-/** Applies what settlement and the chain bring: hashed notes, exits, stages of batches and of payouts. */
+/** Applies facts of settlement and the chain: hashed notes, exits, stages of batches and of payouts. */
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'

@@ -8,7 +8,7 @@ import type { InstrumentState } from './instrument'
 import type { Order, OrderFacts } from './order'
 import type { State } from './state'
 
-/** What `GET /account` lists of an `account.changed` event. */
+/** An `account.changed` event as `GET /account` lists it. */
 export type Change = Pick<wire.AccountEvent, 'seq' | 'slot' | 'unix_ms'> & wire.AccountChange
 
 /** Exists from its admission on. */

@@ -36,7 +36,7 @@ type Epoch = {
 }
 
 export type State = {
-  /** Of rules and formats: what decides and encodes by it does so in every build that carries it. */
+  /** Version of rules and formats: every build that carries it decides and encodes in the same way. */
   version: number
   settings: Settings | undefined
   mints: Mint[]

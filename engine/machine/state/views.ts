@@ -126,7 +126,7 @@ export function exitView(exit: Exit, status: wire.ExitEvent['status']): wire.Exi
   return Object.assign(view, payoutView(exit))
 }
 
-/** Without a field for what is not known yet. */
+/** Leaves out fields that are not known yet. */
 function payoutView({
   payout_number,
   payout_stage,

@@ -65,8 +65,8 @@ impl<L> Clone for Record<L> {
 impl<L> Copy for Record<L> {}
 
 impl<L: Layout> Record<L> {
-    /// Checks owner, size, kind and version. Only `create` gives an address of ours to this program and only `begin`
-    /// writes a kind, so what passes was made by this program for that kind.
+    /// Checks owner, size, kind and version. Only `create` gives an address of ours to this program and only `begin` writes a
+    /// kind, so an account that passes was made by this program for that kind.
     pub fn of(account: Account, program: Word) -> Result<Self, Fault> {
         account.require_owner(program)?;
         require(account.length() == size_of::<L>(), WRONG_ACCOUNT)?;

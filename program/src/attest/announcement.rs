@@ -1,4 +1,4 @@
-//! Reads and writes what the admin announced for attested epochs: members of lists, minima and single values, one record each.
+//! Reads and writes the admin's announcements for attested epochs: members of lists, minima and single values, one record each.
 use crate::account::record::{Head, Layout, Record};
 use crate::account::Account;
 use crate::bytes::{compare, copy, is_blank, Bytes32, Word};
@@ -41,7 +41,7 @@ pub const EPOCH_AUTHORITY: u8 = 8;
 pub const APP_ID: u8 = 9;
 pub const KEY_PROVIDER: u8 = 10;
 
-/// What is announced: the list's number and which of its entries, zeros for a single value.
+/// The announced entry: the list's number and the entry's id, zeros for a single value.
 #[derive(Clone, Copy)]
 pub struct Topic {
     pub list: u8,
@@ -213,7 +213,7 @@ impl Announcement {
     }
 }
 
-/// Null stands for zeros.
+/// An absent value is null.
 fn put(to: *mut u8, value: *const u8) {
     if value.is_null() {
         crate::bytes::clear(to, VALUE_BYTES);

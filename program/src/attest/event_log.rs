@@ -1,5 +1,5 @@
-//! Replays the boot events that extended register 3 of a machine (RTMR3) and reads the claims among them. Each event is hashed as
-//! a runtime event of version 1, whatever the machine's own log calls it.
+//! Replays the boot events that extended register 3 of a machine (RTMR3) and reads the claims among them. Each event is hashed
+//! as a runtime event of version 1, under any name in the machine's own log.
 use super::sha384::{Sha384, DIGEST_BYTES};
 use crate::bytes::{compare, Reader};
 use crate::error::*;
@@ -18,7 +18,7 @@ pub struct Payload {
     pub length: usize,
 }
 
-/// What the machine measured before its application started.
+/// Measurements of the machine before its application started.
 pub struct Claims {
     pub compose_hash: Payload,
     pub app_id: Payload,

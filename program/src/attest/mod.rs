@@ -1,4 +1,4 @@
-//! What the program knows of machines and builds that may open an epoch.
+//! Reads the records of machines and builds that may open an epoch.
 pub mod announcement;
 pub mod certificate;
 pub mod der;

@@ -72,7 +72,7 @@ impl Quote {
         unsafe { self.body.add(offset) }
     }
 
-    /// A genuine, unmodified module runs a machine that nobody debugs, moves or serves.
+    /// A genuine, unmodified module runs a machine without debugging, migration or service TD.
     #[inline(never)]
     pub fn require_machine(&self) -> Outcome {
         require(is_blank(self.at(MR_SIGNER_SEAM), REGISTER_BYTES), WRONG_SEAM_SIGNER)?;

@@ -1,5 +1,5 @@
-//! `announce`: what later openings may rest on, effective twice the exit delay later, so users can leave first. What admits
-//! less (revoking, a raised minimum) holds at once, and so does all before the first epoch, when the vault holds nothing.
+//! `announce`: records that later openings may rest on, effective twice the exit delay later, so users can leave first. A
+//! change that admits less (revoking, a raised minimum) holds at once, and so does any before the first epoch.
 use crate::attest::announcement::{Announcement, Topic, ANNOUNCEMENT_BYTES, VALUE_BYTES};
 use crate::bytes::{is_blank, Reader};
 use crate::clock::now;

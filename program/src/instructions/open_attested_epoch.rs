@@ -16,7 +16,7 @@ use crate::hash::{sha256, Slice};
 use crate::input::Call;
 use core::cmp::Ordering;
 
-/// Places in the data, its first byte included, of what the precompile reads.
+/// Places of the precompile's inputs in the data, its first byte included.
 const QUOTE_SIGNATURE: u16 = 1;
 const ATTESTATION_KEY: u16 = 65;
 const QE_SIGNATURE: u16 = 130;
@@ -27,7 +27,7 @@ const QUOTE: u16 = 613;
 /// Second half of the report data; an attestation's is a hash, that of evidence zeros.
 const PURPOSE: &[u8; 14] = b"tacit/epoch/v1";
 
-/// What the data says of hardware, before the fields of the opening.
+/// The data's fields about hardware, before those of the opening.
 struct Evidence {
     parity: u8,
     /// x ‖ y.

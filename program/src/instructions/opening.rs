@@ -1,4 +1,4 @@
-//! The fields of an opening, and what it does to config.
+//! The fields of an opening, and their effect on config.
 use crate::account::Account;
 use crate::bytes::{compare, Reader, Word};
 use crate::clock::Now;
@@ -46,7 +46,7 @@ pub fn read(data: &mut Reader) -> Result<Opening, Fault> {
     Ok(opening)
 }
 
-/// The accounts that say what the chain knows.
+/// The accounts that show the chain's state.
 pub struct Known {
     pub tree: Account,
     pub ring: Account,
@@ -74,7 +74,7 @@ pub fn advance(config: Config, accounts: &Known, opening: &Opening, now: &Now) -
     Ok(())
 }
 
-/// Consumes the announced restore: the journal may start anew, and every old signed body is void with the generation.
+/// Consumes the announced restore: the journal may start again, and every old signed body is void with the generation.
 fn restore(config: Config, unix_s: u64, program: Word) -> Outcome {
     let effective_at_s = get!(config.record, pending_restore_at_s);
     let usable = unix_s >= effective_at_s && !is_void(effective_at_s, unix_s);

@@ -14,7 +14,7 @@ use crate::event::{Event, PLATFORM_REGISTERED};
 use crate::input::Call;
 use core::cmp::Ordering;
 
-/// Places in the data, its first byte included, of what the precompile reads.
+/// Places of the precompile's inputs in the data, its first byte included.
 const LEAF_SIGNATURE: u16 = 1;
 const AUTHORITY_KEY: u16 = 65;
 const AUTHORITY_SIGNATURE: u16 = 98;

@@ -7,7 +7,7 @@ use crate::mint_record::MintRecord;
 use crate::token::transfer::Transfer;
 use crate::token::{read_vault, TokenAccount, TokenState};
 
-/// Accounts above receive nothing: loading them may be what hinders other payments.
+/// Accounts above receive nothing: loading them may hinder other payments.
 const DESTINATION_BYTES_MAX: usize = 1_024;
 
 pub const TRANSFERRED: u8 = 0;
@@ -20,7 +20,7 @@ const DESTINATION_REFUSES: u8 = 6;
 const VAULT_ACCOUNT_FROZEN: u8 = 7;
 const DESTINATION_TOO_LARGE: u8 = 8;
 
-/// What a payment needs, in this order: mint record, mint, vault token, token program. The destination follows.
+/// Accounts of a payment, in this order: mint record, mint, vault token, token program. The destination follows.
 pub struct PayoutMint {
     pub record: MintRecord,
     mint: Account,

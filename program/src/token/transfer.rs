@@ -8,7 +8,7 @@ use crate::error::Outcome;
 const TRANSFER_CHECKED: u8 = 12;
 const INITIALIZE_ACCOUNT_3: u8 = 18;
 
-/// What moves, and between which accounts.
+/// Amount and accounts of a transfer.
 pub struct Transfer {
     pub token_program: Account,
     pub from: Account,

@@ -1,4 +1,6 @@
-/** An archive gives back what was written, from folder or mirror; its command extends it, survives being killed, and serves. */
+/**
+ * An archive gives back the written events, from folder or mirror; its command extends it, survives being killed, and serves.
+ */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import {

@@ -1,4 +1,4 @@
-/** A second reading asks the node only for what is new, and a kept history that is not true is read again. */
+/** A second reading asks the node only for new transactions, and a kept history that is not true is read again. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -112,7 +112,7 @@ test('a history that lacks a transaction of its newest slots still gets it', asy
   expect([edge.read, edge.kept]).toEqual([0, transactions.length])
 }, 120_000)
 
-/** Writes what a chain's archive holds, changed, into a folder. @param through by default the end of the chain's archive */
+/** Writes a changed copy of a chain's archive into a folder. @param through by default the end of the chain's archive */
 async function archived(
   change: (transactions: ArchivedTransaction[]) => ArchivedTransaction[],
   through?: number,
@@ -137,7 +137,7 @@ test("another's archive replaces all reading before its end, and is not changed"
   const current = await reading(archive)
   expect([current.kept, current.read]).toEqual([current.archive.transactions.length, 0])
   const before = await Archive.load(archive, of())
-  // Truncated and stale are one: what is missing is read from the node, however long ago the archive ended.
+  // A truncated and a stale archive are one case: the rest is read from the node, however long ago the archive ended.
   site.chain.advance(2 * LISTED_AGAIN_SLOTS)
   const all = byAge(before.transactions)
   const edge = all[3]!.slot
@@ -248,7 +248,7 @@ test('a memo that an archive or a node misstates is found out in the batches of 
   const failure = await failureOf(confirm(lying, [last]))
   expect(failure).toBeInstanceOf(ArchiveRejected)
   expect(failure.message).toContain(`has another batch ${last} than`)
-  // Of two nodes the second is compared with what the first said.
+  // Of two nodes the second is compared with the answers of the first.
   rmSync(path, { recursive: true })
   const both = openChainReader(`${site.chain.url},${node.url}`)
   const current = await currentHistory(both, site.program_id, { folder: path })

@@ -42,7 +42,7 @@ const order = (id: number, side: 'buy' | 'sell', more: Partial<ExportedOrder> = 
   arrival_batch: 3,
   ...more,
 })
-/** Two equal buys compete for what is left, so the seed decides; an ioc order is filled in part. */
+/** Two equal buys compete for the rest, so the seed decides; an ioc order is filled in part. */
 const ORDERS = [
   order(1, 'buy', { ticks: 101 }),
   order(2, 'buy'),
@@ -52,7 +52,7 @@ const ORDERS = [
   order(6, 'buy', { ticks: 90 }),
 ]
 
-/** What a venue exports of these orders: its own result with them. */
+/** The venue's export of these orders: its own result with them. */
 function exportOf(orders: ExportedOrder[]): AuctionExport {
   const inputs = {
     symbol: 'SOL-USDC',

@@ -1,4 +1,4 @@
-/** Nodes that answer in another form, too long, deep or late: the error names the node, and what was sent is not lost. */
+/** Nodes that answer in another form, too long, deep or late: the error names the node, and sent transactions are not lost. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import {
@@ -33,7 +33,7 @@ import { LyingNode } from '../lying_node'
 let node: Bun.Server<undefined> | undefined
 afterEach(() => node?.stop(true))
 
-/** What a client says of a node that answers so. */
+/** The client's words about a node that answers so. */
 async function saidOf(
   fetch: (request: Request) => Response | Promise<Response>,
 ): Promise<string | undefined> {

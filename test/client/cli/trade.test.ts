@@ -1,4 +1,4 @@
-/** The trading verbs of `tacit` against a real venue: what each prints first, its exit code, and every wrong input. */
+/** The trading verbs of `tacit` against a real venue: the first line of each, its exit code, and every wrong input. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -184,7 +184,7 @@ test('a command that is stopped anywhere, and a copy of the wallet that is behin
     })
     setTimeout(() => child.kill(signal), after_ms)
     await child.exited
-    // What the file holds is settled, and the venue has no order that the file lacks.
+    // Everything in the file is settled, and the venue has no order that the file lacks.
     expect(await tacit('settle')).toMatchObject({ code: 0, error: '' })
     const shown = JSON.parse((await tacit('orders', '--json')).out) as { order_id: string }[]
     const open = loadWallet(at('wallet.json'))!.state.orders.filter((order) => order.open)
@@ -214,7 +214,7 @@ test('Ctrl-C says how to find the outcome of what was sent', async () => {
   silent.stop(true)
 }, 120_000)
 
-/** Input, exit code, and what the message contains. */
+/** Input, exit code, and a part of the message. */
 const WRONG: [string[], number, string][] = [
   [['place', 'SOL-USDC', 'buy', '900', '@', '140'], 1, 'no free notes of one key cover the amount'],
   [['place', 'NO-SUCH', 'buy', '1', '@', '140'], 1, 'the venue refuses: instrument_unknown'],

@@ -1,4 +1,4 @@
-/** What can go wrong for a wallet's owner: each failure says what to do, and a second try finds everything as it was left. */
+/** Failures that a wallet's owner can meet: each names its remedy, and a second try finds everything unchanged. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -156,7 +156,7 @@ test('two commands never work on one wallet or archive at a time, and a killed o
   const holder = site.start('sync', ...at, ...file(), ...GAPS)
   await asked.promise
   expectRefusal(await onChain('sync', ...GAPS), 64, `another program uses ${path('wallet.json')}`)
-  // It changes no wallet, but extends the history beside it.
+  // It changes no wallet, but extends the history next to it.
   expectRefusal(await onChain('exit pay', ...rich(), '--note', note), 64, 'another program uses')
   holder.kill('SIGKILL')
   await holder.exited

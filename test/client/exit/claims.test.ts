@@ -40,7 +40,7 @@ let traded: WalletNote
 let unserved: WalletNote
 let never_landed: WalletNote
 let untouched: WalletNote
-/** What the trade left, on chain. */
+/** The notes that the trade left on chain. */
 let change: WalletNote
 /** Spent notes of another wallet. */
 const stranger = new Wallet(crypto.getRandomValues(new Uint8Array(32)))

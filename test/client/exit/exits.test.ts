@@ -76,7 +76,7 @@ class Followers {
   }
 }
 
-/** What a note is, apart from how it came to be. */
+/** The properties of a note, apart from its origin. */
 function notesOf(wallet: Wallet) {
   const notes = wallet.state.notes.map(({ origin, ...note }) => note)
   return notes.sort((a, b) => (a.commitment < b.commitment ? -1 : 1))
@@ -91,7 +91,7 @@ const WITHDRAW_MIN = 1_000n
 
 type Destinations = { good: Record<string, string>; unusable: string }
 
-/** Counts what was done, so that a session that did nothing is seen. */
+/** Counts executed steps, so that a session without any is seen. */
 type Tally = Record<string, number>
 
 class RandomSession {

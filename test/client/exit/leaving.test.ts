@@ -74,7 +74,7 @@ async function trade(note: WalletNote): Promise<void> {
   await site.signer.settle({ nullifiers: [nullifierOfNote(note)], outputs })
 }
 
-/** What happens before a command; the note that it is about. */
+/** An event before a command; the note that it is about. */
 type Scene = { note?: () => WalletNote; before?: () => Promise<void>; expected: string }
 const SCENES: Record<string, Scene[]> = {
   'tacit wallet recover': [{ expected: '10000' }],

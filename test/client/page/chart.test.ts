@@ -1,4 +1,4 @@
-/** Labels of a chart: no text overlaps another or leaves the drawing, whatever the values are. */
+/** Labels of a chart: no text overlaps another or leaves the drawing, for any values. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Bar, layoutBars, layoutLine, type Shape, tokenName } from '../../../client/page/element'

@@ -37,7 +37,7 @@ export type Page = {
   send(method: string, params?: object): Promise<Record<string, unknown>>
   /** Value of an expression in the page; a promise is awaited. */
   evaluate<T>(expression: string): Promise<T>
-  /** What the page reported as an error: faults in scripts and refusals of its content policy. */
+  /** Errors of the page: faults in scripts and rejections by its content policy. */
   readonly faults: string[]
 }
 
@@ -165,7 +165,7 @@ export async function randomClicks(seed: number, length_ms: number): Promise<num
 }
 
 type FormFields = { url: string; policy: string; collateral: string; manifest: string }
-/** What the page shows afterwards. */
+/** The page's text afterwards. */
 export type Outcome = {
   verdict: string | null
   said: string

@@ -1,4 +1,4 @@
-/** The pages as a venue of this machine serves them: who may ask, where a call goes, and what a browser shows. */
+/** The pages as a venue of this machine serves them: who may ask, where a call goes, and the browser's view. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LOST_STATUS, PEER_PATH, VENUE_PATH } from '../../../client/page/gateway'
 import { buildPage, PAGES, servePages } from '../../../client/page/serve_pages'
@@ -10,7 +10,7 @@ import { type Chromium, HAVE_CHROMIUM, openChromium, type Page, randomClicks } f
 
 if (!HAVE_CHROMIUM) console.log('skipped: there is no Chromium on this machine')
 const START_MS = 120_000
-/** Below the limit of a test, so that a failure names what is not shown. */
+/** Below the limit of a test, so that a failure names the missing text. */
 const SHOWN_MS = 100_000
 const KIB = 1024
 const venue = new VenueProcess()
@@ -48,7 +48,7 @@ test('a foreign name, a foreign page and an unknown path reach nothing', async (
   expect((await ask(PEER_PATH, { headers: { host: 'evil.example' } })).status).toBe(403)
   expect((await ask(PEER_PATH, { headers: { origin: 'http://evil.example' } })).status).toBe(403)
   expect((await ask('/etc/passwd')).status).toBe(404)
-  // What a browser sends for an image, a script or a link of another origin, without naming it.
+  // A browser's request for an image, a script or a link of another origin, which is not named.
   for (const site of ['cross-site', 'same-site']) {
     const foreign = (mode: string) => ({ headers: { 'sec-fetch-site': site, 'sec-fetch-mode': mode } })
     expect((await ask(PEER_PATH, foreign('no-cors'))).status).toBe(403)
@@ -117,7 +117,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     }`)
     await page.evaluate('document.getElementById("verify").click()')
     expect(await shown(page, '.verdict.failed')).toContain('Send this venue nothing')
-    // The failed check, and no other, says what it means and what to do.
+    // Only the failed check explains itself and its remedy.
     expect(await shown(page, 'tr[data-check=compose_hash] .remedy')).toContain('reproduce the image')
     const helped =
       'document.querySelectorAll(".remedy").length === document.querySelectorAll("tr.fail").length'
@@ -173,7 +173,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     START_MS,
   )
 
-  /** `page` ends, and its locks with it, which `beside` of the same origin sees. */
+  /** `page` ends, and its locks with it; `beside`, of the same origin, sees that. */
   async function leave(page: Page, beside: Page): Promise<void> {
     await page.send('Page.navigate', { url: 'about:blank' })
     const is_held = 'navigator.locks.query().then(({ held }) => held.length > 0)'
@@ -294,7 +294,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     await until(page, '#order-status', /^An earlier request: Accepted/)
     await until(page, '#orders', /140 USDC\s+0 SOL\s+accepted/)
 
-    // What may be another process is judged again.
+    // A possibly different process is judged again.
     const judged = `window.asked.filter((url) => url.includes('/attestation')).length`
     const before = await page.evaluate<number>(judged)
     await set(page, 'breaks')
@@ -474,7 +474,7 @@ const UNLUCKY = `async (go, url, init) => {
   if (is_deposit) window.sent = true
   return answer
 }`
-/** What the browser logs of an answer that the page shows. */
+/** The browser's log of an answer that the page shows. */
 const REFUSED = 'Failed to load resource: the server responded with a status of 409 (Conflict)'
 /** Of an address that was typed by chance. */
 const NO_HOST = 'Failed to load resource: net::ERR_NAME_NOT_RESOLVED'

@@ -152,7 +152,7 @@ function frontOf(epoch: number, key: string) {
     moves: epoch,
     sockets,
     asked,
-    /** What its sockets were opened with. */
+    /** The arguments with which its sockets were opened. */
     judged,
     shown: {
       ...one.shown,
@@ -417,7 +417,7 @@ test('a receipt of a later epoch is judged by the process that is verified then'
   expect(verified()).toBe(1)
   expect(await live.hasVerified(receiptOf(8), COMMAND, sent)).toBe(true)
   expect(verified()).toBe(2)
-  // The receipt of the epoch before proves a resend; one of an epoch that nobody saw proves nothing.
+  // The receipt of the epoch before proves a resend; one of an unseen epoch proves nothing.
   expect(await live.hasVerified(receiptOf(7), COMMAND, sent)).toBe(true)
   const reason = (receipt: Receipt, epoch = 7n) =>
     live.hasVerified(receipt, COMMAND, { after_seq: 0, epoch }).catch((error: unknown) => error)

@@ -1,4 +1,4 @@
-/** Exact money: what a person writes is exactly what is signed, or is rejected. */
+/** Exact money: the written amount is exactly the signed one, or is rejected. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import * as tacit from '../../../client/index'

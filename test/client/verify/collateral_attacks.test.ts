@@ -197,7 +197,7 @@ const issue = (change: Partial<x509.CertificateRequest>) =>
     extensions: [x509.keyUsage(5, 6), x509.basicConstraints(true, 1)],
     ...change,
   })
-/** What makes it one of the TCB signing key. */
+/** The marks of a TCB signing key. */
 const SIGNER = {
   subject: { common_name: 'DEVELOPMENT ONLY SGX TCB Signing', organization: 'Tacit' },
   subject_key: keys.tcb_signing,

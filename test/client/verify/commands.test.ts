@@ -1,4 +1,4 @@
-/** The commands that verify, as processes: what they print, how they exit, and the corpus of attacks by `tacit verify`. */
+/** The commands that verify, as processes: their output, their exit codes, and the corpus of attacks by `tacit verify`. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

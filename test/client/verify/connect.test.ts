@@ -325,7 +325,7 @@ async function commands(): Promise<string[][]> {
   ]
 }
 
-/** Expects what right and other pins get from a server, under this environment. */
+/** Expects the results of right and other pins from a server, under this environment. */
 async function probe(cert: string, key: string, env: Record<string, string>, wanted: object): Promise<void> {
   const other = write('other.pem', generateTls([], Date.now()).cert_pem)
   let seen = 0

@@ -1,4 +1,4 @@
-/** TCB levels: the worst finding counts, and a policy says what is good enough. */
+/** TCB levels: the worst finding counts, and the policy sets the level that suffices. */
 import { describe, expect, test } from 'bun:test'
 import { checkPlatform } from '../../../client/verify/checks/quote'
 import { openCollateral, trustedRoots } from '../../../client/verify/tdx/collateral'

@@ -1,4 +1,4 @@
-/** A policy says what it means, or is rejected. */
+/** A policy is understood as written, or rejected. */
 import { expect, test } from 'bun:test'
 import { quoteOfFile } from '../../../client/cli/audit'
 import { parseBundle } from '../../../client/verify/evidence_bundle'

@@ -1,4 +1,4 @@
-/** Quotes of real hardware, and those that are damaged, signed by the wrong key, of the wrong enclave or a weak machine. */
+/** Quotes of real hardware, and quotes that are damaged, signed by the wrong key, of the wrong enclave or a weak machine. */
 
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'

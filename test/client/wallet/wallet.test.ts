@@ -1,4 +1,6 @@
-/** A wallet derives everything from one seed, prepares requests that the venue takes, and keeps receipts, sealed, beside it. */
+/**
+ * A wallet derives everything from one seed, prepares requests that the venue accepts, and keeps receipts, sealed, next to it.
+ */
 
 import { afterAll, afterEach, expect, test } from 'bun:test'
 import {
@@ -212,7 +214,7 @@ test('a recovered wallet trades on once its counters are aligned, and not before
   await open.chain.finalizeLeaves()
   const first = await trader.place(note)
   await open.venue.cancel('ada', first, prepareCancel(trader.wallet, trader.venue_id, first, 0))
-  // What recovery knows: the note, and no trace of an order that never filled.
+  // Known to a recovery: the note, and no trace of an order that never filled.
   trader.wallet.state.keys[0]!.commands = 0
   note.state = 'free'
   const clash = await trader.place(note, { amount: ONE / 2n }).catch((error: { code: string }) => error.code)

@@ -1,4 +1,4 @@
-/** Program of the challenge test: two certificates come by TLS-ALPN-01 on a port under load; prints what the load saw. */
+/** Program of the challenge test: two certificates come by TLS-ALPN-01 on a port under load; prints the load's counts. */
 import { challengeCertificate, issueCertificate } from '../../../enclave/acme/issue_certificate'
 import { listen } from '../../../server/tls/listen'
 import { listeningApp, tlsMaterial } from '../../kit/server/harness'

@@ -1,4 +1,4 @@
-/** What an ACME authority may do wrong: each ends in a named failure, never in a certificate that was not asked for. */
+/** Errors of an ACME authority: each ends in a named failure, never in a certificate that was not asked for. */
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createPublicKey, generateKeyPairSync, verify, X509Certificate } from 'node:crypto'

@@ -1,4 +1,4 @@
-/** Logins: which credentials open, how wrong ones are answered, what bounds them, and what the account sees of them. */
+/** Logins: valid and wrong credentials, bounds, and the account's view of its logins. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { newCredential, revokeCredential } from '../../../client/wallet/account'
 import { Passphrases } from '../../../engine/accounts/login'
@@ -133,7 +133,7 @@ describe('a login', () => {
     const taking = codeOf(() => full.accounts.login(calm))
     expect(full.accounts.login(late)).rejects.toMatchObject(busy)
     expect(full.accounts.login(logins[0]!)).rejects.toMatchObject(busy)
-    // Ends the worker under them: what waits is answered, and the next login starts another one.
+    // Ends the worker under them: waiting logins are answered, and the next one starts another worker.
     full.accounts.close()
     const [ended, displaced, ...others] = await Promise.all(waiting)
     expect(displaced).toMatchObject(busy)

@@ -341,7 +341,7 @@ test('a lost passphrase is a new credential by the account key; a lost account k
   expect((await venue.account('carols second')).keys).toEqual([carol.trading_key])
   expect(await venue.account('carol')).toMatchObject({ keys: [], state: 'closed' })
   expect((await changes()).at(-1)).toBe('key_left')
-  // What she signed for one account moves the key to no other.
+  // Her signature for one account moves the key to no other.
   const again = { ...request, cancel_nonce: '61' }
   expect((await refusalOf(venue.rebind('operator', again))).code).toBe('signature_invalid')
 })

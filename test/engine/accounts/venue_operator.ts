@@ -76,7 +76,7 @@ export class AccountSite {
   ) {
     this.world.must(admission(accountId(name), terms))
   }
-  /** Sets a credential of the account as the venue does; answers what logs in with it. */
+  /** Sets a credential of the account as the venue does; returns its secrets. */
   credential(name: string, change: Partial<Request> = {}): TokenRequest {
     const { login, request } = testCredential(name, VENUE, change)
     this.set(request)

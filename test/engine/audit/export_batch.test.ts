@@ -1,4 +1,4 @@
-/** The operator has a batch exported; only the auditor reads it, and it recomputes to what the venue recorded. */
+/** The operator has a batch exported; only the auditor reads it, and it recomputes to the venue's record. */
 import { afterEach, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -82,7 +82,7 @@ test('the auditor recomputes a batch from its export, and no one else reads it',
   expect(recomputed.fills).toHaveLength(3)
   const another = readAgeIdentity((await newAgeKey()).file)!
   expect(await faultOf(auditBatch(file, another, attested(open)))).toMatch('for another key')
-  // Neither the file nor what the auditor reads in it names a trader.
+  // Neither the file nor its decrypted content names a trader.
   const plain = Buffer.from((await decryptWithIdentity(identity, file))!)
   for (const { key, account_id } of Object.values(people)) {
     for (const mark of [key, fromHex(accountId(account_id), 32)!, utf8(account_id)])
@@ -227,7 +227,7 @@ test('an earlier run’s batch is exported, from a snapshot too; behind pruned s
     identity,
     attested(open),
   )
-  // What rests since the first run.
+  // Orders that rest since the first run.
   expect(exported.orders.length).toBeGreaterThan(0)
   // One is in a retired segment, the other in a kept one before the snapshot.
   for (const lost of [batch, unled])

@@ -7,7 +7,7 @@ import { Trader } from '../../kit/venue/trader'
 const site = new TestSite()
 afterEach(() => site.remove())
 
-/** What a crash leaves behind: the folder as it is on disk now. */
+/** The folder as a crash leaves it on disk now. */
 function crash(): string {
   const left = `${site.dir}/left`
   cpSync(`${site.dir}/journal`, `${left}/journal`, { recursive: true, filter: isAtRest })

@@ -91,7 +91,7 @@ class Vault {
   }
 }
 
-/** What was promised to clients, and by which epoch. */
+/** Promises to clients, and the epoch of each. */
 type Promised = { capacity: number; served: number; releasing: number; released: number; opened: number }
 
 /** Commands that are promised as soon as they resolve; now and then a position lands. */
@@ -137,7 +137,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     const vault_config = await chain.readConfig()
     const verdict = await judgeJournal(vault_config, chain, journal)
     expect(verdict.fault).toBeUndefined()
-    // What a failed sync left may be there or not.
+    // Records of a failed sync may be there or not.
     const { epoch: held } = vault_config
     if (held > 0 && promised.released === held) expect(verdict.released).toBe(true)
     if (verdict.released) expect(promised.releasing).toBe(held)
@@ -185,7 +185,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     await sequencer.submit({ kind: 'released' })
     promised.released = epoch
   } catch (error) {
-    // A failed disk or a death is what this is about.
+    // The subject is a failed disk or a death.
     const name = (error as Error).name
     if (!(error instanceof Died) && name !== 'JournalClosed' && name !== 'Refusal') throw error
   } finally {

@@ -1,4 +1,4 @@
-/** A data volume that is full, slow or read-only: what is said, what goes on, and that nothing acknowledged is lost. */
+/** A data volume that is full, slow or read-only: the status names it, the rest goes on, and nothing acknowledged is lost. */
 import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -325,7 +325,7 @@ test('a damaged old file is in status and metrics before a start needs it, and t
   bytes[600]! ^= 1
   writeFileSync(path, bytes)
   await until(() => venue.status().reasons.length === 0)
-  // Of what is gone, no listing shows the name: the newest snapshot is one that a start would take.
+  // No listing shows a deleted name: the newest snapshot is one that a start would take.
   await open.engine.snapshotting.now()
   const [snapshot] = readdirSync(join(site.dir, 'snapshots')).sort().reverse()
   renameSync(join(site.dir, 'snapshots', snapshot!), join(site.dir, snapshot!))

@@ -10,7 +10,7 @@ afterEach(() => site.remove())
 
 const DAYS_MS = 40 * 86_400_000
 
-/** What alice can read of a final order, after a round of retention. */
+/** Alice's view of a final order, after a round of retention. */
 async function read({ venue, engine }: TestVenue, order_id: string) {
   await engine.loaded.history.flush()
   await engine.loaded.history.prune(engine.clock.unixMs())

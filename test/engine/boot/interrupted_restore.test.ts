@@ -143,7 +143,7 @@ test('a restore that dies at any step is continued by the next boot', async () =
     },
   })
   expect((await dying).end).toBe('Error: died')
-  // The announcement is used up, and nothing but boot records is journaled; its own epoch was open when the disk failed.
+  // The announcement is used up, and only boot records are journaled; its own epoch was open when the disk failed.
   expect(overtaken.end).toStartWith('Refusal: ')
   expect(overtaken).toMatchObject({ restores: true, generation: 0, kinds: [BOOT, BOOT, BOOT] })
 

@@ -1,6 +1,6 @@
 /**
- * Two instances of one history and cuts of every kind between the old one and the chain: what one acknowledges is never
- * beside what the other does. And a venue whose transactions do not land: it stops at the anchor bound.
+ * Two instances of one history and cuts of every kind between the old one and the chain: they never acknowledge at the same
+ * time. And a venue whose transactions do not land: it stops at the anchor bound.
  */
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, rmSync } from 'node:fs'
@@ -42,7 +42,7 @@ const hang = (endpoint: LyingEndpoint) => {
 const swallow = (endpoint: LyingEndpoint) => {
   endpoint.lies = { sendTransaction: () => 'on its way' }
 }
-/** What happens to how many of the old instance's providers; those of a quorum end its lease. */
+/** The fault and how many of the old instance's providers have it; those of a quorum end its lease. */
 const CUTS = [
   { name: 'all silent', count: PROVIDERS, cut: silence },
   { name: 'all hang', count: PROVIDERS, cut: hang },

@@ -1,4 +1,4 @@
-/** What a restart keeps: orders, events, nonces, batches under way; and what it rejects. */
+/** A restart keeps orders, events, nonces and batches under way; and rejects damaged or foreign files. */
 import { afterEach, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
@@ -11,7 +11,7 @@ import { Trader } from '../../kit/venue/trader'
 const site = new TestSite()
 afterEach(() => site.remove())
 
-/** What a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
+/** The state that a boot makes of the folder, before it adds anything; with `snapshot_seq` the snapshot it must begin from. */
 async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number): Promise<string> {
   const ports = { keys: site.keys, chain }
   const loaded = await loadState(config, ports, await chain.readConfig(), {

@@ -1,4 +1,4 @@
-/** The journal is lost: what the admin announces, what a venue finds on chain, and what its traders still have. */
+/** The journal is lost: the admin's announcement, the venue's notes by the chain, and its traders' balances. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { decodeBase58 } from '../../../protocol/base58'
@@ -22,7 +22,7 @@ function again(trader: Trader): Trader {
   return Object.assign(world.trader(trader.account_id), { seed, key, trading_key })
 }
 
-/** Proceeds of an order's first fill, as a wallet computes them from what it chose itself. */
+/** Proceeds of an order's first fill, as a wallet computes them from its own secrets. */
 function proceeds(trader: Trader, order: wire.PlaceRequest, mint: string, amount: bigint): Deposit {
   const blinding = outputBlinding({
     anchor: fromHex(order.continuation_anchors[0]!, 32)!,

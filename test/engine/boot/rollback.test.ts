@@ -133,7 +133,7 @@ test('while no commit lands an older folder trades, and a receipt proves what it
     root: root!,
   })
   expect(verifySignature(fromHex(receipt.signature, 64)!, body, site.keys.statement_key)).toBe(true)
-  // The chain says that this epoch ended before what the receipt promises.
+  // By the chain this epoch ended before the position of the receipt.
   const { journal_seq, epoch: now } = await site.port.readConfig()
   expect(now).toBe(epoch + 1)
   expect(journal_seq).toBeLessThan(seq)

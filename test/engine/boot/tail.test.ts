@@ -39,7 +39,7 @@ afterEach(() => site.remove())
 const SEGMENT_BYTES = 2 * 1024 * 1024
 /** Of boot records that open nothing. */
 const NO_KEYS = { settlement_key: new Uint8Array(32), signature: new Uint8Array(64) }
-/** What the owner of the KMS has: every key but the statement key of the boot, and the settlement key not either. */
+/** The KMS owner's keys: every one but the statement key and the settlement key of the boot. */
 const stranger = new Uint8Array(32).fill(66)
 function signerBy(settlement_seed: Uint8Array, epoch: number, seed: Uint8Array = stranger): GroupSigner {
   const { genesis_hash, program_id, config_account } = first.chain
@@ -231,12 +231,12 @@ test('older snapshots start no older state, alone or with older files', async ()
   await first.venue.drain()
   await first.close()
   const newest = copyTo('newest')
-  // The older snapshot beside the newest journal: the replay is longer, the state the same.
+  // The older snapshot with the newest journal: the replay is longer, the state the same.
   rmSync(join(newest, 'snapshots'), { recursive: true })
   cpSync(join(older, 'snapshots'), join(newest, 'snapshots'), { recursive: true })
   expect(readdirSync(join(newest, 'snapshots')).length).toBeGreaterThan(0)
   await trades(newest)
-  // The newest snapshot beside the older journal, and the older of both: the chain is ahead of them.
+  // The newest snapshot with the older journal, and the older of both: the chain is ahead of them.
   const mixed = copyTo('mixed', older)
   cpSync(join(site.dir, 'snapshots'), join(mixed, 'snapshots'), { recursive: true })
   await refused(mixed, /rolled_back/)

@@ -1,4 +1,4 @@
-/** A relayed batch is sent or signed again by what was seen of it; how many go ahead follows from how they land. */
+/** A relayed batch is sent or signed again by its known stage; how many go ahead follows from how they land. */
 
 import { expect, test } from 'bun:test'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
@@ -114,7 +114,7 @@ test('a state is cited only if the own tree has its root and a quorum shows it',
   expect(states.cite([shows(current, kept), shows(state(7, 9), kept)], 0)).toEqual(kept)
   expect(states.cite([shows(current, kept), shows(current, kept)], 6)).toEqual(current)
   expect(states.citeKept([shows(current, kept), shows(current, kept)], 6)).toBeUndefined()
-  // One provider has moved on and keeps what is another's current state.
+  // One provider has moved on and keeps the current state of another.
   expect(states.cite([shows(current), shows(state(7, 9), current)], 6)).toEqual(current)
   expect(states.cite([shows(state(5, 3)), shows(state(5, 3))], 0)).toBeUndefined()
 })

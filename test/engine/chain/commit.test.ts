@@ -60,7 +60,7 @@ async function finalCommit() {
   return { commit_seq, commit_head }
 }
 
-/** What a boot from this disk decides, once its own epoch is open. */
+/** The decision of a boot from this disk, once its own epoch is open. */
 async function decidedAtBoot(close: ClosePosition): Promise<BatchDecision['outcome']> {
   await world.port.close()
   await world.boot()

@@ -1,4 +1,4 @@
-/** Openings that count at confirmed, as in a cluster: what is not final yet delays them not, and a fork takes none away. */
+/** Openings that count at confirmed, as in a cluster: unfinalized facts do not delay them, and a fork takes none away. */
 import { expect, test } from 'bun:test'
 import type { ChainPort } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'

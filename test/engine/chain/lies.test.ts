@@ -85,7 +85,7 @@ const ON_BATCHES: Kind[] = [
   ['a batch less', lies.lowerBatch],
   ['other transactions than those that landed', lies.forgedTransactions],
 ]
-/** With these a quorum of two cannot know what landed. */
+/** With these a quorum of two cannot know which transactions landed. */
 const HOLD_UP_TWO = [
   lies.stale,
   lies.missingDeposit,

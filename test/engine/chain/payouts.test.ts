@@ -315,7 +315,7 @@ async function untilStatus(withdrawal_id: string, status: string): Promise<void>
   while ((await site.venue.withdrawal('alice', withdrawal_id)).status !== status) await soon()
 }
 
-/** A withdrawal of more than the vault holds; smaller payments are covered, and `heal` gives back what is missing. */
+/** A withdrawal of more than the vault holds; smaller payments are covered, and `heal` gives back the missing amount. */
 async function failing(deposit: Deposit) {
   const missing = world.balance(vault()) - AMOUNT + 1n
   change(-missing)
@@ -428,7 +428,7 @@ async function queued() {
       const { slot } = world.port.view()
       while (world.port.view().slot < slot + slots) await Bun.sleep(1)
     },
-    /** The truth, and what comes of it. */
+    /** The truth, and its consequence. */
     async outcome() {
       endpoint.lies = {}
       await world.outbox.until(() => world.outbox.payoutOf(1)?.stage === 'finalized')

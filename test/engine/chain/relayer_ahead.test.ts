@@ -1,4 +1,4 @@
-/** Batches sent before their predecessors landed, through drops, lost replies and forks, are what they would be one by one. */
+/** Batches sent before their predecessors landed, through drops, lost replies and forks, end as if sent one by one. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { LIMITS } from '../../../engine/limits'
@@ -89,7 +89,7 @@ test('behind a lost batch all fail once; it is sent again at once and they follo
   const again = confirmedAtSigning(world)
   world.chain.faults.drop = (signature) => lost.delete(signature)
   world.chain.stall(false)
-  // The failure halves the window; the chain stands still, so signed one by one they would not come.
+  // The failure halves the window; the chain does not move, so signed one by one they would not come.
   const wake = LIMITS.batches_ahead_max / 2
   while (again.length < wake) await Bun.sleep(1)
   expect(again.slice(0, wake).map(([batch_id]) => batch_id)).toEqual(upTo(wake).map((at) => at + 2))
@@ -154,13 +154,13 @@ test.each([false, true])(
     world.chain.stall(false)
     await world.outbox.until(() => world.outbox.stageOf(2) === 'confirmed')
     await world.port.close()
-    // What is on its way is dropped too.
+    // Transactions on their way are dropped too.
     world.chain.advance(1)
     world.chain.faults.drop = undefined
     world.chain.advance(2)
     await world.boot({ same_epoch })
     await world.outbox.until(() => world.outbox.stageOf(5) === 'finalized')
-    // Another epoch fences what an earlier one signed; within one the journaled bytes go out again.
+    // Another epoch fences transactions of an earlier one; within one the journaled bytes go out again.
     expect(signedIds(world)).toEqual(same_epoch ? [1, 2, 3, 4, 5] : [1, 2, 3, 4, 5, 3, 4, 5])
     await expectLandedOnce(world, 5)
   },
@@ -220,7 +220,7 @@ test('a batch with payouts goes ahead like any other, and its payout is paid onc
   await expectLandedOnce(world, 3)
 }, 120_000)
 
-/** Slots: a busy machine has time to see what is confirmed before it is final. */
+/** Slots: a busy machine has time to see a confirmed batch before it is final. */
 const FINALIZED_DEPTH = 120
 
 const world = new EmbeddedTrading()

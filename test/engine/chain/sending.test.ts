@@ -1,4 +1,6 @@
-/** What is sent reaches every endpoint and pays more the longer it waits; providers that hang or read no v1 hold nothing up. */
+/**
+ * Each transaction reaches every endpoint and pays more the longer it waits; providers that hang or read no v1 hold nothing up.
+ */
 
 import { expect, test } from 'bun:test'
 import {
@@ -396,7 +398,7 @@ test('another run finds the epoch that a signed batch cites', async () => {
   await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
   const [signed] = world.outbox.signings
   expect(epochOfSigned(signed!)).toBe(world.epoch)
-  // What an earlier epoch signed is fenced: it is not sent again.
+  // A transaction of an earlier epoch is fenced: it is not sent again.
   expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')
   expect(new RelayedBatch(1, signed, world.epoch + 1).phase).toBe('unsigned')
 })

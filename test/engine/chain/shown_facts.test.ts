@@ -1,4 +1,4 @@
-/** One provider lies about what `/transparency` shows: announcements and mints are those of the quorum. */
+/** One provider lies about facts in `/transparency`: announcements and mints are those of the quorum. */
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
@@ -72,7 +72,7 @@ const hiddenNext: Lie = (result) => {
   const { context, value } = result as Listed
   return { context, value: value.filter((one) => !isBuild(decodeAnnouncement(bytesOf(one))?.id)) }
 }
-/** The answers of one moment for as long as it is stopped, whatever slot is asked for. */
+/** The answers of one moment for as long as it is stopped, for any slot. */
 class Stopped {
   private readonly kept = new Map<string, unknown>()
   is_stopped = false
@@ -108,7 +108,7 @@ test('a provider that hides an announcement and one that is behind are no quorum
     hider.lies = { getProgramAccounts: hiddenNext }
     for (let round = 0; round < 3; round++)
       await expect(shown().catch((error: Error) => error)).resolves.toBeInstanceOf(ChainUnavailable)
-    // What the other two agree in is shown.
+    // The answer on which the other two agree is shown.
     expect((await world.port.readMints())[0]!.slot).toBeGreaterThan(held[0]!.slot + 50)
     stopped.is_stopped = false
     const after = await shown()

@@ -149,7 +149,7 @@ test('who is far ahead, or behind for longer than allowed, is named by host, wit
   health.judge('slot', 1, true, 'provider_silent')
   expect(health.report()).toMatchObject({ overdue: false })
   expect(health.reasons()).not.toContain('no_quorum')
-  // Older than what the same provider showed to the same reader.
+  // Older than the same provider's answer to the same reader.
   const seen: number[] = []
   expect(view.fresh('confirmed', [snapshot(1, 100)], seen)).toHaveLength(1)
   expect(view.fresh('confirmed', [snapshot(1, 99)], seen)).toHaveLength(0)

@@ -349,7 +349,7 @@ test('a batch on chain that the journal lacks means rolled_back, and every loop 
   })
   await world.sink.until(() => world.sink.halts.length > 0)
   expect(world.sink.halts).toEqual(['rolled_back'])
-  // What was under way ends.
+  // Requests under way end.
   const pass = async () => {
     for (const from = slots; slots < from + 30; ) await Bun.sleep(1)
     return accounts

@@ -1,4 +1,4 @@
-/** What the chain takes: an epoch of an attested vault by machine, build and both keys alone; no batch beyond its limits. */
+/** The chain accepts an epoch of an attested vault by machine, build and both keys alone; no batch beyond its limits. */
 
 import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes, isSolanaError } from '@solana/kit'

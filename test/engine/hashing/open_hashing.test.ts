@@ -245,7 +245,7 @@ test('trees of several parts come back, also behind a save that a crash made old
   add(1_024, 1_023)
   files.save()
   add(3_000, 3_000)
-  // The process ends without another save: the next start is fed what it lacks.
+  // The process ends without another save: the next start is fed the missing leaves.
   files = new TreeFiles(dir, treeKey)
   expect(files.trees.notes.leaf_count).toBe(1_024)
   files.trees.notes.append(leavesOf(1_024, 3_000))

@@ -28,7 +28,7 @@ export const pointAt = (seq: number): ChainPoint => ({
   head: new Bun.CryptoHasher('sha256').update(`${seq}`).digest(),
 })
 
-/** The history with what it reads as objects. */
+/** The history, whose reads return objects. */
 export type ParsedHistory = ReturnType<typeof parsed>
 
 export async function open(dir: string, key = KEY): Promise<ParsedHistory> {

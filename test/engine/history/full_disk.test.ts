@@ -65,7 +65,7 @@ test.skipIf(!isMountable())('a full volume stalls the history until there is spa
     expect(await flushing).toBeInstanceOf(HistoryStalled)
     expect(history.isBroken()).toBe(false)
     expect(await history.prune(0).catch((error) => error)).toBeInstanceOf(HistoryStalled)
-    // Reads contain what is not written.
+    // Reads contain unwritten events.
     expect(reads.order(id(2_000))?.status).toBe('accepted')
     expect(reads.events('alice', 0, 500).items).toHaveLength(500)
     const { watermark } = history
@@ -92,7 +92,7 @@ test.skipIf(!isMountable())(
       await until(() => first.history.isStalled())
       const stored = first.watermark()
       await first.close()
-      // A start on a full volume fails rather than to discard what is stored.
+      // A start on a full volume fails rather than to discard stored rows.
       expect(await open(join(dir, 'history')).catch((error) => error)).toBeInstanceOf(Error)
       free()
       const second = await open(join(dir, 'history'))

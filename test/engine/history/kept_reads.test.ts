@@ -1,4 +1,4 @@
-/** What is kept for the next reader never differs from what a reader without memory would get. */
+/** A cached read never differs from that of a reader without a cache. */
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'

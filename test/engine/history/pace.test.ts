@@ -1,4 +1,4 @@
-/** The history's thread yields to those that answer requests; long reads run in slices, accounts in turn, each paid for. */
+/** The history's thread yields to request threads; long reads run in slices, accounts in turn, each paid for. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -244,14 +244,14 @@ test('a snapshot that is read while orders come and go agrees with its seq', asy
   await open.venue.place('alice', fresh)
   const { seq, orders } = await reading
   const ids = (JSON.parse(orders) as wire.Order[]).map(({ order_id }) => order_id)
-  // What the events up to its seq leave open.
+  // Orders that the events up to its seq leave open.
   const expected = new Set<string>()
   const all = history.events(account_id, 0, 10_000).items.map(({ text }) => JSON.parse(text))
   for (const { kind, data } of all.slice(0, seq)) {
     if (kind === 'order.accepted') expected.add(data.order_id)
     else expected.delete(data.order_id)
   }
-  // At least what came before the read; on a busy machine it ends before what comes meanwhile.
+  // At least the events before the read; on a busy machine it ends before later ones.
   expect(seq).toBeGreaterThanOrEqual(requests.length)
   expect(ids).toEqual([...expected])
 }, 120_000)

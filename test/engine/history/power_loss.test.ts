@@ -57,7 +57,7 @@ const LOG = `${FILE}-wal`
 /** Bytes of the header of a log: SQLite syncs it by itself before the frames of a log that it begins again. */
 const LOG_HEADER = 32
 
-/** The history's files, and what of them is on the medium. */
+/** The history's files, and the part of them that is on the medium. */
 class History {
   readonly db
   readonly sealer
@@ -237,7 +237,7 @@ function longPast() {
   })
 }
 
-/** What an account may read: every row opens its event, so nothing that a row needs was deleted. */
+/** An account's readable events: every row opens its event, so nothing that a row needs was deleted. */
 function readable(dir: string) {
   const { db, point } = openWritable(dir, KEY)
   const store = new Store(db, KEY)

@@ -1,4 +1,4 @@
-/** Retention: what is older than promised goes, what is younger or live stays. */
+/** Retention: rows older than promised go, younger and live ones stay. */
 import { expect, test } from 'bun:test'
 import { Retention } from '../../../engine/sequencer/retention'
 import type * as wire from '../../../protocol/wire/trading'

@@ -23,7 +23,7 @@ import {
   withHistory,
 } from './account_events'
 
-/** Runs the same expectations on what is not written yet, on what is written, and after a restart. */
+/** Runs the same expectations on unwritten events, on written ones, and after a restart. */
 async function inEveryState(
   fillIn: (history: ParsedHistory) => void,
   check: (history: ParsedHistory) => void,

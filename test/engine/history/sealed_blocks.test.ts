@@ -243,7 +243,7 @@ test('derived files and metrics show nothing of single messages', async () => {
   }
 })
 
-/** Columns that would say in a byte or two whose a row is, what it is, or when it came. */
+/** Columns that would show in a byte or two the account, kind or time of a row. */
 const COLUMNS: readonly (readonly [table: string, column: string])[] = [
   ['accounts', 'account'],
   ['blocks', 'account'],

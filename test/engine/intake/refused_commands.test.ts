@@ -1,4 +1,4 @@
-/** Refusals that depend on what the venue knows: owners, resends, replay, collateral, capacity. */
+/** Refusals that depend on the venue's state: owners, resends, replay, collateral, capacity. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { toHex } from '../../../protocol/bytes'
 import { bytes } from '../../kit/venue/memory_chain'

@@ -361,7 +361,7 @@ test('one group more than may wait for the disk closes the journal; what was wri
   })
 }, 120_000)
 
-/** What a leader passes on of the first segment of its folder, each group for itself. */
+/** The groups that a leader passes on of the first segment of its folder, each for itself. */
 function framesOf(dir: string): SignedFrame[] {
   const { segments, end } = recover(dir, KEY)
   const { groups, from } = readSegments({ dir, key: KEY }, segments, end!, 1, []).next()

@@ -57,7 +57,7 @@ test(`every promised group survives kill -9 and no group is half there (${ROUNDS
     for (let round = 0; round < ROUNDS; round++) {
       random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0
       const promised = await writeAndKill(dir, random, 1 + ((random >>> 8) % 1_500))
-      // The process that starts finds exactly what the last check found.
+      // The process that starts finds exactly the records of the last check.
       expect(promised[0]).toEqual(end)
       const journal = await openJournal({ dir, key: CRASH_KEY, segment_bytes: CRASH_SEGMENT_BYTES })
       try {

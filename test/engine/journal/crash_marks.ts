@@ -1,4 +1,4 @@
-/** What the crash test and the process it kills agree on: key, segment size and how a record names its group. */
+/** Shared by the crash test and the process it kills: key, segment size and how a record names its group. */
 
 export const CRASH_KEY = new Uint8Array(32).fill(9)
 /** Small, so that segments change all the time. */

@@ -54,7 +54,7 @@ async function refuses(dir: string, seq: number): Promise<void> {
   expect(refusal).toBeInstanceOf(JournalDamaged)
   expect((refusal as JournalDamaged).seq).toBe(seq)
   expect((refusal as JournalDamaged).message).toContain(`seq ${seq}`)
-  // A journal that was opened prepares the next segment's empty file; what was written stays as it was.
+  // A journal that was opened prepares the next segment's empty file; written bytes stay.
   expect(fingerprint(dir).filter((line) => !line.startsWith('spare'))).toEqual(
     before.filter((line) => !line.startsWith('spare')),
   )

@@ -96,7 +96,7 @@ test('a snapshot counts past any one bad read; a disk that gives none of it is n
   })
 })
 
-/** The cache holds what was written, the medium a changed byte in each read. */
+/** The cache has the written bytes, the medium a changed byte in each read. */
 function spoiltMedium(): void {
   let is_cached = true
   disk.uncache = () => {

@@ -113,7 +113,7 @@ export function fingerprint(dir: string): string[] {
 export const load = (path: string): Uint8Array => new Uint8Array(readFileSync(path))
 export const save = (path: string, bytes: Uint8Array): void => writeFileSync(path, bytes)
 
-/** What a promise is rejected with; `expect().rejects` would hold up the very worker that has to answer. */
+/** The error of a rejected promise; `expect().rejects` would hold up the very worker that has to answer. */
 export async function failure(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise

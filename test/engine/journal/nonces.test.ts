@@ -16,7 +16,7 @@ const SEED = Number(process.env['TACIT_NONCE_SEED'] ?? Math.floor(Math.random() 
 const real = { ...disk }
 afterEach(() => void Object.assign(disk, real))
 
-/** What the host sees: every sector that was ever written, by the salt of its file's key and its place. */
+/** The host's view: every sector that was ever written, by the salt of its file's key and its place. */
 class Host {
   readonly sealed = new Map<string, string>()
   /** Salts of segment headers, each with the header. */

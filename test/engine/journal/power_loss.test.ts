@@ -79,7 +79,7 @@ class Journals {
     return false
   }
 
-  /** What the opening found is what was acknowledged, and a prefix of the rest; false when the process ended meanwhile. */
+  /** The opening found the acknowledged records and a prefix of the rest; false when the process ended meanwhile. */
   private reads(process: Process): boolean {
     const { seq, first_seq } = process.of('opened')[0]!
     expect(seq).toBeGreaterThanOrEqual(this.acknowledged)

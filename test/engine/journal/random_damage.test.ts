@@ -65,7 +65,7 @@ const BLOWS: Record<string, Blow> = {
   repeated_sector(random, files) {
     const from = pickSector(random, pickFile(random, files)[1]).slice()
     const [, bytes] = pickFile(random, files)
-    // Also behind the end of what was written.
+    // Also behind the end of the written bytes.
     const sector = pickSector(random, bytes)
     const next = Math.min(sector.byteOffset - bytes.byteOffset + SECTOR_BYTES, bytes.length - SECTOR_BYTES)
     overwrite(random.chance(0.5) || next < 0 ? sector : bytes.subarray(next, next + SECTOR_BYTES), from)
@@ -105,7 +105,7 @@ function put(dir: string, files: Files): void {
   for (const [name, bytes] of files) save(`${dir}/${name}`, bytes)
 }
 
-/** What does not hold of what was read; undefined when it was rejected or is right. */
+/** The law that a read breaks; undefined when it was rejected or is right. */
 function read(
   dir: string,
   written: readonly JournalRecord[],

@@ -12,7 +12,7 @@ const head = (fill: number) => new Uint8Array(32).fill(fill)
 const whole = (bytes: Uint8Array) => () => [bytes]
 const joined = (blocks: Iterable<Uint8Array>) =>
   concatBytes(...Array.from(blocks, (block) => new Uint8Array(block)))
-/** What a journal would hold: the hash of each snapshot by its head. */
+/** A journal's record: the hash of each snapshot by its head. */
 const journaled = new Map<string, Uint8Array>()
 function openSnapshotStore(where: Parameters<typeof openStore>[0]) {
   const store = openStore(where)

@@ -1,4 +1,4 @@
-/** A closed batch until the chain decides it; and bounds that no refusal shows: what is beyond them is dropped. */
+/** A closed batch until the chain decides it; and bounds that no refusal shows: rows beyond them are dropped. */
 
 import { expect, test } from 'bun:test'
 import { LIMITS } from '../../../engine/limits'

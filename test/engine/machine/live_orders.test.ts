@@ -77,7 +77,7 @@ function take({ pool }: ReturnType<typeof venue>, facts: OrderFacts): number {
   return pool.take({ side, kind: BOOK_KIND[type], tick, lots, min_fill, arrival_batch, order_id })
 }
 
-/** What can be read of an order, in the form of what it was made of. */
+/** The readable fields of an order, in the form of its inputs. */
 function read(order: Order): OrderFacts {
   const { key, instrument, side, type, lots, ticks, min_lots, expiry_slot, arrival_slot, arrival_batch } =
     order
@@ -224,7 +224,7 @@ test('whatever is added and dropped, the rest is found as it was and comes oldes
       }
       for (let number = first; number < next; number++)
         expect(finals.read(finals.rows.at(number))).toEqual(named(closedFacts(number)))
-      // Bytes depend on what is held alone, not on what was before.
+      // Bytes depend on the present content alone, not on its past.
       const restored = new FinalOrders(keys, FIXED_HASH_SEED)
       restored.rows.decode(new ByteReader(encoded(finals)))
       expect(encoded(restored)).toEqual(encoded(finals))

@@ -1,4 +1,4 @@
-/** Random streams of commands against a world: what is drawn decides, what the state offers is aimed at. */
+/** Random streams of commands against a world: draws decide, and aim at the state's rows. */
 
 import fc from 'fast-check'
 import type { CommandBody, CommandOf, NoteFact } from '../../../engine/commands'
@@ -87,7 +87,7 @@ export const steps = fc.array(
   { minLength: 40, maxLength: 160 },
 )
 
-/** Runs one step; what the venue rejects is part of the stream. */
+/** Runs one step; rejections are part of the stream. */
 function play(world: World, step: Step, serial: number): void {
   const account_id = ACCOUNTS[step.who]!
   const owner = key(`${account_id}${step.second_key ? 2 : 1}`)

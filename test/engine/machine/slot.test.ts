@@ -1,4 +1,4 @@
-/** What a newer slot does: expiry, closes, skipped auctions, references, forgetting; changed terms and price levels. */
+/** Effects of a newer slot: expiry, closes, skipped auctions, references, forgetting; changed terms and price levels. */
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'

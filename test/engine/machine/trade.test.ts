@@ -1,4 +1,4 @@
-/** One trade from order to finality, what its events say, and what it asks of hashing with the real hashes. */
+/** One trade from order to finality: its events, and its hashing with the real hashes. */
 
 import { expect, test } from 'bun:test'
 import type { NoteFact } from '../../../engine/commands'

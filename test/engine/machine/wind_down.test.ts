@@ -1,4 +1,4 @@
-/** Forced exits and a frozen vault: notes leave, what did not land is void, and an exit that was never requested is dropped. */
+/** Forced exits and a frozen vault: notes leave, unlanded batches are void, and an exit that was never requested is dropped. */
 
 import { expect, test } from 'bun:test'
 import type { NoteFact } from '../../../engine/commands'
@@ -238,7 +238,7 @@ test('a frozen vault cancels every order and voids fills and payments that did n
   ])
   const refused = world.run(world.placing('bob', key('b'), { nonce: 51n }))
   expect(refused).toMatchObject({ ok: false, code: 'matching_unavailable' })
-  // The chain disproves the freeze: trading goes on, and what was packed settles after all.
+  // The chain disproves the freeze: trading goes on, and packed batches settle after all.
   world.must({ kind: 'resumed' })
   expect(world.run(world.placing('bob', key('b'), { nonce: 51n }))).toMatchObject({ ok: true })
   const lifted = kinds(world).length

@@ -149,7 +149,7 @@ test('dropped rows are gone, the newest place of a key is found, and numbers go 
   for (let name = 0; name < 10_000; name++) queue.append(rowOf(name))
   const repeated = queue.append(rowOf(7))
   expect(queue.indexOf(keyOf(7))).toBe(repeated)
-  // Few rows are dropped one by one, many by what is left.
+  // Few rows are dropped one by one, many by copying the rest.
   queue.dropBefore(10)
   expect(queue.indexOf(keyOf(7))).toBe(repeated)
   queue.dropBefore(9_000)
@@ -234,7 +234,7 @@ test('a shared text stays while a row refers to it, and its number is used again
   expect([texts.size, texts.take('c'), texts.at(a)]).toEqual([1, a, 'c'])
 })
 
-/** Runs `body` in a folder of several segments; returns what is left of each segment that was loaded, in bytes. */
+/** Runs `body` in a folder of several segments; returns the bytes left of each loaded segment. */
 async function leftLoaded(body: (dir: string, seq_last: number) => void): Promise<number[]> {
   let left: number[] = []
   await withFolder(async (dir) => {

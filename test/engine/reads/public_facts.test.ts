@@ -206,7 +206,7 @@ test('rows in memory are bounded by their characters: the one that was read long
   rows.close()
 })
 
-/** Facts on a volume that a test fills; `reopened` is what a later opening reads there: position and closes. */
+/** Facts on a volume that a test fills; `reopened`: position and closes as a later opening reads them. */
 type FactsOnVolume = { facts: PublicFacts; fill: () => () => void; reopened: () => [number, number] }
 const withFacts = (body: (on: FactsOnVolume) => void | Promise<void>) =>
   withSmallVolume('2m', async (volume) => {

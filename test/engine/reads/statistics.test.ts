@@ -257,7 +257,7 @@ test('a page with any figure, hash, order or signature changed is refused', asyn
     (one) => Object.assign(one, { symbol: 'JTO-USDC' }),
     (one) => Object.assign(one, { signed: null }),
     ({ signed }) => Object.assign(signed!, { signature: '00'.repeat(64) }),
-    // The same number in another form has the same hash; what no number holds has none.
+    // The same number in another form has the same hash; a text that no number represents has none.
     ...[150, ['150'], 2 ** 70, '9'.repeat(20)].map(
       (close) =>
         ({ items }: Statistics) =>

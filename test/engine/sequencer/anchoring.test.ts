@@ -1,4 +1,4 @@
-/** The journal head on chain: what makes an older disk recognisable. */
+/** The journal head on chain, by which an older disk is recognised. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { LIMITS } from '../../../engine/limits'
 import { Anchoring } from '../../../engine/sequencer/anchoring'
@@ -77,7 +77,7 @@ test('while settlements carry the head nothing is anchored besides; what they le
   for (let at = 0; at <= 60; at++) {
     now_ms = at * 1_000
     anchoring.dirty(seq - 99 + at)
-    // What a settlement carries is final 15 s later.
+    // The position of a settlement is final 15 s later.
     if (at >= 15) settled(seq - 99 + at - 15)
     await anchoring.due()
   }

@@ -94,7 +94,7 @@ test('in an earlier batch that has not landed: it leaves, and the process starts
     'exits that were never requested left their batches',
   ])
   expect(open.venue.status().reasons[0]).toStartWith('exits_disproved: ')
-  // What this process has signed is of the batch as it was.
+  // Signatures of this process are of the batch as it was.
   expect(open.chain.outbox.payload(1)).toBeUndefined()
   await open.close()
   const again = await site.open()

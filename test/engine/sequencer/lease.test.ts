@@ -82,7 +82,7 @@ test('a command that is durable and lost its right to be released waits, is answ
   site.later_ms += LIMITS.outcome_unknown_after_ms
   const { refusal } = (await answer) as { refusal: Awaited<ReturnType<typeof refusalOf>> }
   expect([refusal.code, refusal.status, refusal.applied]).toEqual(['outcome_unknown', 503, 'unknown'])
-  // What depends on it is not shown either.
+  // Dependent answers are not shown either.
   expect((await nonces).code).toBe('lease_lost')
   // Asked by now, it does not wait.
   expect((await read()).code).toBe('lease_lost')
@@ -93,7 +93,7 @@ test('a command that is durable and lost its right to be released waits, is answ
   const resent = await refusalOf(open.venue.place('alice', request))
   expect(resent.code).toBe('order_exists')
   expect(resent.facts.result).toMatchObject({ order_id: request.order_id, receipt: { epoch: 1, index: 0 } })
-  // What is on its way to the disk now is waited for again.
+  // Records on their way to the disk now are waited for again.
   open.chain.tick(1)
   expect(await open.venue.nonces('alice', alice.trading_key)).toMatchObject({ place_nonce: request.nonce })
 })

@@ -1,4 +1,4 @@
-/** Snapshots and stores of a process that dies by kill -9 between and during writing them are what a replay gives. */
+/** Snapshots and stores of a process that dies by kill -9 between and during writing them equal a replay. */
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -46,7 +46,7 @@ async function trade(dir: string, snapshots: number, delay_ms: number): Promise<
     .map((line) => line.split(' '))
 }
 
-/** What a boot makes of the folder. */
+/** The state that a boot makes of the folder. */
 async function boot(dir: string, lines: string[][]) {
   const facts = lines[0]!.slice(1).map((hex) => Uint8Array.fromHex(hex))
   const [genesis_hash, program_id, config_account, settlement_key] = facts

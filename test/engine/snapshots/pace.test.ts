@@ -1,4 +1,4 @@
-/** When a snapshot is due, and what becomes of one that fails. */
+/** When a snapshot is due, and the consequences of a failed one. */
 
 import { afterEach, expect, test } from 'bun:test'
 import type { History } from '../../../engine/history/contract'
@@ -242,7 +242,7 @@ test('a segment may go when the record behind it is old, not when it is as old a
       expect(before(first_ms + source.retention_ms, seq)).toBe(at === 0 ? 0 : later[at - 1]!.seq + 1)
       expect(before(first_ms + source.retention_ms + 1, seq)).toBe(next.seq + 1)
     }
-    // A boot that falls back to the snapshot before replays what follows that.
+    // A boot that falls back to the snapshot before replays the records behind it.
     const third = later[2]!.seq
     expect(before(1e9, third)).toBe(third + 1)
     expect(before(1e9, third - 1)).toBe(later[1]!.seq + 1)

@@ -85,7 +85,7 @@ function thread() {
   return { worker: worker as unknown as Worker, kill: () => worker.onerror({ message: 'killed' }) }
 }
 
-/** A state with what belongs to it: the place in the script after it, and its hash. */
+/** A state with its place in the script and its hash. */
 type Place = { next: number; hash: string }
 type Running = { journal: Journal; state: State; stores: Stores; newest: JournaledSnapshot | undefined }
 const AT = () => ({ dir: join(root, 'stores'), key: KEY })

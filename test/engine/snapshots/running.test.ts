@@ -1,4 +1,4 @@
-/** Snapshots of a running venue: equal to its state, beside its intake, the end of unneeded journal, hostile stores. */
+/** Snapshots of a running venue: equal to its state, concurrent with intake, the end of unneeded journal, hostile stores. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ const sourceOf = ({ config: { data_dir } }: TestVenue) => ({
   retention_ms: 86_400_000,
 })
 
-/** The folder of a stopped venue, read once more, and what `judge` makes of it. */
+/** The folder of a stopped venue, read once more, and the verdict of `judge`. */
 async function reloaded({ config, chain }: TestVenue, judge: (loaded: Loaded) => void, vault?: VaultConfig) {
   const ports = { keys: site.keys, chain }
   const loaded = await loadState(config, ports, vault ?? (await chain.readConfig()), {
@@ -70,7 +70,7 @@ async function reloaded({ config, chain }: TestVenue, judge: (loaded: Loaded) =>
   loaded.stores.close()
 }
 
-/** What the check of a backup says of the folder. */
+/** The verdict on the folder by the check of a backup. */
 async function judged({ config: { data_dir }, chain }: TestVenue) {
   const { genesis_hash, program_id, config_account } = chain
   const vault = { genesis_hash, program_id, config_account, config: await chain.readConfig() }
@@ -172,7 +172,7 @@ test('journal behind both snapshots and the retention goes, and the venue starts
   const expected = toHex(encodeState(first.engine.state))
   await first.close()
   await reloaded(first, ({ state }) => expect(toHex(encodeState(state)) === expected).toBe(true))
-  // The check of a backup without its snapshots says what is missing.
+  // The check of a backup without its snapshots names the missing file.
   rmSync(sourceOf(first).snapshots_dir, { recursive: true })
   expect(`${await expectFailed(judged(first))}`).toMatch(/a snapshot and its stores are needed$/)
 }, 120_000)
@@ -230,7 +230,7 @@ test('the journal behind the position on chain stays, however old: the next star
   expect(second.venue.status()).toMatchObject({ ready: true })
 }, 120_000)
 
-/** What a host does to a part while the venue is stopped. */
+/** A host's act on a part while the venue is stopped. */
 const HOSTILE = {
   deleted: (part: string) => rmSync(part),
   cut: (part: string) => writeFileSync(part, readFileSync(part).subarray(0, -1)),
@@ -295,7 +295,7 @@ test('stores as they were before the newest snapshot count with the older one, a
     expect(engine.loaded.stores.indexOf('finals', engine.state.finals.rows.at(number))).toBe(number)
 }, 120_000)
 
-/** What a host does to a part under a running venue. */
+/** A host's act on a part under a running venue. */
 const SPOILED_BLOCKS = {
   swapped: (bytes: Buffer) => Buffer.concat([bytes.subarray(BLOCK_BYTES), bytes.subarray(0, BLOCK_BYTES)]),
   zeroed: (bytes: Buffer) => Buffer.alloc(bytes.length),

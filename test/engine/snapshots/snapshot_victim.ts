@@ -38,7 +38,7 @@ for (let lane = 0; lane < LANES; lane++) {
 }
 await open.chain.finalizeLeaves()
 
-/** Slots go on, so that auctions are held and their records are part of what is replayed. */
+/** Slots go on, so that auctions are held and their records are part of the replay. */
 async function snapshots(): Promise<never> {
   for (;;) {
     await open.chain.tick(1)

@@ -1,4 +1,4 @@
-/** What leaves the state is found in the stores as it was, and a file that is not what was written is noticed. */
+/** Rows that leave the state are found in the stores unchanged, and a changed file is noticed. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
 import {
   cpSync,
@@ -77,7 +77,7 @@ function trade(world: World, ever: Ever): void {
   }
 }
 
-/** What a snapshot does: the rows go to the stores, the record drops them from the state. */
+/** A snapshot's steps: the rows go to the stores, the record drops them from the state. */
 function snapshot(world: World, stores: Stores): Uint8Array {
   const covered = coverable(world.state)
   const seq = world.journal.length
@@ -391,7 +391,7 @@ test('a read that the disk fails once sets no file aside, and one that it fails 
     left = 1_000
     expect(() => opened.at('nullifiers', 0)).toThrow(StoreDamaged)
     opened.close()
-    // Nothing is deleted while the disk does not say what is needed.
+    // Nothing is deleted while the disk does not name the needed files.
     const empty = Stores.empty(at())
     expect(() => empty.prune([seq])).toThrow('EIO')
     expect(() => Stores.judgeAside(at())).toThrow('EIO')

@@ -1,4 +1,4 @@
-/** Rounds of seeded faults against clusters of node processes: what must hold is checked after each (cluster.md). */
+/** Rounds of seeded faults against clusters of node processes: laws are checked after each (cluster.md). */
 import { LIMITS } from '../../../engine/limits'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import { Random } from '../../kit/random'
@@ -12,7 +12,7 @@ type Fault = {
   name: string
   /** Another node takes over, so the time to the next acknowledged order is measured. */
   takes_over?: true
-  /** It goes on until what was acknowledged under it is older than the right of a front. */
+  /** It goes on until commands acknowledged under it are older than the right of a front. */
   stale?: true
   /** Volumes of the nodes, disks of the members. */
   needs?: 'volumes' | 'disks'
@@ -323,7 +323,7 @@ export class Campaign {
     this.faults = FAULTS.filter(({ needs }) => needs === undefined || has[needs])
   }
 
-  /** Reads of what was acknowledged that fronts answered. */
+  /** Reads of acknowledged commands that fronts answered. */
   get fronted(): number {
     return this.fronted_before + (this.world?.clients ?? []).reduce((sum, { fronted }) => sum + fronted, 0)
   }

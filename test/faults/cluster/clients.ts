@@ -12,7 +12,7 @@ const ANSWER_MS = 1_500
 const OUTCOME_MS = 90_000
 const STREAM_MS = 10_000
 const PAGE = 500
-/** A right to answer, with what clocks of several processes may differ by. */
+/** A right to answer, and the difference between clocks of several processes. */
 const RIGHT_MS = 1_250
 /** Of a node that does not serve now; the command was not applied. */
 const PASSING: readonly string[] = [
@@ -57,7 +57,7 @@ export class Client {
   private readonly known: { seq: number; at_ms: number }[] = []
   /** Reads that fronts answered. */
   fronted = 0
-  /** What a stream should not have pushed. */
+  /** Events that a stream should not have pushed. */
   private fault: string | undefined
 
   constructor(
@@ -207,8 +207,9 @@ export class Client {
   }
 
   /**
-   * Reads at each node that follows what was acknowledged longer ago than a right lasts: it is there, or nothing is answered.
-   * @throws Error for a front that answers without it
+   * Reads, at each node that follows, commands acknowledged longer ago than a right lasts: they are there, or nothing is
+   * answered.
+   * @throws Error for a front that answers without them
    */
   async readFronts(): Promise<void> {
     const before_ms = performance.now() - RIGHT_MS
@@ -229,7 +230,7 @@ export class Client {
     await Promise.all(reads)
   }
 
-  /** The leader's stream behind what was pushed. */
+  /** The leader's stream behind the pushed events. */
   async follow(node: Node): Promise<void> {
     await node.call('follow', this.account, this.pushed.length)
   }
@@ -237,7 +238,7 @@ export class Client {
   push(events: { seq: number; text: string }[]): void {
     for (const event of events) {
       const known = this.pushed[event.seq - 1]
-      // A deposed leader may still push what the next one has pushed, too.
+      // A deposed leader may still push events that the next one has pushed, too.
       if (known === undefined && event.seq === this.pushed.length + 1) this.pushed.push(event)
       else if (known?.text !== event.text) this.fault ??= `the stream of ${this.account} at seq ${event.seq}`
     }
@@ -247,7 +248,7 @@ export class Client {
   async check(node: Node): Promise<void> {
     const { account, fault } = this
     if (fault !== undefined) throw new Error(`gap or change: ${fault}`)
-    // The last few again: what was listed does not change.
+    // The last few again: listed events do not change.
     let after = Math.max(0, this.listed.length - 20)
     for (;;) {
       const { items } = await node.call('events', account, { after, limit: PAGE })

@@ -26,7 +26,7 @@ export type NodeEnd = { name: string; message: string }
 export type NodeWatch = {
   stage: (node: Node, stage: Stage) => void
   events: (account: string, events: { seq: number; text: string }[]) => void
-  /** Carries what a node that follows asks to the one that leads. */
+  /** Carries the questions of a node that follows to the one that leads. */
   ask: (node: Node, passed: Passed | undefined) => Promise<{ value: unknown } | { code: RefusalCode }>
   /** It ended by itself. */
   ended: (node: Node, end: NodeEnd) => void

@@ -47,7 +47,7 @@ export type ToNode =
   | { op: 'call'; id: number; method: keyof NodeCalls; args: unknown[] }
 export type FromNode =
   | { op: 'quote'; id: number; bound: Parameters<QuoteEpoch>[0] }
-  /** What a link carries to the leading node. */
+  /** Questions that a link carries to the leading node. */
   | { op: 'ask'; id: number; passed: Passed | undefined }
   | { op: 'answer'; id: number; value: unknown }
   | { op: 'refused'; id: number; code: string; applied: Refusal['applied'] }
@@ -73,7 +73,7 @@ function fatal(error: Error): void {
   setImmediate(() => process.exit(1))
 }
 
-/** Rights are of LIMITS.right_ms, as on a link; the parent carries what is asked. */
+/** Rights are of LIMITS.right_ms, as on a link; the parent carries the questions. */
 const asked: ((answer: Extract<ToNode, { op: 'asked' }>) => void)[] = []
 class ParentLink implements LeaderPort {
   private newest: Right[] = []
@@ -116,7 +116,7 @@ class ParentLink implements LeaderPort {
   }
 }
 
-/** What a client meets at this node. @throws Refusal */
+/** A client's requests at this node. @throws Refusal */
 function serving(): JsonVenue {
   if (venue !== undefined) return venue
   if (following?.isShown() !== true) throw new Refusal('lease_lost')
@@ -142,7 +142,7 @@ const calls = {
       () => 0,
       () => false,
     ),
-  /** As the edge reads: the text of an event of the account, by what this node has. */
+  /** As the edge reads: the text of an event of the account, by this node's replica. */
   read: async (account: string, seq: number) => {
     const one = serving()
     await one.caughtUp(accountId(account))

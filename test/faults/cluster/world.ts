@@ -48,7 +48,7 @@ export class World {
   readonly suspects = new Set<Node>()
   /** Until it is met traders send to its node alone. */
   meeting: Meeting | undefined
-  /** The log may no longer have what these lack. */
+  /** The log may no longer have the entries that these lack. */
   private readonly behind = new Set<Node>()
   private leader: Node | undefined
   private fault: Error | undefined
@@ -110,7 +110,7 @@ export class World {
     return world
   }
 
-  /** The node that serves, as the traders know it. @throws what a node did that it must not */
+  /** The node that serves, as the traders know it. @throws Error for a forbidden act of a node */
   get leading(): Node | undefined {
     if (this.fault !== undefined) throw this.fault
     return this.leader
@@ -302,7 +302,7 @@ export class World {
     throw new Error(`the nodes do not reach one state: ${stages.join(', ')}, ${JSON.stringify(seen)}`)
   }
 
-  /** What settles, commits or anchors in an epoch is signed by one key, which signs in no other. */
+  /** Settlements, commits and anchors of an epoch are signed by one key, which signs in no other. */
   private checkSigners(): void {
     const { machine } = this.site.chain
     const program = encodeBase58(this.site.place().program_id)
@@ -336,7 +336,7 @@ export class World {
     }
   }
 
-  /** The vault holds, and owes, what was deposited. */
+  /** The vault holds, and owes, the deposits. */
   private async checkMoney(): Promise<void> {
     const { chain, port } = this.site
     chain.advance(chain.machine.depth.finalized + 1)

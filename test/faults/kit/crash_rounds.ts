@@ -1,4 +1,4 @@
-/** Rounds of load, kill -9 at a random point of the process's life and restart; and what must hold of each account after it. */
+/** Rounds of load, kill -9 at a random point of the process's life and restart; and the laws of each account after it. */
 import { type VenueClient, VenueProblem } from '../../../client/api/venue_client'
 import type { AccountEvent, Order, Page } from '../../../protocol/wire/trading'
 import { Random } from '../../kit/random'
@@ -178,23 +178,23 @@ export const notesPerMint = ACCOUNTS.length * KEYS * NOTES
 
 const LOAD_MS_MAX = 700
 const TIGHT_LIMITS = new URL('./tight_limits.ts', import.meta.url).pathname
-/** Kills reach this far beyond what the phase took last time. */
+/** Kills reach this far beyond the last duration of the phase. */
 const BEYOND = 1.2
-/** A look reads what is new; every so many rounds it reads the whole list again. */
+/** A look reads new events; every so many rounds it reads the whole list again. */
 const WHOLE_EVERY = 20
 
 export type CrashSite = {
   venue: VenueProcess
   traders: LoadTrader[]
   seed: number
-  /** Commands whose answer a kill took, by what became of them. */
+  /** Commands whose answer a kill took, by outcome. */
   lost: { there: number; absent: number }
   /** How lives ended: killed under load, while draining, on the way up, just up; or stopped before the kill came. */
   ends: Record<'load' | 'drain' | 'start' | 'served' | 'stopped', number>
-  /** What the newest whole start and the newest whole stop took. */
+  /** Durations of the newest whole start and the newest whole stop. */
   start_ms: number
   drain_ms: number
-  /** What REST listed at the last look. */
+  /** REST's list at the last look. */
   listed: Map<LoadTrader, AccountEvent[]>
 }
 
@@ -310,7 +310,7 @@ async function restart(site: CrashSite, random: Random): Promise<string[]> {
   return faults
 }
 
-/** Everything that does not hold of an account; sends what got no answer again. */
+/** Every broken law of an account; sends commands without an answer again. */
 export async function lookAt(site: CrashSite, trader: LoadTrader, whole: boolean): Promise<string[]> {
   const known = whole ? [] : site.listed.get(trader)!
   const shown = trader.trading.events.slice(known.length)

@@ -1,4 +1,4 @@
-/** One account under load: a wallet of several keys, its streams, what it does next, and the fate of everything it sent. */
+/** One account under load: a wallet of several keys, its streams, its next command, and the fate of all it sent. */
 import { type VenueClient, VenueProblem } from '../../../client/api/venue_client'
 import type { ChainAccess } from '../../../client/chain/chain_access'
 import { absorbEvent } from '../../../client/wallet/absorb'
@@ -25,7 +25,7 @@ export type Command = {
   /** The order a modify ends. */
   replaces?: string
   send(): Promise<{ seq: number }>
-  /** What the wallet forgets when it is rejected. */
+  /** The wallet forgets it when it is rejected. */
   undo(): void
   fate: 'new' | 'accepted' | 'refused' | 'unknown'
   /** Sent again after its answer was lost. */
@@ -135,7 +135,7 @@ const STAY_MS_MAX = 300
 
 class StreamFollower {
   readonly events: AccountEvent[] = []
-  /** What must never come: repeats, gaps the venue admits, frames out of order. */
+  /** Forbidden frames: repeats, gaps the venue admits, frames out of order. */
   readonly faults: string[] = []
   /** How often it left by itself. */
   left = 0
@@ -242,7 +242,7 @@ export class LoadTrader {
   readonly sent: Command[] = []
   readonly streams: readonly StreamFollower[]
   readonly trading: StreamFollower
-  /** What no order of events explains. */
+  /** States that no order of events explains. */
   readonly faults: string[] = []
   venue = new Uint8Array(32)
   instrument!: Instrument
@@ -318,7 +318,7 @@ export class LoadTrader {
       Object.assign(command, { fate: 'accepted', seq: (problem['result'] as { seq: number }).seq })
       return
     }
-    // `outcome_unknown`: stored, and not released. What is resent is resent again.
+    // `outcome_unknown`: stored, and not released. A resend is sent again.
     if (applied === 'unknown' || (command.resent && PASSING.includes(code))) return
     command.fate = 'refused'
     const passes = PASSING.includes(code) || (code === 'draining' && this.draining)

@@ -118,7 +118,7 @@ export async function restOrder(trader: LoadTrader): Promise<{ request: PlaceReq
   return { request, result: await trader.client.place(request) }
 }
 
-/** Sells what README's first order buys, at its price. */
+/** Sells to README's first order, at its price. */
 export async function sellOnce(trader: LoadTrader): Promise<PlaceResult> {
   const terms = {
     instrument: trader.instrument,

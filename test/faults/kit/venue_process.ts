@@ -75,7 +75,7 @@ export class VenueProcess {
     return serves
   }
 
-  /** @throws Error with what the process printed when it does not serve. */
+  /** @throws Error with the output of a process that does not serve. */
   async start(): Promise<SandboxFacts> {
     if (await this.launch()) return this.facts
     await this.streams
@@ -84,7 +84,7 @@ export class VenueProcess {
 
   private async keep(stream: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder()
-    // Only what this start prints says whether this start serves.
+    // Only the output of this start says whether this start serves.
     let printed = ''
     for await (const bytes of stream) {
       const text = decoder.decode(bytes, { stream: true })

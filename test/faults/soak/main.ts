@@ -176,7 +176,7 @@ class Soak {
     }
   }
 
-  /** Ends trading and compares what was deposited with notes, fees, exits and the vault's balance on chain. */
+  /** Ends trading and compares the deposits with notes, fees, exits and the vault's balance on chain. */
   async balance(): Promise<string[]> {
     const { traders, venue } = this.site
     const { rpc_url, program_id } = venue.facts

@@ -1,4 +1,4 @@
-/** A JSON-RPC endpoint that passes calls on to an honest one and lies in its answers, and the list of lies it can tell. */
+/** A JSON-RPC endpoint that passes calls on to an honest one and lies in its answers, and the list of its lies. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { u64Le } from '../../../protocol/bytes'
 import { ACCOUNT_BYTES } from '../../../protocol/vault/accounts'
@@ -24,7 +24,7 @@ export class LyingEndpoint {
   readonly #server: Bun.Server<undefined>
   /** Changed answers since the lies were last set. */
   lied = 0
-  /** By method and what it was. */
+  /** By method and original answer. */
   readonly told = new Map<string, number>()
   #lies: Record<string, Lie> = {}
   readonly #truths = new Map<string, unknown>()
@@ -267,7 +267,7 @@ export const lowerBatch = (): Lies => ({
   getMultipleAccounts: (result) => bendBatch(result, (last) => last - 1),
 })
 
-/** Transactions in a later slot than theirs, so that what is recorded of them would be false. */
+/** Transactions in a later slot than theirs, so that a record of them would be false. */
 export const forgedTransactions = (): Lies => ({
   getTransaction: (result) => {
     const found = result as { slot: number } | null

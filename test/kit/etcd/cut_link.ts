@@ -1,4 +1,7 @@
-/** Stands between a node and a member of etcd, on loopback; the link can be cut, lose replies or delay requests. */
+/**
+ * Carries the connections between a node and a member of etcd, on loopback; the link can be cut, lose replies or delay
+ * requests.
+ */
 
 import { connect, createServer, type Socket } from 'node:net'
 
@@ -37,12 +40,12 @@ export class CutLink {
     this.loses_replies = true
   }
 
-  /** Appends pass so much later, also after their sender has given them up; what is smaller passes at once. */
+  /** Appends pass so much later, also after their sender has given them up; smaller requests pass at once. */
   delayAppends(ms: number): void {
     this.delay_ms = ms
   }
 
-  /** What waited passes; a connection that lost a reply ends. */
+  /** Waiting bytes pass; a connection that lost a reply ends. */
   mend(): void {
     const ended = this.loses_replies
     this.is_cut = false
@@ -74,7 +77,7 @@ export class CutLink {
       }
       one.on('data', (bytes) => {
         if (one === to && this.loses_replies) return
-        // What follows on this connection stays behind it.
+        // Later bytes of this connection stay behind it.
         if (one === from && bytes.length > APPEND_BYTES) delay_ms ||= this.delay_ms
         later(() => other.write(bytes))
       })

@@ -1,6 +1,6 @@
 /**
  * Lets several nodes append to one replicated log while members are killed and paused, requests arrive late and nodes depose
- * each other, and checks after each round that what was acknowledged is there once and in order.
+ * each other, and checks after each round that every acknowledged record is there once and in order.
  */
 
 import { type Compare, Etcd, NoReply, type Operation, type TxnResult } from '../../../engine/cluster/etcd'
@@ -153,7 +153,7 @@ export class LogCampaign {
     return fault
   }
 
-  /** Returns what ends the fault. */
+  /** Returns the function that ends the fault. */
   private async inject(fault: Fault): Promise<() => Promise<void>> {
     const { cluster } = this
     if (fault === 'none') return async () => undefined

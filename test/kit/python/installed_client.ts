@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { run as runProgram } from '../said'
 
 export const PYTHON_CLIENT = join(import.meta.dir, '../../../clients/python')
-/** What the environment lacks: Python 3.11 with venv, or a package index and its cache. */
+/** Names a missing part of the environment: Python 3.11 with venv, or a package index and its cache. */
 export type InstalledClient = { python: string } | { skipped: string }
 
 type Ran = { code: number; output: string }

@@ -66,7 +66,7 @@ export const anyFields: fc.Arbitrary<HelloFields> = fc.record({
   names_at: fc.nat(6),
 })
 
-/** What a reader of the whole message must find. */
+/** The result of a reader of the whole message. */
 export function verdictOf({ extensions, names }: HelloFields): 'challenge' | 'venue' {
   const is_challenge = extensions !== undefined && names?.length === 1 && names[0] === 'acme-tls/1'
   return is_challenge ? 'challenge' : 'venue'

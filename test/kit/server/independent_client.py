@@ -125,7 +125,7 @@ def slow_body(login):
 
 
 def expire(login):
-    """Until the credential's end: the token's life, then what token, socket and login answer."""
+    """Until the credential's end: the token's life, then the answers to token, socket and login."""
     status, value = ask("POST", "/auth/token", body=login)
     began = time.monotonic()
     opened = WebSocket("/ws/trading", value["access_token"])

@@ -1,4 +1,4 @@
-/** Program of the rotation test: certificates change again and again under load; prints what the load saw. */
+/** Program of the rotation test: certificates change again and again under load; prints the load's counts. */
 import { listen } from '../../../server/tls/listen'
 import { listeningApp, tlsMaterial } from './harness'
 import { openLoad } from './steady_load'

@@ -115,7 +115,7 @@ export const leafParts = (pck = PCK): Parts => ({
 
 export type Chain = Omit<RegisterPlatformFields, 'program' | 'payer'>
 
-/** What registers a platform of these bodies, signed by the development keys. */
+/** Registers a platform of these bodies, signed by the development keys. */
 export const signedChain = (leaf: Uint8Array, authority: Uint8Array, pck = PCK): Chain => ({
   key: pck.compressed,
   leaf_signature: AUTHORITY.sign(leaf),

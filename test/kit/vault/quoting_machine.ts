@@ -1,4 +1,4 @@
-/** A made-up machine: its evidence, the quotes that it signs for openings, and what a vault announces for it. */
+/** A made-up machine: its evidence, its quotes for openings, and the vault's announcements for it. */
 import { sha384 } from '@noble/hashes/sha2.js'
 import { concatBytes, fromHex, utf8 } from '../../../protocol/bytes'
 import { u16, u32 } from '../../../protocol/codec'
@@ -25,7 +25,7 @@ import {
 
 const bytes32 = (name: string): Uint8Array => sha256(utf8(name))
 
-/** What a machine shows of itself. */
+/** A machine's own statements. */
 export type Evidence = {
   /** Header, descriptor and TD report. */
   signed: Uint8Array
@@ -33,7 +33,7 @@ export type Evidence = {
   auth_data: Uint8Array
   log: LoggedEvent[]
 }
-/** A machine's certificate and what it says. */
+/** A machine's certificate and its fields. */
 export type Machine = {
   chain: Chain
   ppid: Uint8Array
@@ -154,7 +154,7 @@ const measuredOf = (signed: Uint8Array) => {
 const payloadOf = (log: readonly LoggedEvent[], name: string): Uint8Array | undefined =>
   log.find((one) => new TextDecoder().decode(one.name) === name)?.payload
 
-/** What an opening has instead; functions change a copy, which is signed by the machine's keys after it. */
+/** Replacements in an opening; functions change a copy, which is signed by the machine's keys after it. */
 export type Changes = {
   /** The register follows the log. */
   log?: (log: LoggedEvent[]) => LoggedEvent[]
@@ -163,7 +163,7 @@ export type Changes = {
   signed?: (signed: Uint8Array) => Uint8Array
   /** After its report data. */
   qe_report?: (report: Uint8Array) => void
-  /** What the report data binds. */
+  /** The values that report data bind. */
   bound?: Partial<Parameters<typeof epochReportData>[0]>
   /** After everything was signed. */
   fields?: Partial<OpenAttestedEpochFields>
@@ -172,7 +172,7 @@ export type Changes = {
 /** Of quotes in general: the key that the quoting enclave made. */
 const ATTESTATION = new PlatformKey('attestation')
 
-/** A machine that opens epochs: what it shows, its certificate, and the keys that sign for it. */
+/** A machine that opens epochs: its statements, its certificate, and the keys that sign for it. */
 export class QuotingMachine {
   readonly compose_hash: Uint8Array
 
@@ -184,7 +184,7 @@ export class QuotingMachine {
     this.compose_hash = payloadOf(evidence.log, 'compose-hash') ?? COMPOSE_HASH
   }
 
-  /** What a vault announces for it, with its values. */
+  /** A vault's announcements for it, with their values. */
   announced(epoch_authority: Uint8Array): [AnnouncedTopic, Uint8Array?][] {
     const { machine } = this
     const { log, signed, qe_report } = this.evidence

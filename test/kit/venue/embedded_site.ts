@@ -41,7 +41,7 @@ import { type Deposit, element, Trader } from './trader'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 
-/** What a venue on an embedded chain needs beside its folder. */
+/** Needed by a venue on an embedded chain besides its folder. */
 export type EmbeddedPlace = {
   rpc_urls: string[]
   program_id: Uint8Array
@@ -151,7 +151,7 @@ export class EmbeddedSite {
     }
   }
 
-  /** Admits an account as an operator does, with a credential; answers what its trader logs in with. */
+  /** Admits an account as an operator does, with a credential; returns its trader's secrets. */
   async issue(account_id: string): Promise<TokenRequest> {
     await served(() => this.venue.provision({ account_id, version: 1 }))
     const { login, request } = testCredential(account_id, fromHex(this.venue.identity().venue, 32)!)
@@ -253,7 +253,7 @@ export class EmbeddedTrading {
     }
   }
 
-  /** Orders that cross, with deposits of their own; resolves with the buyer's once both are accepted. */
+  /** Orders that cross, each with a new deposit; resolves with the buyer's once both are accepted. */
   async cross(venue: JsonVenue = this.site.venue): Promise<wire.PlaceResult> {
     const money = await this.deposited(this.alice, USDC, 200_000_000n)
     const goods = await this.deposited(this.bob, JTO, 3_000_000_000n)
@@ -293,7 +293,7 @@ export class EmbeddedTrading {
   }
 }
 
-/** Resolves with nullifier and request account once the request landed. @throws Error with what the chain rejected */
+/** Resolves with nullifier and request account once the request landed. @throws Error with the chain's rejection */
 export async function requestExit(
   { chain, hash }: { chain: OpenedChain; hash: Pick<HashPort, 'inclusion' | 'leaves' | 'root'> },
   trader: Pick<Trader, 'seed' | 'key'>,

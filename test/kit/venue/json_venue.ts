@@ -91,7 +91,7 @@ export function jsonVenue(venue: Venue) {
   }
 }
 
-/** What the venue reads as texts, as objects. */
+/** The venue's texts as objects. */
 function objectsOf(own: Venue['own']) {
   return {
     order: async (name: string, order_id: string): Promise<wire.Order> =>

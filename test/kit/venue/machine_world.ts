@@ -277,7 +277,7 @@ export class World {
   }
 }
 
-/** What a close now journals, with seeds that need no key. */
+/** A close at this moment would journal these, with seeds that need no key. */
 export function closeCommand(state: State, seq: number): Extract<CommandBody, { kind: 'closed' }> {
   const due = dueInstruments(state).map((one) => {
     return { ...one, seed: seeded(`seed ${one.symbol} ${one.batch} ${state.epoch}`) }

@@ -31,7 +31,7 @@ export function marksOf(texts: Iterable<string>): Map<string, Buffer> {
   return marks
 }
 
-/** The characters of the value's base64 that do not depend on what follows it. */
+/** The characters of the value's base64 that do not depend on the bytes after it. */
 function base64Core(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64').replace(/.?=*$/, '')
 }

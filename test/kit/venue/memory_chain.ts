@@ -1,6 +1,6 @@
 /**
- * A chain in memory behind ChainPort, with slots moved by hand. It holds what the vault program enforces: sequence,
- * epoch, liabilities, the payout queue; it computes both roots on its own trees.
+ * A chain in memory behind ChainPort, with slots moved by hand. It enforces the vault program's rules: sequence, epoch,
+ * liabilities, the payout queue; it computes both roots on its own trees.
  */
 import { expect } from 'bun:test'
 import {
@@ -22,7 +22,7 @@ import { depositCommitment, noteInner } from '../../../protocol/notes/notes'
 type StartArgs = Parameters<ChainPort['start']>[0]
 type Mint = { mint: Uint8Array; decimals: number }
 
-/** What survives a restart of the venue: the ledger itself. */
+/** Survives a restart of the venue: the ledger itself. */
 export class Ledger {
   slot = 100
   /** The chain's clock; a test may move it. */
@@ -199,7 +199,7 @@ export class MemoryChain implements ChainPort {
     this.args = undefined
   }
 
-  /** The newest commit that was sent, and what resolves it. */
+  /** The newest commit that was sent, and the function that resolves it. */
   sent: { close: ClosePosition; decide: (decision: BatchDecision) => void } | undefined
 
   commit(close: ClosePosition): Promise<BatchDecision> {
@@ -277,7 +277,7 @@ export class MemoryChain implements ChainPort {
     return payload
   }
 
-  /** What the program checks and changes. */
+  /** Checks and changes of the program. */
   private apply(payload: SettlementPayload): void {
     const { ledger } = this
     if (ledger.notes.leaf_count < payload.leaf_count_min) throw new Error('unknown state')
@@ -339,7 +339,7 @@ export class MemoryChain implements ChainPort {
   }
 }
 
-/** Random bytes; what they are does not matter to any promise tested with them. */
+/** Random bytes; no promise tested with them depends on their value. */
 export function bytes(count: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(count))
 }

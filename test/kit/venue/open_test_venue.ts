@@ -180,7 +180,7 @@ export class TestSite {
     return this.running
   }
 
-  /** Closes what is open, removes the folder and begins anew. */
+  /** Closes everything open, removes the folder and begins from the start. */
   async remove(): Promise<void> {
     await this.running?.close()
     rmSync(this.dir, { recursive: true, force: true })

@@ -6,7 +6,7 @@ import { TestSite, type TestVenue } from './open_test_venue'
 import { refusalOf } from './refusal_of'
 import { type Deposit, Trader } from './trader'
 
-/** What is tried, the code it must end in, and the field the refusal must name. */
+/** The request, the code it must end in, and the field the refusal must name. */
 export type Case = [what: string, code: RefusalCode, attempt: () => Promise<unknown>, field?: string]
 
 export class RefusalSite {

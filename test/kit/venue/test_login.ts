@@ -21,7 +21,7 @@ let digest: string | undefined
 /** Ed25519 seed of the account key with this name. */
 export const accountSeed = (name: string): Uint8Array => sha256(utf8(`account ${name}`))
 const ids = new Map<string, string>()
-/** The account id of a name; an id stays what it is. */
+/** The account id of a name; an id never changes. */
 export function accountId(name: string): string {
   if (name.length === 64) return name
   const known = ids.get(name) ?? accountIdOf(publicKeyOf(accountSeed(name)))
@@ -29,7 +29,7 @@ export function accountId(name: string): string {
   return known
 }
 
-/** A credential body of the account with this name and what logs in with it. */
+/** A credential body of the account with this name and its secrets. */
 export function testCredential(
   name: string,
   venue: Uint8Array,

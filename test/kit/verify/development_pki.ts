@@ -1,4 +1,4 @@
-/** A development PKI with its private keys, so that a test can sign what an attacker would. */
+/** A development PKI with its private keys, so that a test can sign as an attacker would. */
 
 import { type KeyObject, sign } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * A separate process, because authorities and leniency come from the environment: prints what a transport pinned to the
- * right and to another key gets from a server. Bun and Node. Arguments: URL, leaf to pin otherwise.
+ * A separate process, because authorities and leniency come from the environment: prints the answers that a transport pinned to
+ * the right and to another key gets from a server. Bun and Node. Arguments: URL, leaf to pin otherwise.
  */
 
 import { readFileSync } from 'node:fs'

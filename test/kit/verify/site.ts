@@ -1,4 +1,4 @@
-/** A venue reduced to what a verifier sees: real enclave, real vault on an embedded chain, evidence over TLS; its policy. */
+/** A venue reduced to a verifier's view: real enclave, real vault on an embedded chain, evidence over TLS; its policy. */
 
 import { join } from 'node:path'
 import type { Instruction, KeyPairSigner } from '@solana/kit'
@@ -38,9 +38,9 @@ export type Site = {
   machine: Machine
   chain: OpenedChain
   policy: VerificationPolicy
-  /** Key of the vault's signer: what the machine could sign if it lied. */
+  /** Key of the vault's signer: the machine could sign with it if it lied. */
   settlement_seed: Uint8Array
-  /** What each path answers; an attack puts something else there. */
+  /** The answer of each path, which an attack can replace. */
   answers: Map<string, (nonce: string | undefined) => Promise<string> | string>
   /** Paths asked since the last look, in order. */
   asked: string[]

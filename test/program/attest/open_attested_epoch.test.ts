@@ -79,7 +79,7 @@ describe('signatures', () => {
     const places = new Set([1, 33, 66, 97, 130, 162, 195, 227, 610, 613, end - 1])
     for (let at = 227; at < end; at += 37) if (at < 611 || at > 612) places.add(at)
     for (const at of places) expect(REFUSED_BY_PRECOMPILE).toContain(outcome([verify], altered(at)))
-    // The y is not what the precompile reads; the quoting enclave's report covers it.
+    // The precompile reads another y; the quoting enclave's report covers it.
     expect(outcome([verify], altered(100))).toBe('wrong_attestation_key')
     expect(outcome([verify], altered(129))).toBe('wrong_parity')
   })
@@ -279,7 +279,7 @@ describe('who can open an epoch', () => {
     for (let place = 5; place <= 15; place++) {
       const { address } = opening.accounts[place]!
       const { data } = own.chain.account(address)!
-      // Program, kind, list and id are right, and the value is what he wants; the owner is another program.
+      // Program, kind, list and id are right, and the value is the attacker's; the owner is another program.
       const copy = bytes32(`copy ${place}`)
       own.chain.setAccount(copy, data, foreign)
       const swap = (to: Uint8Array) => {

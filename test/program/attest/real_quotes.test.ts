@@ -1,4 +1,6 @@
-/** Real quotes pass every check up to report data; and what a holder of every key can open: announced, late and seen. */
+/**
+ * Real quotes pass every check up to report data; and a holder of every key can open only announced, late and visible epochs.
+ */
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -60,7 +62,7 @@ const QUOTES: Real[] = [
   { name: 'dstack 0.6', ...answered('dstack-0.6-lite') },
 ]
 
-/** What the certificate says, as the program itself reads it under Intel's root. */
+/** The certificate's fields, as the program itself reads them under Intel's root. */
 function machineOf(chain: Machine['chain']): Machine {
   const own = new AttestedVault()
   own.announce({ list: 'attestation_root' }, chain.root_key)
@@ -160,7 +162,7 @@ function standIn() {
   return new AttestedVault(fields, machine, { pck: PCK, root: chain.root_key })
 }
 
-/** What the quote of the next boot must bind. */
+/** Values that the quote of the next boot must bind. */
 function reportData(own: AttestedVault): Uint8Array {
   const { settlement_signer, boot_nonce, epoch } = own.fields()
   return epochReportData({ venue: own.chain.config().venue, epoch, settlement_signer, boot_nonce })
@@ -280,7 +282,7 @@ test('KMS keys and admin key open an epoch only twice the exit delay after clien
   await announceAll(site, own.announced)
   const [refused] = await reasons(site)
   expect(refused).toMatch(/^announced: the administrator has announced another /)
-  // What `/transparency` and `tacit watch-venue` list.
+  // The lists of `/transparency` and `tacit watch-venue`.
   const now_s = port.view().unix_ms / 1_000
   const shown = () => shownOf(port, folder)
   const own_build = toHex(OWN_BUILD)

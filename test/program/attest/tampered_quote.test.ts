@@ -48,7 +48,7 @@ const BODY = {
 
 type Row = [changed: string, changes: Changes, outcome: string]
 
-/** Each is signed again by the keys of the machine, so that nothing but its own check refuses it. */
+/** Each is signed again by the keys of the machine, so that only its own check rejects it. */
 const TAMPERED: Row[] = [
   ['nothing', {}, 'landed'],
   ['version', flipHeader(1), 'unsupported_quote'],
@@ -328,7 +328,7 @@ test('no altered place of the quoting enclave’s report opens for the program a
 const certificateOf = (signed: Uint8Array) => {
   return signedSequence(signed, pki.keys.platform_authority)
 }
-/** What the client reads of it; undefined when it rejects it. */
+/** The client's reading of it; undefined when it rejects it. */
 function readByClient(certificate: Uint8Array) {
   try {
     const read = readCertificate(certificate)

@@ -28,8 +28,8 @@ type Attempt =
   | { kind: 'landed'; wrong?: undefined; units: bigint; keep: () => string | undefined; undo: () => void }
 
 /**
- * Ends of a program that the vault itself may not come to, whatever it is sent. A token program that it calls may: it
- * leaves to the runtime that the accounts it writes are its own.
+ * Ends of a program that the vault itself may never have, for any transaction. A token program that it calls may: it leaves to
+ * the runtime that the accounts it writes are its own.
  */
 const FORBIDDEN = new Set([
   'ProgramFailedToComplete',
@@ -61,7 +61,7 @@ const FORBIDDEN = new Set([
 const sameAccount = (a: RawAccount, b: RawAccount): boolean =>
   a.lamports === b.lamports && equalBytes(a.owner, b.owner) && equalBytes(a.data, b.data)
 
-/** The first account that does not hold what it should. */
+/** The first account with wrong content. */
 function firstDifference(world: World, named: readonly Named[], draft?: Draft): string | undefined {
   for (const { address } of named) {
     if (world.untracked.has(toHex(address))) continue
@@ -171,7 +171,7 @@ function openWorld(seed: number, elf: Uint8Array, witness?: Witness): World {
   return world
 }
 
-/** `finding`: what went wrong, with what it takes to see it again. */
+/** `finding`: the error, with everything needed to see it again. */
 export type Tally = {
   runs: number
   worlds: number
@@ -186,7 +186,7 @@ export type Tally = {
 export const WORLD_RUNS = 700
 const HONEST_ONE_IN = 5
 const LOOK_CLOSELY_ONE_IN = 8
-/** Where another state of the vault follows from what an attacker alone can do; the rest is undone. */
+/** Kept where an attacker alone can bring about another state of the vault; the rest is undone. */
 const KEPT = new Set([
   'deposit',
   'request_exit',

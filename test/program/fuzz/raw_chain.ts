@@ -16,7 +16,7 @@ const TRANSACTION_BYTES_MAX = 4_096
 const ACCOUNTS_MAX = 64
 const SIGNERS_MAX = 12
 
-/** An account of a whole transaction: its flags are the union of what its instructions say. */
+/** An account of a whole transaction: its flags are the union of those of its instructions. */
 export type Named = { address: Uint8Array; signer: boolean; writable: boolean }
 
 /** Every account a transaction names, signers first, writable before read-only; the fee payer leads. */

@@ -1,4 +1,4 @@
-/** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and its own trees beside the chain. */
+/** The fuzzer's world: three vaults' programs on one chain, mints, notes and keys, and separate trees. */
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { venueId } from '../../../protocol/bodies/statements'
 import { concatBytes, toHex } from '../../../protocol/bytes'
@@ -78,7 +78,7 @@ export class Chance {
   }
 }
 
-/** The machine of the fuzzer's worlds. Only what it signed is genuine: its certificates, and the quotes that it issued. */
+/** The machine of the fuzzer's worlds. Only its signatures are genuine: its certificates, and the quotes that it issued. */
 
 export const MACHINE = new QuotingMachine()
 /** Certificates of the machine: the one that quotes, and a second one. */
@@ -101,7 +101,7 @@ export function openingAt(data: Uint8Array): number {
   return Number.isNaN(at) || at + OPENING_BYTES > data.length ? data.length : at
 }
 
-/** What hardware and log say in an opening's data. */
+/** Statements of hardware and log in an opening's data. */
 function evidenceIn(data: Uint8Array): string {
   const at = openingAt(data)
   return toHex(concatBytes(sha256(data.slice(0, at)), sha256(data.slice(at + OPENING_BYTES))))
@@ -326,7 +326,7 @@ export class World {
     }
   }
 
-  /** Follows what a kept transaction did to the fuzzed vault. */
+  /** Follows the effects of a kept transaction on the fuzzed vault. */
   follow({ appended, batches, mints }: Report): void {
     for (const mint of mints) this.mints.push({ mint, token_program: this.ledger.get(mint).owner })
     for (const one of appended) {

@@ -1,4 +1,4 @@
-/** The tables of program/README.md are what the tested program costs. */
+/** The tables of program/README.md equal the costs of the tested program. */
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -135,7 +135,7 @@ const SHAPES: readonly Shape[] = [
 
 type Cost = { name: string; bytes: number; units: bigint; lamports: bigint; rent: bigint }
 
-/** What the fee payer, who pays nothing else, has less. */
+/** Lamports that the fee payer, who pays nothing else, has less. */
 function paid(own: AttestedVault, name: string, rent: bigint, send: () => ReturnType<AttestedVault['open']>) {
   const balance = (): bigint => own.chain.account(own.chain.payer.key)!.lamports
   const before = balance()
@@ -197,7 +197,7 @@ type SettlementCost = {
   count: number
   bytes: number
   units: number
-  /** What the fee payer is charged: a base fee for each of its two signatures, and the priority fee. */
+  /** The fee payer's charge: a base fee for each of its two signatures, and the priority fee. */
   lamports: number
 }
 

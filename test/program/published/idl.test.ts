@@ -1,4 +1,7 @@
-/** What is published of the program: its interface file is that of the layouts and decodes what it wrote, and `program/AUDIT.md` is complete. */
+/**
+ * The program's publication: its interface file equals the layouts and decodes the program's output, and `program/AUDIT.md` is
+ * complete.
+ */
 
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'

@@ -148,7 +148,7 @@ function isReleased(disk: readonly string[], config: ConfigAccount): boolean {
   return tail.at(-1) === `released${config.epoch}`
 }
 
-/** What an instance does, and the states that follow. */
+/** An instance's acts, and the states after them. */
 class Explorer {
   constructor(readonly rules: Rules) {}
 
@@ -287,7 +287,7 @@ function withoutDead(state: State): State {
   return state.sent.every(lives) ? state : { ...state, sent: state.sent.filter(lives) }
 }
 
-/** What no order of acts may lead to. */
+/** States that no order of acts may reach. */
 function faultOf({ instances, shown, voided }: State): string | undefined {
   const acknowledging = instances.filter(({ run }) => run?.serves && run.lease > 0 && run.wait === 0)
   if (acknowledging.length > 1) return 'two instances acknowledge'

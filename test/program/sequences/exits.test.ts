@@ -1,7 +1,7 @@
 /**
- * Every short sequence of what can happen to one note, by the five instructions that load its request and by payments: no
- * served owner loses a bond, nothing is paid twice or without a request, an open request can always be served, refused or
- * closed, and nothing but its note's batch or a freeze removes or changes it before it is served.
+ * Every short sequence of events of one note, by the five instructions that load its request and by payments: no served owner
+ * loses a bond, nothing is paid twice or without a request, an open request can always be served, refused or closed, and only
+ * its note's batch or a freeze removes or changes it before it is served.
  */
 import { expect, test } from 'bun:test'
 import { addressOf } from '../../../engine/chain/client/chain_client'
@@ -59,7 +59,7 @@ const spend = (...destinations: Uint8Array[]) => {
   return settleInstruction(vault.batchOf({ nullifiers: [nullifier], payouts }))
 }
 
-/** What happened so far, beside what the accounts say. `asked`: the bytes of the request, while it must be open. */
+/** Events so far, besides the accounts' content. `asked`: the bytes of the request, while it must be open. */
 type History = { asked?: string | undefined; spent: boolean; served: boolean; paid: boolean; frozen: boolean }
 
 const START: History = { spent: false, served: false, paid: false, frozen: false }
@@ -69,7 +69,7 @@ const request = (): ExitRequest | undefined => {
   return account && decodeExitRequest(account.data)
 }
 
-/** What can be tried, and what has happened where it lands; undefined where it cannot be built. */
+/** A possible act, and its effects where it lands; undefined where it cannot be built. */
 function stepsOf(old: History): Record<string, [VaultInstruction, History] | undefined> {
   const spent = { ...old, asked: undefined, spent: true }
   const waiting = chain.queue().entries.length > 0
@@ -101,7 +101,7 @@ const bonds = (): bigint =>
   [bond_payer.key, refuser.key, request_account].reduce((sum, key) => sum + held(key), 0n)
 const ALL_BONDS = bonds()
 
-/** What must hold after every sequence. */
+/** Laws after every sequence. */
 function judge(path: string, history: History): void {
   const same = (found: unknown, wanted: unknown) => expect([path, found]).toEqual([path, wanted])
   const { liabilities, queued } = chain.mintRecord(vault.mint)

@@ -126,7 +126,7 @@ vault.tree.append([NOTES.refund.commitment])
 const refunded_state = { cited_leaf_count: vault.tree.leaf_count, cited_root: vault.tree.root() }
 CLAIMING.refund = claimEscapeInstruction({ ...down.claimOf(NOTES.refund), ...refunded_state })
 
-/** The instruction in the present state, and what the model expects of it. */
+/** The instruction in the present state, and the model's expectation. */
 function actionsOf(state: State): [name: string, instruction: VaultInstruction, outcome: Outcome][] {
   const actions: [string, VaultInstruction, Outcome][] = NAMES.filter(
     (name) => name !== 'refund' || state.refunded !== undefined,
@@ -185,7 +185,7 @@ const START_CHALLENGER = down.held(down.challenger.key)
 const REQUEST_HELD = down.held(exitRequestAddress(vault.program, honest.nullifier))
 const CLAIM_RENT = chain.svm.minimumBalanceForRentExemption(200n)
 
-/** What must hold in each state. */
+/** Laws in each state. */
 function judge(path: string, state: State): void {
   const same = (found: unknown, wanted: unknown) => expect([path, found]).toEqual([path, wanted])
   const claims = NAMES.flatMap((name) => state.claims[name] ?? [])

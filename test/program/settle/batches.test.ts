@@ -1,4 +1,4 @@
-/** A settlement batch lands once, in order, on a known state, and the chain computes the root of what it appends. */
+/** A settlement batch lands once, in order, on a known state, and the chain computes the root of its leaves. */
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -237,7 +237,7 @@ test('a paused vault settles nothing until it is unpaused', () => {
 
 const AHEAD = 8
 
-/** Consecutive batches that all cite one state, built from what the chain holds now. */
+/** Consecutive batches that all cite one state, built from the chain's present content. */
 function batchesAhead(vault: OpenVault, state: { leaf_count: number; root: Uint8Array }): SettleFields[] {
   const first = vault.batchOf()
   return Array.from({ length: AHEAD }, (_, at) => ({

@@ -169,7 +169,7 @@ function request(arena: Arena, note: Note | undefined): boolean {
   return true
 }
 
-/** A refusal that proves what batch `batch` spent. */
+/** A refusal that proves the spent notes of batch `batch`. */
 function refusal({ vault }: Arena, { nullifier }: Note, batch: number) {
   return refuseExitInstruction({
     program: vault.program,
@@ -185,7 +185,7 @@ function refusal({ vault }: Arena, { nullifier }: Note, batch: number) {
 const open = (request: ExitRequest | undefined): boolean => request !== undefined && !request.served
 const served = (request: ExitRequest | undefined): boolean => request?.served === true
 
-/** A transaction of a stranger about a request that matches; `outcome` is what the program must answer. */
+/** A transaction of a stranger about a request that matches; `outcome` is the program's required answer. */
 const attempt =
   (
     isWanted: Parameters<Arena['note']>[0],

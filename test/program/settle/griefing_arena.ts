@@ -1,4 +1,4 @@
-/** A vault between a venue that settles and strangers who act at any moment, with what must hold after every turn. */
+/** A vault between a venue that settles and strangers who act at any moment, with laws after every turn. */
 import { expect } from 'bun:test'
 import { compareBytes, equalBytes, toHex } from '../../../protocol/bytes'
 import { depositCommitment, noteInner, nullifierOf } from '../../../protocol/notes/notes'
@@ -27,7 +27,7 @@ export const AMOUNT = 2_000n
 const LOADED_BYTES = 64 * 1_048_576
 const NOW_S = 1_800_000_000
 
-/** `dust`: what strangers sent to the vault's token account. */
+/** `dust`: strangers' gifts to the vault's token account. */
 export type ArenaMint = { mint: Uint8Array; token_program: Uint8Array; source: Uint8Array; dust: bigint }
 export type Note = {
   of: ArenaMint
@@ -42,7 +42,7 @@ export class Arena {
   readonly owner = this.vault.chain.fund(testKey('owner'))
   readonly mints: ArenaMint[] = []
   readonly notes: Note[] = []
-  /** Addresses that strangers control; what is at them changes at any time. */
+  /** Addresses that strangers control; their accounts change at any time. */
   readonly strangers: Uint8Array[] = []
   /** Withdrawals that wait for a place in the queue. */
   readonly waiting: PayoutFields[] = []

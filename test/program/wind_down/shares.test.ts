@@ -1,4 +1,4 @@
-/** What a short wind-down pays: window claims their shares to the unit in any order, late claims what is left. */
+/** Payments of a short wind-down: window claims their shares to the unit in any order, late claims the rest. */
 
 import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { type OwnedNote, WindDown } from '../../kit/vault/wind_down'
 
 const LARGEST = 2n ** 64n - 1n
 
-/** A frozen vault that holds `base` for notes which claim `amounts`: the signer forged what is more. */
+/** A frozen vault that holds `base` for notes which claim `amounts`: the signer forged the excess. */
 function short(base: bigint, amounts: readonly bigint[]): { down: WindDown; notes: OwnedNote[] } {
   const down = new WindDown()
   const notes = down.settle(amounts)
@@ -32,7 +32,7 @@ function ordersOf<T>(items: readonly T[]): T[][] {
   )
 }
 
-/** A function that puts every account a payment changes back to what it is now. */
+/** A function that resets every account a payment changes. */
 function keep({ vault, chain, bond_payer }: WindDown, notes: readonly OwnedNote[]): () => void {
   const record = mintRecordAddress(vault.program, vault.mint)
   const claims = notes.map(({ nullifier }) => escapeClaimAddress(vault.program, nullifier))
@@ -128,7 +128,7 @@ test('a donation before the first payment is shared; a later one is left for lat
   expect([down.received(first), down.received(second)]).toEqual([6_000n, 6_000n])
 })
 
-/** Late claims beside window claims of a vault that holds 10,000. */
+/** Late claims and window claims of a vault that holds 10,000. */
 function late(
   window: bigint[],
   amounts: bigint[],

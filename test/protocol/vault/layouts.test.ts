@@ -1,4 +1,4 @@
-/** Decoders accept exactly what encoders and program write, and nothing longer, shorter or foreign. */
+/** Decoders accept exactly the output of encoders and program, and nothing longer, shorter or foreign. */
 
 import { expect, test } from 'bun:test'
 import { p256 } from '@noble/curves/nist.js'

@@ -191,7 +191,7 @@ export class ChainWorld implements World {
   }
   private fork(depth: number): void {
     const { machine } = this.chain
-    // What is final is not taken back.
+    // Final facts are not taken back.
     if (machine.tip - depth >= machine.slotAt('finalized')) machine.fork(depth)
   }
   stops(): void {}

@@ -1,4 +1,4 @@
-/** What a node of a simulated cluster serves while it follows, and when it leads: its links and its app. */
+/** The services of a simulated node while it follows, and when it leads: its links and its app. */
 import type { Enclave } from '../../../enclave/contract'
 import { openOperatorCheck } from '../../../engine/accounts/verify_operator'
 import type { ChainPort, ClockPort } from '../../../engine/ports'
@@ -20,7 +20,7 @@ export const frontHost = (node: number): string => `front-${node}.test`
 const OPERATOR_KEY = encodeBase58(publicKeyOf(OPERATOR_SEED))
 const silentLog = (clock: ClockPort) => openLog(() => undefined, clock.unixMs)
 
-/** Of a process: what it states of itself without a machine. */
+/** A process's statements of itself without a machine. */
 export function simulatedEnclave(tee_pubkey: Uint8Array): Enclave {
   return only<Enclave>('enclave', {
     identity: {

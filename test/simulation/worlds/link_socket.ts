@@ -1,4 +1,4 @@
-/** The connection on which one node passes on to another what it is asked: `WebSocket` of the product's own links. */
+/** The connection on which one node passes requests on to another: `WebSocket` of the product's own links. */
 import type { SocketData } from '../../../server/sockets/upgrade'
 import { type Context, inVenue, type SimulatedTime } from '../simulated_time'
 import { type Listening, listening } from './simulated_listen'
@@ -82,7 +82,7 @@ class LinkSocket {
   }
 }
 
-/** @returns what ends the connections of a process that ended, so that the others learn it */
+/** @returns the function that ends the connections of a process that ended, so that the others learn it */
 export function linkSockets(of: SimulatedTime, lost: typeof isLost): (life: Context['life']) => void {
   time = of
   isLost = lost

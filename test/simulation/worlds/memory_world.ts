@@ -82,7 +82,7 @@ export class MemoryWorld implements World {
     })
     return undefined
   }
-  /** What the relayer finds on the chain that the journal does not have: leaves, batches and payouts. */
+  /** Facts on the chain that the journal does not have: leaves, batches and payouts. */
   private async catchUp(): Promise<void> {
     const { chain, ledger, engine } = this.now
     const { settlement, leaves } = engine.state

@@ -1,4 +1,4 @@
-/** `fetch` of the product: requests to the simulation's hosts take simulated time, and meet what the seed decides. */
+/** `fetch` of the product: requests to the simulation's hosts take simulated time, and meet seeded faults. */
 import type { Life } from '../awaits'
 import { type Context, inVenue, type SimulatedTime } from '../simulated_time'
 import { linkSockets } from './link_socket'
@@ -89,7 +89,7 @@ async function answerOf(host: string, path: string, init: RequestInit, time: Sim
   return life.alive ? { status: response.status, content } : undefined
 }
 
-/** What `askBounded` reads of a response. */
+/** The parts of a response that `askBounded` reads. */
 function responseOf({ status, content }: Answer): Response {
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
   const parts = [bytes]

@@ -32,7 +32,7 @@ const RICH = 10n ** 17n
 
 type Accounts = Map<string, BankAccount | undefined>
 
-/** Stands in for `Store`; what it holds of a moment is a few lists. */
+/** Stands in for `Store`; its content of a moment is a few lists. */
 class MemoryStore {
   private readonly facts = new Map<string, Uint8Array>()
   newest: Accounts = new Map()

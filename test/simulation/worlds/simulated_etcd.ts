@@ -1,4 +1,7 @@
-/** The log of a cluster: what a majority of etcd's members decides, one transaction after the other, by the JSON of their gateway. */
+/**
+ * The log of a cluster: the verdicts of a majority of etcd's members, one transaction after the other, by the JSON of their
+ * gateway.
+ */
 import type { Answer } from './network'
 
 type Compare = { key: string; target: 'VERSION' | 'VALUE'; value?: string }

@@ -1,4 +1,7 @@
-/** What a simulated venue stands on: a chain, accounts, and traders' deposits. `memory_world.ts` is one, `chain_world.ts` the other. */
+/**
+ * The base of a simulated venue: a chain, accounts, and traders' deposits. `memory_world.ts` is one, `chain_world.ts` the
+ * other.
+ */
 import type { Login } from '../../../client/api/venue_client'
 import type { Wallet } from '../../../client/wallet/wallet'
 import type { NodeVenue } from '../../../engine/venue'
@@ -36,9 +39,9 @@ export interface World {
   open(node: number, hooks: Hooks): Promise<Opened>
   /** A start that fails so is made again. */
   isExpected(error: unknown): boolean
-  /** Of a group: the makers of the market and what they have. */
+  /** Of a group: the makers of the market and their notes. */
   prepareMarket(): Promise<void>
-  /** The process serves from here on. @returns what must not be */
+  /** The process serves from here on. @returns forbidden findings */
   served(opened: Opened): string | undefined
   /** 400 ms have passed. @param calm nothing fails any more @param up whether the venue serves */
   slot(random: Random, calm: boolean, up: boolean): void
@@ -62,15 +65,15 @@ export interface World {
   marketLogin(): Login | undefined
   /** Whether tokens survive a process. */
   readonly keeps_tokens: boolean
-  /** What is on the chain and final. */
+  /** Final facts on the chain. */
   facts(): ChainFacts
   /** Laws of the books that do not hold. */
   booksBroken(): string[]
   /** Where a payout can go; undefined where any address does. */
   payee(mint: string): string | undefined
-  /** Something of the world's own: an order of the market, an exit. @param broken of what must not be */
+  /** An act of the world itself: an order of the market, an exit. @param broken collects forbidden findings */
   market(random: Random, broken: (law: string) => void): void
-  /** Everything of a moment beside the folder, and its name: equal names at equal moments. */
+  /** Everything of a moment besides the folder, and its name: equal names at equal moments. */
   moment(): unknown
   putBack(moment: never): void
   mark(): string

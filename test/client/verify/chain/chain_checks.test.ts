@@ -190,7 +190,7 @@ afterAll(async () => {
 })
 
 type Demands = Parameters<Site['connect']>[0]
-/** Reasons of the checks that fail on what the node shows. */
+/** Reasons of the checks that fail on the node's answers. */
 async function announcedReasons(
   change: Demands = {},
   unixMs = Date.now,
@@ -301,7 +301,7 @@ async function ownRegisters(
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex)
   return { mrtd: mrtd!, rtmr0: rtmr0!, rtmr1: rtmr1!, rtmr2: rtmr2!, xfam: toHex(xfam) }
 }
-/** After the delay of what is announced now. */
+/** After the delay of the current announcement. */
 const afterDelay = () => Date.now() + (2 * EXIT_DELAY_S + 600) * 1_000
 
 test('an image whose delay has passed is refused unless the policy pins its registers', async () => {

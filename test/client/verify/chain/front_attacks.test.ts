@@ -21,7 +21,7 @@ import { LyingNode } from '../../lying_node'
 let site: Site
 let front: Enclave
 let info: Info
-/** The leading node's own answer, whatever its path. */
+/** The leading node's own answer, for any path. */
 let leaderAnswer: (nonce?: string) => Promise<string>
 beforeAll(async () => {
   site = await openSite()
@@ -188,7 +188,7 @@ test('an answer of the leading node for another caller, or for the nonce of the 
 })
 
 const OTHERS = ['44', '55', '66'].map((byte) => byte.repeat(32))
-/** As callers share a quote: what is asked for all of them, and the path of each. */
+/** As callers share a quote: the root asked for all of them, and the path of each. */
 function joint(...nonces: string[]) {
   const all = new JointNonce()
   const leaves = nonces.map((one) => all.add(fromHex(one, 32)!))

@@ -1,4 +1,4 @@
-/** Two providers of five answer what no node answers: nothing of it reaches the venue, which settles, anchors and decides. */
+/** Two providers of five answer as no node does: nothing of it reaches the venue, which settles, anchors and decides. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

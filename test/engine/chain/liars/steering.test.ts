@@ -1,8 +1,8 @@
 /**
  * Liars below the quorum choose at each read which view of the chain they show: an earlier one, one that another provider
- * cannot have yet, one bent to what would decide, or none. The host delays honest answers and withholds transactions. Whatever
- * they choose, each decision, lease, covered position, slot, time and halt is what the chain holds.
- * TACIT_STEER_ROUNDS sets the number of rounds, TACIT_STEER_SEED replays them.
+ * cannot have yet, one bent to a decision, or none. The host delays honest answers and withholds transactions. With any choice,
+ * each decision, lease, covered position, slot, time and halt is the chain's. TACIT_STEER_ROUNDS sets the number of rounds,
+ * TACIT_STEER_SEED replays them.
  */
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -40,7 +40,7 @@ let truth: VaultReader
 let liars: LyingEndpoint[]
 let honest: LyingEndpoint[]
 
-/** What the liars aim at now. */
+/** The liars' present aim. */
 const aim: { close: ClosePosition | undefined } = { close: undefined }
 
 async function open(liar_count: number, honest_count: number, random: Random): Promise<void> {
@@ -146,14 +146,14 @@ function arm(random: Random): void {
       isBlockhashValid: (result) => ({ ...(result as object), value: random.chance(0.5) }),
     }
   }
-  // The host delays what it cannot change.
+  // The host delays answers that it cannot change.
   const delay: Lie = () =>
     random.chance(0.1) ? Bun.sleep(random.between(1, 60)).then(() => undefined) : undefined
   for (const one of honest)
     one.lies = { getMultipleAccounts: delay, getEpochInfo: delay, getSignatureStatuses: delay }
 }
 
-/** What holds at any time, checked against providers that are not steered. */
+/** True at any time, checked against providers that are not steered. */
 async function expectTrue(): Promise<void> {
   const { port, chain, sink } = world
   const [{ covered_seq }, { slot, unix_ms }] = [port.lease(), port.view()]
@@ -189,7 +189,7 @@ async function commitRound(random: Random, counts: Record<string, number>): Prom
   await expectTrue()
 }
 
-/** Another instance opens an epoch: no lease is from after that, whatever the liars go on showing. */
+/** Another instance opens an epoch: no lease is from after that, even while the liars go on. */
 async function overtake(): Promise<void> {
   const other = await world.connect()
   const { epoch, spent_root } = await observer.readConfig()

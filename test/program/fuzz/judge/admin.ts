@@ -1,4 +1,4 @@
-/** The config account as the judge knows it, and what the admin's instructions and `announce` must be and do. */
+/** The config account as the judge knows it, and the rules and effects of the admin's instructions and `announce`. */
 import { venueId } from '../../../../protocol/bodies/statements'
 import { isZero } from '../../../../protocol/bytes'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'

@@ -1,4 +1,4 @@
-/** One instruction as the judge sees it: flags, accounts and data, and the fuzzer's own record of what the chain must hold. */
+/** One instruction as the judge sees it: flags, accounts and data, and the fuzzer's own record of the chain's content. */
 import { compareBytes, equalBytes, isZero, toHex } from '../../../../protocol/bytes'
 import { findAddress, SYSTEM_PROGRAM, type VaultAddresses } from '../../../../protocol/vault/addresses'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
@@ -80,7 +80,7 @@ export class Ledger {
     return account
   }
 
-  /** What the chain holds now; an absent account is one of the system program without lamports. */
+  /** The chain's content now; an absent account is one of the system program without lamports. */
   onChain(address: Uint8Array): RawAccount {
     return this.#chain.account(address) ?? { owner: SYSTEM_PROGRAM, data: new Uint8Array(), lamports: 0n }
   }
@@ -95,7 +95,7 @@ export class Ledger {
     return new Draft(this)
   }
 
-  /** Takes over what a draft changed. */
+  /** Takes over the changes of a draft. */
   keep(draft: Draft): void {
     for (const [key, account] of draft.changed) this.#known.set(key, account)
   }
@@ -127,20 +127,20 @@ export class Draft {
   }
 }
 
-/** What the vault must have refused. */
+/** A reason for which the vault must reject. */
 export class Illegal extends Error {}
 
 export function must(condition: boolean, rule: string): asserts condition {
   if (!condition) throw new Illegal(rule)
 }
 
-/** A leaf the vault appended; a deposit or refund says what it is made of. */
+/** A leaf the vault appended; a deposit or refund states its parts. */
 export type Appended = {
   commitment: Uint8Array
   made_of?: { mint: Uint8Array; amount: bigint; inner: Uint8Array }
 }
 
-/** What a transaction did to one vault, for the world to follow. */
+/** Effects of a transaction on one vault, for the world to follow. */
 export type Report = {
   vault: Uint8Array
   appended: Appended[]
@@ -161,7 +161,7 @@ export type Call = {
   report: Report
   /** Called by another program, not by the transaction itself. */
   inner: boolean
-  /** Place in the transaction, and what is before it. */
+  /** Place in the transaction, and the instructions before it. */
   index: number
   before: VaultInstruction | undefined
 }

@@ -1,4 +1,4 @@
-/** What `anchor`, `register_platform` and `open_attested_epoch` must be and do. */
+/** Rules and effects of `anchor`, `register_platform` and `open_attested_epoch`. */
 import { concatBytes, equalBytes, isZero, toHex, utf8 } from '../../../../protocol/bytes'
 import { u16 } from '../../../../protocol/codec'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
@@ -47,7 +47,7 @@ import { mustKnowState, ringOf, spentRoot, treeOf } from './note_states'
 
 type Advanced = { epoch: bigint; boot_nonce: Uint8Array; compose_hash: Uint8Array }
 
-/** The fields of venue and journal, and what they do to config. */
+/** The fields of venue and journal, and their effect on config. */
 function judgeAdvance(
   call: Call,
   accounts: { config: Uint8Array; tree: Placed; ring: Placed },

@@ -1,4 +1,4 @@
-/** What exits, the freeze and the claims of a wind-down must be and do. */
+/** Rules and effects of exits, the freeze and the claims of a wind-down. */
 import { spentLogLeaf } from '../../../../protocol/notes/merkle_tree'
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import {

@@ -1,4 +1,4 @@
-/** The payout queue as the judge keeps it, and what `settle`, `pay` and `grow_queue` must be and do. */
+/** The payout queue as the judge keeps it, and rules and effects of `settle`, `pay` and `grow_queue`. */
 import { compareBytes } from '../../../../protocol/bytes'
 import { SETTLE_LIMITS } from '../../../../protocol/limits'
 import { depositCommitment } from '../../../../protocol/notes/notes'

@@ -1,4 +1,4 @@
-/** Mints and token accounts as the judge knows them: forms, extensions, and what a transfer does. */
+/** Mints and token accounts as the judge knows them: forms, extensions, and the effect of a transfer. */
 import { ACCOUNT_BYTES } from '../../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../protocol/vault/addresses'
 import type { RawAccount } from '../raw_chain'

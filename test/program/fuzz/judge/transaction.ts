@@ -1,4 +1,4 @@
-/** Judges a whole transaction that landed, and what `initialize`, `register_mint` and `deposit` must be and do. */
+/** Judges a whole transaction that landed, and rules and effects of `initialize`, `register_mint` and `deposit`. */
 import { isZero, toHex } from '../../../../protocol/bytes'
 import { EMPTY_SPENT_SUBTREES, EMPTY_SUBTREES } from '../../../../protocol/notes/merkle_tree'
 import { depositCommitment } from '../../../../protocol/notes/notes'
@@ -139,7 +139,7 @@ function judgeTokens(call: Call): void {
 
 function judgeInstruction(call: Call): void {
   const { program } = call.vault
-  // Changes nothing; what it verified is asked for by the instruction behind it.
+  // Changes nothing; the instruction behind it asks for the verified values.
   if (same(program, SECP256R1_PRECOMPILE)) {
     must(!call.inner, 'a precompile called from inside')
     return
@@ -156,7 +156,7 @@ type Verdict = { illegal: string } | { reports: Map<string, Report> }
 
 const vaults = new Map<string, VaultAddresses>()
 
-/** Leaves in the draft what the transaction must have done. */
+/** Leaves in the draft the effects that the transaction must have. */
 export function judgeTransaction(
   instructions: readonly VaultInstruction[],
   fee_payer: Uint8Array,

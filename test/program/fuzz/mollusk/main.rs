@@ -1,5 +1,5 @@
-//! Runs recorded transactions in Mollusk and prints every difference from what was recorded. Reads records from the
-//! standard input, as `second_executor.test.ts` writes them.
+//! Runs recorded transactions in Mollusk and prints every difference from the record. Reads records
+//! from the standard input, as `second_executor.test.ts` writes them.
 use mollusk_svm::Mollusk;
 use solana_account::Account;
 use solana_instruction::{AccountMeta, Instruction};
@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Read};
 const PROGRAM: u8 = 1;
 const TRANSACTION: u8 = 2;
 const INSTRUCTIONS: Pubkey = Pubkey::from_str_const("Sysvar1nstructions1111111111111111111111111");
-/// What the recorded transactions ask for.
+/// Needs of the recorded transactions.
 const UNIT_LIMIT: u64 = 1_400_000;
 
 struct Records<R>(R);
@@ -64,7 +64,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// What differs, if anything.
+/// The difference, if any.
 fn compare<R: Read>(
     mollusk: &mut Mollusk,
     records: &mut Records<R>,

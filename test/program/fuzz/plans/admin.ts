@@ -36,7 +36,7 @@ const isUsable = (effective_at_s: number, now_s: number): boolean =>
 
 const adminOf = (world: World) => ({ program: world.program, admin: world.config().admin })
 
-/** Mostly what the state asks for; now and then any of the three. */
+/** Mostly the one that the state asks for; now and then any of the three. */
 function actionFor(
   world: World,
   pending: ConfigAccount['pending_admin'],
@@ -106,7 +106,7 @@ function recordOf(world: World, list: AnnouncedList, id: Uint8Array) {
 }
 
 export const planAnnounce: Planner = (world) => {
-  // Half of the time what the world's machine needs, so that it opens epochs again.
+  // Half of the time the entries that the world's machine needs, so that it opens epochs again.
   const needed = world.chance.oneIn(2)
     ? world.chance.pick(MACHINE.announced(world.epoch_authority))
     : undefined
@@ -138,7 +138,7 @@ export const planAnnounce: Planner = (world) => {
   return { instruction, due: isMinimum(list) && raised }
 }
 
-/** What the vault must have announced for the machine, with its values. */
+/** Announcements that the vault needs for the machine, with their values. */
 export const needed = (world: World) => MACHINE.announced(world.epoch_authority)
 
 const holds = (

@@ -1,4 +1,4 @@
-/** Every plan by the name of its instruction, and what a thief would try. */
+/** Every plan by the name of its instruction, and a thief's attempts. */
 import {
   planAnnounce,
   planAuthorizeRestore,

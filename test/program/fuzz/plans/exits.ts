@@ -80,7 +80,7 @@ function payoutsOf(world: World, notes: readonly Note[], mint: WorldMint): Payou
   })
 }
 
-/** What is not paid out comes back as outputs, so that every mint is conserved. */
+/** The rest comes back as outputs, so that every mint is conserved. */
 function withdrawalsOf(world: World, total: bigint, mint: WorldMint): PayoutFields[] {
   if (total === 0n || world.chance.oneIn(2)) return []
   const amounts = split(world, total, 1 + world.chance.below(3)).slice(0, 2)
@@ -171,7 +171,7 @@ function siblingsAt(world: World, leaf_count: number, index: number): Uint8Array
   return earlier.siblings(index)
 }
 
-/** What exits and claims show of a note: its opening, and its path to a root. */
+/** Shown by exits and claims of a note: its opening, and its path to a root. */
 const proven = (
   world: World,
   note: Note,
@@ -291,7 +291,7 @@ export const planChallengeEscape: Planner = (world) => {
   return { instruction, due: claim.state === 'open' && claim.rank !== 'refund' }
 }
 
-/** What a payment asks for: the world's model of it is the judge, so that its due ones are only the plainest. */
+/** Contents of a payment: the world's model of it is the judge, so only its plainest due ones are here. */
 export const planPayEscape: Planner = (world) => {
   const found = anyClaim(world, () => true)
   if (found === undefined) return undefined

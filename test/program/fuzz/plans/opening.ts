@@ -1,4 +1,4 @@
-/** Defines a plan, a transaction that could be sent now; and those that begin something: a vault, a mint, a deposit. */
+/** Defines a plan, a transaction that could be sent now; and plans that begin a vault, a mint or a deposit. */
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, vaultTokenAddress } from '../../../../protocol/vault/addresses'
 import { initializeInstruction, registerMintInstruction } from '../../../../protocol/vault/admin'
 import { anchorInstruction } from '../../../../protocol/vault/epochs'
@@ -6,7 +6,7 @@ import { depositInstruction } from '../../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../../protocol/vault/instruction'
 import type { World, WorldMint } from '../world'
 
-/** `due`: it must land. What is not due must be refused, and is where the rules are tried first. */
+/** `due`: it must land. A plan that is not due must be rejected, and tries the rules first. */
 export type Plan = {
   /** The precompile over the instruction's signatures. */
   before?: VaultInstruction
