@@ -54,13 +54,14 @@ export class JournalServer {
   }
 
   /** Oldest first, each deletion durable before the next, so that no crash leaves a gap. */
-  private retire({ options, segments }: Opened, before_seq: number): void {
+  private retire({ options, segments, starts }: Opened, before_seq: number): void {
     for (;;) {
       const [first, second] = segments
       if (first === undefined || second === undefined || second.seq >= before_seq) break
       disk.rmSync(join(options.dir, segmentName(first.number)))
       syncFolder(options.dir)
       segments.shift()
+      while (starts[0]?.segment === first.number) starts.shift()
     }
     this.reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
   }

@@ -27,7 +27,7 @@ export type SegmentReader = {
  * @param end durable end, as of now; later bytes are not read. Without an `offset` the frame that contains `seq` is
  * the last: a thread that does not write the journal knows only the seq
  * @param expected places between groups, ascending and from `from_seq` - 1 on, that the chain must pass as far as it is read
- * @param starts of verified segments, ascending
+ * @param starts places that this process has verified, ascending; those that are read now are added
  * @throws RangeError when the records from `from_seq` on are retired or do not exist yet
  */
 export function readSegments(
@@ -36,7 +36,7 @@ export function readSegments(
   end: Pick<Position, 'seq'> & Partial<Pick<Position, 'offset'>>,
   from_seq: number,
   expected: readonly ChainPoint[],
-  starts: readonly Start[] = [],
+  starts: Start[] = [],
 ): SegmentReader {
   const first = segments[0] as SegmentHeader
   if (from_seq <= first.seq) throw new RangeError(`records before seq ${first.seq + 1} are retired`)
@@ -45,7 +45,7 @@ export function readSegments(
   let index = segments.findLastIndex((segment) => segment.seq < from_seq)
   let segment: LoadedSegment | undefined
   let at = startOf(segments[index] as SegmentHeader, starts, from_seq)
-  const anchor = anchorCheck(expected)
+  const [anchor, remember] = [anchorCheck(expected), startKeeper(starts)]
   anchor.see(at)
 
   function stop(): void {
@@ -65,6 +65,7 @@ export function readSegments(
       const frame = writtenFrame(where.dir, segment, at, anchor.see)
       at = frame.next
       anchor.passed(at.seq)
+      remember(segment.header.number, at)
       return frame.plain
     }
     checkSegmentEnd(segment, at, successor)
@@ -83,10 +84,8 @@ export function readSegments(
         const { seq, head } = at
         const plain = step()
         if (plain === undefined) return { groups: concat(parts, bytes), last: true, from, end: placeOf(at) }
-        if (plain === 'switched') {
-          if (bytes > 0) break
-          continue
-        }
+        if (plain === 'switched' && bytes > 0) break
+        if (plain === 'switched') continue
         // A frame whose records all precede from_seq is verified and skipped.
         if (at.seq < from_seq) releaseBytes(plain)
         else {
@@ -107,6 +106,24 @@ const placeOf = ({ seq, head }: Position): ChainPoint => ({ seq, head })
 function startOf(segment: SegmentHeader, starts: readonly Start[], from_seq: number): Position {
   const start = starts.findLast((one) => one.segment === segment.number && one.at.seq < from_seq)
   return start?.at ?? segmentStart(segment)
+}
+
+/** Adds places of a read unless a start is less than a chunk before them. */
+function startKeeper(starts: Start[]) {
+  let [read, due] = [0, 0]
+  return (segment: number, at: Position): void => {
+    if (segment === read && at.offset < due) return
+    const place = starts.findLastIndex(
+      (one) => one.segment < segment || (one.segment === segment && one.at.offset <= at.offset),
+    )
+    const known = starts[place]
+    due = (known?.segment === segment ? known.at.offset : 0) + CHUNK_BYTES
+    if (at.offset >= due) {
+      starts.splice(place + 1, 0, { segment, at })
+      due = at.offset + CHUNK_BYTES
+    }
+    read = segment
+  }
 }
 
 /** Compares the heads at the expected places, which exist because they are ends of groups. */
@@ -202,14 +219,14 @@ function walkTail(
   const segment = loadSegment(dir, last, key)
   try {
     const starts: Start[] = []
+    const remember = startKeeper(starts)
     let before = segmentStart(last)
     let end = before
     const frame = () => judged(dir, segment, () => readFrame(segment, end))
     for (let step = frame(); step !== undefined; step = frame()) {
       before = end
       end = step.next
-      const passed = end.offset - (starts.at(-1)?.at.offset ?? 0)
-      if (passed >= CHUNK_BYTES) starts.push({ segment: last.number, at: end })
+      remember(last.number, end)
     }
     lastFrame(segment.name, segment.bytes.subarray(before.offset, end.offset), before.offset)
     return { segments, end, starts }

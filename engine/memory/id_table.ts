@@ -16,23 +16,28 @@ const HASHED_BYTES = 16
 const WORDS = HASHED_BYTES / 4
 /** One per word, one for the length, three to finish. */
 const ROUNDS = WORDS + 1 + 3
-/** The table is split into parts that grow one at a time, which keeps pauses short: 16 thousand of 4 million ids. */
-const PARTS = 256
 const BUCKETS_MIN = 16
+/** Buckets that move to a larger table with each id that is added; with fewer than two it could fill before all have moved. */
+const MOVED_AT_ONCE = 32
 /** Numbers are stored in 32 bits, reduced by this; the numbers in a table span less. */
-const MODULUS = 0xffff_ffff
-
-/** A hash table with open addressing; a bucket holds 1 + the reduced number, or 0. */
-type Part = { table: Uint32Array; count: number }
-/** Shared by all empty parts: most tables of a small venue are empty. */
+const MODULUS = 0xffff_fffe
+/** What a bucket of the smaller table holds after its entry has moved or was removed: lookups pass over it. */
+const MOVED = 0xffff_ffff
+/** Shared by all empty tables. */
 const EMPTY = new Uint32Array(1)
 
 export class IdTable {
   private readonly k0: number
   private readonly k1: number
-  /** Within the part that the last `seek` found. */
+  private count = 0
+  /** Open addressing; a bucket holds 1 + the reduced number, or 0. One array: each step to a bucket is a wait for memory. */
+  private table = EMPTY
+  /** The table before, while its entries move bucket by bucket, so that growth takes no pause; then empty. */
+  private smaller = EMPTY
+  /** Buckets of it that have moved. */
+  private moved = 0
+  /** Within the table that the last `seek` returned. */
   private bucket = 0
-  private readonly parts: Part[] = Array.from({ length: PARTS }, () => ({ table: EMPTY, count: 0 }))
 
   /**
    * @param ids the ids of the numbers in the table, which stores no ids itself
@@ -51,21 +56,20 @@ export class IdTable {
 
   /** The number of the id at `at`. */
   find(bytes: Uint8Array, at = 0): number | undefined {
-    const entry = this.seek(bytes, at).table[this.bucket]!
+    const entry = this.seek(bytes, at)[this.bucket]!
     return entry === 0 ? undefined : this.numberOf(entry)
   }
 
   /** Allocates for `count` ids; the table must be empty. */
   reserve(count: number): void {
     let buckets = BUCKETS_MIN
-    // Ids spread unevenly: the few parts above the average grow later.
-    while (buckets < (2 * count) / PARTS) buckets *= 2
-    if (buckets > BUCKETS_MIN) for (const part of this.parts) part.table = new Uint32Array(buckets)
+    while (buckets < 2 * count) buckets *= 2
+    if (buckets > BUCKETS_MIN) this.table = new Uint32Array(buckets)
   }
 
   /** Removes all, and frees the memory. */
   clear(): void {
-    for (const part of this.parts) Object.assign(part, { table: EMPTY, count: 0 })
+    Object.assign(this, { table: EMPTY, smaller: EMPTY, count: 0 })
   }
 
   /** @throws Error when the id of `number` is in the table already */
@@ -79,20 +83,18 @@ export class IdTable {
   }
 
   private enter(number: number, replaces: boolean): void {
+    if (this.smaller !== EMPTY) this.move()
     const bytes = this.ids.bytesOf(number)
     const at = this.ids.placeOf(number)
-    const part = this.seek(bytes, at)
-    if (part.table[this.bucket] !== 0) {
-      if (!replaces) throw new Error('an id is in the table already')
-      part.table[this.bucket] = (number % MODULUS) + 1
-      return
-    }
-    if ((part.count + 1) * 2 > part.table.length) {
-      this.grow(part)
-      this.seek(bytes, at)
-    }
-    part.table[this.bucket] = (number % MODULUS) + 1
-    part.count++
+    let table = this.seek(bytes, at)
+    if (table[this.bucket] === 0) {
+      if ((this.count + 1) * 2 > table.length) {
+        this.grow()
+        table = this.seek(bytes, at)
+      }
+      this.count++
+    } else if (!replaces) throw new Error('an id is in the table already')
+    table[this.bucket] = (number % MODULUS) + 1
   }
 
   /** The id of `number` must still be readable. @throws Error when `number` is not in the table */
@@ -103,17 +105,15 @@ export class IdTable {
   /** As `remove`; false when `number` is not in the table, as after `put` of another number of its id. */
   drop(number: number): boolean {
     const hash = this.hashOf(number)
-    const part = this.parts[hash & (PARTS - 1)]!
-    const { table } = part
-    const mask = table.length - 1
     const wanted = (number % MODULUS) + 1
-    let bucket = (hash >>> 8) & mask
-    // Compares numbers, which needs no read of the ids on the way.
-    for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) {
-      if (table[bucket] === 0) return false
+    const bucket = bucketOf(this.table, hash, wanted)
+    if (bucket !== undefined) this.closeGap(this.table, bucket)
+    else {
+      const left = bucketOf(this.smaller, hash, wanted)
+      if (left === undefined) return false
+      this.smaller[left] = MOVED
     }
-    part.count--
-    this.closeGap(table, bucket)
+    this.count--
     return true
   }
 
@@ -122,7 +122,7 @@ export class IdTable {
     const mask = table.length - 1
     let gap = from
     for (let bucket = (gap + 1) & mask; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
-      const home = (this.hashOf(this.numberOf(table[bucket]!)) >>> 8) & mask
+      const home = this.hashOf(this.numberOf(table[bucket]!)) & mask
       // An entry may move to the gap unless its home lies behind the gap.
       if (((bucket - home) & mask) < ((bucket - gap) & mask)) continue
       table[gap] = table[bucket]!
@@ -132,26 +132,32 @@ export class IdTable {
   }
 
   /**
-   * The part of the id at `id_at` of `id`; `bucket` is then the one that holds it, or the empty one where it belongs. Hash
-   * and comparison are one long function: a short one is compiled into every caller, and a boot takes a tenth longer.
+   * The table with the id at `id_at` of `id`; `bucket` is then the one that holds it, or the empty one where it belongs.
+   * One long function: a short one is compiled into every caller, and a boot takes a tenth longer.
    */
-  private seek(id: Uint8Array, id_at: number): Part {
-    const { ids, width } = this
+  private seek(id: Uint8Array, id_at: number): Uint32Array {
+    const { ids, width, smaller } = this
     const hash = this.hash(id, id_at)
-    const part = this.parts[hash & (PARTS - 1)]!
-    const { table } = part
-    const mask = table.length - 1
-    let bucket = (hash >>> 8) & mask
-    for (; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
-      const number = this.numberOf(table[bucket]!)
-      const other = ids.bytesOf(number)
-      const other_at = ids.placeOf(number)
-      let same = 0
-      while (same < width && other[other_at + same] === id[id_at + same]) same++
-      if (same === width) break
+    let { table } = this
+    for (;;) {
+      const mask = table.length - 1
+      let bucket = hash & mask
+      for (; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
+        if (table[bucket] === MOVED) continue
+        const number = this.numberOf(table[bucket]!)
+        const other = ids.bytesOf(number)
+        const other_at = ids.placeOf(number)
+        let same = 0
+        while (same < width && other[other_at + same] === id[id_at + same]) same++
+        if (same < width) continue
+        this.bucket = bucket
+        return table
+      }
+      if (table !== this.table) return this.table
+      this.bucket = bucket
+      if (smaller === EMPTY) return table
+      table = smaller
     }
-    this.bucket = bucket
-    return part
   }
 
   private hashOf(number: number): number {
@@ -160,8 +166,7 @@ export class IdTable {
 
   /**
    * HalfSipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF") of the first 16 bytes of an id. Without the
-   * key no client finds ids that collide; a multiplicative hash has differences that collide under every key. The low 8
-   * bits choose the part, the others the bucket.
+   * key no client finds ids that collide; a multiplicative hash has differences that collide under every key.
    */
   private hash(bytes: Uint8Array, at: number): number {
     let v0 = this.k0
@@ -197,18 +202,33 @@ export class IdTable {
     return first + (ahead < 0 ? ahead + MODULUS : ahead)
   }
 
-  private grow(part: Part): void {
-    const old = part.table
-    const table = new Uint32Array(Math.max(BUCKETS_MIN, old.length * 2))
+  private grow(): void {
+    this.smaller = this.table
+    this.moved = 0
+    this.table = new Uint32Array(Math.max(BUCKETS_MIN, this.smaller.length * 2))
+  }
+
+  /** All ids differ, so none is compared. */
+  private move(): void {
+    const { table, smaller } = this
     const mask = table.length - 1
-    for (let from = 0; from < old.length; from++) {
-      const entry = old[from]!
-      if (entry === 0) continue
-      // All ids differ, so none is compared.
-      let bucket = (this.hashOf(this.numberOf(entry)) >>> 8) & mask
+    const end = Math.min(this.moved + MOVED_AT_ONCE, smaller.length)
+    for (; this.moved < end; this.moved++) {
+      const entry = smaller[this.moved]!
+      if (entry === 0 || entry === MOVED) continue
+      let bucket = this.hashOf(this.numberOf(entry)) & mask
       while (table[bucket] !== 0) bucket = (bucket + 1) & mask
       table[bucket] = entry
+      smaller[this.moved] = MOVED
     }
-    part.table = table
+    if (this.moved === smaller.length) this.smaller = EMPTY
   }
+}
+
+/** The bucket of a number. Compares numbers, which needs no read of the ids on the way. */
+function bucketOf(table: Uint32Array, hash: number, wanted: number): number | undefined {
+  const mask = table.length - 1
+  let bucket = hash & mask
+  for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) if (table[bucket] === 0) return undefined
+  return bucket
 }

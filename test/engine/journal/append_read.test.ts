@@ -1,5 +1,5 @@
 /** Groups come back as they were appended, across segments and reopening. */
-import { expect, test } from 'bun:test'
+import { expect, spyOn, test } from 'bun:test'
 import {
   JournalClosed,
   JournalDamaged,
@@ -13,6 +13,7 @@ import { pointAfter, readRecords, splitGroups } from '../../../engine/journal/fr
 import { JournalServer } from '../../../engine/journal/journal_server'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { readSegments, recover } from '../../../engine/journal/read_segments'
+import * as walk_segment from '../../../engine/journal/walk_segment'
 import { LIMITS } from '../../../engine/limits'
 import { RECEIPT_BODY } from '../../../protocol/bodies/statements'
 import { verifySignature } from '../../../protocol/ed25519'
@@ -310,6 +311,41 @@ test('a read from the middle of a reopened segment begins at a verified place an
       expect(await failure(seqs(seq_last + 1, other))).toBeInstanceOf(JournalDamaged)
     }
     await journal.close()
+  })
+})
+
+test('what a read has verified, of any segment, is not verified again by the next', async () => {
+  await withFolder(async (dir) => {
+    await write(
+      dir,
+      Array.from({ length: 24 }, (_, i) => records(i, 1, 400_000)),
+      4 * 1024 * 1024,
+    )
+    const { segments, end } = recover(dir, KEY)
+    expect(segments.length).toBeGreaterThan(2)
+    const starts: Parameters<typeof readSegments>[5] = []
+    const framesOf = (from_seq: number) => {
+      const frames = spyOn(walk_segment, 'readFrame')
+      const reader = readSegments({ dir, key: KEY }, segments, end!, from_seq, [], starts)
+      const found: JournalRecord[] = []
+      for (let last = false; !last; ) {
+        const chunk = reader.next()
+        last = chunk.last
+        readRecords(chunk.groups, from_seq, found)
+      }
+      expect(found.map(({ seq }) => seq)).toEqual(
+        Array.from({ length: 25 - from_seq }, (_, i) => from_seq + i),
+      )
+      const { length } = frames.mock.calls
+      frames.mockRestore()
+      return length
+    }
+    const late = segments[1]!.seq
+    expect(framesOf(late)).toBe(24)
+    expect(framesOf(late)).toBeLessThan(24 - late + 6)
+    expect(framesOf(1)).toBe(24)
+    expect(starts).toEqual(starts.toSorted((a, b) => a.at.seq - b.at.seq))
+    expect(new Set(starts.map(({ segment }) => segment)).size).toBe(segments.length)
   })
 })
 

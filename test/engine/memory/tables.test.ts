@@ -65,6 +65,33 @@ test('an id is in a table once', () => {
   expect(() => table.remove(1)).toThrow('an id is not in the table')
 })
 
+test('a table that grows reads few ids at a time and finds each of them meanwhile', () => {
+  const rows = new RowMemory(16)
+  let looked = 0
+  const bytesOf = (handle: number) => {
+    looked++
+    return rows.bytesOf(handle)
+  }
+  const table = new IdTable({ bytesOf, placeOf: (handle) => rows.placeOf(handle) }, [1, 2])
+  const ids = Array.from({ length: 20_001 }, (_, name) => idOf(name))
+  const isThere = (handle: number, newest: number) => handle % 3 !== 2 || handle === newest
+  const findsAll = (newest: number) => {
+    for (let handle = 1; handle <= newest; handle++)
+      if ((table.find(ids[handle]!) === handle) !== isThere(handle, newest)) return false
+    return true
+  }
+  for (let handle = 1; handle < ids.length; handle++) {
+    rows.reach(handle)
+    copyBytes(ids[handle]!, 0, rows.bytesOf(handle), rows.placeOf(handle), 16)
+    looked = 0
+    table.add(handle)
+    expect(looked).toBeLessThan(100)
+    if (handle % 3 === 0) table.remove(handle - 1)
+    if (handle < 1_000) expect(findsAll(handle)).toBe(true)
+  }
+  expect(findsAll(20_000)).toBe(true)
+})
+
 /** Differences by which a multiplicative hash of the four words collides under every seed. */
 const DIFFERENCES = [
   [0x8001_0002, 0x8004_0000, 0, 0],
