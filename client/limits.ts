@@ -8,7 +8,7 @@ export const STREAM_RETRY_MAX_MS = 5_000
 export const STREAM_SILENCE_MS = 1_000
 /** Heartbeats until a venue's `hello` says how often it sends them. */
 export const STREAM_HEARTBEAT_MS = 5_000
-/** First and longest wait before a request with an open outcome is asked for again, and how long that goes on. */
+/** First and longest wait before the outcome of a request is asked for again, and how long that continues. */
 export const SETTLE_RETRY_FIRST_MS = 50
 export const SETTLE_RETRY_MAX_MS = 2_000
 export const SETTLE_PATIENCE_MS = 30_000

@@ -88,7 +88,7 @@ export type Lead = {
   /** End of its journal, and the hash there. */
   seq: JournalSeq
   head: string
-  /** How long this holds from now on, at most. */
+  /** Longest validity from now on. */
   right_ms: number
   status: wire.SystemStatus
   /** Code with which new orders are rejected now. */
@@ -104,7 +104,7 @@ export type Right = Lead & { until_ms: number }
  * the token, so that nothing is done for a token that has ended since, however late the request comes.
  */
 export type Passed =
-  /** A trader's command, verified; `signed` is its body and signature, of which the receipt speaks. */
+  /** A verified command of a trader; `signed` is its body and signature, which the receipt names. */
   | {
       kind: 'command'
       seq: JournalSeq
@@ -134,7 +134,7 @@ export interface FollowingNode {
   front(leader: LeaderPort): NodeVenue
   /** Whether it has a state to serve from: the chain has shown who wrote its journal. */
   isShown(): boolean
-  /** This node is to end: it leads no more from here on. False where it already does, or will. */
+  /** This node is to end: it no longer leads from here on. False if it already ends, or will. */
   leave(): boolean
   /** The end of the log that its state includes, and the epoch there. */
   applied(): { seq: JournalSeq; epoch: number }
@@ -178,8 +178,8 @@ export interface NodeVenue {
    */
   caughtUp(account_id?: string, seq?: JournalSeq): Promise<void> | undefined
   /**
-   * On a node that follows while the leading one gives its term away: resolves once it may answer by the word of the next one, or
-   * leads, or the wait is over. Undefined where nothing is to be waited for, or too much of the caller waits already.
+   * On a node that follows while the leading one gives its term away: resolves once it may answer by the word of the next one,
+   * or leads, or the wait is over. Undefined if there is nothing to wait for, or too many requests of the caller wait already.
    */
   handedOver(token: string | undefined): Promise<void> | undefined
   /** The same for a message of a socket, before it is rejected: undefined unless it is the right that is missing. */

@@ -20,8 +20,8 @@ export class NoAnswer extends Error {
 }
 
 /**
- * Options that the request must pass on to `fetch`; other headers are added to these. A redirect is an answer that is not `ok`: who
- * sends its caller elsewhere would have it ask any address that the caller reaches, or take another's answer for its own.
+ * Options that the request must pass on to `fetch`; other headers are added to these. A redirect is an answer that is not `ok`:
+ * otherwise a server could have its caller ask any address that the caller reaches, or take another's answer for its own.
  */
 export type AskInit = {
   signal: AbortSignal

@@ -136,7 +136,7 @@ export const REFUSAL_BY_CODE: ReadonlyMap<RefusalCode, RefusalEntry> = new Map(
   REFUSALS.map((r) => [r.code, r]),
 )
 
-/** By these a node of a cluster says that it executed nothing, and that it does not lead now, or no more. */
+/** With these a node of a cluster says that it executed nothing, and that it does not lead now, or no longer. */
 export const NOT_LEADING: readonly RefusalCode[] = ['lease_lost', 'draining']
 
 /** Typed facts that may accompany a refusal; never the submitted value. */

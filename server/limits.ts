@@ -123,7 +123,9 @@ export const LINK_OFFERS_MAX = 256
 export const LINK_LIFE_MS = 600_000
 /** Age at which it does, so that no question comes too late. */
 export const LINK_RENEW_MS = 480_000
-/** Interval of questions to the leading node, the right that its answer gives, and the pause after none. */
+/**
+ * Interval of questions to the leading node, the right that its answer gives, and the pause after a question without an answer.
+ */
 export const LINK_ASK_MS = 250
 export const LINK_RIGHT_MS = 1_000
 export const LINK_RETRY_MS = 500

@@ -34,7 +34,7 @@ export class NodesDisagree extends TacitError<{ finding: string }> {
 export class BatchDiffers extends ArchiveRejected {}
 
 /**
- * `folder`: an archive of one's own, which every reading extends; `archive`: folder or URL of another's, only read; neither:
+ * `folder`: the caller's archive, which every reading extends; `archive`: folder or URL of another's, only read; neither:
  * everything is read from the node.
  */
 export type HistoryFrom = { folder?: string; archive?: string }
@@ -61,9 +61,9 @@ export type CurrentHistory = Omit<ReadEvents, 'events' | 'unwritten'> & {
 }
 
 /**
- * Reads an archive and the transactions after it. An archive of one's own that does not lead to the vault is read again from
- * the node; another's is rejected.
- * @param again reads everything from the nodes, and replaces the archive of one's own
+ * Reads an archive and the transactions after it. The caller's archive is read again from the node if it does not lead to the
+ * vault; another's is rejected.
+ * @param again reads everything from the nodes, and replaces the caller's archive
  * @throws HistoryIncomplete, ProofUnavailable, NotAVault, ArchiveRejected, NodesDisagree
  */
 export async function currentHistory(

@@ -225,7 +225,7 @@ async function listClaims({ rpc }: ChainNode, program_id: string): Promise<(Esca
   return accounts.map(({ account }) => decodeEscapeClaim(bytesOfBase64(account.data[0])))
 }
 
-/** Unix seconds from which a claim can be paid; until then, and as long as it is not, it can be challenged. */
+/** Unix seconds from which a claim can be paid; until it is paid, it can be challenged. */
 export const claimDueS = (
   config: ConfigAccount,
   { claimed_at_s }: Pick<EscapeClaim, 'claimed_at_s'>,

@@ -156,7 +156,7 @@ export function requireOwn(path: string): string {
   return path
 }
 
-/** First line of a file of one's own. @throws Refused, InputFault */
+/** First line of a private file. @throws Refused, InputFault */
 export function passwordIn(path: string): string {
   const [password = ''] = readInputText(requireOwn(path)).split(/\r?\n/)
   if (password === '') throw new Refused(`${path} begins with an empty line: its first line is the password`)

@@ -1,4 +1,4 @@
-/** Runs the market page: public reads, shown as they are, again every few seconds. */
+/** Runs the market page: shows public reads unchanged, and again every few seconds. */
 import type { InstrumentView, ServerTime, SystemStatus, Transparency } from '../../protocol/wire/public'
 import { MARKET_CALL_MS } from '../limits'
 import { formatAmount, formatPrice } from '../session/units'

@@ -31,7 +31,7 @@ export function policyOf(source: PolicySource | undefined): VerificationPolicy |
   return typeof current === 'string' ? parsePolicy(current) : current
 }
 
-/** Without `evidence` the node that serves is the one that leads. */
+/** Without `evidence` the serving node is the leading one. */
 export type SessionVenue = Transport &
   Pick<VerifiedVenue, 'info' | 'attestation'> & {
     evidence?: EvidenceBundle
@@ -61,7 +61,7 @@ class NodeLeft extends TacitError {
   }
 }
 
-/** To a node that follows: epoch of the leading one that is judged here. */
+/** At a node that follows: epoch of the leading node that is judged here. */
 const JUDGED_HEADER = 'x-leader-epoch'
 
 /** In addition to `DELETE /orders/ID`. */
@@ -70,12 +70,12 @@ const ENDS: readonly string[] = ['/orders/cancel-all', '/orders/dead-man']
 export class LiveVenue implements Transport {
   /** By epoch: a resend is answered with the receipt of the epoch that took the command. */
   private readonly identities = new Map<bigint, VenueIdentity>()
-  /** A connection failed: the venue may have restarted, or have a new TLS key. Or another node may lead. */
+  /** A connection failed: the venue may have restarted, have a new TLS key, or another node may lead. */
   private suspect: 'connection' | 'leader' | undefined
   private renewing: Promise<void> | undefined
   /** Journal seq of the newest verified receipt of this epoch: a node that follows must have reached it before it answers. */
   private seen_seq = 0
-  /** Open ones of the node that serves now. */
+  /** Open sockets of the serving node. */
   private readonly sockets = new Set<WebSocket>()
 
   private constructor(
@@ -114,8 +114,9 @@ export class LiveVenue implements Transport {
   }
 
   /**
-   * After a failed connection the venue is looked at before anything else is sent. Of several nodes, a read is repeated until
-   * one leads that answers, and so is a command that a node rejected because it leads no more, for as long as the signal allows.
+   * After a failed connection the venue is verified before anything else is sent. Of several nodes, a read is repeated until
+   * one leads that answers, and so is a command that a node rejected because it no longer leads, for as long as the signal
+   * allows.
    * @throws MustStop, or a failed connection
    */
   async fetch(path: string, init?: RequestInit): Promise<Response> {
@@ -145,7 +146,7 @@ export class LiveVenue implements Transport {
   }
   /**
    * A node that is stopped or cut off closes no connection: while its answer is late, the others are asked who leads.
-   * @throws NodeLeft once another does: the same request belongs there
+   * @throws NodeLeft once another does: the request is repeated there
    */
   private async unlessMoved(answer: Promise<Response>): Promise<Response> {
     const { current } = this
@@ -174,12 +175,12 @@ export class LiveVenue implements Transport {
     if (this.seen_seq > 0) headers.set('x-seen-seq', String(this.seen_seq))
     return { ...init, headers }
   }
-  /** Whether the node executed nothing because it leads no more. */
+  /** Whether the node executed nothing because it no longer leads. */
   private async isResigned(response: Response): Promise<boolean> {
     if (response.status !== 503) return false
     const { code } = (await response.clone().json()) as Problem
     const is_resigned = NOT_LEADING.includes(code as RefusalCode)
-    // Of a command that came while the term was given away.
+    // For a command that came while the term was given away.
     if (is_resigned || code === 'outcome_unknown') this.suspect = 'leader'
     return is_resigned
   }
@@ -219,7 +220,7 @@ export class LiveVenue implements Transport {
   }
 
   /**
-   * Whether a receipt could be verified: one of an epoch that no session of this wallet saw cannot.
+   * Whether a receipt could be verified; one of an epoch that no session of this wallet saw cannot.
    * @param sent journal seq and epoch that were known when the command was first sent: its receipt is of no earlier one
    * @throws ReceiptRefused for a false one, MustStop when the venue's new epoch fails verification
    */
@@ -276,7 +277,9 @@ export class LiveVenue implements Transport {
     })
     return Promise.race([this.judge(), late]).finally(() => clearTimeout(timer))
   }
-  /** The pinned connection that still shows the same epoch is the same process of the same venue; all else is verified again. */
+  /**
+   * A pinned connection that still shows the same epoch is the same process of the same venue; anything else is verified again.
+   */
   private async judge(): Promise<void> {
     if (this.suspect === 'leader' || !(await this.isSame())) await this.replace()
     this.suspect = undefined
@@ -304,7 +307,7 @@ export class LiveVenue implements Transport {
       throw new EvidenceUnavailable(`only a node of the earlier epoch ${next.info.epoch} answers`)
     const before = this.current
     const is_other = nodeOf(next).tee_pubkey !== nodeOf(before).tee_pubkey
-    // The first node that answered serves, but no other one is better while this one does.
+    // The first node that answered serves; others are asked only while it does not.
     const may_stay = this.suspect !== 'connection' && next.info.epoch === before.info.epoch
     if (is_other && may_stay && (await this.isSame())) return
     this.keep(next)
@@ -320,7 +323,7 @@ export class LiveVenue implements Transport {
     }
     this.sockets.clear()
   }
-  /** The node of before is rejected where the chain shows a later epoch, also while the one that opened it does not serve yet. */
+  /** The previous node is rejected if the chain shows a later epoch, even while the one that opened it does not serve yet. */
   private isPassed(error: unknown): boolean {
     if (!(error instanceof VerificationFailed)) return false
     const { evidence, transcript } = error

@@ -114,7 +114,7 @@ function unlessOver(error: unknown): undefined {
   if (endsTrading(error) || error instanceof ReceiptRefused) throw error
 }
 
-/** Undefined unless the venue shows the command; one that it shows is sent once more, because the answer has its receipt. */
+/** Undefined unless the venue shows the command; a shown one is sent once more, because the answer has its receipt. */
 export async function findAccepted(client: VenueClient, sent: WalletRequest): Promise<Outcome | undefined> {
   if (!(await shows(client, sent))) return undefined
   const once = { patience_ms: 0, sent_before: true, isOver: () => true, isAwaited: () => true }

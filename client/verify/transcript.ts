@@ -72,7 +72,7 @@ export const CHECKS = [
 export const CHECKS_OF_LEADER = CHECKS.filter(([, name]) => name !== 'following')
 export type CheckName = (typeof CHECKS)[number][1]
 
-/** The lines of a policy that decide a check, as far as it is the policy that does. */
+/** The lines of a policy that decide a check, if the policy does. */
 const POLICY_LINES: Partial<Record<CheckName, string>> = {
   collateral: 'collateral_url, roots_pem',
   quote: 'roots_pem',

@@ -75,8 +75,8 @@ export const certifiedBy = ({ certificate }: StatementCertificate): VenueIdentit
   STATEMENT_BODY.decode(hex('certificate', certificate, STATEMENT_BYTES))
 
 /**
- * Verifies a receipt with its certificate, as evidence for someone who was not there. Which venue the settlement key belongs
- * to is the caller's to compare: with a verified venue, or with accepted evidence of that time.
+ * Verifies a receipt with its certificate, as evidence for a third party. The caller compares the owner of the settlement key
+ * with a verified venue, or with accepted evidence of that time.
  * @throws ReceiptRefused
  */
 export async function verifyReceiptProof(proof: ReceiptProof): Promise<VenueIdentity> {

@@ -8,7 +8,7 @@ const [SALT_BYTES, NONCE_BYTES] = [16, 24]
 
 /** A key and the salt it was derived under; 64 MiB and a second or more, a tenth of that where the platform has argon2id. */
 export type PasswordKey = { readonly salt: string; readonly key: Uint8Array }
-/** As it is in a file or a browser's storage; `box` is the ciphertext with its tag. Hex. */
+/** The form in a file or a browser's storage; `box` is the ciphertext with its tag. Hex. */
 export type SealedText = { salt: string; nonce: string; box: string }
 
 type Native = (kind: 'argon2id', parameters: object) => Uint8Array

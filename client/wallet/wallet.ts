@@ -16,7 +16,7 @@ export type WalletNote = {
   mint: string
   amount: string
   blinding: string
-  /** Exactly for deposit-form notes (deposits and refunds). */
+  /** Present exactly on deposit-form notes (deposits and refunds). */
   leaf_index?: number
   state: 'free' | 'pending' | 'spent'
   origin: 'deposit' | 'proceeds' | 'change' | 'refund' | 'reshape'

@@ -90,8 +90,9 @@ export class WrongSecrets {
 }
 
 /**
- * Two token buckets per account with the limits of its record, one for trading and one for credentials that only read: who
- * has one of these cannot keep the trader from cancelling, or from revoking it. Spent tokens stay spent when limits change.
+ * Two token buckets per account with the limits of its record, one for trading and one for credentials that only read: the
+ * holder of one of these cannot keep the trader from cancelling, or from revoking it. Spent tokens stay spent when limits
+ * change.
  */
 export class AccountLimits {
   /** By access and account; bounded by the accounts of the venue. */

@@ -115,7 +115,7 @@ export class Follower {
   readonly isAt = ({ seq, head }: ChainPointText): boolean => this.ends.get(seq) === head
   readonly versions = () => ({ version: this.loaded.state.version, carried: VERSIONS })
   readonly lag = () => this.node.lag(this.loaded.journal.head().seq)
-  /** Of the state as it is when it is read: a reload replaces it. */
+  /** Belongs to the state at the time of the read: a reload replaces it. */
   readonly known: KnownNotes = knownOf(() => this.loaded)
 
   isShown(): boolean {

@@ -22,14 +22,14 @@ export class ClusterNode {
   private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
   /** Newest end of the log that a member showed, and the monotonic time at which it was asked for. */
   private shown = { seq: 0, at_ms: Number.NEGATIVE_INFINITY, leader_url: '' }
-  /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
+  /** Monotonic time until which another node may still have answered a revocation, and since when this one has the term. */
   private right_until_ms = Number.NEGATIVE_INFINITY
   private led_since_ms = Number.POSITIVE_INFINITY
   /** Monotonic time from which the lease of the epoch before is over. */
   private free_ms = Number.NEGATIVE_INFINITY
   /** Monotonic time by which this node serves, or another one may lead. */
   private opening_until_ms = Number.POSITIVE_INFINITY
-  /** Of this node: taken, or given by the leader before. */
+  /** This node's term: taken, or given by the leader before. */
   private term: Term | undefined
   private wake: (() => void) | undefined
   private is_resigned = false
@@ -68,7 +68,7 @@ export class ClusterNode {
       if (this.is_stopped) throw new Stopped('this node follows no more')
       if (await this.follow(end, take)) continue
       const term = this.term ?? (await this.takeTerm(end()))
-      // One that left meanwhile opens nothing, and shows no life under it.
+      // A node that left meanwhile opens nothing, and shows no life under its term.
       if (term === undefined || this.is_leaving) continue
       this.term = term
       this.led_since_ms = this.monotonicMs()
@@ -85,14 +85,14 @@ export class ClusterNode {
     }
   }
 
-  /** Records that the log had beyond `seq` when it was read last, and the age of that reading: infinite without one. */
+  /** Number of records beyond `seq` at the last read of the log, and the age of that read: infinite without one. */
   lag(seq: number): { records: number; age_ms: number } {
     return { records: Math.max(0, this.shown.seq - seq), age_ms: this.monotonicMs() - this.shown.at_ms }
   }
 
   /**
-   * How long this node may answer reads of accounts, and other nodes by its word: until `right_ms` after it had the term. One
-   * that is cut off may not.
+   * How long this node may answer reads of accounts, and let others answer: until `right_ms` after it had the term. A node that
+   * is cut off may not.
    */
   rightMs(): number {
     return Math.max(0, this.right_until_ms - this.monotonicMs())
@@ -104,8 +104,8 @@ export class ClusterNode {
   }
 
   /**
-   * Resolves once the leader before, which may know of no revocation of this one, answers no reads of accounts: its right is
-   * over by etcd, and by the chain, where etcd lies to it.
+   * Resolves once the leader before, which may not know a revocation of this one, no longer answers reads of accounts: its
+   * right is over by etcd, and by the chain, where etcd lies to it.
    */
   async alone(): Promise<void> {
     const until_ms = Math.max(this.free_ms, this.led_since_ms + LIMITS.right_wait * LIMITS.right_ms)
@@ -113,13 +113,13 @@ export class ClusterNode {
     if (left_ms > 0) await Bun.sleep(left_ms)
   }
 
-  /** Whether every other node that is live carries `version`: each of them reports within the wait. False where that is not shown. */
+  /** Whether every other live node carries `version`: each of them reports within the wait. False if that is not shown. */
   async isCarried(version: number): Promise<boolean> {
     const live = await this.liveNodes()
     return live?.every(([, { newest }]) => newest >= version) ?? false
   }
 
-  /** The other nodes that reported within LIMITS.node_live_ms, which this takes; undefined where not all are known. */
+  /** The other nodes that reported within LIMITS.node_live_ms, which this call takes; undefined if not all are known. */
   private async liveNodes(): Promise<[node: number, report: NodeReport][] | undefined> {
     try {
       const before = await this.log.reports()
@@ -139,7 +139,7 @@ export class ClusterNode {
   }
 
   /**
-   * This node serves: a node that does not within LIMITS.term_opening_ms shows no life, as its own chain providers may hang.
+   * This node serves. A node that does not within LIMITS.term_opening_ms shows no life, because its chain providers may hang.
    * @param free_ms monotonic time from which the lease of the epoch before is over
    */
   served(free_ms: number): void {
@@ -153,8 +153,8 @@ export class ClusterNode {
   }
 
   /**
-   * A node that follows and has nearly the whole journal, which ends at `seq`, by a build that carries `version`; undefined without
-   * one. Takes LIMITS.node_live_ms, and up to LIMITS.successor_looks times as long: on a busy machine reports are late.
+   * A node that follows, has nearly the whole journal up to `seq`, and carries `version`; undefined without one. Takes
+   * LIMITS.node_live_ms, and up to LIMITS.successor_looks times as long: on a busy machine reports are late.
    */
   async successor(seq: () => number, version: number): Promise<number | undefined> {
     for (let looks = 0; looks < LIMITS.successor_looks && !this.is_resigned; looks++) {
@@ -301,9 +301,9 @@ export class LogTrim {
   ) {}
 
   /**
-   * One pass of the leader, whose journal is durable up to `own_seq`. A small log keeps all, for nodes that start late. A node
-   * that reported lately keeps its entries, so that it finds them after a restart; the leader reports, too, for the next one.
-   * Without another node nothing is removed, as one disk only would have it, until the log is full.
+   * One pass of the leader, whose journal is durable up to `own_seq`. A small log keeps all entries, for nodes that start late.
+   * Entries of a node that reported lately stay, so that it finds them after a restart; the leader reports, too, for the next
+   * one. Without another node nothing is removed until the log is full, as only one disk would have it.
    * @throws NoReply, Deposed, EtcdRejects
    */
   async pass(own_seq: number): Promise<void> {
@@ -323,7 +323,7 @@ export class LogTrim {
     }
     this.seen = live
     const seqs = [...live.values()].map(({ seq }) => seq)
-    // Those of nodes with higher numbers are not read then.
+    // Reports of nodes with higher numbers are not read then.
     const is_partial = reports.size >= LIMITS.log_nodes_max
     const is_kept = this.bytes < LIMITS.log_kept_bytes || ((live.size === 0 || is_partial) && !is_full)
     const held = is_kept ? 0 : Math.min(own_seq, ...seqs)

@@ -35,7 +35,7 @@ export class EtcdRejects extends Error {
  * database), failed precondition, out of range (a compacted revision), an unknown method, unauthenticated.
  */
 const PERMANENT_CODES: readonly unknown[] = [3, 5, 7, 8, 9, 11, 12, 16]
-/** Of these a repetition may change the outcome although their code is permanent. */
+/** A repetition may change the outcome of these although their code is permanent. */
 const BUSY = /too many requests|not leader|leader changed|learner|not ready|stopped|has been compacted/i
 
 /** One request; each one that fails goes to the next member when it is repeated. */
@@ -142,7 +142,7 @@ const base64 = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')
 const keyOf = (key: string) => Buffer.from(key).toString('base64')
 function decodePair({ key, value = '' }: GatewayPair): KeyValue {
-  // Of an object with a length Buffer makes that many bytes.
+  // An object with a length would make Buffer allocate that many bytes.
   if (typeof key !== 'string' || typeof value !== 'string') throw new TypeError('key or value is no text')
   return { key: Buffer.from(key, 'base64').toString(), value: new Uint8Array(Buffer.from(value, 'base64')) }
 }

@@ -149,7 +149,7 @@ export class ReplicatedLog {
   }
 
   /**
-   * The same, asked once, with the end of the log, a value that changes while a leader lives, and where it says that it is.
+   * Reads once, with the end of the log, a value that changes while a leader lives, and the leader's address.
    * @throws NoReply, too
    */
   async poll(from: ChainPoint): Promise<Polled> {
@@ -165,7 +165,7 @@ export class ReplicatedLog {
   }
 
   /**
-   * Shows the other nodes that this one leads; without `count` it only looks whether it does.
+   * Shows the other nodes that this one leads; without `count` it only checks whether it does.
    * @throws NoReply; Deposed when another node does
    */
   async beat(term: Term, count?: number, url = ''): Promise<void> {
@@ -190,7 +190,7 @@ export class ReplicatedLog {
     let point = from
     for (let at = 0; at < pairs.length && point.seq < head.seq; ) {
       const parts = partCount(pairs[at]!)
-      // Behind the last part may follow parts that a deposed leader wrote at this place.
+      // Parts of a deposed leader may follow the last part at this place.
       const named = pairs.slice(at, at + parts).filter(({ key }, i) => key === this.partKey(point.seq + 1, i))
       // The read ends within an entry, or the next entries were removed.
       if (named.length === 0 || named.length !== parts) break
@@ -338,7 +338,7 @@ function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
   return found
 }
 
-/** An entry that is larger than a request may be is written in parts; its head moves with the last. */
+/** An entry larger than a request is written in parts; its head moves with the last. */
 function partsOf(sealed: Uint8Array): Uint8Array[] {
   const parts = Math.max(1, Math.ceil(sealed.length / LIMITS.log_part_bytes))
   return Array.from({ length: parts }, (_, part) => {

@@ -34,7 +34,7 @@ export type Replica = {
   onViews(opened: (views: Views) => void): void
   known: KnownNotes
   applied(): JournalSeq
-  /** Of the state. */
+  /** Version of the state. */
   epoch(): number
   /** Whether the journal of this node has this end. */
   isAt(right: Pick<Right, 'seq' | 'head'>): boolean
@@ -55,12 +55,12 @@ type FrontParts = {
 
 /** The right to answer, and the newest state that each account was answered with. */
 class Rights {
-  /** By account, the newest seq that an answer of the leading node may depend on; infinite where that is not known. */
+  /** By account, the newest seq that an answer of the leading node may depend on; infinite if unknown. */
   private readonly given = new Map<string, JournalSeq>()
   private readonly waits = new Waits()
-  /** All that waits for the next leading node waits for the same. */
+  /** One wait for the next leading node, shared by all waiting requests. */
   private next: Promise<void> | undefined
-  /** Until when the newest right counts that this node had; before it had one, the first that the leading node answered. */
+  /** End of the newest right of this node; before it had one, of the leading node's first answer. */
   private until_ms = Number.NEGATIVE_INFINITY
 
   constructor(private readonly parts: Pick<FrontParts, 'replica' | 'leader' | 'clock'>) {}
@@ -83,7 +83,7 @@ class Rights {
     return right
   }
 
-  /** Lately it had a right, and this node does not lead: the leading node may be slow, or another one follow it. */
+  /** It had a right lately, and this node does not lead: the leading node may be slow, or be replaced. */
   private isLate(): boolean {
     const { leader, clock } = this.parts
     if (this.current() !== undefined || leader.rights().length === 0) return false
@@ -99,7 +99,7 @@ class Rights {
     const given = account_id === undefined ? Number.POSITIVE_INFINITY : this.given.get(account_id)
     const needed = Math.max(given ?? 0, seq)
     const right = this.require()
-    // Below the newest reached answer nothing is missing.
+    // This node has reached everything below the newest answer.
     if (needed <= Math.max(right.seq, this.parts.replica.applied())) this.forget(account_id, given)
     else return bounded(this.wait(needed)).then(() => this.forget(account_id, given))
     return undefined
@@ -129,7 +129,7 @@ class Rights {
       this.next = undefined
     }))
 
-  /** Resolves once this node may answer by the word of a leading node, or leads, or the wait is over. */
+  /** Resolves once this node may answer again, or leads, or the wait is over. */
   private async untilReached(): Promise<void> {
     const { leader, replica } = this.parts
     do {
@@ -152,7 +152,7 @@ class Rights {
     this.given.set(account_id, Math.max(seq, this.given.get(account_id) ?? 0))
   }
 
-  /** Unless more was given meanwhile. */
+  /** Unless more was answered meanwhile. */
   private forget(account_id: string | undefined, given: JournalSeq | undefined): void {
     if (account_id !== undefined && this.given.get(account_id) === given) this.given.delete(account_id)
   }
@@ -160,7 +160,7 @@ class Rights {
   private async wait(needed: JournalSeq): Promise<void> {
     const { replica, leader } = this.parts
     const { seq } = await leader.ask()
-    // Nothing of this venue has a seq ahead of the leading node's.
+    // No record of this venue has a seq ahead of the leading node's.
     if (Number.isFinite(needed) && needed > seq) throw new Refusal('lease_lost')
     await replica.untilApplied(Math.min(needed, seq), LIMITS.right_ms)
     this.require()
@@ -219,7 +219,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
     views.right.mayPush = () => rights.current() !== undefined
     views.record.submit = async (command, access) => {
       const { seq } = await passing.record(command, access)
-      // It is executed, whenever this node reads it.
+      // It is executed, even if this node reads the record late.
       await replica.untilApplied(seq, LIMITS.right_ms).catch(() => {
         throw new Refusal('outcome_unknown')
       })
@@ -265,7 +265,7 @@ function frontVenue(parts: FrontParts): NodeVenue {
   }
 }
 
-/** Streams go on by the word of this node, which leads. */
+/** Streams continue under this node, which leads. */
 function unfront({ hub, right }: Views): void {
   right.is_fronted = false
   hub.resume()
@@ -275,7 +275,7 @@ function gauge(name: string, help: string, value: number): ReturnType<NodeVenue[
   return { name, help, type: 'gauge', value }
 }
 
-/** The operator's calls and those of other nodes. */
+/** Calls of the operator and of other nodes. */
 const notHere = () => {
   throw new Refusal('lease_lost')
 }
@@ -352,7 +352,7 @@ function commandsOf(
   }
 }
 
-/** Of sockets, credentials and keys, which no receipt covers. */
+/** For sockets, credentials and keys, which no receipt covers. */
 function recordsOf(
   { replica, config, chain, first }: FrontParts,
   passing: Passing,
@@ -375,7 +375,7 @@ function recordsOf(
       const views = replica.views()
       views.armed.delete(origin)
       passing.unsent.add(origin)
-      // An order that comes behind it would stay open.
+      // A later order would stay open.
       await turns.behind(account_id)
       for (;;) {
         const sent = views.record.submit({ kind: 'disconnected', account_id, origin }, 'trade')
@@ -456,7 +456,7 @@ function readsOf(parts: FrontParts, passing: Passing, rights: Rights): Pick<Node
       const { slot, slot_ms } = chain.view()
       return { slot, unix_ms: clock.unixMs(), slot_ms }
     },
-    // Of no epoch: this boot may never open one.
+    // Epoch 0: this boot may never open one.
     identity: () => ({
       venue: toHex(venue),
       config_account: encodeBase58(chain.config_account),

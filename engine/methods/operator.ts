@@ -19,7 +19,7 @@ export const REASON_WORDS: readonly string[] = [
   ...new Set([...Object.keys(ENGINE_REASONS), ...Object.keys(SETTLEMENT_REASONS), ...PROVIDER_REASONS]),
 ]
 
-/** Coarser than the time between two messages: when a single one came is not in a metric. */
+/** Coarser than the time between two messages, so that no metric shows when a single one came. */
 const UNANCHORED_STEP_MS = 10_000
 
 /**

@@ -26,10 +26,10 @@ const RECORDS: readonly CommandKind[] = [
   'disconnected',
 ]
 
-/** Of these the token's life is the matter itself, or none is needed. */
+/** For these the end of the token is the purpose, or none is needed. */
 const OF_TOKENS: readonly CommandKind[] = ['token_issued', 'token_ended', 'disconnected']
 
-/** Resolves once no node answers by a token that has ended: each has the record, or no right to answer any more. */
+/** Resolves once no node answers by a token that has ended: each has the record, or no right to answer. */
 export async function untilEnded({ fronts, node, sequencer, state }: Engine): Promise<void> {
   await Promise.all([node?.alone(), fronts?.applied(sequencer.seq_durable, state.epoch)])
 }
@@ -82,7 +82,7 @@ export async function passedTo(
   return { value, seq: sequencer.seq_durable, limits }
 }
 
-/** @throws Refusal `frame_invalid` for bytes that are none of `kinds` */
+/** @throws Refusal `frame_invalid` for bytes of another kind than `kinds` */
 function commandOf(bytes: Uint8Array, kinds: readonly CommandKind[]): Command {
   const command = decodeCommand(bytes)
   if (!kinds.includes(command.kind)) throw new Refusal('frame_invalid')

@@ -25,9 +25,11 @@ export class Passing {
   private readonly share = new Shares(LIMITS.passed_account_max)
   private readonly pages = new Pages()
   private root: { now: Promise<object>; next: Promise<object> | undefined } | undefined
-  /** Closed sockets whose end the leading node has not been sent. If they were disarmed first, their orders would stay open. */
+  /**
+   * Closed sockets whose end is not yet sent to the leading node. If they were disarmed first, their orders would stay open.
+   */
   readonly unsent = new Set<string>()
-  /** Resolves when this node answers no more. */
+  /** Resolves when this node no longer answers. */
   private ending: Promise<void> | undefined
 
   constructor(
@@ -40,7 +42,7 @@ export class Passing {
     return this.limits.get(laneOf(caller))
   }
 
-  /** Of callers without a token all wait for one question, which is sent after their calls. */
+  /** Callers without a token share one question, which is sent after their calls. */
   treeRoot(): Promise<object> {
     const { root } = this
     if (root === undefined) return this.readRoot()
@@ -57,15 +59,15 @@ export class Passing {
   /** A long answer: one at a time, so that no other waits behind more than one. @throws Refusal as `read` */
   page(caller: Caller | undefined, passed: Passed): Promise<object> {
     const lane = caller === undefined ? '' : laneOf(caller)
-    // Of now: its turn may come when another node leads, which the caller may not have judged.
+    // The present epoch: when its turn comes another node may lead, which the caller may not have judged.
     const epoch = this.rights.current()?.epoch
     return this.pages.run(lane, () => this.value(passed, epoch))
   }
 
   /**
    * Resolves with the seq that the answer depends on, too.
-   * @param judged epoch of the leading node when the caller asked, where there was one: it may have judged no other one
-   * @throws Refusal `outcome_unknown` where another one leads, which its bytes are for by now
+   * @param judged epoch of the leading node when the caller asked, if there was one: it may have judged no other
+   * @throws Refusal `outcome_unknown` if another one leads by now: the same bytes are for that one
    */
   async of(caller: Caller, passed: Passed, judged?: number): Promise<PassedAnswer> {
     // Without it a token may have ended at another node.
@@ -73,7 +75,7 @@ export class Passing {
     if (judged !== undefined && judged !== epoch) throw new Refusal('outcome_unknown')
     if (this.ending !== undefined) {
       await this.ending
-      // Not rejected: the same bytes are for another node.
+      // Not rejected: the same bytes are to be sent to another node.
       throw new Refusal('outcome_unknown')
     }
     return this.share.run(laneOf(caller), () => this.send(caller, passed, epoch))
@@ -195,7 +197,7 @@ export class Waits {
   }
 }
 
-/** Of a token that this node does not know, or none, the lane of strangers. */
+/** Requests with an unknown token, or none, share the lane of strangers. */
 export function laneOfToken(
   accounts: () => Pick<AccountsPort, 'authenticate'>,
   token: string | undefined,
@@ -232,7 +234,7 @@ class Pages {
     return promise
   }
 
-  /** Stays busy for the one whose turn it is. */
+  /** Stays busy for the request whose turn it is. */
   private next(): void {
     const [first] = this.lanes
     this.is_busy = first !== undefined

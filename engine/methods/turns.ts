@@ -13,7 +13,7 @@ type RightsOfTurns = {
 
 /** Keeps the order of an account's commands where one of them waits for the replica, or for the next leading node. */
 export class Turns {
-  /** Of accounts whose newest command waits. */
+  /** Accounts whose newest command waits. */
   private readonly waiting = new Map<string, Promise<void>>()
   private readonly share = new Shares(LIMITS.passed_account_max)
 
@@ -28,8 +28,8 @@ export class Turns {
   }
 
   /**
-   * @param commitments of opened notes: one that the replica does not know may be one that the leading node has
-   * @throws Refusal `matching_unavailable` where too many commands of the account wait
+   * @param commitments of opened notes: the leading node may have one that the replica does not know
+   * @throws Refusal `matching_unavailable` if too many commands of the account wait
    */
   async run<T>(
     account_id: string,
@@ -46,7 +46,7 @@ export class Turns {
     const untilReached = async () => {
       if (handed !== undefined) {
         await handed
-        // The same bytes are for the node that leads by now, which may be this one.
+        // The same bytes are for the node that leads by now, possibly this one.
         if (rights.current() === undefined) throw new Refusal('outcome_unknown')
       }
       if (is_missing) await rights.caughtUp()

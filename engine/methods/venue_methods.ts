@@ -213,7 +213,7 @@ function leadOf(engine: Engine, status: Venue['status']): Omit<Lead, 'nodes'> {
   }
 }
 
-/** Frozen, and the same object while it says the same and has nothing to say of itself. */
+/** Frozen; the same object while its content is unchanged. */
 function openStatus(engine: Engine, genesis_hash: string): Venue['status'] {
   const { chain, config, availability } = engine
   let shown: ReturnType<Venue['status']> | undefined

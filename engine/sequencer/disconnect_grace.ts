@@ -9,7 +9,7 @@ import type { State } from '../machine/state/state'
 import type { ClockPort } from '../ports'
 import type { Sequencer } from './sequencer'
 
-/** By the sockets of this process that are armed, the call that was the last to arm or disarm each. */
+/** By armed socket of this process, the last call that armed or disarmed it. */
 export type ArmedSockets = Map<string, { account_id: string }>
 
 /**
@@ -48,12 +48,12 @@ type Ports = {
 }
 
 export class DisconnectGrace {
-  /** By absent node, how much of its grace period is over: of the time in which this process served. */
+  /** By absent node, the spent part of its grace period: time in which this process served. */
   private readonly waits = new Map<string, number>()
   private timer: ReturnType<typeof setInterval> | undefined
-  /** When time was counted last. */
+  /** Time of the last count. */
   private ticked_ms = 0
-  /** Of each account the socket that it armed last, and the monotonic time, the oldest first. */
+  /** By account, the socket that it armed last, and the monotonic time, the oldest first. */
   private readonly armings = new Map<string, { origin: string; at_ms: number }>()
 
   constructor(
@@ -68,7 +68,7 @@ export class DisconnectGrace {
    */
   begin(): void {
     const { absent, accounts } = this.state
-    // Of an own socket that was armed, the node was lost or the arming was.
+    // For an own armed socket, the node was lost or the arming was.
     for (const [origin, { account_id }] of this.own)
       if (!accounts.get(account_id)?.armed.has(origin)) this.own.delete(origin)
     const nodes = new Set(this.armed().map(({ origin }) => nodeOf(origin)))
@@ -100,7 +100,7 @@ export class DisconnectGrace {
   /**
    * The last connection of a node ended: without another one within the grace period, its sockets count as closed.
    * @param alive_ms monotonic time since which the node may have been dead: an account that armed a socket elsewhere since then
-   * has come back before this node knew
+   * has already returned
    */
   nodeLost(node: string, alive_ms: number): void {
     const lost = this.armed(node)
@@ -108,7 +108,7 @@ export class DisconnectGrace {
     this.wait(node, 0)
     const isBack = ({ account_id }: Socket) => {
       const newest = this.armings.get(account_id)
-      // Also where that one is armed no more.
+      // Also if that socket is no longer armed.
       return newest !== undefined && newest.at_ms >= alive_ms && !newest.origin.startsWith(node)
     }
     for (const one of lost.filter(isBack)) this.submitted(this.disarm(one))
@@ -123,14 +123,14 @@ export class DisconnectGrace {
     return [...open].filter((one) => !known.has(one))
   }
 
-  /** It ends as planned, and has said so behind all that it passed on: its sockets are disarmed, as own ones are. */
+  /** It ends as planned, and has said so behind everything that it passed on: its sockets are disarmed, like own ones. */
   async nodeLeaves(node: string): Promise<void> {
     await Promise.all(this.armed(node).map((one) => this.disarm(one)))
   }
 
   /**
-   * Before an arming, which disarms the oldest socket of an account that has as many as it may: that one would stay open. Those
-   * at absent nodes give way.
+   * Before an arming: an account that has all its armed sockets gives up those at absent nodes, because the machine would
+   * disarm its oldest one, which stays open.
    * @throws Refusal `connection_limit`
    */
   makePlace(account_id: string, origin: string): void {
@@ -154,8 +154,8 @@ export class DisconnectGrace {
   }
 
   /**
-   * Disarms the sockets of this process before a planned stop, so that the next boot cancels nothing for them. Those of an
-   * earlier process, and of other nodes, stay as their clients were answered.
+   * Disarms the sockets of this process before a planned stop, so that the next boot cancels nothing for them. Sockets of an
+   * earlier process, and of other nodes, stay armed, as their clients were answered.
    */
   async disarmOwn(): Promise<void> {
     this.stop()
@@ -213,7 +213,7 @@ export class DisconnectGrace {
   private submit(command: Parameters<Sequencer['submit']>[0]): Promise<unknown> {
     return this.ports.sequencer.submit(command)
   }
-  /** The sequencer that stopped has reported why; the journal keeps the arming for the next leader. */
+  /** The sequencer that stopped has reported the cause; the journal keeps the arming for the next leader. */
   private submitted(work: Promise<unknown>): void {
     work.catch(() => undefined)
   }

@@ -12,7 +12,7 @@ import type { Sequencer } from './sequencer'
 export class Outbox implements OutboxPort {
   /** Newest batch whose hashed result is durable: only these may be signed. */
   private batch_durable: number
-  /** Batches lose exits: none may be signed in two forms, so this process signs no more. */
+  /** Batches lose exits: none may be signed in two forms, so this process stops signing. */
   private ending = false
   private waiting: { batch_id: number; resolve: () => void }[] = []
 

@@ -23,7 +23,7 @@ const PART_NODES = 1024
 /** Size of every part of a level but the last. */
 export const PART_BYTES = PART_NODES * NODE_BYTES
 
-/** Holds the parts of a level, PART_BYTES each. Only the last one is written; one that is followed never changes again. */
+/** The parts of a level, PART_BYTES each. Only the last part changes. */
 export type LevelParts = {
   at(part: number): Uint8Array
   /** Begins the next part, all zeros. */
@@ -135,7 +135,7 @@ export class MerkleTree {
     return this.leaves.length
   }
 
-  /** @param leaf_count of the tree as it was with so many leaves */
+  /** @param leaf_count of the tree at that size */
   root(leaf_count = this.leaf_count): Uint8Array {
     return this.node(TREE_DEPTH, 0, leaf_count)
   }

@@ -195,8 +195,8 @@ function above(left: NonceLeaf, right: NonceLeaf): NonceLeaf {
 }
 
 /**
- * One nonce for the quote of many callers, made after each of theirs, and so is the quote over it. Two of them are joined in
- * pairs until one is left; one without a partner moves up as it is. Hashes as they come, so that no moment has much to do.
+ * Makes one nonce for the quote of many callers, after each of theirs, so the quote is newer too. Two are joined in pairs until
+ * one is left; one without a partner moves up unchanged. Hashes each nonce as it comes, to spread the work.
  */
 export class JointNonce {
   /** Of 2^level nonces each, fewer from one to the next. */

@@ -128,7 +128,7 @@ export const CLAIM_FORMS = {
   pay_escape: {
     data: struct({
       instruction: numberOf('pay_escape'),
-      /** True: a late claim ends with less than its amount where no more is available, if its owner signs. */
+      /** True: a late claim ends with less than its amount if no more is available and its owner signs. */
       accepts_less: bool,
     }),
     accounts: {

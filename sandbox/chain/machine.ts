@@ -25,7 +25,7 @@ export type Faults = {
   landing_delay_slots?: number | undefined
   /** Blocks for which a blockhash stays usable (a cluster's is 150). */
   blockhash_life?: number | undefined
-  /** The RPC node reads no v1 transaction, as one that was not upgraded; blocks hold them all the same. */
+  /** The RPC node reads no v1 transaction, like one that was not upgraded; blocks still contain them. */
   refuse_v1?: boolean | undefined
   /** The error to inject into one RPC request; undefined answers it normally. */
   rpc?: ((method: string) => RpcFault | undefined) | undefined

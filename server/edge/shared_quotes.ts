@@ -34,7 +34,7 @@ export class Shared<T extends object> {
   }
 }
 
-/** As it is answered without more of a path; frozen. */
+/** The answer without a path; frozen. */
 export const withPath = (answer: Attestation, path: readonly string[] = []): Attestation =>
   Object.freeze({ ...answer, nonce_path: [...path, ...(answer.nonce_path ?? [])] })
 

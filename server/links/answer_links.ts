@@ -33,12 +33,12 @@ export type LinkParts = {
   clock: ClockPort
   /** 32 bytes. */
   venue: Uint8Array
-  /** @throws when the vault would let no epoch be opened by the machine that this evidence shows */
+  /** @throws when the vault would let the machine of this evidence open no epoch */
   judge(evidence: ReturnType<typeof evidenceOf>): Promise<void>
 }
 
 /**
- * `node` as it named itself, empty before it has. `alive_ms`: it has lived since, as it had an answer that was given then, or had
+ * `node` is its own name, empty before it has sent it. `alive_ms`: it has lived since, as it had an answer of that time, or had
  * just proved itself: the host can hold back its frames, and deliver them when it is dead. `frames`: sent on its connection.
  * `is_left`: frames on a connection have come under a newer link of the node.
  */
@@ -57,7 +57,7 @@ type Known = {
 type Node = { epoch: number; seq: number; asked_ms: number }
 
 export class LinkAnswers implements Fronts {
-  /** Keys that were offered and not used, the oldest first. */
+  /** Keys that were offered and not used, oldest first. */
   private readonly offers = new Map<string, LinkKey>()
   private readonly links = new Map<string, Known>()
   private readonly nodes = new Map<string, Node>()
@@ -149,14 +149,14 @@ export class LinkAnswers implements Fronts {
     return Math.floor(now_ms)
   }
 
-  /** Of a node's links only the newest counts, and the one that it names itself on: it has another one only to renew it. */
+  /** Of a node's links only the newest counts, and the one that carries its name: a second one is for a renewal only. */
   private forget(node: string): void {
     const older = [...this.links].filter(([, one]) => one.node === node).slice(0, -1)
     for (const [id] of older) this.links.delete(id)
   }
 
   /**
-   * A node uses its links in the order in which it proved them, and has given up each connection before. So once a frame came
+   * A node uses its links in the order in which it proved them, and has given up each earlier connection. So once a frame came
    * under a link, none counts that comes on a connection under an older one.
    */
   carry(id: string): void {
@@ -171,7 +171,7 @@ export class LinkAnswers implements Fronts {
     return this.parts.clock.monotonicMs()
   }
 
-  /** Undefined for a link that is not open, or no more. */
+  /** Undefined for a link that is not open, or no longer. */
   known(id: string): Known | undefined {
     const known = this.links.get(id)
     return known !== undefined && this.nowMs() - known.since_ms < LINK_LIFE_MS ? known : undefined
@@ -189,7 +189,7 @@ export class LinkAnswers implements Fronts {
     return [...this.nodes.values()].filter((one) => isLive(one, now_ms)).length
   }
 
-  /** A node that has had no answer for longer than its right lasts answers nothing. */
+  /** A node without an answer for longer than its right lasts answers nothing. */
   async applied(seq: number, epoch: number): Promise<void> {
     const until_ms = this.nowMs() + RIGHT_WAIT_MS
     const isBehind = () => {

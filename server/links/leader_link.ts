@@ -42,12 +42,12 @@ function isLeader(answer: unknown): answer is Leader {
   }
 }
 
-/** `heard_ms`: time of the newest answer on it, by the leading node's clock, which had a connection of this node then. */
+/** `heard_ms`: time of the newest answer on it, by the leading node's clock, when that one had a connection of this node. */
 type Open = { url: string; link: SealedLink; since_ms: number; heard_ms?: number; is_carried?: boolean }
 type Answer = { code?: RefusalCode; at_ms?: number; is_carried?: boolean }
 type Watching = Parameters<LeaderPort['watch']>[0]
 
-/** From the first answer by which the leading node gives its term away, at most for LINK_HANDOVER_MS. */
+/** From the first answer that announces the hand-over, at most for LINK_HANDOVER_MS. */
 class Handing {
   private under_way:
     | { over: Promise<void>; resolve: () => void; timer: ReturnType<typeof setTimeout> }
@@ -88,7 +88,7 @@ export class LeaderLink implements LeaderPort {
   private open: Open | undefined
   private waiting = 0
   private shared: Promise<Leader> | undefined
-  /** A leading node that answers no more does not keep its successor from being asked. */
+  /** A leading node that no longer answers does not keep its successor from being asked. */
   private readonly quotes = new SharedQuotes(
     async (nonce) => {
       const { info, attestation } = await this.attestedBy(nonce)
@@ -103,7 +103,7 @@ export class LeaderLink implements LeaderPort {
 
   constructor(
     private readonly parts: LinkParts & { log: Log },
-    /** Where it says that it is; it proves itself there. */
+    /** Its stated address; it proves itself there. */
     private readonly leaderUrl: () => string | undefined,
     private readonly applied: () => { seq: number; epoch: number },
   ) {}
@@ -119,7 +119,7 @@ export class LeaderLink implements LeaderPort {
   }
 
   handing(): Promise<void> | undefined {
-    // Reads have their right, and nothing can be passed on.
+    // Reads have their right, but nothing can be passed on.
     const is_cut = this.stream?.isOpen() === false && !this.stopped
     if (is_cut && this.current() !== undefined) this.handed.begin()
     return this.handed.over
@@ -133,7 +133,7 @@ export class LeaderLink implements LeaderPort {
     this.watching.push(on)
   }
 
-  /** Of a question that is sent after this call. */
+  /** For a question that is sent after this call. */
   ask(): Promise<Right> {
     const { asking } = this
     if (asking === undefined) return this.begin()
@@ -178,7 +178,7 @@ export class LeaderLink implements LeaderPort {
    */
   async call(question: Question): Promise<unknown> {
     if (this.current() === undefined || this.open === undefined) throw new Refusal('lease_lost')
-    // One place is kept for the question on which the right to answer rests.
+    // One place is kept for the question that renews the right to answer.
     if (this.waiting >= LINK_QUESTIONS_MAX - 1) throw new Refusal('matching_unavailable')
     return this.answerTo(this.open, question, LINK_CALL_MS).catch((error) => {
       throw error instanceof Refusal ? error : new Refusal('outcome_unknown')
@@ -198,7 +198,7 @@ export class LeaderLink implements LeaderPort {
   }
   private async attestedBy(nonce: string): Promise<Leader> {
     const answer = await this.call({ attest: nonce }).catch((error: Refusal) => {
-      // Nothing changes there, so that no answer says no more than no link.
+      // The node's state is unchanged, so this answer says no more than a missing link.
       throw error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
     })
     if (!isLeader(answer)) throw new Refusal('lease_lost')
@@ -207,9 +207,9 @@ export class LeaderLink implements LeaderPort {
 
   private begin(): Promise<Right> {
     const now = this.askOnce().catch((error) => {
-      // It lives, and shows late that it leads, or gives its term away.
+      // It lives, but learns late that it leads, or gives its term away.
       if (error instanceof Refusal && NOT_LEADING.includes(error.code)) this.handed.begin()
-      // Its reason is not one of this node.
+      // Its reason does not apply to this node.
       throw Object.assign(new Refusal('lease_lost'), { cause: error })
     })
     const asking = { now, next: undefined }
@@ -244,13 +244,13 @@ export class LeaderLink implements LeaderPort {
     const lead = leadOf(await this.answerTo(open, { applied }, LINK_RIGHT_MS))
     stream?.carried(open.is_carried, sent_ms)
     if (stream?.isOpen() === false) {
-      // The next question is of a link that no connection has carried.
+      // The next question is on a link that no connection has carried.
       this.open = undefined
       throw new Error('the connection has ended')
     }
     const until_ms = sent_ms + Math.min(LINK_RIGHT_MS, lead.right_ms)
     const right = { ...lead, until_ms }
-    // The first question on a link may have been refused: a connection to the node before is open still.
+    // The first question on a link may have been refused: a connection to the previous node is still open.
     if (this.stream?.carries(open.link) !== true)
       await this.streamTo(open).catch((error) => {
         this.open = undefined
@@ -268,7 +268,7 @@ export class LeaderLink implements LeaderPort {
     return this.stream?.isOpen() && this.stream.url === url ? this.stream : undefined
   }
 
-  /** A renewed link goes on on the same connection. */
+  /** A renewed link continues on the same connection. */
   private async streamTo({ url, link }: Open): Promise<void> {
     const known = this.streamOf(url)
     if (known !== undefined) return known.renew(link)

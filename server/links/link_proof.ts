@@ -1,4 +1,4 @@
-/** The proof by which a node shows on a link which machine and build it is, and its judgement by the clients' verifier. */
+/** Proves on a link which machine and build a node is, and judges the proof by the clients' verifier. */
 
 import type { Enclave } from '../../enclave/contract'
 import { encodeBase58 } from '../../protocol/base58'
@@ -30,7 +30,7 @@ export async function prove(
   return { info: { app_id, instance_id, compose_hash }, attestation }
 }
 
-/** In the form in which the verifier takes it: the side is in the place of a key. */
+/** In the form of the verifier: the side takes the place of a key. */
 export function evidenceOf(
   { info, attestation }: LinkProof,
   side: Side,

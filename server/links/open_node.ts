@@ -78,7 +78,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
   const listeners = [operator]
   const stopRotating = rotating({ enclave, listeners, clock, log, source: SELF_SIGNED })
   let listener: Listener | undefined
-  /** Clients are served once the chain has shown who wrote the journal, and the leading node has answered. */
+  /** Clients are served once the chain has shown the author of the journal, and the leading node has answered. */
   const answered = () => {
     if (listener !== undefined || !node.isShown()) return
     listener = listen(app, { ...config.listen, tls: enclave.tls })
@@ -111,7 +111,7 @@ export function openNode({ parts, enclave, operatorOf, appOf, node, chain }: Nod
 }
 
 /**
- * Ends a node as planned. One that has a term gives it away once it serves, unless its chain providers hang: its process ends
+ * Ends a node as planned. A node with a term gives it away once it serves, unless its chain providers hang: its process ends
  * with its beat then.
  */
 export async function endNode(

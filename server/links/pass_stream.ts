@@ -25,9 +25,9 @@ export class PassStream {
   private readonly timer: ReturnType<typeof setInterval>
   private numbered = 0
   private is_open = true
-  /** Time of the first of the newest answers by which the leading node has no connection of this node. */
+  /** Time of the first of the newest answers that show no connection of this node at the leading one. */
   private absent_ms: number | undefined
-  /** Of the leading node, as it answered last on a link that this connection carries. */
+  /** The leading node's state, from its last answer on a link that this connection carries. */
   epoch = 0
 
   private constructor(
@@ -80,13 +80,13 @@ export class PassStream {
     return this.is_open && this.links.has(toHex(link.id))
   }
 
-  /** The host may keep this side open alone: it ends where the leading node has had none for LINK_SILENT_MS. */
+  /** The host may keep only this side open: it ends where the leading node has had none for LINK_SILENT_MS. */
   carried(is_carried: boolean | undefined, now_ms: number): void {
     this.absent_ms = is_carried ? undefined : (this.absent_ms ?? now_ms)
     if (this.absent_ms !== undefined && now_ms - this.absent_ms >= LINK_SILENT_MS) this.close()
   }
 
-  /** Frames that the leading node is to have. */
+  /** Frames that the leading node should have received. */
   get sent(): number {
     return this.stream.sent
   }
@@ -115,7 +115,7 @@ export class PassStream {
   }
 
   /**
-   * Goes on under a newer link, and shows it to the leading node, which counts this one as living by it. Frames of the link
+   * Continues under a newer link, and shows it to the leading node, which counts this one as living by it. Frames of the link
    * before are still answered. @throws Error for a link that another connection carries
    */
   renew(link: SealedLink): void {
@@ -129,7 +129,7 @@ export class PassStream {
     if (this.links.size > 2) this.links.delete(this.links.keys().next().value!)
   }
 
-  /** @throws Refusal `matching_unavailable` with too many that wait, `outcome_unknown` without an answer */
+  /** @throws Refusal `matching_unavailable` if too many wait, `outcome_unknown` without an answer */
   ask(content: object): Promise<object> {
     if (!this.is_open) return Promise.reject(new Refusal('lease_lost'))
     const counted = this.waiting.size + this.given_up.size

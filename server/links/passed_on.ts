@@ -25,7 +25,7 @@ import { Stream } from './stream'
 /** Close code of a protocol error. */
 const PROTOCOL = 1002
 
-/** Tokens that a command takes, as on a node that takes it itself. */
+/** Tokens that a command takes, as on a node that receives it from its client. */
 function costOf(command: CommandBody): number {
   switch (command.kind) {
     case 'place':
@@ -59,7 +59,7 @@ export class PassedOn {
     this.timer.unref()
   }
 
-  /** Of a request for a connection, which counts once it is one. @throws Refusal `socket_limit` */
+  /** For a request for a connection, which counts once it is open. @throws Refusal `socket_limit` */
   socket(): SocketData {
     if (this.open.size >= LINK_STREAMS_MAX) throw new Refusal('socket_limit')
     const { carried } = this.answers
@@ -112,7 +112,7 @@ type Ends = {
   ended(node: string | undefined, alive_ms: number): void
 }
 
-/** One connection. It lives as long as the node shows that it does, not as long as the host keeps it open. */
+/** One connection. It lives as long as the node proves that it does, not as long as the host keeps it open. */
 class Carried {
   private readonly stream: Stream
   /** Newest time at which the node lived. */
@@ -215,7 +215,7 @@ class Carried {
     if (this.waiting.delete(number)) this.stream.push(number, answer)
   }
 
-  /** The node has given these up, too, or soon does, and counts them until they are answered. */
+  /** The node has given these up, too, or soon will, and counts them until they are answered. */
   expire(): void {
     const now_ms = this.answers.nowMs()
     for (const [number, until_ms] of this.waiting) {

@@ -22,8 +22,8 @@ const Applied = exact({
   heard_ms: t.Optional(Count),
 })
 /**
- * A call of the operator, whose signature both nodes verify, or the nonce of a client, empty for none, that judges the
- * leading node; without either, who leads and how far.
+ * A call of the operator, whose signature both nodes verify, or the nonce of a client that judges the leading node, empty for
+ * none; without either, a question who leads and how far.
  */
 const Question = exact({
   applied: t.Optional(Applied),
@@ -109,14 +109,14 @@ const parsePassedOn = parserOf(
   ]),
 )
 
-/** Begins a connection: armed sockets of the node that are open, in parts of which the last has no more behind it. */
+/** Begins a connection: the node's open armed sockets, in parts; the last part says so. */
 const Sockets = exact({ kind: t.Literal('sockets'), open: t.Array(t.String()), more: t.Boolean() })
 export type Sockets = Static<typeof Sockets>
 export const parseSockets = parserOf(Sockets)
 /** Of those sockets, the ones that are not armed on the leading node, as its answer to the last part says. */
 export const parseUnarmed = parserOf(exact({ unarmed: t.Array(t.String()) }))
 
-/** As it travels: bytes as text. */
+/** In the form that is sent: bytes as text. */
 export function textOfPassed(passed: Passed): object {
   if (passed.kind === 'command')
     return { ...passed, command: base64(passed.command), signed: base64(passed.signed) }
@@ -131,7 +131,7 @@ export function passedOf(content: unknown): Passed {
   return passed.kind === 'record' ? { ...passed, command: bytes(passed.command) } : passed
 }
 
-/** The answer, or its refusal with all that the client is shown. */
+/** The answer, or its refusal with all its public facts. */
 type Outcome = PassedAnswer | { code: RefusalCode; facts: Refusal['facts'] }
 
 export const refusedOf = (error: unknown): Outcome =>

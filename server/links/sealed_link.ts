@@ -14,7 +14,7 @@ import { fixed, struct, tryDecode, uint } from '../../protocol/codec'
 import { sha256 } from '../../protocol/sha256'
 import { LINK_WINDOW } from '../limits'
 
-/** Of one link alone. */
+/** Belongs to one link only. */
 export type LinkKey = { public_key: Uint8Array; secret: KeyObject }
 export type Side = 'asks' | 'answers'
 /** Directions of a link: single questions and answers, and those of the stream. */

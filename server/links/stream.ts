@@ -1,5 +1,5 @@
 /**
- * Carries the requests that nodes pass on in order: sealed frames over one connection, each with all that came meanwhile
+ * Carries the requests that nodes pass on in order: sealed frames over one connection, each with all that gathered meanwhile
  * (cluster.md "Links").
  */
 
@@ -49,7 +49,7 @@ export class Stream {
     this.sendFrame([])
   }
 
-  /** Sent with everything else of this turn. */
+  /** Sent together with all other messages of this turn. */
   push(...message: Message): void {
     this.queue.push(JSON.stringify(message))
     if (this.due) return

@@ -109,7 +109,7 @@ export class Connection implements OpSocket {
       unix_ms,
     }
     this.outbox.attach(transport)
-    // Another node may lead since the upgrade was asked for.
+    // Another node may have taken the lead since the upgrade was requested.
     if (!this.isPassed())
       this.delivery.begin(hello, start.after ?? start.subscription.seq_last, start.snapshot)
     if (this.closing !== undefined) transport.close(this.closing.code, this.closing.reason)
@@ -213,7 +213,7 @@ export class Connection implements OpSocket {
     this.close(RESTART, reason)
   }
 
-  /** It counted as closed while its node had no connection to the leading one: the client is to arm another one. */
+  /** It counted as closed while its node had no connection to the leading one: the client should arm another one. */
   private unarmed(): void {
     this.send({ type: 'bye', reason: 'restart', retry_after_ms: 0 })
     this.close(RESTART, 'restart')
@@ -236,8 +236,8 @@ export class Connection implements OpSocket {
   }
 
   /**
-   * Another node leads than the client has judged: it is to judge that one, and comes back. An armed socket stays, as its end
-   * would cancel orders: it is sent nothing by the word of that node, and takes only its disarming.
+   * Another node leads than the client has judged: the client should judge it and reconnect. An armed socket stays, as its end
+   * would cancel orders: it gets nothing from that node, and takes only its disarming.
    */
   private isPassed(): boolean {
     if (this.judged === undefined) return false

@@ -10,7 +10,7 @@ import { parseJson } from '../edge/body'
 import type { Frames } from './outbox'
 
 type ClientFrame = { op: string; id: string; params: unknown; token: unknown }
-/** Frames that the venue sends of itself. */
+/** Frames that the venue sends unasked. */
 type PushedFrame = Static<
   | typeof frames.HelloFrame
   | typeof frames.StatusFrame

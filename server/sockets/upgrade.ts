@@ -103,7 +103,7 @@ async function connect(
     subscription = start.subscription
     const data = socketData(services, connection, start, release)
     const headers = { ...commonHeaders(request_id), ...limits }
-    // No stream speaks a subprotocol, and the runtime would choose the first that the client offers.
+    // No stream speaks a subprotocol; the runtime would choose the first that the client offers.
     request.headers.delete('sec-websocket-protocol')
     if (!server.upgrade(request, { data, headers })) throw new Refusal('upgrade_required')
   } catch (error) {

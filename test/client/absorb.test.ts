@@ -57,7 +57,7 @@ describe('fills', () => {
     }
   })
 
-  test('an event told twice changes nothing', async () => {
+  test('a repeated event changes nothing', async () => {
     const { buyer } = await crossed()
     await buyer.sync()
     const before = JSON.stringify(buyer.wallet.state)
@@ -221,7 +221,7 @@ describe('the end of an order', () => {
     expect(seller.wallet.order(sell)?.open).toBe(true)
   })
 
-  test('a cancel that comes before the fills it raced with frees only what is left after them', async () => {
+  test('a cancel that comes before the fills it raced with frees only the rest after them', async () => {
     const { open, seller, sell } = await crossed({ buy: ONE, sell: 3n * ONE })
     await open.venue.cancel('seller', sell, prepareCancel(seller.wallet, seller.venue_id, sell, 0))
     const news = await seller.news()

@@ -172,7 +172,7 @@ test('the face brings no code of the chain, which is an entry apart', async () =
   expect(await bundle('Wallet', 'node', ON_CHAIN)).toMatch(of_chain)
 })
 
-test('every error of the faces is the one class, with a code of its own', () => {
+test('every error of the faces is the one class, with its own code', () => {
   const named = { ...tacit, ...on_chain }
   const errors = Object.values(named).filter(
     (one): one is typeof tacit.TacitError => typeof one === 'function' && one.prototype instanceof Error,

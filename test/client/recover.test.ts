@@ -124,7 +124,7 @@ test('the search ends with the last command when every spent note has the comman
   )
 })
 
-test('fills are found whatever number of anchors the order had', () => {
+test('fills are found for any number of anchors of the order', () => {
   for (const anchors of [1, 2, 3, 4, 5, 7, 16]) {
     const history = new ToldHistory()
     let collateral = history.deposit(0, 0)
@@ -153,7 +153,7 @@ test('notes of earlier generations are found, each under its own', () => {
   expect(partly(history, 1)).toEqual(named([old, young, first]))
 })
 
-test('outputs with equal tags are told apart by their commitments', () => {
+test('outputs with equal tags are distinguished by their commitments', () => {
   const history = new ToldHistory()
   const note = history.deposit(0, 0)
   const own = history.output(0, 0, { j: 0, role: 0 })
@@ -167,7 +167,7 @@ test('outputs with equal tags are told apart by their commitments', () => {
   expect(found(history)).toEqual(named([note, own]))
 })
 
-test('a merge, a split and a withdrawal are found with what they gave and took', () => {
+test('a merge, a split and a withdrawal are found with their notes', () => {
   const history = new ToldHistory()
   const notes = [0, 1, 2].map((d) => history.deposit(0, d))
   const merged = history.output(0, 0, { j: 0, role: 1, payment: true, amount: 2_000n })
@@ -222,7 +222,7 @@ test('an exit explains its note; its refund is found where deposits are, and its
   ])
 })
 
-test('an exit goes from request to service to payment, a refund or a refusal, in whatever order events come', () => {
+test('an exit goes from request to service to payment, a refund or a refusal, for any order of events', () => {
   const { history, note, nullifier, payout } = requested()
   const stages = () => {
     const whole = history.read()
@@ -298,7 +298,7 @@ test('a deposit and a refund under one blinding are two notes, both found, each 
   expect(states()).toEqual(['deposit spent', 'deposit spent', 'refund free', 'proceeds free'])
 })
 
-test('events tell the same history in any order, and none can be left out', () => {
+test('events give the same history in any order, and none can be left out', () => {
   const history = new ToldHistory()
   const notes = [0, 1, 2].map((d) => history.deposit(0, d, 1_000n, MINTS[d % 2]!))
   for (const [n, note] of notes.entries()) history.settle([note], [history.output(0, n, { j: 0, role: 0 })])

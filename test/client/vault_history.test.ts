@@ -89,12 +89,12 @@ test('a node that answers 429 and 503 in between is asked again', async () => {
   expect(asked).toBeGreaterThan(7)
 })
 
-test('a node that refuses for good is not asked for ever', async () => {
+test('a node that always refuses is not asked endlessly', async () => {
   const refused = await failureOf(readUnder(() => ({ error: { code: -32_602, message: 'no' } })))
   expect(refused).toBeInstanceOf(Error)
 })
 
-test('what a history lacks is named from the first to the last', () => {
+test('the gap of a history is named from its first to its last entry', () => {
   const none = { first_leaf_index: 0, outputs: [], payouts: [], nullifiers: [], spent_count: 0 }
   const settled = (batch: number) => ({ kind: 'settled', batch, ...none }) as never
   const deposited = { kind: 'deposited', leaf_index: 3, inner: bytes(32), commitment: bytes(32) } as never

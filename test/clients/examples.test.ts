@@ -101,7 +101,7 @@ async function settleBooks({ client, wallet, child }: Trader): Promise<Fill[]> {
 }
 
 test.skipIf(python === '').each(['treasury.ts', 'treasury.py'])(
-  '%s merges, splits and withdraws, and its wallet is what it paid less',
+  '%s merges, splits and withdraws, and its wallet has the rest',
   async (script) => {
     const trader = await open(script, 3)
     const chain = await openChainAccess(venue.facts.rpc_url, crypto.getRandomValues(new Uint8Array(32)))

@@ -296,7 +296,7 @@ test.each([0, 1])(
   },
 )
 
-test('a leading node that answers nothing for longer than its callers wait ends no connection: what was given up is answered, and counts until then', async () => {
+test('a leading node that is silent for longer than its callers wait ends no connection: abandoned requests are answered, and count until then', async () => {
   const { legs, url } = world(true)
   const link = linkTo(url)
   await link.ask()
@@ -357,7 +357,7 @@ test('a front whose clients only read keeps its connection and its link, over re
   link.stop()
 })
 
-test('a dead node is lost, whoever holds its connection and delivers its last questions late', async () => {
+test('a dead node is lost, even if a host holds its connection open and delivers its last questions late', async () => {
   const { legs, url, lost, answers, keep } = world()
   const link = linkTo(url)
   await link.ask()

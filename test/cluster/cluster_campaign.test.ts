@@ -15,7 +15,7 @@ const LIMIT_MS = 300_000
 
 describe.skipIf(ETCD === undefined)('a campaign of faults', () => {
   test(
-    'nothing acknowledged is lost or doubled, streams have no gap, states are equal, money is what it was',
+    'nothing acknowledged is lost or doubled, streams have no gap, states are equal, money is conserved',
     async () => {
       const etcd = await EtcdCluster.start()
       const campaign = new Campaign(etcd, SEED, false, [], FAULTS)

@@ -61,7 +61,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
-    'a node knows what it lacks of the log, and hands over to the one that lacks least and carries the version',
+    'a node knows its gap in the log, and hands over to the one with the smallest gap that carries the version',
     async () => {
       const sealing = newSealing()
       const [log] = logsOf(cluster, 1, sealing)
@@ -137,7 +137,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
-    'the leader removes what each live node has, and nothing that a node which was heard lately needs',
+    'the leader removes entries that each live node has, and none that a recently seen node needs',
     async () => {
       const [log] = logsOf(cluster)
       const term = await log!.takeTerm(1, START)

@@ -64,7 +64,7 @@ test('long answers are asked for one at a time, of the accounts in turn, and an 
   expect(order.slice(0, 5)).toEqual([0, 1, 1_000, 2, 1_001])
 })
 
-test('one account has a share of what waits for the leading node, and callers without a token one question', async () => {
+test('one account has a share of the queue to the leading node, and callers without a token one question', async () => {
   const { venue, waiting, passed } = frontOf(false, true)
   const proofs = codesOf(Array.from({ length: 1_000 }, (_, leaf) => venue.treeInclusion(leaf, SESSION)))
   const roots = Array.from({ length: 1_000 }, () => venue.treeRoot())
@@ -104,7 +104,7 @@ test('of calls that arm and disarm a socket in one go the last one counts', asyn
   expect([closed, [...views.armed.keys()]]).toEqual([[], []])
 })
 
-test('a wait for a replica that stands still ends with its time, and nothing of it is kept', async () => {
+test('a wait for a replica that hangs times out, and nothing of it is kept', async () => {
   const id = new Uint8Array(32)
   const loaded = { verdict: { fault: 'rolled_back' }, journal: { head: () => ({ seq: 1, head: id }) } }
   const chain = { genesis_hash: id, program_id: id, config_account: id }
@@ -121,7 +121,7 @@ test('a wait for a replica that stands still ends with its time, and nothing of 
   expect(replica['waiting'].size).toBe(0)
 })
 
-test('a read waits at most LIMITS.right_ms for what the account was answered with, whoever leads', async () => {
+test("a read waits at most LIMITS.right_ms for the account's earlier answers, whichever node leads", async () => {
   const { venue, state } = frontOf(false)
   state.ask = () => new Promise(() => undefined)
   const began_ms = performance.now()
@@ -232,7 +232,7 @@ test('a login or the end of a token that was executed is not called rejected whe
   })
 })
 
-test('what waits for a silent leading node waits on where that one gives its term away', async () => {
+test('requests that wait for a silent leading node go on waiting when that one gives its term away', async () => {
   const { venue, right, state, leader } = frontOf(false)
   venue.epochLed()
   state.now_ms = right.until_ms + LIMITS.handover_ms - 500
@@ -246,7 +246,7 @@ test('what waits for a silent leading node waits on where that one gives its ter
   expect(await waits).toBeUndefined()
 })
 
-test('of requests on several connections what waited for a silent leading node goes before what comes as it is heard again', async () => {
+test('of requests on several connections waiting ones go before new ones when a silent leading node is heard again', async () => {
   const { venue, state, right, passed } = frontOf(false)
   const order: string[] = []
   const refusedBy = (work: () => unknown): Refusal => {
@@ -288,7 +288,7 @@ test('of requests on several connections what waited for a silent leading node g
   }
 })
 
-test('what comes at a node that has just started waits until its replica has what the leading node answered, at most 10 s', async () => {
+test("requests at a node that has just started wait until its replica has reached the leading node's answer, at most 10 s", async () => {
   const { venue, right, state, passed } = frontOf(true)
   expect(venue.epochLed()).toBeUndefined()
   const waits = codesOf([

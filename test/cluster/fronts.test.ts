@@ -153,7 +153,7 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
   }, LIMIT_MS)
 
   test(
-    'what a client of one front did is there when it asks that front, and another by the seq of its receipt',
+    "a client's commands are there when it asks the same front, and another by the seq of its receipt",
     async () => {
       const { leads, fronts } = await nodes()
       expect(fronts).toHaveLength(2)
@@ -214,7 +214,7 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
   )
 
   test(
-    'a node that ends as planned answers what is under way, disarms its sockets and says bye; of one that dies an account that arms at another node keeps its orders',
+    'a planned end answers requests under way, disarms sockets and says bye; after a death an account that arms at another node keeps its orders',
     async () => {
       const before = await nodes()
       const planned = before.fronts[0]!
@@ -274,7 +274,7 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
   )
 
   test(
-    'a second signal ends a front at once that cannot answer what is under way',
+    'a second signal ends at once a front that cannot answer requests under way',
     async () => {
       const { leads, fronts } = await nodes()
       const { credentials } = await openAccount({ facts: cluster.facts(leads)! } as never, 'signals')

@@ -12,7 +12,7 @@ const frameOf = (id: string, armed: boolean) =>
 const codesIn = (sent: readonly string[]) =>
   sent.map((text) => JSON.parse(text)).map(({ type, id, code }) => `${id ?? type} ${code ?? 'ok'}`)
 
-test('arming waits for the next leading node as commands do, and what was not sent arms nothing', async () => {
+test('arming waits for the next leading node as commands do, and an unsent request arms nothing', async () => {
   const handed = Promise.withResolvers<void>()
   const { venue, right, views, passed, state } = frontOf(false, false, handed.promise)
   right.until_ms = -1
@@ -226,7 +226,7 @@ test('commands of a socket wait in their order for the leading node that its cli
   expect(codesIn(judged!.sent.slice(-1))).toEqual(['3 lease_lost'])
 })
 
-test('what comes as the leading node is heard again goes behind what sockets sent while it was silent', async () => {
+test('frames that come when the leading node is heard again go behind those sent while it was silent', async () => {
   const { venue, passed, right, state, views } = frontOf(false)
   const [first, second] = [socketOf(venue), socketOf(venue)]
   venue.epochLed()
@@ -327,7 +327,7 @@ test('commands of one account take no waits of a hand-over from others', async (
   expect(await Promise.race([codesOf([other]), codesOf(many.slice(0, 1)), Bun.sleep(20)])).toBeUndefined()
 })
 
-test('what comes before the replica reaches the first answer of the next leading node waits', async () => {
+test('requests wait until the replica reaches the first answer of the next leading node', async () => {
   const handed = Promise.withResolvers<void>()
   const { venue, right, state, passed } = frontOf(true, false, handed.promise)
   right.until_ms = -1
@@ -344,7 +344,7 @@ test('what comes before the replica reaches the first answer of the next leading
   expect(venue.handedOver(undefined)).toBeUndefined()
 })
 
-test('what comes while the leading node is silent, or the replica behind it, waits until one of them answers, at most 10 s, and nothing is read meanwhile', async () => {
+test('while the leading node is silent, or the replica behind it, requests wait at most 10 s, and nothing is read meanwhile', async () => {
   const { venue, right, state, passed } = frontOf(false)
   const isRead = () => codesOf([Promise.resolve().then(() => venue.authenticate('x'.repeat(43)))])
   expect([venue.epochLed(), await isRead()]).toEqual([7, ['token_invalid']])
@@ -398,7 +398,7 @@ test('the end of a token that is rejected behind the end here is not tried again
   }
 })
 
-test('a read that meets a leading node that is silent waits, also one that asks there by its route or for what is unknown here', async () => {
+test('a read waits for a silent leading node, also one that asks there by its route or for an id unknown here', async () => {
   let silent = true
   const back = Promise.withResolvers<void>()
   const unlessSilent = () => {

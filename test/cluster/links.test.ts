@@ -130,7 +130,7 @@ test('a node that follows has the right to answer for 1 s from when it asked', a
   await running
 })
 
-test('a connection is of the node by whose word it is used, also where that one refused the first question, and what comes when it has ended waits', async () => {
+test('a connection belongs to the node by whose word it is used, also if that one refused the first question, and requests after its end wait', async () => {
   const took: string[] = []
   const nodeOf = (name: string, lead: () => object) => {
     const passed = async () => {
@@ -215,7 +215,7 @@ test('a revocation waits for a node that has more of the log of another epoch, i
   await waits
 })
 
-test('what is passed on is answered over the stream, and a connection that ends takes its link with it', async () => {
+test('passed-on requests are answered over the stream, and a connection that ends takes its link with it', async () => {
   const taken: Passed[] = []
   Object.assign(leading, {
     passed: async (passed: Passed) => {
@@ -255,7 +255,7 @@ test('a node that may acknowledge nothing gives no right', async () => {
   await running
 })
 
-test('while the leading node gives its term away what comes can wait for the next one, or for this one to lead', async () => {
+test('while the leading node gives its term away requests can wait for the next one, or for this one to lead', async () => {
   let code: RefusalCode | undefined = 'draining'
   const answers = new LinkAnswers(partsOf(), () => {
     if (code !== undefined) throw new Refusal(code)

@@ -197,7 +197,7 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
   )
 
   test(
-    'a session that has the address of each node trades on when the leading one is killed, and when it stands still',
+    'a session that has the address of each node trades on when the leading one is killed, and when it hangs',
     async () => {
       const first = await serving()
       const facts = cluster.facts(first)!

@@ -140,7 +140,7 @@ async function armedAtFront(open: TestVenue, trader: Trader, origin: string): Pr
 }
 const armedOf = ({ engine }: TestVenue) => [...engine.state.accounts.get(accountId('alice'))!.armed]
 
-test('a planned stop disarms the sockets that it closes, and none of another node, whose clients were not told', async () => {
+test('a planned stop disarms the sockets that it closes, and none of another node, whose clients do not know', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
   const order_id = await armedAtFront(open, trader, `${NODE}1`)
@@ -189,7 +189,7 @@ test('of calls that arm and disarm a socket of the leading node in one go the la
   expect([armedOf(open), venue.parsed.isArmed('own')]).toEqual([[], false])
 })
 
-test('a leading node that shows late that it leads holds what comes, and one that gives its term away says to send it again', async () => {
+test('a leading node that learns late that it leads holds requests, and one that gives its term away asks to send them again', async () => {
   const open = await site.open()
   const { availability, sequencer } = open.engine
   await Trader.provisioned(open, 'alice')
@@ -239,7 +239,7 @@ test('a leading node that shows late that it leads holds what comes, and one tha
   expect(open.venue.parsed.handedOver(undefined)).toBeUndefined()
 })
 
-test('a leading node that shows late that it leads holds what comes on its own sockets as what other nodes pass on, and journals the end of one', async () => {
+test('a leading node that learns late that it leads holds frames of its own sockets like those that other nodes pass on, and journals the end of one', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
   let right_ms = 1_000
@@ -277,7 +277,7 @@ async function arm(open: TestVenue, origin: string, armed = true): Promise<void>
   await open.venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0, isOpen)
 }
 
-test('the sockets of a node that ends as planned are disarmed, whatever its accounts have used up and whichever tokens have ended', async () => {
+test('the sockets of a node that ends as planned are disarmed, also with used-up limits and ended tokens', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
   const order = await armedAtFront(open, trader, `${NODE}1`)
@@ -447,7 +447,7 @@ test('late ticks, and a lease that comes and goes, do not make the grace period 
   grace.stop()
 })
 
-test('after a takeover orders of armed sockets outlive a lease that is late, in which nobody can arm', async () => {
+test('after a takeover orders of armed sockets outlive a late lease, during which no client can arm', async () => {
   const open = await site.open()
   const trader = await Trader.provisioned(open, 'alice')
   const order_id = await armedAtFront(open, trader, `${NODE}1`)

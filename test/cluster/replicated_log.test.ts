@@ -259,7 +259,7 @@ describe.skipIf(ETCD === undefined)('on three members', () => {
   )
 
   test(
-    'a log begins behind a journal that is ahead of it, deposes its leader, and keeps what it has behind one that is not',
+    'a log begins behind a journal that is ahead of it, deposes its leader, and keeps its entries behind one that is not',
     async () => {
       const sealing = newSealing()
       const [log, other] = logsOf(cluster, 2, sealing)

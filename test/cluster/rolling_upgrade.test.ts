@@ -105,7 +105,7 @@ describe.skipIf(ETCD === undefined)('a rolling upgrade', () => {
   afterAll(() => next?.remove(), LIMIT_MS)
 
   test(
-    'under load: a session trades through it without an error, and what it was told is so',
+    'under load: a session trades through it without an error, and every answer proves true',
     async () => {
       await openCluster([])
       const answered: Answered[] = []

@@ -168,7 +168,7 @@ describe.skipIf(ETCD === undefined)('venues over one log', () => {
   )
 
   test(
-    'the leader removes what a follower has; an empty node finds a gap, and joins from the folder of that one',
+    "the leader removes a follower's entries; an empty node finds a gap, and joins from the folder of that follower",
     async () => {
       const first = await openOn(1)
       await traders(first)

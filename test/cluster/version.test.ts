@@ -63,7 +63,7 @@ describe('this build', () => {
     expect(encodeState(world.state)).toEqual(before)
   })
 
-  test('the message says what to start', () => {
+  test('the message names the build to start', () => {
     expect(new VersionUnknown(NEXT_VERSION).message).toContain(`carries ${FIRST_VERSION}: start a build`)
   })
 })

@@ -56,7 +56,7 @@ test('a node that follows binds epoch 0, which no node that leads can, and one t
   }
 })
 
-test('the identity is what the agent states', () => {
+test("the identity equals the agent's statement", () => {
   const { compose_hash } = machine.agent
   expect(enclave.identity).toMatchObject({ kind: 'development', compose_hash, app_compose: APP_COMPOSE })
 })
@@ -291,7 +291,7 @@ test('one runs at a time, the others wait in order', async () => {
   expect(began).toEqual(['a', 'b', 'c'])
 })
 
-test('beyond the bound a caller is told when to retry', async () => {
+test('beyond the bound a caller learns when to retry', async () => {
   const queue = new QuoteQueue(LIMITS)
   const { begin } = tasks()
   const [a, b, c, d] = [begin('a'), begin('b'), begin('c'), begin('d')]
@@ -387,7 +387,7 @@ test('evidence is renewed for the same certificate, also after attempts that fai
   await enclave.close()
 })
 
-test('what closes during a renewal asks the agent for nothing more', async () => {
+test('an enclave that closes during a renewal asks the agent for nothing more', async () => {
   const quote = { quote: '', event_log: '', vm_config: '', report_data: '' } as AgentQuote
   const asked = Promise.withResolvers<void>()
   const answered = Promise.withResolvers<void>()

@@ -76,7 +76,7 @@ test('a close ends its group, as the head behind it is the commit: an order of t
   expect([status, open.fatal]).toEqual(['accepted', []])
 })
 
-test('nonces are told at once, and while a command is under way once it is durable', async () => {
+test('nonces are answered at once, and while a command is under way once it is durable', async () => {
   const open = await site.open()
   const { trader, request } = await buyer(open)
   const { sequencer } = open.engine
@@ -244,7 +244,7 @@ test('a freeze does not decide a closed batch: a copy of the disk and the instan
   expect(booted.engine.state.halted).toBe('vault_frozen')
 })
 
-test('a second without commands returns the memory of what they left', async () => {
+test('a second without commands returns their garbage to the system', async () => {
   const open = await site.open()
   const collected = spyOn(Bun, 'gc')
   try {

@@ -108,7 +108,7 @@ const post = (price: unknown) => site.venue.venue.postReference(price)
 const codeOf = async (price: unknown): Promise<string> => (await refusalOf(post(price))).code
 
 describe('a price', () => {
-  test('counts once it is durable, and the venue shows it to nobody', async () => {
+  test('counts once it is durable, and the venue shows it to no one', async () => {
     const open = await site.openOracle()
     const before = JSON.stringify(open.venue.instruments())
     const posted = await post(site.price(123_450_000n))
@@ -276,7 +276,7 @@ describe('after a restart', () => {
   })
 })
 
-test('a venue does not start with an oracle instrument nobody prices, or a source nobody asks for', () => {
+test('a venue does not start with an oracle instrument without a source, or a source without an instrument', () => {
   const { instruments, reference_sources } = site.oracleConfig()
   const good = { ...testConfig('/data'), instruments, reference_sources: reference_sources! }
   const [rule] = reference_sources!

@@ -102,7 +102,7 @@ test('a batch is final for its traders once the paths of its notes can be asked 
   expect((await open.venue.order('alice', buy.order_id)).fills[0]?.stage).toBe('finalized')
 })
 
-test('every output of a settled batch stands in the finalized tree under a verifiable path', async () => {
+test('every output of a settled batch is in the finalized tree under a verifiable path', async () => {
   const open = await site.open()
   await cross(open)
   await open.chain.tick(2)
@@ -162,7 +162,7 @@ test('a batch is proved spent under every root the chain had since, and not befo
   expect(await outbox.spentProof(spent[0]!, 3)).toBeUndefined()
 })
 
-test('a venue restored from chain goes on with the numbers of the queue and pays what was open', async () => {
+test('a venue restored from chain goes on with the numbers of the queue and pays open entries', async () => {
   const open = await site.open()
   const alice = await Trader.provisioned(open, 'alice')
   const deposit = alice.deposit('base', 5_000_000n)

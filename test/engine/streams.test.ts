@@ -146,7 +146,7 @@ test('a dead token ends its streams, and a renewed stream lives on', async () =>
   kept.close()
 })
 
-test('events that are no longer kept are told as a gap, the others follow', async () => {
+test('events that are no longer kept are announced as a gap, the others follow', async () => {
   const { history } = open.engine.loaded
   const last = history.seqLast(accountId('alice'))
   await history.prune(Date.now() + 31 * 86_400_000)
@@ -193,7 +193,7 @@ test('a cursor ahead of the log is refused on lists as on streams, and so is an 
   expect((await refusalOf(unknown)).code).toBe('instrument_unknown')
 })
 
-test('a log that cannot be read is told as a goodbye, not as silence', async () => {
+test('an unreadable log ends the stream with a goodbye, not with silence', async () => {
   const told = collector()
   await open.engine.loaded.history.flush()
   const subscription = await open.venue.subscribe(session, 0, told.sink, noGap)

@@ -219,7 +219,7 @@ async function attack(price_limit: bigint) {
 }
 
 test(
-  'copies of a disk tell nothing of a hidden order before the commit, and one disk is asked once',
+  'copies of a disk show nothing of a hidden order before the commit, and one disk is asked once',
   async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const [above, below] = await Promise.all(HIDDEN.map(attack))

@@ -144,7 +144,7 @@ describe('hostile frames and operator calls', () => {
     return operatorHeaders(call, target.operator_seed)
   }
 
-  test('the operator listener moves for nobody without a signature over exactly this call', async () => {
+  test('the operator listener does nothing without a signature over exactly this call', async () => {
     const body = `{"${MARKER}":1}`
     const attempts: [string, Promise<Response>][] = [
       ['no signature', operator('POST', '/drain', {})],
@@ -257,7 +257,7 @@ async function answerMs(): Promise<number> {
   return performance.now() - begun
 }
 
-test(`${CONNECTIONS} unfinished connections keep nobody from an answer, and leave when they close`, async () => {
+test(`${CONNECTIONS} unfinished connections keep no caller from an answer, and leave when they close`, async () => {
   const port = Number(new URL(venue.facts.url).port)
   const before = rssBytes()
   const quiet = descriptors()

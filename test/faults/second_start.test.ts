@@ -107,7 +107,7 @@ describe('starts and stops', () => {
     expect(said).toContain('TACIT_SLOT_MS: expected an integer')
   })
 
-  test('Ctrl-C drains, also where a runner passes it on besides: sockets are told to come back, exit code 0', async () => {
+  test('Ctrl-C drains, also where a runner passes it on, too: sockets are asked to come back, exit code 0', async () => {
     const socket = await openFrameSocket(trader.client, '/ws/orders')
     venue.signal('SIGINT')
     await venue.printed('"event":"draining"', 0)
@@ -322,7 +322,7 @@ describe(`kill -9 under load (TACIT_CRASH_SEED=${seed}, ${ROUNDS} rounds)`, () =
     }
   })
 
-  test('every stream, resumed over all restarts, ends as the gapless list that REST tells', async () => {
+  test('every stream, resumed over all restarts, ends as the gapless list of REST', async () => {
     for (const { client, streams } of site.traders) {
       const events = await readEvents(client)
       for (const follower of streams) {

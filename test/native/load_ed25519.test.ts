@@ -270,7 +270,7 @@ describe.skipIf(native === undefined)('the library', () => {
     expect(loaded(library, 'wrong', { 'ed25519_avx2.so': hash })).toBeUndefined()
   })
 
-  test('a name that leads to another file once the hash is known loads what was hashed', () => {
+  test('a name that leads to another file once the hash is known loads the hashed file', () => {
     const name = 'ed25519_avx2.so'
     const other = join(folder, 'exchanged')
     mkdirSync(other)
@@ -303,7 +303,7 @@ describe.skipIf(native === undefined)('the library', () => {
   })
 })
 
-test('what is computed without a library is named', () => {
+test('functions that run without a library are named', () => {
   const named = (without: string) => {
     const code = `
       Bun.plugin({ name: 'without', setup: (build) => build.onLoad({ filter: /${without}\\.ts$/ }, () => ({

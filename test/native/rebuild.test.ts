@@ -104,7 +104,7 @@ test('the libraries have the recorded hashes', () => {
 })
 
 test.skipIf(tool_missing !== undefined).each(LIBRARIES)(
-  '%s is what its source builds',
+  '%s equals the build of its source',
   (name) => {
     expect(buildLibrary(name)).toEqual(committed(name))
   },

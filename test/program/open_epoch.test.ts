@@ -95,7 +95,7 @@ test('a zero nonce, another generation and an unauthorized restore are refused',
   expect(errorOf(open(vault, { restore: true, generation: 1 }))).toBe('restore_not_authorized')
 })
 
-test('an effective restore raises the generation once and lets the journal start anew', () => {
+test('an effective restore raises the generation once and lets the journal start again', () => {
   const vault = new OpenVault()
   landed(open(vault))
   const admin = { program: vault.program, admin: vault.admin.key }

@@ -186,7 +186,7 @@ test('a rebind has 128 bytes, each field in its place', () => {
   expect(toHex(REBIND_BODY.encode(fields))).toBe(expected.join(''))
 })
 
-test('a passphrase costs what the specification says', () => {
+test('a passphrase costs as much as the specification says', () => {
   expect(PASSPHRASE_COST).toEqual({ m: 65_536, t: 3, p: 1, dkLen: 32 })
 })
 

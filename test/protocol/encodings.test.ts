@@ -95,7 +95,7 @@ test('the powers at which values are split, and their neighbours', () => {
   }
 })
 
-test('a character that is no digit makes the text none, wherever it stands', () => {
+test('a character that is no digit makes the text invalid at any place', () => {
   for (const wrong of ['0', 'O', 'I', 'l', ' ', '\u0131']) {
     for (const text of [`${wrong}22222222222`, `2222222${wrong}2222`, `11${wrong}`]) {
       expect(decodeBase58(text)).toBeUndefined()
@@ -139,7 +139,7 @@ test('numbers that JSON would round are found by their key, and nothing else is 
     expect([number, fractionIn(`{"a":12,"b":{"c":[7,${number}]}}`)]).toEqual([number, 'c'])
 })
 
-test('what is written is read back, block by block', () => {
+test('written bytes are read back, block by block', () => {
   fc.assert(
     fc.property(
       fc.array(fc.uint8Array({ minLength: 1, maxLength: 300 }), { minLength: 1, maxLength: 4 }),

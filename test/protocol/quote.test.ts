@@ -230,7 +230,7 @@ test('a claim of another width is refused', () => {
 })
 
 test.each([0, 1, 4, RUNTIME_EVENT_TYPE - 1, RUNTIME_EVENT_TYPE + 1, 0xffff_ffff])(
-  'an event of register 3 under type %d is refused, whatever its digest',
+  'an event of register 3 under type %d is refused with any digest',
   (event_type) => {
     const disguised = { ...MEASURED[2]!, event_type, digest: '00'.repeat(48) }
     const refused = 'event 2: register 3 has an event of another type'

@@ -32,7 +32,7 @@ describe('the OpenAPI document', () => {
     expectGolden('openapi.json', document)
   })
 
-  test('says what each kind of operation costs its account', () => {
+  test('states the cost of each kind of operation', () => {
     const { description } = (document as unknown as { info: { description: string } }).info
     for (const cost of Object.values(COST)) expect(description).toMatch(new RegExp(` ${cost}[,.]`))
   })
@@ -81,7 +81,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  test('tells the meaning of every field of requests, answers and frames', () => {
+  test('gives the meaning of every field of requests, answers and frames', () => {
     const silent = new Set<string>()
     const visit = (schema: Json, path: string): void => {
       for (const list of [schema['anyOf'], schema['oneOf']])
@@ -221,7 +221,7 @@ describe('the AsyncAPI document', () => {
     expect(kinds.toSorted()).toEqual(EventKind.anyOf.map((kind) => String(kind.const)).toSorted())
   })
 
-  test('tells for each socket which kinds of events it sends', () => {
+  test('lists for each socket the kinds of events it sends', () => {
     const kindsOf = (name: string) =>
       streams.components.messages[`${name}.event`]!.payload.properties['kind']!.enum!
     expect(kindsOf('trading')).toContain('withdrawal.paid')

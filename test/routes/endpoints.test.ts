@@ -22,7 +22,7 @@ for (const row of FITTING) {
   describe(row.endpoint, () => {
     const route = contractOf(row)
 
-    test(`answers ${row.status} with what its contract declares`, async () => {
+    test(`answers ${row.status} with the declared shape`, async () => {
       await against(
         row,
         () => row.gives,
@@ -98,7 +98,7 @@ for (const row of FITTING) {
       )
     })
 
-    test('answers OPTIONS, and 405 for a method it does not take, whoever asks', async () => {
+    test('answers OPTIONS, and 405 for a method it does not take, to any caller', async () => {
       await against(
         row,
         () => row.gives,

@@ -218,7 +218,7 @@ function placesOf(value: unknown, path = ''): string[] {
   return Object.entries(value).flatMap(([name, inner]) => placesOf(inner, `${path}.${name}`))
 }
 
-test('each operation has an example, and each example the fields and types of what the venue answers', async () => {
+test("each operation has an example, and each example the fields and types of the venue's answer", async () => {
   await callEverything()
   const shown = Object.fromEntries(
     Object.entries(live)

@@ -274,7 +274,7 @@ test('a network counts over all fronts, in either notation, until its connection
   expect([...(Reflect.get(accepted, 'networks') as Map<string, number>).values()]).toEqual([1, 1])
 })
 
-test('the deadline counts from the start of the connection, whatever it sends', async () => {
+test('the deadline counts from the start of the connection, for any bytes', async () => {
   const bounds = { ...FRONT_BOUNDS, hello_ms: 400 }
   const { port, front } = await plainVenue(() => undefined, bounds)
   const began = performance.now()

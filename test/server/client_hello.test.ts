@@ -100,7 +100,7 @@ test('every split of one hello in one-byte records and in one record agrees', ()
   }
 })
 
-test('a byte is read once, whatever the segments', async () => {
+test('a byte is read once, for any segments', async () => {
   const long = { ...PLAIN, extensions: [{ type: 21, size: 16_000 }] }
   for (const hello of [await runtimeHello(['acme-tls/1']), recordsOf(helloMessage(long), [260])])
     for (const size of [1, 2, 5, 64, hello.length]) {

@@ -24,7 +24,7 @@ test("the caller's request id is taken if it is 16 to 64 of A-Z a-z 0-9 -", asyn
   }
 })
 
-test('a read that waits for nothing is answered without a promise, with headers of its own', async () => {
+test('a read that waits for nothing is answered without a promise, with its own headers', async () => {
   harness = openHarness({
     venue: { time: () => TIME, nonces: () => ({ place_nonce: '0', cancel_nonce: '0' }) },
   })
@@ -114,7 +114,7 @@ test('a body without end is refused by a problem document, and its connection cl
     expect(await told(line, declared)).toEqual(refused)
 })
 
-test('a method nobody defined is refused with what is allowed', async () => {
+test('an undefined method is refused with the allowed ones', async () => {
   harness = openHarness()
   const { status, headers } = await harness.call('PROPFIND', '/orders')
   expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS, POST'])
@@ -155,7 +155,7 @@ test('a name that objects know by themselves is a name like any other', () => {
   expect(Object.entries(readQuery('https://h/x'))).toEqual([])
 })
 
-test('what a URL says is kept for its GET alone, and its head and token are judged each time', async () => {
+test('a parsed URL is kept for its GET alone, and its head and token are judged each time', async () => {
   const path = `/orders/${'0a'.repeat(16)}`
   let is_revoked = false
   harness = openHarness({
@@ -186,7 +186,7 @@ test('what a URL says is kept for its GET alone, and its head and token are judg
   expect(await ask('GET')).toEqual([401, 'token_revoked'])
 })
 
-test('a query that is kept says what it said, among more than are kept, and one that is refused is refused again', async () => {
+test('a kept query gives the same answer, among more than are kept, and a refused one is refused again', async () => {
   const read: unknown[] = []
   const events = (_: string, page: unknown) => {
     read.push(page)
@@ -230,7 +230,7 @@ test('any JSON value comes back as it was', () => {
   )
 })
 
-test('a key named twice is found wherever it stands', () => {
+test('a key named twice is found at any place', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue(), { minKeys: 1 }),

@@ -100,7 +100,7 @@ test('a signed record and a credential are applied', async () => {
   for (const logged of [RECORD.account_key, 'secret_hash']) expect(lines.join()).not.toContain(logged)
 })
 
-test('a batch is exported as bytes for the operator alone; what is no batch, or not there, is refused', async () => {
+test('a batch is exported as bytes for the operator alone; an absent or malformed one is refused', async () => {
   const asked: unknown[] = []
   const lines = open({
     exportBatch: async (name) => {
@@ -230,7 +230,7 @@ test('metrics are Prometheus text with one head per name; counts are rounded and
   expect(last).not.toContain('_sum')
 })
 
-test('a refusal of a command counts as its success does, whatever a host sends beside it to move a count to its next step', () => {
+test('a refusal of a command counts as its success does, even if a host sends more to move a count to its next step', () => {
   const rowsAfter = (count: (meters: ReturnType<typeof openMeters>) => void) => {
     const meters = openMeters()
     count(meters)

@@ -36,7 +36,7 @@ for (const row of FITTING) {
     }
 
     if (route.contract.cost !== undefined) {
-      test('takes its cost before the body is read, and says what is left', async () => {
+      test('takes its cost before the body is read, and states the rest', async () => {
         const taken: unknown[] = []
         const takeLimit = (...args: unknown[]) => {
           taken.push(args)
@@ -77,7 +77,7 @@ for (const row of FITTING) {
     }
 
     if (route.contract.cost !== undefined && row.json === undefined) {
-      test('charges the rows that it read, and says what is left then', async () => {
+      test('charges the rows that it read, and states the rest then', async () => {
         const charged: unknown[] = []
         let units = 7
         await against(
@@ -104,7 +104,7 @@ for (const row of FITTING) {
     }
 
     if (route.contract.bearer === true) {
-      test('runs nothing for a token that ended while the body came, or the node read what it lacked', async () => {
+      test('runs nothing for a token that ended while the body came, or while the node caught up', async () => {
         const called: unknown[] = []
         let looks = 0
         const authenticate = () => {
@@ -170,7 +170,7 @@ for (const row of FITTING) {
   })
 }
 
-test('what a wait for the next leading node ends with is the answer of a command, and of a read it is what it met', async () => {
+test('a command is answered the error of its wait for the next leading node, a read the error that it met first', async () => {
   const base = openHarness({
     venue: {
       authenticate() {

@@ -193,7 +193,7 @@ test('a deployment starts under the names of its settings, image and runtime alo
   expect(await outcome({})).toMatchObject({ code: 0 })
 }, 120_000)
 
-test('a data folder that holds no venue is refused in a sentence', async () => {
+test('a data folder without a venue is refused by one line', async () => {
   const folder = (name: string) => join(data_dir, name)
   writeFileSync(folder('file'), '')
   mkdirSync(folder('damaged'))

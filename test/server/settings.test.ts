@@ -64,7 +64,7 @@ describe('settings', () => {
     })
   })
 
-  test('name the auditor by an age recipient, or nobody', async () => {
+  test('name the auditor by an age recipient, or none', async () => {
     const read = (TACIT_AUDITOR_KEY: string) => readConfig({ ...PRODUCTION, TACIT_AUDITOR_KEY })
     expect(readConfig(PRODUCTION).config?.engine.auditor_key).toBe('')
     const { file, recipient } = await newAgeKey()
@@ -205,13 +205,13 @@ test('a listen address has an address and a port', () => {
 })
 
 describe('a laptop', () => {
-  test('is never what a deployment that names a real enclave gets', () => {
+  test('is never used by a deployment that names a real enclave', () => {
     expect(isSandbox({ TACIT_ENCLAVE: 'dstack' })).toBe(false)
     expect(isSandbox({ TACIT_ENCLAVE: 'anything' })).toBe(false)
     expect(isSandbox({ TACIT_ENCLAVE: 'development' })).toBe(true)
   })
 
-  test('needs no setting, keeps its secrets, and yields to what is set', async () => {
+  test('needs no setting, keeps its secrets, and yields to settings', async () => {
     const TACIT_DATA_DIR = mkdtempSync(join(tmpdir(), 'tacit-laptop-'))
     try {
       const first = await sandboxEnvironment({ TACIT_DATA_DIR })
@@ -246,7 +246,7 @@ describe('names in the environment of a deployment', () => {
           `${name}: must be ${value} in a deployment`,
         ])
   })
-  test('are no others, whatever their value, unless they are not set at all', () => {
+  test('are no others, with any value, unless they are absent', () => {
     for (const name of ['LD_PRELOAD', 'home', 'constructor', 'XTACIT_A'])
       expect(foreignNames({ [name]: '' })).toEqual([
         `${name}: not allowed in the environment of a deployment`,
@@ -266,7 +266,7 @@ function errorOf(act: () => void): unknown {
   throw new Error('nothing failed')
 }
 
-test('a full device, a missing file and a file in place of a folder are named with what to do', () => {
+test('a full device, a missing file and a file in place of a folder are named with the remedy', () => {
   const full = errorOf(() => {
     const fd = openSync('/dev/full', 'w')
     try {

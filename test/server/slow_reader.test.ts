@@ -126,7 +126,7 @@ test('a frame the transport drops ends the socket instead of leaving a hole', as
   expect(transport.sent).toEqual([])
 })
 
-test('over a real socket: what was sent stays whole, and 4408 comes last', async () => {
+test('over a real socket: sent frames stay whole, and 4408 comes last', async () => {
   const stream = new Stream()
   const harness = openHarness({ venue: stream.venue() })
   const greeted = Promise.withResolvers<void>()

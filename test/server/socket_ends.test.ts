@@ -281,7 +281,7 @@ test('the bounds on sockets refuse the next one and free their place when one cl
   await connect(`/ws/fills?token=${TOKEN}`)
 })
 
-test('sockets of credentials that only read take no place of those that trade', async () => {
+test('sockets of credentials that only read take no place from trading ones', async () => {
   const stream = new Stream()
   const authenticate = (token: string) =>
     ({ ...session(harness.clock), access: token === TOKEN ? 'trade' : 'read' }) as const
@@ -305,7 +305,7 @@ test('the bound of the venue is another refusal than the bound of the account', 
   expect([status, json.code]).toEqual([503, 'socket_limit'])
 })
 
-test('what the upgrade refuses is an HTTP answer in the order of checks', async () => {
+test('a refused upgrade is an HTTP answer in the order of checks', async () => {
   const stream = new Stream()
   stream.seq_last = 3
   harness = serve({ venue: stream.venue() })
@@ -328,7 +328,7 @@ test('what the upgrade refuses is an HTTP answer in the order of checks', async 
   expect(await refused('/ws/orders?since=2', TOKEN)).toEqual([400, 'field_unknown'])
 })
 
-test('a plain GET of a socket path is told to upgrade', async () => {
+test('a plain GET of a socket path is answered 426', async () => {
   harness = serve()
   const { status, headers, json } = await harness.call('GET', '/ws/orders')
   expect([status, json.code, headers.get('upgrade')]).toEqual([426, 'upgrade_required', 'websocket'])

@@ -99,7 +99,7 @@ test('a resuming reader gets the events after its seq and no snapshot', async ()
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 9 })
 })
 
-test('a reader older than the log gets a gap, what is kept, and the snapshot where it is true', async () => {
+test('a reader older than the log gets a gap, the kept events, and the snapshot where it is true', async () => {
   const stream = new Stream()
   stream.seq_first = 41
   stream.seq_last = 42
@@ -125,7 +125,7 @@ test('orders and fills push only their kinds', async () => {
   expect(await peer.next()).toMatchObject({ type: 'event', seq: 2, kind: 'fill.matched' })
 })
 
-test('replies come in the order of the commands, whatever finishes first', async () => {
+test('replies come in the order of the commands, even if a later one finishes first', async () => {
   const stream = new Stream()
   let finish: (() => void) | undefined
   serve({

@@ -34,7 +34,7 @@ test('TLS 1.3 is spoken and 1.2 refused', async () => {
   await expect(handshake(listener.port, { maxVersion: 'TLSv1.2' })).rejects.toThrow()
 })
 
-test('paths are found in https URLs, whatever the host', async () => {
+test('paths are found in https URLs of any host', async () => {
   const tls = tlsMaterial()
   listener = listen(listeningApp(), { hostname: '127.0.0.1', port: 0, tls })
   for (const host of ['localhost', '127.0.0.1']) {
@@ -89,7 +89,7 @@ test('rotation under load fails no request and drops no socket', () => {
   expect(seen.kept).toBeGreaterThan(ROTATIONS)
 })
 
-test('fields beyond the list are dropped, whatever the caller passes', () => {
+test('fields beyond the list are dropped', () => {
   const lines: string[] = []
   const log = openLog(
     (line) => lines.push(line),

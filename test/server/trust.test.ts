@@ -44,7 +44,7 @@ const IDENTITY = {
   exit_delay_s: 604_800,
 }
 
-test('/info joins what the enclave and the engine know', async () => {
+test('/info joins facts of the enclave and the engine', async () => {
   harness = openHarness({
     venue: { identity: () => IDENTITY },
     enclave: ENCLAVE,
@@ -61,7 +61,7 @@ test('/info joins what the enclave and the engine know', async () => {
   })
 })
 
-test('/attestation/leader is /info and /attestation of the node that leads: its own, or what a node that follows asked it', async () => {
+test('/attestation/leader is /info and /attestation of the node that leads: its own, or through a node that follows', async () => {
   harness = openHarness({ venue: { identity: () => IDENTITY }, enclave: ENCLAVE })
   const asked = (path: string) => harness.call('GET', path, { token: null })
   const [leader, info] = [await asked(`/attestation/leader?nonce=${NONCE}`), (await asked('/info')).json]
@@ -167,7 +167,7 @@ test('callers without an answer are bounded, served in their order, and those of
   await last
 })
 
-test('a quote that fails fails for those who share it, and for nobody after them', async () => {
+test('a quote that fails fails for the callers who share it, and for none after them', async () => {
   let fails = true
   harness = openHarness({
     enclave: {
@@ -224,7 +224,7 @@ test('a nonce is 64 lowercase hex digits', async () => {
   expect([json.code, json.field]).toEqual(['field_unknown', 'report_data'])
 })
 
-test('quotes are public whatever the token says: one that is not good counts as none', async () => {
+test('quotes are public with any token: an invalid one counts as none', async () => {
   harness = openHarness({ enclave: { attestation: async () => ATTESTATION } })
   const ask = async (authorization: string, query = '') =>
     (await harness.call('GET', `/attestation${query}`, { headers: { authorization } })).status

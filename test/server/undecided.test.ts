@@ -55,7 +55,7 @@ test('beyond the bytes, the address that holds the most loses connections until 
   expect(undecided.bytes).toBe(40)
 })
 
-test('what a connection held is no longer counted to its address once it is gone', () => {
+test('bytes of a connection are no longer counted to its address once it is gone', () => {
   const { undecided, dropped, add } = open({ connections: 100, bytes: 100 })
   const gone = add('gone', 'a')
   undecided.keep(gone, 90)
@@ -73,7 +73,7 @@ const FULL = { connections: 1_024, bytes: 4 * 1024 * 1024 }
 /** Connections of as many IPv6 networks as needed, one each. */
 const scattered = (at: number) => `2001:db8:${(at >> 8).toString(16)}:${(at & 255).toString(16)}::1`
 
-test('many addresses of one IPv6 network displace each other and nobody else', () => {
+test('many addresses of one IPv6 network displace only each other', () => {
   const { dropped, add } = open(FULL)
   add('usual', '198.51.100.1')
   for (let at = 0; at <= 1_024; at += 1) add(`stranger ${at}`, `2001:db8:0:7:${at.toString(16)}::${at}`)

@@ -71,7 +71,7 @@ const opened = (of: Wallet) =>
       login: { api_key: ACCOUNT, api_secret: 'secret', passphrase: 'passphrase', account_id: ACCOUNT_ID },
     }),
   )
-// The account's other program trades: its events are nothing that this wallet waits for.
+// Another program of the account trades: this wallet waits for none of its events.
 const other = new Maker(ACCOUNT, 'buy')
 const trade = () => time.wait(other.place(open, 100_000_000n, 50_000_000n))
 const gapEnds = async () => {

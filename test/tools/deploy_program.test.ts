@@ -121,7 +121,7 @@ test('one key may both pay and hold the right to upgrade; a first deployment nee
   })
 })
 
-test('what a deployment needs is asked for before its first step, and is enough', async () => {
+test('a deployment asks for its cost before its first step, and that is enough', async () => {
   await withChain({ slot_ms: 4, finalized_depth: 4 }, async (chain) => {
     const [authority, payer, second, taken] = [random(), random(), random(), random()]
     const steps: string[] = []
@@ -228,7 +228,7 @@ test('the key of the machine is named', async () => {
   expect(await outcome(question({ policy }))).toMatch(/image|operating system/)
 })
 
-test('another manifest, a root nobody named and a quote of an old platform are refused', async () => {
+test('another manifest, an unnamed root and a quote of an old platform are refused', async () => {
   expect(await outcome(question({ compose_hash: '00'.repeat(32) }))).toBe('another manifest runs there')
   expect(await outcome(question({ policy: BARE_POLICY }))).not.toBe(encodeBase58(authority))
   machine.agent.knobs.debug = true
@@ -301,7 +301,7 @@ test('a build is announced and revoked; nothing is sent without --execute', asyn
   expect(recordOf(BUILD)).toMatchObject({ since_s: 0, next_at_s: 0 })
 })
 
-test('show lists what is announced, and each list whose last member could be revoked', async () => {
+test('show lists the announcements, and each list whose last member could be revoked', async () => {
   const shown = async () => {
     const { out } = await desk.run(['show', '--rpc', chain.url, '--program', encodeBase58(program)])
     return JSON.parse(out).vault

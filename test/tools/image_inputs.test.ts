@@ -49,7 +49,7 @@ describe('a tar archive', () => {
     { path: 'data', mode: 0o700, owner: 10_001 },
   ]
 
-  test('is the same whatever the order of its entries', () => {
+  test('is the same for any order of its entries', () => {
     expect(tarOf([...entries].reverse(), 0)).toEqual(tarOf(entries, 0))
     expect(tarOf(entries, 1)).not.toEqual(tarOf(entries, 0))
   })

@@ -89,7 +89,7 @@ test('a signature may take longer than any blockhash lives; the file lands once,
   expect(await isPaused()).toBe(true)
 }, 180_000)
 
-test('a tool that signs the message alone, and one that imports a proposal, get what they need', async () => {
+test('a tool that signs the message alone, and one that imports a proposal, get their inputs', async () => {
   await write('unpause', 'alone', ...nonced())
   const { message_base64, signers } = JSON.parse(readFileSync(desk.path('alone'), 'utf8'))
   const message = new Uint8Array(Buffer.from(message_base64, 'base64'))

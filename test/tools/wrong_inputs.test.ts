@@ -273,7 +273,7 @@ async function verbsOf(name: string): Promise<string[]> {
 }
 
 test('account and its wrong inputs', () => hold(ACCOUNT), 120_000)
-test('a running venue says what it refuses', () => hold(AT_A_VENUE, 1), 120_000)
+test('a running venue names its refusals', () => hold(AT_A_VENUE, 1), 120_000)
 test(
   'reference, manifest, image, signer, backup and verdict, and their wrong inputs',
   () => hold(OTHERS),
@@ -352,7 +352,7 @@ function command(name: (typeof COMMANDS)[number], ...args: string[]) {
 }
 
 for (const name of COMMANDS) {
-  test(`${name} tells its use when asked, and when misused`, async () => {
+  test(`${name} prints its usage when asked, and when misused`, async () => {
     for (const ask of ['--help', '-h']) {
       const helped = await command(name, ask)
       expect(helped).toMatchObject({ code: 0, error: '' })
@@ -379,7 +379,7 @@ test('a misuse is no verdict of a backup or a batch, and an answer that cannot b
   expect((await command('read-machine', 'https://127.0.0.1:1', '--compose-hash', 'ab')).code).toBe(64)
 }, 120_000)
 
-test('account names what is wrong with a request, a listener and a certificate', async () => {
+test('account names the fault of a request, a listener and a certificate', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'account-'))
   const [key, record] = [join(folder, 'operator.key'), join(folder, 'record.json')]
   const { cert_pem: cert, key_pem: key_of_it } = tlsMaterial()

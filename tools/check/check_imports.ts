@@ -1,4 +1,4 @@
-/** Who may import whom: the cells of the map, the faces of the packages, the owners of the frameworks. */
+/** Checks imports: the cells of the map, the faces of the packages, the owners of the frameworks. */
 import { type Edge, type Finding, folderOf, type Graph, type Tree, topOf } from './module_graph'
 import {
   ALIAS_FIELDS,

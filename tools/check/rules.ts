@@ -432,7 +432,7 @@ export const FOREIGN_FILES: readonly RegExp[] = [
   /^\/(app|usr|etc)\//,
   /^(dist|data)\/.*\.(json|html)$/,
 ]
-/** Documents that speak of files as they were, not as they are. */
+/** Documents about files of the past. */
 export const HISTORIES: readonly string[] = ['CHANGELOG.md']
 /** Words that mark unfinished work. */
 export const UNFINISHED = /\b(TODO|FIXME|XXX|HACK|not implemented|lorem ipsum)\b/i

@@ -62,7 +62,7 @@ async function readSandboxChain(data_dir: string): Promise<Deployment> {
   const chain = await openEmbeddedChain({ data_dir: join(data_dir, 'chain'), slot_ms: 0 }).catch((error) => {
     if (!existsSync(facts)) throw error
   })
-  // A running sandbox holds the lock of its chain.
+  // A running sandbox has locked its chain.
   if (chain === undefined) {
     const { rpc_url, program_id } = JSON.parse(readFileSync(facts, 'utf8')) as Record<string, string>
     return readDeployment([rpc_url!], decodeBase58(program_id!, 32)!)

@@ -336,7 +336,7 @@ function readEntry(data: string): AnnouncedEntry {
 
 type Wanted = Partial<Record<AnnouncedList, { id?: Uint8Array; value?: Uint8Array }>>
 
-/** The value that holds. @throws Refused when none or another one does */
+/** The value in force. @throws Refused when none or another one is */
 function requireHeld(
   entries: readonly AnnouncedEntry[],
   now_s: number,

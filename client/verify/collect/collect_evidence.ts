@@ -138,7 +138,7 @@ async function collectWitnesses(
     orNull(missing, 'location', locate()),
   ])
   const texts = [options.app_compose ?? []].flat()
-  // The check hashes it again: one that is none of them fails it.
+  // The check hashes it again: a text that is none of them fails it.
   const app_compose = texts.find((text) => toHex(sha256(utf8(text))) === compose_hash) ?? texts[0] ?? null
   return { collateral, app_compose, kms_allowed, kms_contract, location: answers ?? [], missing }
 }

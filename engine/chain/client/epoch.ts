@@ -43,7 +43,7 @@ import type { Answer } from './rpc_pool'
 import type { Level } from './slot_view'
 import { ChainProgramError } from './transaction_status'
 
-/** Of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
+/** Compute units of one opening, with precompile and replay of RTMR3 (`program/README.md`). */
 const OPENING_UNITS = 250_000
 
 /** A batch, a deposit or a position landed after the vault was read: the next reading states it. */
@@ -415,8 +415,8 @@ export class Commits {
   }
 
   /**
-   * Committed: the stored commit is the close. Void: it is older, in an answer of a slot after the last at which the commit can
-   * land, or of a later epoch. Another or newer one is not of this journal.
+   * Committed: the stored commit is the close. Void: it is older, in an answer after the last slot at which the commit can
+   * land, or of a later epoch. Any other commit is not of this journal.
    */
   #judge(commit: Commit, answers: readonly Answer<VaultSnapshot>[]): BatchDecision | undefined {
     const { rpc, view } = this.client

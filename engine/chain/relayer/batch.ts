@@ -33,7 +33,7 @@ export class RelayedBatch {
   ) {
     this.#signed = journaled ? [journaled] : []
     this.#phase = journaled && epochOfSigned(journaled) === epoch ? 'live' : 'unsigned'
-    // The journal does not record how an earlier run signed it; `true` draws no verdict from a failure.
+    // The journal does not record how an earlier run signed it; with `true` a failure is no verdict.
     this.#ahead = journaled !== undefined
   }
 
@@ -51,7 +51,7 @@ export class RelayedBatch {
     this.#phase = 'executed'
   }
 
-  /** No block holds it, or none any longer. */
+  /** No block contains it, or no longer. */
   pending(): void {
     this.#phase = 'live'
   }

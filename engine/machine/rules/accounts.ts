@@ -42,7 +42,7 @@ export function decideAccountRecord(
   for (const one of state.accounts.values()) if (one !== known) orders += ordersOf(state, one)
   if (orders > LIMITS.orders_live_max) return refuse('order_limit')
   const keys = { limits, keys: known?.keys ?? [] }
-  // A record that asks for no more is none of the others' business.
+  // A record that asks for no more does not concern the others.
   if (known !== undefined && keysOf(keys) <= keysOf(known)) return { ok: true }
   let most = keysOf(keys)
   for (const one of state.accounts.values()) if (one !== known) most += keysOf(one)

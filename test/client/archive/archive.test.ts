@@ -70,7 +70,7 @@ async function write(parts: readonly ArchivedTransaction[][]): Promise<number> {
 }
 const blockPath = (number: number): string => join(path, blockName(number))
 
-test('what is appended in parts comes back whole and in order, in blocks of bounded size', async () => {
+test('events appended in parts come back whole and in order, in blocks of bounded size', async () => {
   const parts = fc.array(fc.integer({ min: 0, max: 150 }), { minLength: 1, maxLength: 6 })
   await fc.assert(
     fc.asyncProperty(parts, async (sizes) => {
@@ -375,7 +375,7 @@ const load = () => Archive.load(out, { genesis_hash: encodeBase58(new Uint8Array
 const archiveBlockPath = (number: number): string => join(out, blockName(number))
 const calls = () => node.ask<number>('calls')
 
-test('killed while it writes, and torn besides, it goes on from its last whole block', async () => {
+test('killed while it writes, and torn, it goes on from its last whole block', async () => {
   const killed = start('tacit.ts', 'archive', ...where, '--out', out)
   while (!existsSync(archiveBlockPath(0))) await Bun.sleep(1)
   killed.kill('SIGKILL')
@@ -399,7 +399,7 @@ test('killed while it writes, and torn besides, it goes on from its last whole b
   expect(whole.block_count).toBeGreaterThan(1)
 }, 180_000)
 
-test('a second run appends what is new and rewrites no full block', async () => {
+test('a second run appends new events and rewrites no full block', async () => {
   const full = readFileSync(archiveBlockPath(0))
   await node.ask('grow', { batches: 3 })
   await calls()
@@ -410,7 +410,7 @@ test('a second run appends what is new and rewrites no full block', async () => 
   expect(readFileSync(archiveBlockPath(0)).equals(full)).toBe(true)
 }, 120_000)
 
-test('an auditor reads a mirror and what came after it', async () => {
+test('an auditor reads a mirror and the later transactions', async () => {
   const file = (url: string) => Bun.file(join(out, new URL(url).pathname))
   const mirror = Bun.serve({
     hostname: '127.0.0.1',
@@ -430,7 +430,7 @@ test('an auditor reads a mirror and what came after it', async () => {
   expect([gone.code, gone.error.includes('does not answer')]).toEqual([3, true])
 }, 120_000)
 
-test('a wallet is recovered from the archive and what came after it, or it says what is missing', async () => {
+test('a wallet is recovered from the archive and later transactions, or the missing part is named', async () => {
   const seed_file = join(archiveFolder, 'seed')
   writeFileSync(seed_file, '00'.repeat(32), { mode: 0o600 })
   await node.ask('grow', { batches: 1 })
@@ -452,7 +452,7 @@ test('a wallet is recovered from the archive and what came after it, or it says 
   expect(part.out).toContain('no notes')
 }, 120_000)
 
-test('what is asked wrongly is said', async () => {
+test('wrong options are named', async () => {
   const ask = (...args: string[]) => said(start('tacit.ts', 'archive', ...args))
   expect(await ask(...where)).toMatchObject({ code: 64, error: expect.stringContaining('--out is needed') })
   const nowhere = await ask('--rpc', 'here', '--program', program_id, '--out', out)

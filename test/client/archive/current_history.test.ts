@@ -153,7 +153,7 @@ test("another's archive replaces all reading before its end, and is not changed"
   expect((await Archive.load(shorter, of())).transactions).toEqual(first)
 }, 120_000)
 
-test('an archive that omits or misstates something is rejected with what is missing', async () => {
+test('an archive that omits or misstates something is rejected, and the missing part named', async () => {
   const edge = { through_slot: 2 ** 40 }
   const gap = await archived((all) => byAge(all).filter((_, at) => at !== FIRST_DEPOSIT))
   const lacking = await failureOf(reading(gap))
@@ -171,7 +171,7 @@ test('an archive that omits or misstates something is rejected with what is miss
   expect(await failureOf(reading(join(folder.dir, 'nothing')))).toBeInstanceOf(ArchiveRejected)
 }, 120_000)
 
-test('a node that has pruned its history is named for what it lacks, and an archive makes up for it', async () => {
+test('a node that has pruned its history is named, and an archive makes up for it', async () => {
   const archive = await archived((all) => all)
   node.lies = { getSignaturesForAddress: (told) => (told as unknown[]).slice(0, 2) }
   const pruned = await failureOf(
@@ -198,7 +198,7 @@ test('transactions that name the tree account alone are listed and never read', 
   expect([again.read, again.transactions]).toEqual([0, 0])
 }, 120_000)
 
-test('two nodes: either makes up for what the other lacks, and their contradictions are noticed', async () => {
+test('two nodes: either makes up for gaps of the other, and their contradictions are noticed', async () => {
   const both = () => openChainReader(`${node.url},${site.chain.url}`)
   const notices: string[] = []
   const from = { folder: path }

@@ -138,7 +138,7 @@ test('another key, a changed byte anywhere, and a file cut short or continued ar
   expect(await judged(new Uint8Array([...file, 0]))).toBe(CHANGED)
 }, 120_000)
 
-test('whoever knows the recipient can encrypt, and gains nothing by it: every part of the plaintext is bound', async () => {
+test('anyone who knows the recipient can encrypt, and gains nothing: every part of the plaintext is bound', async () => {
   const plain = padExport(signed(HONEST))
   const part = async (change: Partial<SignedExport>) =>
     judged(await sealed(padExport({ ...signed(HONEST), ...change })))
@@ -385,7 +385,7 @@ describe('tacit auction', () => {
     ])
   })
 
-  test('says so where a case exceeds what the engine takes', () => {
+  test("rejects a case that exceeds the engine's bounds", () => {
     const [answer] = auction(JSON.stringify({ own: [own] })).lines
     expect(JSON.parse(answer!)).toEqual({ id: 'case-1', refused: 'a side exceeds 9007199254740991 lots' })
   })

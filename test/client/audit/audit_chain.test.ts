@@ -128,7 +128,7 @@ test('an empty vault agrees with no events', () => {
   })
 })
 
-test('what the chain did after the accounts were read is left out', () => {
+test('transactions after the accounts were read are left out', () => {
   const earlier = vault.ring.states.at(-1)!
   const tree = { ...vault.tree, leaf_count: earlier.leaf_count, root: earlier.root }
   const { verdict, note_tree } = auditChain(events, { ...vault, tree })
@@ -238,7 +238,7 @@ const command = (...args: string[]) =>
     }),
   )
 
-test('the command tells an honest node from one that lies or forgets', async () => {
+test('the command distinguishes an honest node from one that lies or forgets', async () => {
   const where = ['--rpc', node.url, '--program', program_id]
   const honest = await command(...where)
   expect(honest).toMatchObject({ code: 0, error: '' })
@@ -265,7 +265,7 @@ test('the command tells an honest node from one that lies or forgets', async () 
   expect(JSON.parse(lying.out)).toMatchObject({ verdict: 'differs', spent_log: { faults: [] } })
 }, 120_000)
 
-test('the command says what it lacks', async () => {
+test('the command names the missing part', async () => {
   expect((await command('--rpc', node.url)).code).toBe(64)
   expect((await command('--rpc', node.url, '--program', 'no address')).code).toBe(64)
   node.lies = {}

@@ -83,14 +83,14 @@ test('nesting, text and other values are not an answer', async () => {
     ])
 }, 120_000)
 
-test('a refusal by a code that the library does not know is printed, without what rewrites a terminal', async () => {
+test('a refusal by a code that the library does not know is printed, without control characters', async () => {
   const error = { code: -32_099, message: 'over your plan\n\u001b[2Jok' }
   expect(await saidOf(() => Response.json({ jsonrpc: '2.0', id: 1, error }))).toBe(
     'the node at URL refuses: over your plan\\u000a\\u001b[2Jok (-32099)',
   )
 }, 120_000)
 
-test('nobody is sent elsewhere', async () => {
+test('a redirect is not followed', async () => {
   let elsewhere = 0
   for (const status of [302, 307])
     expect(
@@ -330,7 +330,7 @@ test('the text of a node is quoted as one printable line', async () => {
   await proxy.stop(true)
 }, 120_000)
 
-test('the faucet of a sandbox chain gives what is asked of it', async () => {
+test('the faucet of a sandbox chain gives the requested amount', async () => {
   const chain = await openChainAccess(liar.url, crypto.getRandomValues(new Uint8Array(32)))
   await airdrop(chain, 7_000_000n)
   await mintTo(chain, USDC, 5n)
@@ -340,7 +340,7 @@ test('the faucet of a sandbox chain gives what is asked of it', async () => {
   expect([value as bigint, await held()]).toEqual([7_000_000n, 5n])
 }, 120_000)
 
-test('a simulation names what the transaction takes, or why it fails, and sends nothing', async () => {
+test("a simulation names the transaction's cost, or why it fails, and sends nothing", async () => {
   const rehearsal = { lamports: 0n }
   const chain = { ...(await access(liar.url)), rehearsal }
   let sent = 0
@@ -406,7 +406,7 @@ test('where one node never serves it, another is asked', async () => {
   expect((await deposited(`${liar.url},${sending.chain.url}`)).balance(USDC)).toBe(5_000_000n)
 }, 120_000)
 
-test('where none serves it, the refusal names the deposit, and the next takes a blinding of its own', async () => {
+test('where none serves it, the refusal names the deposit, and the next takes another blinding', async () => {
   liar.lies = { getTransaction: () => null }
   const seed = crypto.getRandomValues(new Uint8Array(32))
   const chain = await openChainAccess(liar.url, seed)

@@ -64,7 +64,7 @@ test('doctor says of each part whether it is as it should be', async () => {
   expect([elsewhere.code, elsewhere.out]).toEqual([1, expect.stringMatching(/^fault {4}vault /m)])
 }, 120_000)
 
-test('every verb does what its help says', async () => {
+test('every verb works as its help says', async () => {
   const placed = await tacit(...BUY)
   expect(placed).toMatchObject({ code: 0, error: '' })
   expect(placed.out).toMatch(/^accepted {2}[0-9a-f]{32}\nreceipt {3}seq \d+, verified\n$/)
@@ -198,7 +198,7 @@ test('a command that is stopped anywhere, and a copy of the wallet that is behin
   expect((await tacit('orders')).first).toBe('no orders')
 }, 300_000)
 
-test('Ctrl-C says how to find the outcome of what was sent', async () => {
+test('Ctrl-C says how to find the outcome of a sent command', async () => {
   const asked = Promise.withResolvers<void>()
   const socket = { open: () => asked.resolve(), data: () => undefined }
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket })

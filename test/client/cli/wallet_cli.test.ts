@@ -187,7 +187,7 @@ test('after a missed deadline anyone freezes the vault: bonds return, and claims
   expect((await exit('request', '--note', note!)).error).toContain('vault_frozen')
 }, 180_000)
 
-test('what is asked wrongly is told, and nothing is done', async () => {
+test('wrong options are named, and nothing is done', async () => {
   expect((await wallet()).error).toContain('usage: tacit VERB')
   expect((await wallet('exit', 'vanish')).code).toBe(64)
   expect((await wallet('notes', '--colour', 'red')).code).toBe(64)

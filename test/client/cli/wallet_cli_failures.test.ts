@@ -123,7 +123,7 @@ async function accountOf(mint: string): Promise<string> {
   return associatedTokenAddress(payer, mint)
 }
 
-test('another seed has no notes, and is told to look at itself', async () => {
+test('another seed has no notes, and the message asks to check the seed', async () => {
   await wallet('create', '--seed-file', path('other'))
   const from = ['--seed-file', path('other'), '--wallet', path('empty.json')]
   const { code, out } = await wallet('recover', ...site.where, ...from, ...GAPS)
@@ -238,7 +238,7 @@ test('a damaged wallet is named by the place of its damage, and no damage is tak
   }
 }, 120_000)
 
-test('what is typed clumsily is a misuse', async () => {
+test('a mistyped command is a usage error', async () => {
   expectRefusal(await wallet('notes', ...file(), ...file()), 64, '--wallet is given twice')
   const stray = await said(tacit('archive', ...site.where, '--out', path('stray'), 'stray'))
   expectRefusal(stray, 64, 'usage: tacit')
@@ -297,7 +297,7 @@ test('Ctrl-C while an exit is asked for: asked again, it is told to stand; refus
   expectRefusal(await onChain('deposit', ...rich(), USDC, usdc(1)), 1, 'vault_frozen')
 }, 120_000)
 
-test('sync finds what the wallet file never knew, in a frozen vault too', async () => {
+test('sync finds notes that the wallet file never had, in a frozen vault too', async () => {
   site.chain.advance(10)
   const known = loadWallet(path('wallet.json'))!.state.notes.length
   await wallet('create', '--seed-file', path('unused'), '--wallet', path('unused.json'))

@@ -120,7 +120,7 @@ const lamportsOf = async (name: string) => {
   return answer.value as bigint
 }
 
-test('every unspent note is claimed, whatever the wallet file believed; a spent one is not', async () => {
+test('every unspent note is claimed, for any content of the wallet file; a spent one is not', async () => {
   await site.fund(
     (await site.run('address', '--payer', path('payer.json'))).out.trim().split(/ +/)[1]!,
     USDC,

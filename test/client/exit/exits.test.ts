@@ -342,7 +342,7 @@ test('a request can freeze the vault only after its deadline', async () => {
   proofs = fresh
 }, 120_000)
 
-test('what the notes hold and the fees that were never issued are what the vault owes and has', async () => {
+test("notes and unissued fees sum to the vault's debts and balance", async () => {
   for (const mint of [USDC, JTO]) {
     const paid = traders.flatMap(({ wallet }) => wallet.state.fees.filter((fee) => fee.mint === mint))
     const fees = paid.reduce((sum, fee) => sum + BigInt(fee.amount), 0n)

@@ -87,7 +87,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
     }
   }
 
-  test('the market page shows what the venue publishes, and draws it', async () => {
+  test("the market page shows and draws the venue's public facts", async () => {
     const page = await open('/')
     expect(await shown(page, '#instruments table')).toContain('SOL-USDC')
     expect(await shown(page, '#reserves table')).toMatch(/SOL So111111…[\s\S]*USDC EPjFWdd5…/)
@@ -156,7 +156,7 @@ describe.skipIf(!HAVE_CHROMIUM)('in Chromium', () => {
   })
 
   test(
-    'where the operator is elsewhere, a new account is shown what to send, and is admitted by no page',
+    'where the operator is elsewhere, a new account is shown the request to send, and no page admits it',
     async () => {
       const served = await (await ask('/trade')).text()
       const defaults = JSON.parse(/id="defaults">(.*?)<\/script>/.exec(served)![1]!)

@@ -91,7 +91,7 @@ test('a handler that fails ends the stream before its event, and no later one is
   expect(of.asked).toEqual([0])
 })
 
-test('events that are left out end the stream by their numbers, told as a gap or not', async () => {
+test('missing events end the stream by their numbers, announced as a gap or not', async () => {
   const jump = await follow(venue([({ send }) => [1, 5].map((seq) => send(event(seq)))]), 2)
   expect(jump).toEqual({ handled: [1], reason: new EventsMissing(2, 4), seq: 1 })
   const gap = { type: 'gap', seq_from: 1, seq_to: 7 }
@@ -108,7 +108,7 @@ test('a gap that a handler takes is passed over whole, once, and never backwards
   expect(gaps).toEqual([[2, 4]])
 })
 
-test('a gap is believed until an event follows it, and what contradicts it ends the stream', async () => {
+test('a gap is believed until an event follows it, and a contradiction ends the stream', async () => {
   const gap = { type: 'gap', seq_from: 2, seq_to: 2 ** 53 - 1 }
   const handled = { gap: () => undefined }
   const within = await follow(venue([({ send }) => [event(1), gap, event(2)].map(send)]), 2, handled)
@@ -150,7 +150,7 @@ test('a slow handler holds every later event back, over a lost socket too', asyn
   expect(of.asked).toEqual([0, 2])
 })
 
-test('what is no frame closes the socket, and the next one goes on from the same place', async () => {
+test('a malformed frame closes the socket, and the next one goes on from the same place', async () => {
   for (const wrong of ['no frame', 'null', '7', '"event"', '']) {
     const after: Script = ({ send }) => {
       for (const seq of [2, 3]) send(event(seq))

@@ -191,7 +191,7 @@ test('through a node that follows the epoch is that of the leading one, and its 
   expect(first.asked).toEqual(['/attestation/leader', '/attestation/leader'])
 })
 
-test('a node that follows is asked again while it has no leading one, and for what the newest receipt shows', async () => {
+test('a node that follows is asked again while it has no leading one, and until it has reached the newest receipt', async () => {
   const front = frontOf(7, 'front')
   const live = await LiveVenue.open(async () => front.shown)
   const seen: (string | null)[] = []
@@ -242,7 +242,7 @@ test('through a node that follows nothing is sent to a leading one, nor read by 
   expect([verified, next.asked]).toEqual([2, ['/orders', 'refused']])
 })
 
-test('while the next leading node cannot be judged, what ends orders goes to it, and nothing else', async () => {
+test('while the next leading node cannot be judged, only requests that end orders go to it', async () => {
   const first = frontOf(7, 'front')
   let verified = 0
   const live = await LiveVenue.open(async () => {
@@ -300,7 +300,7 @@ test('a receipt of an epoch that lost a fork keeps no answers of the next one fr
   expect((await isSeen())[0]).toBe('1000')
 })
 
-test('sockets of a node that is left are over at once, though it stands still', async () => {
+test('sockets of an abandoned node end at once, even if it hangs', async () => {
   const [first, second] = [frontOf(7, 'one'), frontOf(7, 'two')]
   const nodes = [first, second, second]
   const live = await LiveVenue.open(async () => nodes.shift()!.shown, undefined, true)
@@ -403,7 +403,7 @@ test('of several nodes, neither one of an earlier epoch nor the refusal of one w
   expect([await failure(), await failure()]).toEqual(['Error', 'VerificationFailed'])
 })
 
-test('a policy is text, what was read from it, or what a function gives', () => {
+test('a policy is text, a parsed policy, or the result of a function', () => {
   const text = '{"permitted_skips": ["keys_without_kms"]}'
   const policy = parsePolicy(text)
   for (const source of [text, policy, () => text, () => policy]) expect(policyOf(source)).toEqual(policy)

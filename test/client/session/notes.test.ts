@@ -87,7 +87,7 @@ test('the key of an order is the one that signed it', () => {
   expect(() => keyOf(wallet, 'b')).toThrow('the wallet has no such order')
 })
 
-test('what the venue refused, of any kind, frees the notes that it would have taken', () => {
+test('a refused request of any kind frees the notes that it would have taken', () => {
   const state = (kind: string) => {
     const wallet = walletOf(noteOf(5, 0, 'pending'))
     const [note] = wallet.state.notes

@@ -222,7 +222,7 @@ test('values that are not exact are refused, and so is an order that no note cov
   expect(session.open_requests).toEqual([])
 })
 
-test('a lost answer is resolved with the same bytes, and a later 429 or 503 is never told as a no', async () => {
+test('a lost answer is resolved with the same bytes, and a later 429 or 503 is never reported as refused', async () => {
   for (const between of [
     [],
     ['rate_limited'],
@@ -344,7 +344,7 @@ test('all orders of a key are cancelled by one request, also when its answer is 
   await untilFree()
 })
 
-test('a dead man’s timer cancels what nothing keeps alive, and 0 disarms it', async () => {
+test('a dead man’s timer cancels orders unless it is renewed, and 0 disarms it', async () => {
   const placed = await session.place(ORDER)
   faults.next.push('after')
   expect(await session.deadMan(20)).toMatchObject({ status: 'accepted' })
@@ -363,7 +363,7 @@ test('notes are merged for an order that none of them covers', async () => {
   await untilFree()
 }, 120_000)
 
-test('a venue that was killed is verified anew, and the session goes on in its next epoch, also with what was open', async () => {
+test('a venue that was killed is verified again, and the session goes on in its next epoch, also with open requests', async () => {
   const { epoch } = await asked.info()
   faults.next.push('after', ...Array.from({ length: 30 }, () => 'before' as const))
   const lost = await session.place(ORDER)

@@ -96,7 +96,7 @@ test('public facts and trees are read, and paths lead to the root', async () => 
   expect(proof.leaf_index < leaf_count || proof.root === root).toBe(true)
 })
 
-test('the stream tells every event of every command, and the wallet absorbs them', async () => {
+test('the stream has every event of every command, and the wallet absorbs them', async () => {
   const handlers = {
     event(event: AccountEvent) {
       absorbEvent(wallet, 0, event)

@@ -68,7 +68,7 @@ test('tacit verify accepts an honest venue, keeps the evidence, and judges it ag
   expect((await run('client/cli/tacit.ts', 'verify', '--offline', damaged, '--policy', policy)).code).toBe(1)
 })
 
-test('what a venue writes makes no line in the output of tacit, and a stale reading says so', async () => {
+test("a venue's text adds no line to the output of tacit, and a stale reading is marked", async () => {
   const policy = write('policy.json', JSON.stringify(site.policy))
   const collateral = write('collateral.json', JSON.stringify(site.machine.agent.collateral()))
   const forged = 'x\naccepted  all is well\r\u2028\u001b[2K'

@@ -49,7 +49,7 @@ async function refusal(connecting: Promise<unknown>): Promise<string> {
   }
 }
 
-test('an honest venue is verified, each check is told, and the transport works', async () => {
+test('an honest venue is verified, each check is reported, and the transport works', async () => {
   const venue = await site.connect()
   expect(venue.transcript.verdict).toBe('partial')
   expect(venue.evidence.missing).toEqual({})
@@ -90,12 +90,12 @@ test('a skip that the policy does not permit refuses the venue', async () => {
   expect(await refusal(connect(site.url, without_chain, { collateral }))).toBe('incomplete')
 })
 
-test('each connection asks with a nonce of its own', async () => {
+test('each connection asks with a fresh nonce', async () => {
   const [first, second] = [await site.connect(), await site.connect()]
   expect(first.evidence.nonce).not.toBe(second.evidence.nonce)
 })
 
-test('a stand-in is refused by whoever does not name its root', async () => {
+test('a simulated enclave is refused unless the policy names its root', async () => {
   const policy = changedPolicy(site.policy, { roots_pem: undefined })
   const connecting = connect(site.url, policy, { collateral: site.machine.agent.collateral() })
   expect(await refusal(connecting)).toBe('collateral enclave')
@@ -367,7 +367,7 @@ test('a self-signed certificate is believed because it is the pinned one, and no
     await probe(cert, key, env, { self_signed: true, ...PINNED })
 })
 
-test('under a public authority the key is held to besides', async () => {
+test('under a public authority the key is pinned, too', async () => {
   const [root_key, leaf_key] = [newKey(), newKey()]
   const root = issue('authority', root_key, root_key, [x509.keyUsage(5, 6), x509.basicConstraints(true)])
   const leaf = issue('venue', leaf_key, root_key, [

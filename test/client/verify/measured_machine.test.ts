@@ -64,7 +64,7 @@ async function checkOf(
   return checks.find((check) => check.name === name)!
 }
 
-test('the same log under a quote of its own passes', async () => {
+test('the same log under a matching quote passes', async () => {
   const bundle = measuredAs(() => {})
   for (const name of ['registers', 'claims', 'mr_config_id', 'compose_hash', 'evidence'] as const)
     expect((await checkOf(name, bundle)).result).toBe('pass')
@@ -111,7 +111,7 @@ describe('claims', () => {
       expect(await checkOf('claims', bundle)).toMatchObject({ result: 'fail', reason })
       expect((await checkOf('compose_hash', bundle)).result).toBe('skipped')
     })
-  test('what the application measures of itself after it was ready changes nothing', async () => {
+  test('measurements of the application after it was ready change nothing', async () => {
     const bundle = measuredAs((events) => events.push(runtime('my-event', other)))
     expect((await checkOf('claims', bundle)).result).toBe('pass')
   })
@@ -264,7 +264,7 @@ describe('the key provider', () => {
   })
 })
 
-test('registers that the policy pins stand for their operating system', async () => {
+test('pinned registers identify their operating system', async () => {
   const { rtmr, mr_td } = parseQuote(fromAnyHex(honest.attestation.quote)!).report
   const [mrtd, rtmr0, rtmr1, rtmr2] = [mr_td, ...rtmr].map(toHex) as [string, string, string, string]
   const tuple = { mrtd, rtmr0, rtmr1, rtmr2 }

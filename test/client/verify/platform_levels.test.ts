@@ -216,7 +216,7 @@ test('an expected bit outside the mask matches nothing', () => {
     expect(matchesMasked(value, mask, expected)).toBe(false)
 })
 
-test('findings combine to the worst, and an outdated part keeps what the configuration lacks', () => {
+test("findings combine to the worst, and an outdated part keeps the configuration's finding", () => {
   const finding = (status: TcbStatus) => ({ status, tcb_date: '2025-01-01T00:00:00Z', advisories: [status] })
   const combined = (a: TcbStatus, b: TcbStatus) => {
     const one = combineFindings([finding(a), finding(b)])

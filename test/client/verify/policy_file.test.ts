@@ -62,7 +62,7 @@ test('every field is read', () => {
   expect(parsePolicy(JSON.stringify(FULL))).toEqual(FULL as never)
 })
 
-test('what a policy does not say is the strictest reading', () => {
+test("a policy's absent fields have the strictest reading", () => {
   expect(parsePolicy('{}') as object).toEqual({ ...BARE_POLICY, tcb_statuses: [] })
   expect(parsePolicy('{}').tcb_evaluation_min).toBeUndefined()
   const { chain } = parsePolicy(
@@ -71,7 +71,7 @@ test('what a policy does not say is the strictest reading', () => {
   expect(chain).toMatchObject({ upgrade_authorities: [], pending_actions: [], paused_allowed: false })
 })
 
-test('an unknown field, a malformed value or a status nobody may allow is refused', () => {
+test('an unknown field, a malformed value or a status that no policy may allow is refused', () => {
   const { chain } = FULL
   const faulty: object[] = [
     { compose_hashes: HASH },

@@ -243,7 +243,7 @@ describe('the PCK chain', () => {
         expect(await judgeFacts(...facts.with(at, item(path, der.octets(other))))).toMatch(/another width/)
   })
 
-  test('the authority issued anew over the same key is accepted, over another key it is refused', async () => {
+  test('the authority reissued over the same key is accepted, over another key it is refused', async () => {
     const chain = [authorities.pck, authority(true), authorities.root]
     expect(await judgeSigned({}, { ...rightful, chain })).toBe('accepted')
     const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
@@ -292,7 +292,7 @@ describe('the quoting enclave', () => {
       const changed = { qe_report: (report: Uint8Array) => flip(report, at, 1) }
       expect(await judgeSigned(changed)).toMatch(reason)
     })
-  test('debug, other flags, product and miscselect are refused, whatever collateral allows', async () => {
+  test('debug, other flags, product and miscselect are refused, even if collateral allows them', async () => {
     const lax = withDocument(pki, 'qe_identity', (value) =>
       Object.assign(value, {
         attributes: '00'.repeat(16),
@@ -345,7 +345,7 @@ describe('the machine', () => {
       expect(await judgeSigned(attributes(bit >> 3, 1 << (bit & 7)))).toMatch(named)
     }
   })
-  test('a module that Intel did not sign or that has attributes is refused, whatever collateral says', async () => {
+  test('a module that Intel did not sign or that has attributes is refused, even if collateral allows it', async () => {
     const lax = withDocument(pki, 'tcb_info', (value) => {
       const free = { mrsigner: '01'.repeat(48), attributes: '01'.repeat(8), attributesMask: '01'.repeat(8) }
       const info = value as unknown as { tdxModule: object; tdxModuleIdentities: object[] }

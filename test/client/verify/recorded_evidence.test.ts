@@ -171,7 +171,7 @@ describe('evidence files', () => {
     const quote_json = JSON.stringify({ quote: toHex(quoteOfMachine(site, { registers, report_data })) })
     return { ...honest, evidences: { quote_json, cert_pem, sha256sum_txt, more } }
   }
-  test('made anew by the same machine over the same certificate, they pass', async () => {
+  test('made again by the same machine over the same certificate, they pass', async () => {
     expect(await failures(evidenceOver(honest.evidences.cert_pem, registersOf()))).toEqual([])
   })
   test('every listed file is compared, one that is listed and absent is refused', async () => {
@@ -270,7 +270,7 @@ describe('the vault', () => {
       expect((await failures(bundle()))[0]).toMatch(failure)
     })
 
-  test('a program somebody may replace is refused, unless both he and the program are pinned', async () => {
+  test('a replaceable program is refused, unless its authority and the program are pinned', async () => {
     const bundle = withChain({
       program_data: { ...honest.chain!.program_data, upgrade_authority: SYSTEM },
     })

@@ -139,7 +139,7 @@ test('statistics of hours that begin within one are refused, though each row nam
   expect(refused).toContain('a row is missing')
 })
 
-test('the longest path is judged at once, whatever its index', async () => {
+test('the longest path is judged at once, for any index', async () => {
   // Every even index leaves the place of its sibling open, so this index has the most readings.
   const path = Array<string>(32).fill(honest.root)
   for (const index of [0, 0xaaaa_aaaa, 2 ** 32 - 1])

@@ -46,7 +46,7 @@ import { depositNote, MemoryTrader, ONE, twoTraders } from '../wallet_trader'
 const site = new TestSite()
 afterEach(() => site.remove())
 
-test('one seed gives the same keys for ever, another seed others', () => {
+test('one seed always gives the same keys, another seed others', () => {
   const seed = bytes(32)
   const [wallet, same, other] = [new Wallet(seed), new Wallet(seed.slice()), new Wallet(bytes(32))]
   expect(wallet.tradingKeyText(3)).toBe(same.tradingKeyText(3))
@@ -56,7 +56,7 @@ test('one seed gives the same keys for ever, another seed others', () => {
   expect(() => new Wallet(bytes(31))).toThrow(RangeError)
 })
 
-test('a note is found by its commitment, whatever became of the list of notes', async () => {
+test('a note is found by its commitment after any change of the list of notes', async () => {
   const open = await site.open()
   const wallet = new Wallet(bytes(32))
   const deposit = () => depositNote(open.ledger, wallet, { side: 'base', amount: ONE, key_index: 0 })
@@ -148,7 +148,7 @@ test('a note prepared for one command backs no other until it is given back', as
   expect(trader.prepare(note).nonce).toBe('3')
 })
 
-test('counters move to what the venue has used and never back', () => {
+test("counters move to the venue's and never back", () => {
   const wallet = new Wallet(bytes(32))
   alignCounters(wallet, 1, { place_nonce: '7', cancel_nonce: '2' })
   alignCounters(wallet, 1, { place_nonce: '3', cancel_nonce: '9' })
@@ -372,7 +372,7 @@ test('the older half goes once there are twice as many as are kept, and certific
   expect(linesOf(path)).toHaveLength(RECEIPTS_KEPT_MAX + 2)
 }, 120_000)
 
-test('what could not be written is written with the next receipt', () => {
+test('a receipt that could not be written is written with the next one', () => {
   const path = join(folder, 'absent', 'wallet')
   const file = new ReceiptFile(path, SEED)
   file.keepCertificate(certificateOf(1n))

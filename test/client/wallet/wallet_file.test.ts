@@ -86,7 +86,7 @@ test('an encrypted file shows neither seed nor notes, opens with its password al
   expect(loadWallet(at('sealed.json'), 'correct horse')?.state.notes.length).toBe(2)
 })
 
-test('what a page keeps beside the wallet is saved as it was read, sealed or in clear', () => {
+test("a page's fields of the wallet are saved as they were read, sealed or in clear", () => {
   const page = { payer_seed: '5a'.repeat(32), is_admitted: true }
   const content = { ...page, seed: toHex(SEED), state: new Wallet(SEED).state }
   const key = passwordKey('p')
@@ -107,7 +107,7 @@ test('what a page keeps beside the wallet is saved as it was read, sealed or in 
   expect(opened()).toEqual(content)
 })
 
-test('a damaged, cut or hostile encrypted file is refused, whatever byte is wrong', () => {
+test('an encrypted file with any wrong byte, cut or hostile, is refused', () => {
   saved('damaged.json', 'p')
   const text = readFileSync(at('damaged.json'), 'utf8')
   const { sealed, version } = JSON.parse(text)
@@ -154,7 +154,7 @@ test('a password gives the same key on a platform without argon2id, and in a pag
   expect(without.key).toEqual(key)
 })
 
-test('what an interrupted save left behind gives neither its mode nor its target to the next', () => {
+test('the remains of an interrupted save give neither their mode nor their target to the next', () => {
   writeFileSync(at('left.json.new'), 'half')
   chmodSync(at('left.json.new'), 0o644)
   saved('left.json')
@@ -283,7 +283,7 @@ test('a state in another form is refused by the place that is wrong, and the fil
   }
 })
 
-test('a save never undoes what another program saved', async () => {
+test('a save never undoes that of another program', async () => {
   saved('shared.json')
   const bot = loadWallet(at('shared.json'))!
   const command = program(

@@ -160,7 +160,7 @@ test('its types hold in a strict program, and are those of the sources', async (
   expect({ code, out }).toEqual({ code: 0, out: '' })
 })
 
-test('it names what it imports, and nothing of Bun, the engine or a test', () => {
+test('it names its imports, and nothing of Bun, the engine or a test', () => {
   const { dependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
   expect(Object.keys(dependencies)).toEqual([
     '@noble/ciphers',

@@ -174,7 +174,7 @@ function certificate() {
   return issuedCertificate({ cert_pem, key_pem, account_url: 'https://authority.example/1' }, NAMES, NOW)
 }
 
-test('what was sealed comes back as it was, and the file shows nothing of it', () => {
+test('a sealed certificate comes back unchanged, and the file shows nothing of it', () => {
   const sealed = certificate()
   sealCertificate(store, sealed)
   expect(unsealCertificate(store, NOW)).toEqual(sealed)
@@ -199,7 +199,7 @@ test('nothing comes back for another key, directory or name, after the end, or w
   expect(unsealCertificate(store, NOW + 91 * 86_400_000)).toBeUndefined()
 })
 
-test('nothing comes back from a damaged file, whatever byte is damaged', () => {
+test('nothing comes back from a file with any damaged byte', () => {
   sealCertificate(store, certificate())
   const bytes = readFileSync(store.path)
   for (const at of [0, 11, 12, bytes.length >> 1, bytes.length - 17, bytes.length - 1]) {

@@ -351,7 +351,7 @@ describe('an authority fails the order when', () => {
       expect(await failure(order)).toBe(`ACME ${expected}`)
     })
 
-  test('what it issues is for other names or has ended', async () => {
+  test('its certificate is for other names or has ended', async () => {
     const names = issue(() => undefined, { names: ['other.example.org'] })
     expect(await failure(names.order)).toBe('ACME certificate: names')
     await authority.close()
@@ -374,7 +374,7 @@ describe('an authority fails the order when', () => {
     expect(taken).toEqual(presented)
   })
 
-  test('its certificate is of an authority nobody named', async () => {
+  test('its certificate is of an unnamed authority', async () => {
     authority = openAuthority(() => undefined)
     const other = openAuthority(() => undefined)
     const order = issueCertificate({

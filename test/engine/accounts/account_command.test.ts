@@ -195,7 +195,7 @@ describe('the account command', () => {
     expect(open.engine.sequencer.seq_executed).toBe(before)
   })
 
-  test('makes a key for its owner alone, never overwrites a file and says what is missing', async () => {
+  test('makes a key for its owner alone, never overwrites a file and names a missing option', async () => {
     const { out } = await account('operator-keygen', '--out', 'twice.key')
     const seed = fromHex(readFileSync(join(folder, 'twice.key'), 'utf8').trim(), 32)!
     expect(JSON.parse(out)).toEqual({ operator_key: encodeBase58(publicKeyOf(seed)) })

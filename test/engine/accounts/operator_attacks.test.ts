@@ -134,7 +134,7 @@ describe('a scrape token', () => {
   const refused = 'operator_signature_invalid'
   const good = scrapeToken(venue, expiry, OPERATOR_SEED)
 
-  test('is signed over exactly 56 bytes, with a domain of its own', () => {
+  test('is signed over exactly 56 bytes, with its own domain', () => {
     expect(toHex(scrapeTokenBytes({ venue, expiry_unix_s: 3 }))).toBe(
       `${toHex(utf8('tacit/scrape/001'))}${toHex(venue)}0300000000000000`,
     )
@@ -201,7 +201,7 @@ beforeAll(async () => {
 }, 180_000)
 afterAll(() => site.remove())
 
-test('credentials of its own making for the trader’s account are refused', async () => {
+test('self-made credentials for the trader’s account are refused', async () => {
   const fields = testCredential('carol', venueId(), { version: 2 }).request
   const { account_key: _, signature: __, ...terms } = fields
   // Signed with the operator key, with an own account key, and a trader's body changed after signing.

@@ -84,7 +84,7 @@ describe('a token', () => {
     expect(tokens.authenticate(long).access).toBe('read')
   })
 
-  test('tells its listeners once when it expires, is revoked, or is dead already', async () => {
+  test('notifies its listeners once when it expires, is revoked, or is dead already', async () => {
     const heard: string[] = []
     const first = tokens.authenticate(issue()).token_id
     const stop = tokens.onEnded(first, () => heard.push('stopped'))
@@ -160,7 +160,7 @@ describe('the limit of an account', () => {
     expect(take('erin', 2).remaining).toBe(0)
   })
 
-  test('is charged for what a read turned out to cost, also below zero, and refills from there', () => {
+  test('is charged the actual cost of a read, also below zero, and refills from there', () => {
     edge.admit('frank', { rate_capacity: 10, rate_refill_per_s: 1 })
     const charge = (units: number) =>
       accounts.chargeRead({ account_id: accountId('frank'), access: 'trade' }, units)
@@ -174,7 +174,7 @@ describe('the limit of an account', () => {
     )
   })
 
-  test('follows a newer record without giving back what was spent', () => {
+  test('follows a newer record without refunding spent tokens', () => {
     edge.admit('dave', { rate_capacity: 10, rate_refill_per_s: 1 })
     for (let at = 0; at < 8; at++) take('dave', 1)
     edge.admit('dave', { version: 2, rate_capacity: 12, rate_refill_per_s: 1 })

@@ -127,7 +127,7 @@ test('a batch that was never held is unknown; without an auditor nothing is expo
   expect(await faultOf(without.venue.exportBatch({ symbol: SYMBOL, batch: 1 }))).toBe('auditor_unset')
 })
 
-test('a void batch is unknown, whoever was in it, and its orders are members of the next one', async () => {
+test('a void batch is unknown to its members, too, and its orders are members of the next one', async () => {
   const open = await site.open({ auditor_key })
   const { alice } = await traders(open)
   const order = alice.place(alice.deposit('quote', 200_000_000n))
@@ -148,7 +148,7 @@ test('a void batch is unknown, whoever was in it, and its orders are members of 
   expect(exported.orders).toMatchObject([{ order_id: order.order_id, arrival_batch: batch }])
 })
 
-test('members are what the close found: a later order is none, and a cancelled one stays one', async () => {
+test('members are the orders at the close: a later order is none, and a cancelled one stays one', async () => {
   const open = await site.open({ auditor_key })
   const { alice } = await traders(open)
   const [early, late] = [1, 2].map(() => alice.place(alice.deposit('quote', 200_000_000n))) as [

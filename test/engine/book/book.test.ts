@@ -104,7 +104,7 @@ describe('the book', () => {
     )
   })
 
-  test('refuses what would make a sum of lots inexact or a price unreachable', () => {
+  test('refuses orders that would make a sum of lots inexact or a price unreachable', () => {
     const book = new Book(new OrderPool(), 100)
     book.add(order({ lots: SIDE_LOTS_MAX }))
     expect(() => book.add(order({ lots: 1 }))).toThrow('side total out of range')

@@ -98,7 +98,7 @@ describe('the auction', () => {
     })
   })
 
-  test('leaves nobody unfilled who is better than somebody filled on the same side, conditional orders aside', () => {
+  test('leaves no order unfilled that is better than a filled one on the same side, conditional orders aside', () => {
     law((random) => {
       const { fills } = filledOrders(random)
       const filled = new Set(fills.map(({ order }) => order))

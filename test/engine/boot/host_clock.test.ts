@@ -105,7 +105,7 @@ test('a wall clock that steps by 40 days at every reading, while orders trade an
   expect(open.fatal).toEqual([])
 })
 
-test('retention is of the chain: what is older by its clock goes at the next start', async () => {
+test('retention follows the chain: rows older by its clock go at the next start', async () => {
   let open = await site.open()
   const alice = await Trader.provisioned(open, 'alice')
   const deposit = alice.deposit('quote', 200_000_000n)

@@ -92,7 +92,7 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await Bun.sleep(2)
 }
 
-test(`an instance cut off ends before its successor begins, whatever the cut (${ROUNDS} rounds, seed ${SEED})`, async () => {
+test(`an instance cut off ends before its successor begins, for any cut (${ROUNDS} rounds, seed ${SEED})`, async () => {
   const random = new Random(SEED)
   const figures = {
     rounds: 0,
@@ -114,7 +114,7 @@ test(`an instance cut off ends before its successor begins, whatever the cut (${
     for (const endpoint of own.slice(0, count)) cut(endpoint)
     const next = await openBehind(copy)
     if (next.venue.status().matching === 'stopped') {
-      // The old one anchored behind the copy: the copy is not the newest any more.
+      // The old instance anchored behind the copy, so the copy is no longer the newest.
       expect(next.venue.status().reasons.join()).toContain('rolled_back')
       figures.overtaken++
       await Promise.all([first.stop(), next.venue.close()])

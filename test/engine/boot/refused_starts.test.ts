@@ -31,7 +31,7 @@ async function auction(): Promise<TestVenue> {
   return open
 }
 
-test('the result of every auction stands in the journal behind the command that held it', async () => {
+test('the journal has the result of every auction behind the command that held it', async () => {
   const open = await auction()
   const results: string[] = []
   const { journal } = open.engine.loaded

@@ -105,7 +105,7 @@ test('a folder older than the last anchor refuses to trade; the newest one put b
   await solvent()
 }, 120_000)
 
-test('while no commit lands an older folder trades, and a receipt proves what it lost', async () => {
+test('while no commit lands an older folder trades, and a receipt proves the loss', async () => {
   const { site } = world
   await stop()
   const rpc = new MutedRpc(site.chain.url)

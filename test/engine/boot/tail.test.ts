@@ -87,7 +87,7 @@ async function trades(dir = site.dir): Promise<void> {
 }
 const FREEZE: CommandBody = { kind: 'halted', reason: 'vault_frozen' }
 
-test('a tail that another key signed is refused with what to do, whatever it claims to be', async () => {
+test('a tail that another key signed is refused with the remedy, for any claim of it', async () => {
   await first.close()
   const { settlement_seed } = site.keys
   const boot = { boot_nonce: new Uint8Array(16).fill(5), generation: 0, ...NO_KEYS }
@@ -165,7 +165,7 @@ test('boot records alone are accepted in any number, and bring nothing with them
   await trades()
 })
 
-test('a later epoch in use means another chain; a shorter journal and another history are told apart', async () => {
+test('a later epoch in use means another chain; a shorter journal and another history are distinguished', async () => {
   await first.close()
   const old = copyTo('old')
   const config = { ...site.ledger.config }

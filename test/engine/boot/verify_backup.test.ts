@@ -31,7 +31,7 @@ const content = (dir: string) =>
     .sort()
     .map((file) => toHex(sha256(readFileSync(join(dir, 'journal', file)))))
 
-test('the newest backup may trade, by journal and snapshot alike; an older one is told apart', async () => {
+test('the newest backup may trade, by journal and snapshot alike; an older one may not', async () => {
   await site.venue.drain()
   const old = backup('old')
   await site.venue.close()

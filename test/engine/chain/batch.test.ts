@@ -133,7 +133,7 @@ test('the states beyond the bound are forgotten, the oldest first, and one that 
 
 const { batches_ahead_max: FULL, batches_in_order: RUN } = LIMITS
 
-test('an overtaking halves the window, whatever number of batches it fails', () => {
+test('an overtaking halves the window, for any number of failed batches', () => {
   const window = new AheadWindow()
   expect(window.size).toBe(FULL)
   for (let batch_id = 5; batch_id <= 40; batch_id++) window.overtaken(batch_id, 40)
@@ -142,7 +142,7 @@ test('an overtaking halves the window, whatever number of batches it fails', () 
   expect(window.size).toBe(FULL / 4)
 })
 
-test('a cluster that reorders whatever goes ahead gets batches one by one', () => {
+test('a cluster that reorders batches ahead gets them one by one', () => {
   const window = new AheadWindow()
   for (let batch_id = 1; window.size > 0; batch_id++) window.overtaken(batch_id, batch_id)
   window.landed(RUN - 1)
@@ -164,7 +164,7 @@ test('each run of batches that land in order doubles it, up to the limit', () =>
   expect(window.size).toBe(FULL)
 })
 
-test('an overtaking begins the count anew, and a fork lets nothing count twice', () => {
+test('an overtaking restarts the count, and a fork lets nothing count twice', () => {
   const window = new AheadWindow()
   window.overtaken(1, 1)
   window.landed(RUN - 1)

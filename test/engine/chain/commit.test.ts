@@ -186,7 +186,7 @@ test('nothing is signed with a blockhash that one provider of three invents', as
   await Promise.all([liar.stop(), honest.stop()])
 }, 180_000)
 
-test('a batch that nobody can decide makes the venue not ready while its lease is fresh, until it is decided', async () => {
+test('an undecidable batch makes the venue not ready while its lease is fresh, until it is decided', async () => {
   const endpoint = new LyingEndpoint(world.chain.url)
   await world.port.close()
   await world.boot({ connect: { rpc_urls: [endpoint.url] } })

@@ -23,7 +23,7 @@ const lamportsOf = (world: VaultWorld, key: Uint8Array): bigint =>
   world.chain.machine.accountAt(encodeBase58(key), 'finalized')!.lamports
 const stages = (world: VaultWorld): string[] => world.sink.exits.map(({ stage }) => stage)
 
-test('a request is told at confirmed, again at finalized, a batch serves it, and its bond returns', async () => {
+test('a request is reported at confirmed, again at finalized, a batch serves it, and its bond returns', async () => {
   // Deep enough that even on a busy machine a watcher reads the request before it is final.
   await using world = await VaultWorld.open({}, 40)
   await world.boot()
@@ -156,7 +156,7 @@ test('half of the bound of the engine is reported at most, the rest waits', asyn
   await endpoint.stop()
 }, 120_000)
 
-test('a boot goes on from what the engine was told: an end that came meanwhile is told, nothing is told twice', async () => {
+test("a boot goes on from the engine's last report: an end that came meanwhile is reported, nothing twice", async () => {
   await using world = await VaultWorld.open()
   await world.boot()
   await requestExitOf(world, 5_000n)
@@ -176,7 +176,7 @@ test('a boot goes on from what the engine was told: an end that came meanwhile i
   expect(world.sink.exits).toEqual([{ ...lost, stage: 'vanished' }])
 })
 
-test('a request that a fork takes back is told as vanished', async () => {
+test('a request that a fork takes back is reported as vanished', async () => {
   await using world = await VaultWorld.open({}, 40)
   await world.boot()
   await requestExitOf(world, 5_000n)
@@ -275,7 +275,7 @@ test('a pause that is not final yet already settles nothing', async () => {
   await endpoint.stop()
 }, 120_000)
 
-test('a pause is told once, settles nothing, and batches go on after it', async () => {
+test('a pause is reported once, settles nothing, and batches go on after it', async () => {
   await using world = await VaultWorld.open()
   await world.deposit(5_000n)
   await world.boot()

@@ -162,7 +162,7 @@ describe('one lying of three', () => {
     })
   }, 120_000)
 
-  test('an exit with another destination, shown first, is replaced by what the quorum shows', async () => {
+  test('an exit with another destination, shown first, is replaced by that of the quorum', async () => {
     const world = await VaultWorld.open()
     const [liar, slow] = [new LyingEndpoint(world.chain.url), new LyingEndpoint(world.chain.url)]
     liar.lies = lies.bentExits()
@@ -313,7 +313,7 @@ describe('the only provider lies', () => {
     120_000,
   )
 
-  test('a blockhash that is dead, or lives for ever, is not signed with', async () => {
+  test('a blockhash that is dead, or lives endlessly, is not signed with', async () => {
     await withLiar(1, async (world, liar) => {
       const heights = [1, 1_000_000_000]
       liar.lies = {
@@ -410,7 +410,7 @@ test('an anchor is sent although the only provider shows a position far ahead', 
   })
 }, 120_000)
 
-test('a provider that drops what it is sent holds nothing up while a send-only endpoint takes it', async () => {
+test('a provider that drops transactions holds nothing up while a send-only endpoint takes them', async () => {
   const world = await VaultWorld.open()
   const liar = new LyingEndpoint(world.chain.url)
   liar.lies = { sendTransaction: () => 'dropped' }

@@ -170,7 +170,7 @@ test('an exit to the account that pays its bond is served, paid and closed', asy
   await world.close()
 })
 
-test('what another sender paid is found, also by a process that did not see it', async () => {
+test('payments of another sender are found, also by a process that did not see them', async () => {
   const world = await opened()
   const destination = await payee(world)
   dropPayments(world)

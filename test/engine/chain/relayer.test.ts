@@ -60,7 +60,7 @@ test('healthy chain: a batch is journaled, submitted, confirmed and finalized, s
   expect(toHex(world.hash.root().root)).toBe(toHex(config.note_root))
 })
 
-test('a final batch whose leaves the venue lacks is told again, and later ones wait for it', async () => {
+test('a final batch whose leaves the venue lacks is reported again, and later ones wait for it', async () => {
   await using world = await VaultWorld.open()
   await world.deposit(5_000_000n)
   await world.boot()
@@ -268,7 +268,7 @@ async function payee(world: VaultWorld): Promise<{ mint: Uint8Array; destination
   }
 }
 
-test('a payout above what the vault owes stops the relayer with program_error', async () => {
+test("a payout above the vault's debts stops the relayer with program_error", async () => {
   await using world = await VaultWorld.open()
   await world.deposit(1_000n)
   await world.boot()

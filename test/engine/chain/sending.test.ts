@@ -376,7 +376,7 @@ test('batches land through the other provider, and nothing is degraded', async (
   old.stop()
 })
 
-test('what every provider refuses for its form is told at once', async () => {
+test('a transaction that every provider refuses for its form is reported at once', async () => {
   const world = await VaultWorld.open()
   const old = [oldEndpoint(world.chain.url), oldEndpoint(world.chain.url)]
   await world.deposit(5_000_000n)

@@ -121,7 +121,7 @@ test('a provider that hides an announcement and one that is behind are no quorum
   }
 }, 120_000)
 
-test('the slot of what is shown is one that a quorum has reached, whatever slot a provider names', async () => {
+test('the shown slot is one that a quorum has reached, even if a provider names another', async () => {
   const world = await VaultWorld.open()
   const liar = new LyingEndpoint(world.chain.url)
   const claiming =

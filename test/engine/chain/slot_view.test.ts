@@ -206,7 +206,7 @@ test('an endpoint that goes back does not take the slot back', async () => {
   await server.stop(true)
 })
 
-test('the slot time is measured, and a chain that stands still is stalled', async () => {
+test('the slot time is measured, and a chain without new slots is stalled', async () => {
   await withChain({ slot_ms: 15 }, async (chain) => {
     const { view, rpc, health } = viewOf([chain.url], 60)
     const running = view.run()
@@ -266,7 +266,7 @@ test('the epoch of another instance leaves no right at once, however young the v
   await other.close()
 })
 
-test('a position far ahead covers nothing, whoever shows it, and an anchor that landed covers', async () => {
+test('a position far ahead covers nothing, by any provider, and an anchor that landed covers', async () => {
   for (const endpoint of endpoints) endpoint.lies = advancedHead()
   await until(() => endpoints.every(({ lied }) => lied > 3))
   // The opening covered its own position before the lies.
@@ -281,7 +281,7 @@ test('a position far ahead covers nothing, whoever shows it, and an anchor that 
   await until(() => world.port.lease().covered_seq === seq)
 })
 
-test("the time is the chain's, and goes on while the chain stands still", async () => {
+test("the time is the chain's, and goes on while the chain has no new slot", async () => {
   const before = world.port.view().unix_ms
   world.chain.warpTime(86_400)
   await until(() => world.port.view().unix_ms > before + 86_000_000)

@@ -72,7 +72,7 @@ test('a cached tree ahead of the journal gives the journal its leaves again', as
   expect(world.sink.violations).toEqual([])
 })
 
-test('a deposit that a fork takes back is never told', async () => {
+test('a deposit that a fork takes back is never reported', async () => {
   await using world = await VaultWorld.open()
   await world.deposit(1n)
   await world.boot()

@@ -183,7 +183,7 @@ describe('hashing', () => {
     expect(await failure(rebuilt.restoreSpent([{ batch_id: 4, nullifiers: [] }]))).toContain('gap')
   })
 
-  test('a part that is not what was written ends the process, and the next start computes the trees again', async () => {
+  test('a changed part ends the process, and the next start computes the trees again', async () => {
     const dir = folder()
     const leaves = Array.from({ length: 3_000 }, (_, at) => fe(at + 1))
     const port = await open(dir)
@@ -304,7 +304,7 @@ test('a changed edge, a cut or missing level and another key give empty trees', 
   empty()
 })
 
-test('a part that is not what was written is refused when it is read, and the next start is empty', () => {
+test('a changed part is refused when it is read, and the next start is empty', () => {
   const fresh = join(dir, 'parts')
   mkdirSync(fresh)
   const files = new TreeFiles(fresh, treeKey)

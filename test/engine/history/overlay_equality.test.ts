@@ -91,7 +91,7 @@ function everything(history: ParsedHistory): unknown {
   }))
 }
 
-test('what is written and what is not yet read the same, wherever the line between them runs', async () => {
+test('written and unwritten events read the same, for any line between them', async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       await withFolder(async (dir) => {
@@ -127,7 +127,7 @@ test('a page that the written fills just fill says that one more waits behind it
   })
 })
 
-test('a read parses what its account has waiting, once, and nothing of another one', () => {
+test("a read parses its account's unwritten events, once, and none of another account", () => {
   const overlay = new Overlay()
   const event = (account: number, n: number) =>
     ({
@@ -181,7 +181,7 @@ test('a fill that two batches hold keeps the place of its first event', () => {
   expect([...overlay.fillsOf('alice')]).toMatchObject([{ created: 2, seen: 2, fill: { stage: 'submitted' } }])
 })
 
-test('what is written and still held is read once', async () => {
+test('an event that is written and still held is read once', async () => {
   await withFolder((dir) =>
     withHistory(dir, async (history) => {
       const recorder = new Recorder(history)

@@ -75,7 +75,7 @@ test('with another batch behind it, it is written without a rest, and then the o
   expect(log.slice(3)).toEqual(['step 1', 'written 1', 'step 2', 'step 2', 'rest'])
 })
 
-test('what waits for the database to be free waits for all that is half written', async () => {
+test('a wait for the database lasts until everything half written is done', async () => {
   const { log, push, wake, writes } = thread(3)
   push(1)
   const free = writes.idle().then(() => log.push('free'))
@@ -88,7 +88,7 @@ test('what waits for the database to be free waits for all that is half written'
   expect(log.slice(-2)).toEqual(['written 2', 'free'])
 })
 
-test('a batch that fails is told once, and nothing is written after it', async () => {
+test('a batch that fails is reported once, and nothing is written after it', async () => {
   const { log, push, writes } = thread(3, 1)
   push(1)
   await turn()
@@ -151,7 +151,7 @@ function machine(remaining = 100) {
   return { slices, run, read, slept, charged }
 }
 
-test('an account with many reads waits for one of each other account between two of its own', async () => {
+test('an account with many reads waits for one read of each other account between two', async () => {
   const { run, read, slept, charged } = machine()
   const names = ['a', 'a', 'a', 'a', 'b', 'b', 'c']
   const values = await Promise.all(names.map(run))

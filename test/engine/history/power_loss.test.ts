@@ -255,7 +255,7 @@ function readable(dir: string) {
 }
 
 test(
-  'pruning whose process or power ends after any step leaves what is young or open, and the next round ends it',
+  'pruning whose process or power ends after any step leaves young and open rows, and the next round ends it',
   () =>
     withFolder(async (dir) => {
       const names = new Names(KEY)

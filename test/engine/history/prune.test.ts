@@ -6,7 +6,7 @@ import { DAY_MS, fill, id, order, Recorder, START_MS, withFolder, withHistory } 
 
 const day = (n: number) => START_MS + n * DAY_MS
 
-test('events older than the retention time go, and seqFirst says what is left', async () => {
+test('events older than the retention time go, and seqFirst names the first left', async () => {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
       const recorder = new Recorder(history)
@@ -113,7 +113,7 @@ test('payments go once they are final and old', async () => {
   })
 })
 
-test('what was recorded and not yet written is pruned like the rest', async () => {
+test('recorded and unwritten events are pruned like the rest', async () => {
   await withFolder(async (dir) => {
     await withHistory(dir, async (history) => {
       const recorder = new Recorder(history)

@@ -106,7 +106,7 @@ test('a fill that advances after its order is final shows in the order and in th
   )
 })
 
-test('fills known only from an order event are shown until an event of their own comes', async () => {
+test('fills known only from an order event are shown until their own event comes', async () => {
   await inEveryState(
     (history) => {
       const recorder = new Recorder(history)
@@ -122,7 +122,7 @@ test('fills known only from an order event are shown until an event of their own
   )
 })
 
-test('the fills of an order are listed by their index, in whatever order they came', async () => {
+test('the fills of an order are listed by their index, for any order of arrival', async () => {
   await inEveryState(
     (history) => {
       const recorder = new Recorder(history)

@@ -16,7 +16,7 @@ async function fillFolder(dir: string, orders = 50): Promise<void> {
   })
 }
 
-/** The history's own connection may still be tidying up on its thread when its close is answered. */
+/** The history's own connection may still be closing on its thread when its close is answered. */
 function patientDatabase(path: string): Database {
   const db = new Database(path)
   db.run('PRAGMA busy_timeout = 10000')
@@ -39,7 +39,7 @@ test('the watermark says how far the journal is contained, also after a restart'
   })
 })
 
-test('feeding what is known again changes nothing', async () => {
+test('feeding known events again changes nothing', async () => {
   await withFolder(async (dir) => {
     await fillFolder(dir)
     await withHistory(dir, async (history) => {
@@ -52,7 +52,7 @@ test('feeding what is known again changes nothing', async () => {
   })
 })
 
-test('a database that is missing, garbage, cut short, of another key or an earlier version is begun anew', async () => {
+test('a database that is missing, garbage, cut short, of another key or an earlier version is rebuilt', async () => {
   const breakings: Record<string, (path: string) => void> = {
     missing: (path) => rmSync(path),
     garbage: (path) => writeFileSync(path, 'this is no database'.repeat(500)),

@@ -97,7 +97,7 @@ const rules: Case[] = [
 describe('form', () => testCases(form))
 describe('instrument rules', () => testCases(rules))
 
-test('a check answers what needs no signature and books nothing', () => {
+test('a check runs the rules that need no signature and books nothing', () => {
   const { signature: _, ...request } = here.alice.place(here.money)
   expect(() => here.open.venue.check('alice', request)).not.toThrow()
   expect(() => here.open.venue.check('alice', { ...request, amount: '1000001' })).toThrow(

@@ -32,7 +32,7 @@ import {
   write,
 } from './folder'
 
-test('what was appended is read back in order, also after a restart', async () => {
+test('appended records are read back in order, also after a restart', async () => {
   await withFolder(async (dir) => {
     const groups = [records(1), records(2, 5), records(3, 2, 0), records(4, 3, 900)]
     const ends = await write(dir, groups)
@@ -48,7 +48,7 @@ test('what was appended is read back in order, also after a restart', async () =
   })
 })
 
-test('an empty journal reads as nothing and stands at seq 0 with a zero head', async () => {
+test('an empty journal reads as nothing and is at seq 0 with a zero head', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir)
     expect(await all(journal)).toEqual([])
@@ -58,7 +58,7 @@ test('an empty journal reads as nothing and stands at seq 0 with a zero head', a
   })
 })
 
-test('groups appended together are written together and each keeps a head of its own', async () => {
+test('groups appended together are written together and each keeps its own head', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir, 64 * 1024)
     const ends = await Promise.all([1, 2, 3, 4, 5].map((mark) => journal.append(records(mark, mark))))
@@ -255,7 +255,7 @@ test('a folder is open once, in this process and between processes', async () =>
   })
 })
 
-test('a closed journal takes nothing, and close waits for what was appended', async () => {
+test('a closed journal takes nothing, and close waits for appended groups', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir)
     const last = journal.append(records(1, 3))
@@ -370,7 +370,7 @@ test('each append is timed, and each sync, which several share', async () => {
   })
 })
 
-test('one group more than may wait for the disk closes the journal; what was written before is there at the next opening', async () => {
+test('one group more than may wait for the disk closes the journal; earlier groups are there at the next opening', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir, 1024 * 1024)
     const first = await journal.append(records(1))

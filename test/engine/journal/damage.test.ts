@@ -60,7 +60,7 @@ async function refuses(dir: string, seq: number): Promise<void> {
   )
 }
 
-test('a changed bit anywhere in what was written is damage and names the first seq it puts in doubt', async () => {
+test('a changed bit anywhere in the written bytes is damage and names the first seq it puts in doubt', async () => {
   await withFolder(async (dir) => {
     await write(dir, GROUPS)
     const path = segmentFiles(dir)[0] as string
@@ -92,7 +92,7 @@ test('the venue does not start on damage and changes nothing, wherever the damag
   })
 })
 
-test('a group that was durable and is erased, wholly or in part, is damage: a later one stands behind it', async () => {
+test('a durable group that is erased, wholly or in part, is damage: a later one follows it', async () => {
   await withFolder(async (dir) => {
     await write(dir, [records(3, 4, 500), records(1, 2), records(2, 3)])
     const path = segmentFiles(dir)[0] as string
@@ -110,7 +110,7 @@ test('a group that was durable and is erased, wholly or in part, is damage: a la
   })
 })
 
-test('groups that change places or stand twice are damage', async () => {
+test('groups that change places or occur twice are damage', async () => {
   await withFolder(async (dir) => {
     await write(dir, [records(1), records(2), records(3), records(4)])
     const path = segmentFiles(dir)[0] as string
@@ -199,7 +199,7 @@ test('another key opens nothing and changes nothing', async () => {
   })
 })
 
-test('the files show neither what was written nor twice the same bytes', async () => {
+test('the files show neither plaintext nor the same bytes twice', async () => {
   await withFolder(async (dir) => {
     const secret = new TextEncoder().encode('price_limit 1234567890')
     const group = [{ type: 1, unix_ms: 1, body: secret }]

@@ -81,7 +81,7 @@ test('groups wait for space, and are written once there is some', async () => {
   await until(() => has('closed'))
 })
 
-test('a spare that an earlier process finished is used again, and one of another size is made anew', async () => {
+test('a spare that an earlier process finished is used again, and one of another size is replaced', async () => {
   await withFolder(async (dir) => {
     const spare = join(dir, 'spare.zeros')
     const made = { ino: 0, size: 0 }
@@ -207,7 +207,7 @@ async function failing(dir: string, faults: DiskFaults): Promise<void> {
   await journal.close()
 }
 
-test('a full disk closes the journal for ever, and the half-written group is gone after a restart', async () => {
+test('a full disk closes the journal for good, and the half-written group is gone after a restart', async () => {
   await withFolder(async (dir) => {
     await failing(dir, { write_fails_at: 4 })
     const journal = await open(dir)
@@ -218,7 +218,7 @@ test('a full disk closes the journal for ever, and the half-written group is gon
   })
 })
 
-test('a failed sync closes the journal for ever; the group is then wholly there or wholly absent', async () => {
+test('a failed sync closes the journal for good; the group is then wholly there or wholly absent', async () => {
   await withFolder(async (dir) => {
     await failing(dir, { sync_fails_at: 4 })
     const journal = await open(dir)

@@ -91,7 +91,7 @@ test(`no sector of a journal is sealed twice under one key (seed ${SEED})`, asyn
   expect(host.sealed.size).toBeGreaterThan(500)
 })
 
-test('each snapshot file has a key of its own, also for the same state at the same place', async () => {
+test('each snapshot file has its own key, also for the same state at the same place', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'tacit-nonces-'))
   try {
     const store = openSnapshotStore({ dir, key: KEY })

@@ -125,7 +125,7 @@ function read(
     : { came, fault: `record ${wrong} of a journal from seq ${first} is another` }
 }
 
-test(`damage of every kind is refused or leaves what was written (seed ${SEED})`, async () => {
+test(`damage of every kind is refused or leaves the written records (seed ${SEED})`, async () => {
   await withFolder(async (other) => {
     await withFolder(async (dir) => {
       const random = new Random(SEED)

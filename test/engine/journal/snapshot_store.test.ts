@@ -33,7 +33,7 @@ function state(bytes: number): Uint8Array {
   return all
 }
 
-test('the newest snapshot comes back as it was written, whatever its size', async () => {
+test('the newest snapshot comes back as it was written, at any size', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
     expect(await store.newestValid()).toEqual({ snapshot: undefined, rejected: [] })
@@ -65,7 +65,7 @@ test('blocks of any length make the same snapshot', async () => {
   })
 })
 
-test('what changes while it is written is no snapshot', async () => {
+test('a state that changes while it is written is no snapshot', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
     let length = 10
@@ -92,7 +92,7 @@ test('a file that changes between the check and the reading is noticed', async (
   })
 })
 
-test('what counts stays beside a new snapshot until it is pruned, and what was never journaled goes at once', async () => {
+test('a counting snapshot stays next to a new one until it is pruned, and one that was never journaled goes at once', async () => {
   await withFolder(async (dir) => {
     const store = openSnapshotStore({ dir, key: KEY })
     const write = (seq: number, newest?: number) =>

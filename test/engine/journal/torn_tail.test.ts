@@ -53,7 +53,7 @@ test('any set of sectors of the last group that never reached the disk recovers 
   })
 })
 
-test('every written sector holds something other than zeros, whatever was written', async () => {
+test('every written sector has a byte other than zero, for any content', async () => {
   await withFolder(async (dir) => {
     const zeros = [{ type: 0, unix_ms: 0, body: new Uint8Array(3000) }]
     await write(dir, [zeros, zeros, [{ type: 0, unix_ms: 0, body: new Uint8Array(0) }], zeros])

@@ -69,7 +69,7 @@ test('a late ioc order is not cancelled by the match it took no part in', () => 
   expect(world.close().auctions).toMatchObject([{ cancelled: [ioc] }])
 })
 
-test('a member is cancelled after the match: what is left, or not at all', () => {
+test('a member is cancelled after the match: its rest, or not at all', () => {
   const { world, buy, ask } = closed()
   const late = world.place('carol', key('c'), { price_limit: 50n * TICK })
   expect(cancel(world, 'carol', key('c'), late).answer).toMatchObject({ result: { status: 'cancelled' } })
@@ -250,7 +250,7 @@ test('a timer that fires in every slot until the decision leaves one cancel per 
   expect(world.state.finals.find(bytes(ask))!.reason).toBe('deadman')
 })
 
-test('an exit of the note behind a member waits, and takes what the match left', () => {
+test('an exit of the note behind a member waits, and takes the rest after the match', () => {
   const { world, buy } = closed({ buy: 4n })
   const note = world.state.orders.find(bytes(buy))!.collateral
   const commitment = note.commitment!

@@ -1,4 +1,4 @@
-/** The journal's bytes of every command, and the table of 32-byte keys that trees and nullifiers are kept in. */
+/** The journal's bytes of every command, and the table of 32-byte keys for trees and nullifiers. */
 
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -202,7 +202,7 @@ for (const [at, body] of COMMANDS.entries()) {
   })
 }
 
-test('type bytes stand for ever in the order of their first publication', () => {
+test('type bytes never leave the order of their first publication', () => {
   expect(KINDS.join(' ')).toBe(
     'configure account_record place cancel modify cancel_all dead_man withdraw reshape arm_disconnect disconnected ' +
       'slot leaves hashed batch_signed batch_stage epoch_intended epoch_opened reference exit_requested halted ' +

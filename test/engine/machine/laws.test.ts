@@ -120,7 +120,7 @@ test('payouts are numbered without a gap, and no more are open than the queue ha
   )
 })
 
-test('of every order, what was filled, what lives and what was cancelled or expired sum to the original', () => {
+test('filled, live, cancelled and expired parts of every order sum to the original', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       const world = played(stream)
@@ -137,7 +137,7 @@ test('of every order, what was filled, what lives and what was cancelled or expi
         const { quote, fee } = charged.get(fill.order_id) ?? { quote: 0n, fee: 0n }
         charged.set(fill.order_id, { quote: quote + BigInt(fill.quote_amount), fee: fee + BigInt(fill.fee) })
       }
-      // However an order was cut up, it pays the fee of what it traded in all, rounded up once.
+      // An order pays the fee of its total trades, rounded up once, in however many parts it was filled.
       for (const { quote, fee } of charged.values()) expect(fee).toBe(feeUpTo(quote, FEE_BPS))
       for (const order of newest.values()) {
         expect(BigInt(order.filled_amount) + BigInt(order.remaining_amount)).toBe(BigInt(order.amount))
@@ -151,7 +151,7 @@ test('of every order, what was filled, what lives and what was cancelled or expi
   )
 })
 
-test('a live order is always covered by a note of its own, and no other note is locked', () => {
+test('a live order is always covered by its own note, and no other note is locked', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       played(stream, (world) => {

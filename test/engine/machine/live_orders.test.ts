@@ -116,7 +116,7 @@ const moves = fc.array(
 )
 type Modelled = { handle: number; order: Order; facts: OrderFacts }
 
-test('orders come and go, and what lives is found as it was, in the order of arrival', () => {
+test('orders come and go, and live ones are found unchanged, in the order of arrival', () => {
   fc.assert(
     fc.property(moves, (stream) => {
       const all = venue()
@@ -206,7 +206,7 @@ function encoded(finals: FinalOrders): Uint8Array {
   return to.done()
 }
 
-test('whatever is added and dropped, the rest is found as it was and comes oldest first', () => {
+test('after any adds and drops the rest is found unchanged and comes oldest first', () => {
   const run = fc.record({ added: fc.nat(1_500), dropped: fc.nat(1_500) })
   fc.assert(
     fc.property(fc.array(run, { minLength: 1, maxLength: 12 }), (runs) => {

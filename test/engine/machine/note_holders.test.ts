@@ -59,7 +59,7 @@ function checkHolds(state: State): void {
   }
 }
 
-test('notes are held by what refers to them and by nothing else, and know whether their leaf is final, also after a snapshot', () => {
+test('notes are kept exactly while something refers to them, and know whether their leaf is final, also after a snapshot', () => {
   fc.assert(
     fc.property(steps, (stream) => {
       const world = played(stream, ({ state }, at) => {

@@ -325,7 +325,7 @@ test('a payout is open from the confirmation of its batch to its own finality, a
   expect(world.state.settlement.payouts_open).toBe(0)
 })
 
-test('what a freeze voided is forgotten after retention and expiry, but not what settles after all', () => {
+test('voided payments of a freeze are forgotten after retention and expiry, but not those that settle after all', () => {
   const world = venue()
   withdraw(world, 'packed', 1n)
   pack(world)

@@ -169,7 +169,7 @@ test('self-cross is per account: another key of the account counts, a level that
   world.must(world.placing('bob', key('b2'), sell))
 })
 
-test('503 comes last: paused instrument, then the halted venue, then what the surroundings say', () => {
+test("503 comes last: paused instrument, then the halted venue, then the environment's reasons", () => {
   const { world } = prepared()
   const placing = () => world.placing('alice', key('a2'), { price_limit: 50n * TICK, nonce: 1n })
   const status = (to: 'active' | 'paused') =>

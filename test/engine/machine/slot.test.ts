@@ -39,7 +39,7 @@ test('an order lives through its expiry slot and takes part in an auction there'
   expect(world.close(1_005).auctions).toMatchObject([{ price_ticks: 100 }])
 })
 
-test('when the chain jumps, what expired on the way goes first and each due instrument holds one auction', () => {
+test('when the chain jumps, expired orders go first and each due instrument holds one auction', () => {
   const world = twoSides()
   const gone = world.place('alice', key('a'), { expiry_slot: 1_029 })
   world.place('bob', key('b'), sell)
@@ -182,7 +182,7 @@ test('an auction is postponed while too much is unlanded', () => {
   expect(world.close().auctions.length).toBe(1)
 })
 
-test('a final order is told apart for its retention and forgotten after it', () => {
+test('a final order is known for its retention and forgotten after it', () => {
   const world = twoSides()
   const command = world.placing('alice', key('a'), { order_id: idOf('old'), expiry_slot: 1_100 })
   world.must(command)
@@ -196,7 +196,7 @@ test('a final order is told apart for its retention and forgotten after it', () 
   expect(refused(world, { ...command, nonce: 99n }).code).toBe('expiry_too_soon')
 })
 
-test('closing an instrument cancels what rests there, and it takes nothing more', () => {
+test('closing an instrument cancels its resting orders, and it takes nothing more', () => {
   const world = twoSides()
   world.place('alice', key('a'))
   const other = world.place('bob', key('b'), { symbol: 'OTH-USDC', nonce: 1n })

@@ -91,7 +91,7 @@ test('a fill states price, amounts, its share of the fee and the commitments it 
   expect(payload.leaf_count_min).toBe(2)
 })
 
-test('the change note backs what remains at once and funds the next fill with the next anchor', () => {
+test('the change note backs the rest at once and funds the next fill with the next anchor', () => {
   const { world } = trade()
   world.place('bob', key('b'), { side: 'sell', amount: 6n * LOT, price_limit: 99n * TICK })
   world.close()
@@ -106,7 +106,7 @@ test('the change note backs what remains at once and funds the next fill with th
   expect(world.state.orders.size).toBe(0)
 })
 
-test('what a trade created can be used by its owner before it lands, and by nobody else', () => {
+test("a trade's notes can be used by their owner before it lands, and by no other account", () => {
   const { world } = trade()
   world.hashAll()
   const fill = world.events.findLast(

@@ -118,7 +118,7 @@ test('a request that vanished in a fork unlocks the note; its order stays cancel
   world.must(world.placing('alice', key('a'), { side: 'sell', ...used }))
 })
 
-test('a request for a deposit nobody opened keeps it from being used, and final, it is paid', () => {
+test('a request for an unopened deposit keeps it from being used, and final, it is paid', () => {
   const { world } = venue()
   const note = world.deposit(key('b'), BASE, LOT)
   const request = requestFor(note)
@@ -147,7 +147,7 @@ test('a request for a deposit nobody opened keeps it from being used, and final,
   expect(world.state.settlement.exits.size).toBe(0)
 })
 
-test('an exit of a mint that no setting names is served, so nobody can freeze the vault with one', () => {
+test('an exit of a mint that no setting names is served, so none can freeze the vault', () => {
   const { world } = venue()
   const foreign = {
     mint: seeded('foreign mint'),
@@ -208,7 +208,7 @@ test('a refund whose owner asked for it before the venue knew it is frozen, or g
   }
 })
 
-test('a frozen vault cancels every order and voids fills and payments that did not land, for ever', () => {
+test('a frozen vault cancels every order and voids fills and payments that did not land, for good', () => {
   const { world } = venue()
   world.place('bob', key('b'), { price_limit: 99n * TICK, amount: 4n * LOT })
   world.close()
@@ -335,7 +335,7 @@ for (const known of [false, true])
     expect(numbersOf(state, state.settlement.last_batch)).toEqual([[4, 'exit']])
   })
 
-test('an exit whose batch is not hashed or has landed stays, whatever is reported', () => {
+test('an exit whose batch is not hashed or has landed stays, for any report', () => {
   const { world, request } = packed(false)
   world.stage(1, 'submitted')
   world.stage(1, 'confirmed')

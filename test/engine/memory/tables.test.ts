@@ -47,7 +47,7 @@ function agrees(seed: HashSeed, names: readonly number[]): boolean {
   return true
 }
 
-test('what an id table finds does not depend on its seed', () => {
+test("an id table's results do not depend on its seed", () => {
   const names = fc.array(fc.nat(NAMES - 1), { minLength: 1, maxLength: 2_000 })
   fc.assert(
     fc.property(seeds, names, (seed, list) => agrees(seed, list)),
@@ -223,7 +223,7 @@ test('memory that grows row by row grows by a sixteenth at a time, and by one ch
   expect(rows.bytesOf(1)[5]).toBe(9)
 })
 
-test('never more characters are kept than allowed, and what was just used is among them', () => {
+test('never more characters are kept than allowed, and the last used are among them', () => {
   const step = fc.record({ name: fc.constantFrom('a', 'b', 'c', 'd', 'e'), characters: fc.nat(60) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (script) => {
@@ -289,7 +289,7 @@ test('who recovers keeps no segment', async () => {
   expect(await leftLoaded((dir) => recover(dir, KEY))).toEqual([0])
 })
 
-test('who checks an old segment keeps neither it nor what it decrypted', async () => {
+test('a check of an old segment keeps neither the file nor its plaintext', async () => {
   const frames = spyOn(walk_segment, 'readFrame')
   try {
     expect(await leftLoaded((dir) => checkSegment({ dir, key: KEY }, 1))).toEqual([0])

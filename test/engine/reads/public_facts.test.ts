@@ -363,7 +363,7 @@ const VENUE = new Uint8Array(32)
 const transparencySite = new TestSite()
 afterEach(() => transparencySite.remove())
 
-test('one reading answers everybody for two seconds; without the chain it is told on, marked stale with its slot and age', async () => {
+test('one reading answers all callers for two seconds; without the chain it stays, marked stale with its slot and age', async () => {
   const { chain, config } = await transparencySite.open()
   const facts = new PublicFacts(`${transparencySite.dir}/other_facts`, new Uint8Array(32).fill(5))
   const clock = { now: 0, monotonicMs: () => clock.now, unixMs: () => 0 }

@@ -45,7 +45,7 @@ test('a cluster that does not answer leaves it dirty', async () => {
   expect(anchoring.isDirty()).toBe(false)
 })
 
-test('a settlement that carried the head needs no anchor besides', async () => {
+test('a settlement that carried the head needs no further anchor', async () => {
   const { anchoring } = open.engine
   await open.venue.deadMan('alice', trader.deadMan(0))
   expect(anchoring.isDirty()).toBe(true)
@@ -57,7 +57,7 @@ test('a settlement that carried the head needs no anchor besides', async () => {
   expect(anchoring.isDirty()).toBe(false)
 })
 
-test('while settlements carry the head nothing is anchored besides; what they leave for 18 s is', async () => {
+test('while settlements carry the head there is no other anchor; records that they leave for 18 s are anchored', async () => {
   const { ledger } = site
   const { config } = ledger
   const { head } = open.engine.loaded.journal.head()

@@ -53,7 +53,7 @@ async function packedBefore({ open, alice, bob, money, goods }: Awaited<ReturnTy
   return () => open.venue.place('bob', bob.place(goods, { side: 'sell' })).then(() => open.chain.tick(2))
 }
 
-test('a batch is hashed once what packed it is durable', async () => {
+test('a batch is hashed once the command that packed it is durable', async () => {
   const { open, alice, money } = await trading()
   const { sequencer, hash, pump, state } = open.engine
   await open.venue.withdraw('alice', alice.withdrawal(money, 199_999_000n, bytes(32)))
@@ -193,7 +193,7 @@ test('the true refund counts once its leaf is in the own tree', async () => {
   expect(open.chain.outbox.openPayouts()).toEqual([])
 })
 
-test('in a batch that a quorum has taken back: what is disproved leaves it, and the process starts once again', async () => {
+test('in a batch that a quorum has taken back: disproved exits leave it, and the process starts once again', async () => {
   const parts = await trading()
   await packedBefore(parts)
   const { open } = parts

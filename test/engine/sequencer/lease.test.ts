@@ -141,7 +141,7 @@ test('a cancel that waits for its batch is no longer answered as pending once th
   }
 }, 120_000)
 
-test('what a drain finds on its way to the disk is not released without a lease', async () => {
+test('records on their way to the disk during a drain are not released without a lease', async () => {
   const { open, alice } = await trading()
   const resting = await funded(open, alice)
   await open.venue.place('alice', resting)

@@ -119,7 +119,7 @@ test('a snapshot is due while half of the rows that the memory may hold wait for
   await snapshotting.close()
 })
 
-test('lookups find what a snapshot takes before the state drops it', async () => {
+test('lookups find rows that a snapshot takes before the state drops them', async () => {
   const { now, steps, look, snapshotting } = site()
   now.seq = 100
   await look()

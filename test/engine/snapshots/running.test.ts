@@ -160,7 +160,7 @@ test('commands are answered while a snapshot is made', async () => {
   expect(open.engine.snapshotting.newest?.seq).toBe(before)
 })
 
-test('journal behind both snapshots and the retention goes, and the venue starts from what is left', async () => {
+test('journal behind both snapshots and the retention goes, and the venue starts from the rest', async () => {
   const first = await site.open({ retention_days: 1e-9 })
   const { journal } = first.engine.loaded
   const { round } = await rounds(first)
@@ -353,7 +353,7 @@ async function expectFailed(promise: Promise<unknown>): Promise<Error> {
   return error!
 }
 
-test('without the stores, and with a journal that begins later, the start is refused with what to do', async () => {
+test('without the stores, and with a journal that begins later, the start is refused and names the remedy', async () => {
   const first = await site.open({ retention_days: 1e-9 })
   const { round } = await rounds(first)
   for (let at = 0; at < 3; at++) await round()

@@ -223,7 +223,7 @@ test('a replay without stores gives the same state, and one that extends them th
   expectAll(stores, ever)
 })
 
-test('a command about what only the stores have is refused as if the state had it', () => {
+test('a command about rows that only the stores have is refused as if the state had them', () => {
   const world = traders()
   const stores = Stores.empty(at())
   const ever = nothing()

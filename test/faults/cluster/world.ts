@@ -34,7 +34,9 @@ const NOT_YET: readonly string[] = ['down', 'starts', 'opens']
 /** Signed by the key of the epoch. */
 const SETTLING: readonly unknown[] = ['settle', 'commit', 'anchor']
 
-/** A command that a node passes on: before the leading one has it, or when that one has done it and no answer has come. */
+/**
+ * A node ends with a passed-on command under way: before the leading one has it, or after its execution and before the answer.
+ */
 export type Meeting = { through: Node; when: 'before' | 'behind'; met: () => Promise<void> }
 /** A node and the moments of its newest start. */
 export type Stages = { term_ms: number; leads_ms: number }

@@ -96,7 +96,7 @@ describe.each(LISTS)('%s', (list) => {
     expect(send(vault, { list, id, action: 'revoke' })).toBe('not_announced')
   })
 
-  test('is revoked at once with what was announced for later, and announced anew waits anew', () => {
+  test('is revoked at once with its later value, and a new announcement waits again', () => {
     const vault = runningVault(0n)
     const { id, value } = topicOf(list)
     // Of the first opening where the list has no ids.
@@ -261,7 +261,7 @@ test('set_admin announces, waits twice the exit delay and applies once', () => {
   expect(apply()).toBe('nothing_pending')
 })
 
-test('set_admin can be cancelled, and announcing again starts the wait anew', () => {
+test('set_admin can be cancelled, and announcing again restarts the wait', () => {
   const vault = new OpenVault()
   const admin = { program: vault.program, admin: vault.admin.key }
   landed(vault.chain.send(setAdminInstruction({ ...admin, action: 'announce', key: next.key })))
@@ -357,7 +357,7 @@ test('an announced restore can be cancelled', () => {
   expect(vault.chain.config().pending_restore_at_s).toBe(0)
 })
 
-test('a restore that nobody made is void 30 days after it took effect', () => {
+test('an unused restore is void 30 days after it took effect', () => {
   const vault = new OpenVault()
   const admin = { program: vault.program, admin: vault.admin.key }
   landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))

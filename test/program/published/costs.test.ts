@@ -252,7 +252,7 @@ test('costs of an attested epoch: one transaction on a registered platform, with
   for (const { units } of costs) expect(units).toBeLessThan(250_000n)
 }, 120_000)
 
-test('costs of what settles, full and alone; an order of a full batch stays within its budget', async () => {
+test('costs of settling a full batch and a single part; an order of a full batch stays within its budget', async () => {
   const costs = await settlementCosts()
   expect(costs.map(rowOf)).toEqual(published('What a settled order costs'))
   const [full] = costs

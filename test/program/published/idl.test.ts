@@ -80,7 +80,7 @@ function readInstruction(data: Uint8Array, name: keyof typeof INSTRUCTION_FORMS)
   return differences(parsed!.data, INSTRUCTION_FORMS[name].data.decode(data), name)
 }
 
-test('the file is what the layouts give', () => expect(TEXT).toBe(idlText()))
+test('the file equals that made of the layouts', () => expect(TEXT).toBe(idlText()))
 
 test('data, events and accounts of the vectors read alike', () => {
   for (const [name, hex] of Object.entries(vectors.instructions)) {

@@ -33,7 +33,7 @@ function queued(amounts: bigint[] = [7_000n], to = destination): OpenVault {
 
 const owed = (vault: OpenVault) => vault.chain.mintRecord(vault.mint)
 
-test('a payment moves the tokens, lowers what is queued and frees the place', () => {
+test('a payment moves the tokens, lowers the queued amount and frees the place', () => {
   const vault = queued()
   const [event] = vault.pay()
   expect(event).toEqual({

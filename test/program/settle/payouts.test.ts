@@ -351,7 +351,7 @@ test('lamports sent to the address of a request hinder neither the request nor i
   expect(vault.settle({ nullifiers: [nullifier], payouts: [note.payout()] }).payouts[0]!.served).toBe(true)
 })
 
-test('an exit that its owner did not ask for is not paid, whatever the venue was shown', () => {
+test("an exit that its owner did not request is not paid, whatever the chain's nodes showed", () => {
   const note = requestedTo(({ destination }) => destination)
   const { vault, nullifier } = note
   const thief = bytes32('thief')

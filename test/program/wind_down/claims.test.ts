@@ -272,7 +272,7 @@ test('a served exit is cancelled by the batch that served it, whether or not its
   expect(down.received(served)).toBe(5_000n)
 })
 
-test('what a signer wrote into 1,000 batches voids no claim', () => {
+test('nullifiers of 1,000 batches of a signer void no claim', () => {
   const down = new WindDown()
   const note = down.deposit(40_000n)
   for (let batch = 0; batch < 1_000; batch++)

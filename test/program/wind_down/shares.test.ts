@@ -162,7 +162,7 @@ test('a late claim waits for its own exit delay', () => {
   expect(down.received(notes[0]!)).toBe(100n)
 })
 
-test('late claims get what window claims leave, paid or not', () => {
+test('late claims get the rest after window claims, paid or not', () => {
   const { down, early, late: after } = late([6_000n], [3_999n, 2n, 1n])
   const [large, two, one] = after as [OwnedNote, OwnedNote, OwnedNote]
   down.passTo(2)
@@ -174,7 +174,7 @@ test('late claims get what window claims leave, paid or not', () => {
   expect([large, two, one, early[0]!].map((note) => down.received(note))).toEqual([3_999n, 0n, 1n, 6_000n])
 })
 
-test('late claims leave what queued payouts wait for', () => {
+test('late claims leave the amount of queued payouts', () => {
   const down = new WindDown()
   const [after] = down.settle([9_001n]) as [OwnedNote]
   const stopper = down.deposit(10_000n)
@@ -237,7 +237,7 @@ test('a challenge before the first payment takes a claim out of the shares, a la
   }
 })
 
-test('forged claims beyond the liabilities lower them to zero and block nobody', () => {
+test('forged claims beyond the liabilities lower them to zero and block no claim', () => {
   const { down, notes } = short(10_000n, [LARGEST, 10_000n])
   const holds = (amount: bigint) =>
     down.vault.setToken(down.vault.vault_token, { owner: down.chain.vault.config, amount })
@@ -284,7 +284,7 @@ test('a payout that is refunded after the freeze keeps its rank: its note is cla
   }
 }, 120_000)
 
-test('a refund note after the freeze is in no batch, whatever the signer listed before', () => {
+test('a refund note after the freeze is in no batch, even if the signer listed it before', () => {
   const down = new WindDown()
   const stopper = down.deposit(20_000n)
   const payout = down.queue(5_000n)

@@ -119,7 +119,7 @@ test('every account decoder knows its kind, version and size only', () => {
   }
 })
 
-test('what the program wrote is encoded again byte by byte', () => {
+test("the program's accounts are encoded again byte by byte", () => {
   const layouts = {
     config: CONFIG,
     tree: TREE,
@@ -162,7 +162,7 @@ test('fields are at the places that the documents name', () => {
   expect([EXIT_REQUEST.offsetOf('served'), EXIT_REQUEST.offsetOf('deadline_s')]).toEqual([3, 208])
 })
 
-test('the accounts of the vectors say what happened', () => {
+test('the accounts of the vectors show the story', () => {
   const config = decodeConfig(account('config'))!
   expect(config).toMatchObject({
     epoch: 1,
@@ -190,7 +190,7 @@ test('the accounts of the vectors say what happened', () => {
   expect(decodeExitRequest(account('exit_request'))).toMatchObject({ served: true, amount: 40_000n })
 })
 
-test('the accounts of a wind-down say what happened', () => {
+test('the accounts of a wind-down show its story', () => {
   expect(decodeConfig(account('frozen_config'))).toMatchObject({
     frozen: true,
     frozen_leaf_count: 2,
@@ -279,7 +279,7 @@ test('random bytes are no event, account or instruction, and no decoder throws',
   }
 })
 
-test('a counter beyond what JavaScript holds exactly makes data foreign instead of wrong', () => {
+test('a counter beyond 2^53 - 1 makes data foreign instead of wrong', () => {
   const data = instruction('anchor', 65)
   data[8] = 0x10
   expect(decodeAnchor(data)).toBeUndefined()
@@ -356,7 +356,7 @@ const call = (programIdIndex: number, ...bytes: number[]) => ({
   data: encodeBase58(Uint8Array.from(bytes)),
 })
 
-test('what the program was sent, with its places; what other programs were sent is left out', () => {
+test('instructions of the program, with their places; those of other programs are left out', () => {
   const groups = [
     { index: 0, instructions: [call(1, 9), call(2, 1, 2), call(2, 3)] },
     { index: 3, instructions: [call(2, 0, 0)] },
@@ -370,14 +370,14 @@ test('what the program was sent, with its places; what other programs were sent 
   ])
 })
 
-test('a node that tells no accounts, no base58 or nothing at all shows no data', () => {
+test('a node that answers no accounts, no base58 or nothing at all shows no data', () => {
   const groups = [{ index: 0, instructions: [call(7, 1), { programIdIndex: 0, data: '0OIl' }] }]
   expect(innerDataOf('vault', { own: ['vault'] }, groups)).toEqual([])
   expect(innerDataOf('vault', { own: ['vault'] }, null)).toEqual([])
   expect(innerDataOf('vault', { own: ['vault'] }, undefined)).toEqual([])
 })
 
-test('ten kibibytes are the most a program is sent: what is longer is not even decoded', () => {
+test('an instruction has at most ten kibibytes: a longer one is not decoded', () => {
   const told = (bytes: number) => [
     {
       index: 0,

@@ -188,14 +188,14 @@ describe('one field', () => {
 })
 
 describe('several faults', () => {
-  test('answer with the one that stands first in the order of checks', () => {
+  test('answer with the first in the order of checks', () => {
     const { nonce: _, ...without_nonce } = PLACE
     expect(faultOf(place, { ...without_nonce, amount: 5, extra: 1 })).toEqual(['field_unknown', 'body'])
     expect(faultOf(place, { ...without_nonce, amount: 5 })).toEqual(['field_missing', 'nonce'])
     expect(placed({ amount: 5, order_id: '00'.repeat(16) })).toEqual(['field_invalid', 'amount'])
   })
 
-  test('an unknown field is never named, only what holds it', () => {
+  test('an unknown field is never named, only its parent', () => {
     const replacement = { ...PLACE, chosen_by_caller: 1 }
     expect(faultOf(parserOf(ModifyRequest), { ...MODIFY, replacement })).toEqual([
       'field_unknown',

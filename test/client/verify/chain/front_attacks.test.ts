@@ -276,7 +276,7 @@ test('a node that follows states an epoch, or one that leads none: rejected', as
   })
 })
 
-test('a node that begins to lead between two answers is asked once more, and judged by what it is then', async () => {
+test('a node that begins to lead between two answers is asked once more, and judged by its new role', async () => {
   let asked = 0
   site.answers.set('/info', () => JSON.stringify({ ...info, epoch: asked++ === 0 ? 0 : 1 }))
   expect(await failures()).toEqual([])
@@ -314,7 +314,7 @@ test('the chain is read after the leading node has answered: it has the epoch th
   }
 })
 
-test('what the policy demands of machines holds for both', async () => {
+test("the policy's demands on machines hold for both", async () => {
   serve()
   const ppids = ['00'.repeat(16)]
   const failed = await failures({ ppids })

@@ -422,7 +422,7 @@ describe('the TLS key', () => {
     venueSite.answers.set('/evidences/sha256sum.txt', () => checksumsOf(own.cert_pem))
     expect(await failures()).toEqual(['tls_key', 'evidence'])
   })
-  test('a nonce that imitates evidence is refused: the second half of report_data tells', async () => {
+  test('a nonce that imitates evidence is refused by the second half of report_data', async () => {
     const own = generateTls([], Date.now())
     const checksums = checksumsOf(own.cert_pem)
     // The attacker asks for a genuine quote whose nonce is the hash that an evidence quote would carry.

@@ -82,7 +82,7 @@ const set = (
   data.set(bytes, CONFIG.offsetOf(field))
 }
 
-/** Views of config, each of which would decide something were it believed. */
+/** Views of config, each of which would change a decision if it were believed. */
 const BENT: Record<string, (data: Buffer, random: Random) => void> = {
   'landed already': (data) => {
     if (aim.close === undefined) return
