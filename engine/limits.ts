@@ -226,8 +226,10 @@ export const LIMITS = {
    * A write to the history starts when it holds this many events, or after the delay. Each commit writes again every page of the
    * ids that it touches, and ids are random, so fewer and larger ones cost an order less.
    */
-  history_batch_events_max: 2_048,
+  history_batch_events_max: 8_192,
   history_batch_delay_ms: 500,
+  /** Memory for the events of a batch, at first. */
+  history_log_bytes: 1 << 20,
   /** Records without events after which the watermark alone is written. */
   history_batch_records_max: 4_096,
   /** Writes in flight to the history's thread. */

@@ -103,12 +103,14 @@ export class HistoryStalled extends Error {
 
 // Messages between the two threads.
 
-/** New events of one account in order, one JSON line each: text is cheaper to send to a thread than objects. */
-export type NewLines = { account_id: string; lines: string }
+/** New events of one account in order, as JSON. */
+export type NewTexts = { account_id: string; texts: string[] }
+/** See `EventLog`; accounts by their number. */
+export type LoggedEvents = { memory: SharedArrayBuffer; bytes: number; account_ids: string[] }
 
 export type Request =
   | { op: 'open'; dir: string; key: Uint8Array }
-  | { op: 'write'; accounts: NewLines[]; point: ChainPoint }
+  | { op: 'write'; events: LoggedEvents; point: ChainPoint }
   | { op: 'sync' }
   | { op: 'prune'; cutoff_unix_ms: number }
   | { op: 'close' }

@@ -78,8 +78,8 @@ class WorkerHistory implements History {
     this.retention_ms = retention_days * MS_PER_DAY
     this.written = opened.seq
     this.store = new Store(openReadable(dir), key)
-    this.writes = new WriteBehind(opened.seq, (accounts, point) =>
-      this.post({ op: 'write', accounts, point }),
+    this.writes = new WriteBehind(opened.seq, (events, point) =>
+      this.post({ op: 'write', events, point }),
     )
     this.reads = new MergedReads(this.store, this.writes.overlay)
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)

@@ -1,7 +1,8 @@
 /** Reads events that are recorded and not yet written, one layer per batch. */
 
 import type * as wire from '../../protocol/wire/trading'
-import type { EventText, NewEvent, Owned } from './contract'
+import type { EventText, LoggedEvents, NewEvent, Owned } from './contract'
+import { EventLog } from './event_log'
 import { dataText } from './event_text'
 
 /** `text` is the newest event; `created` the seq of the first one if it is held here, `seen` the first seq held. */
@@ -23,21 +24,32 @@ type Index = {
   readonly fills: Map<string, Map<string, HeldFill>>
 }
 
-/**
- * One account's events of a batch. They have no gaps, so the first seq and the texts suffice: event objects would survive garbage
- * collections until they are written, and the collector would trace and promote each of their fields.
- */
+/** One account's events of a batch. They have no gaps, so the first seq and the places of the texts suffice. */
 class AccountEvents {
-  readonly texts: string[] = []
+  private readonly places: number[] = []
   private index: Index | undefined
 
-  constructor(readonly seq_first: number) {}
+  constructor(
+    private readonly log: EventLog,
+    private readonly number: number,
+    readonly seq_first: number,
+  ) {}
+
+  get count(): number {
+    return this.places.length
+  }
+
+  add(text: string): void {
+    this.places.push(this.log.add(this.number, text))
+  }
+
+  text = (at: number): string => this.log.text(this.places[at]!)
 
   /** Parses and indexes the texts added since the last read. */
   sort(): Omit<Index, 'sorted'> {
     this.index ??= { sorted: 0, orders: [], newest: new Map(), fills: new Map() }
-    const { index, texts } = this
-    for (; index.sorted < texts.length; index.sorted++) sortOne(index, texts[index.sorted]!)
+    const { index, count } = this
+    for (; index.sorted < count; index.sorted++) sortOne(index, this.text(index.sorted))
     return index
   }
 }
@@ -66,9 +78,15 @@ function sortOne({ orders, newest, fills }: Index, text: string): void {
 /** The events of one batch. An account's are parsed when one of its orders or fills is read. */
 export class Layer {
   private readonly by_account = new Map<string, AccountEvents>()
+  private readonly log: EventLog
   private count = 0
   private readonly order_ids = new Set<string>()
   private readonly payments = new Map<string, Owned>()
+
+  /** @param memory of a layer that is no longer read */
+  constructor(memory?: Buffer) {
+    this.log = new EventLog(memory)
+  }
 
   get size(): number {
     return this.count
@@ -78,10 +96,10 @@ export class Layer {
     const { kind, seq, data } = event
     let held = this.by_account.get(account_id)
     if (held === undefined) {
-      held = new AccountEvents(seq)
+      held = new AccountEvents(this.log, this.by_account.size, seq)
       this.by_account.set(account_id, held)
     }
-    held.texts.push(text)
+    held.add(text)
     this.count += 1
     if (kind === 'order.accepted') this.order_ids.add((data as wire.Order).order_id)
     else if ('withdrawal_id' in data)
@@ -89,8 +107,8 @@ export class Layer {
     else if ('reshape_id' in data) this.payments.set(`reshape/${data.reshape_id}`, { account_id, text })
   }
 
-  /** Accounts with their events in seq order. */
-  byAccount = (): Iterable<[account_id: string, events: AccountEvents]> => this.by_account
+  events = (): LoggedEvents => ({ ...this.log.shared(), account_ids: [...this.by_account.keys()] })
+  free = (): Buffer => this.log.free()
 
   of = (account_id: string): AccountEvents | undefined => this.by_account.get(account_id)
   isOrder = (order_id: string): boolean => this.order_ids.has(order_id)
@@ -102,6 +120,8 @@ export class Layer {
 export class Overlay {
   /** Oldest first; the last one is still being filled. */
   private readonly layers: Layer[] = [new Layer()]
+  /** Of the layer dropped last. */
+  private memory: Buffer | undefined
 
   get filling(): Layer {
     return this.layers.at(-1)!
@@ -109,12 +129,13 @@ export class Overlay {
 
   /** Starts the next layer. */
   begin(): void {
-    this.layers.push(new Layer())
+    this.layers.push(new Layer(this.memory))
+    this.memory = undefined
   }
 
   /** Drops the oldest layer after it was written. */
   dropOldest(): void {
-    this.layers.shift()
+    this.memory = this.layers.shift()!.free()
   }
 
   /** First event held; an account's held events have no gaps. */
@@ -129,7 +150,7 @@ export class Overlay {
   seqLast(account_id: string): number | undefined {
     for (const layer of this.newestFirst()) {
       const held = layer.of(account_id)
-      if (held !== undefined) return held.seq_first + held.texts.length - 1
+      if (held !== undefined) return held.seq_first + held.count - 1
     }
     return undefined
   }
@@ -140,9 +161,9 @@ export class Overlay {
     for (const layer of this.layers) {
       const held = layer.of(account_id)
       if (held === undefined) continue
-      const { seq_first, texts } = held
-      for (let at = Math.max(0, after + 1 - seq_first); at < texts.length && found.length < limit; at++) {
-        found.push({ seq: seq_first + at, text: texts[at]! })
+      const { seq_first, count } = held
+      for (let at = Math.max(0, after + 1 - seq_first); at < count && found.length < limit; at++) {
+        found.push({ seq: seq_first + at, text: held.text(at) })
       }
     }
     return found

@@ -3,7 +3,7 @@
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
 import { Histogram } from '../memory/histogram'
-import type { NewEvent, NewLines } from './contract'
+import type { LoggedEvents, NewEvent } from './contract'
 import { type Layer, Overlay } from './overlay'
 
 /** A batch is a layer of the overlay until it is written. */
@@ -23,7 +23,7 @@ export class WriteBehind {
 
   constructor(
     watermark: number,
-    private readonly send: (accounts: NewLines[], point: ChainPoint) => void,
+    private readonly send: (events: LoggedEvents, point: ChainPoint) => void,
   ) {
     this.recorded = watermark
   }
@@ -77,7 +77,7 @@ export class WriteBehind {
       const batch = this.batches[this.in_flight] as Batch
       this.in_flight++
       batch.sent_ms = performance.now()
-      this.send(linesOf(batch.layer), batch.point as ChainPoint)
+      this.send(batch.layer.events(), batch.point as ChainPoint)
     }
   }
 
@@ -112,8 +112,4 @@ export class WriteBehind {
 
 function newBatch(overlay: Overlay): Batch {
   return { layer: overlay.filling, records: 0, point: undefined, sent_ms: 0 }
-}
-
-function linesOf(layer: Layer): NewLines[] {
-  return Array.from(layer.byAccount(), ([account_id, { texts }]) => ({ account_id, lines: texts.join('\n') }))
 }

@@ -1,11 +1,12 @@
 /** Paces history writes so that request threads get CPU time. */
 
+import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import type { Request } from './contract'
+import type { NewTexts } from './contract'
 import { isDiskError } from './database'
 import type { EventWriter } from './write_tables'
 
-type Write = Extract<Request, { op: 'write' }>
+type Write = { accounts: readonly NewTexts[]; point: ChainPoint }
 
 type Pace = { nowMs(): number; rest(): Promise<unknown> }
 export type GentleWrites = {

@@ -6,7 +6,7 @@ import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { LruTexts } from '../memory/texts'
 import { cutBlocks } from './blocks'
-import type { NewLines } from './contract'
+import type { NewTexts } from './contract'
 import {
   accountRow,
   blockRow,
@@ -118,7 +118,7 @@ export type EventWriter = {
    * Returns a step function: each call writes a little and returns false once all is committed with the point, in one
    * transaction. The connection must not be used between the first and the last step.
    */
-  write(accounts: readonly NewLines[], point: ChainPoint): () => boolean
+  write(accounts: readonly NewTexts[], point: ChainPoint): () => boolean
   /** Ends the transaction of a write that threw. */
   abandon(): void
 }
@@ -132,8 +132,7 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
   const commit = db.query('COMMIT')
   const point_is = db.query("UPDATE meta SET value = ? WHERE name = 'point'")
 
-  function* writeAccount({ account_id, lines }: NewLines): Generator<void> {
-    const texts = lines.split('\n')
+  function* writeAccount({ account_id, texts }: NewTexts): Generator<void> {
     const events = texts.map((text) => JSON.parse(text) as wire.AccountEvent)
     const account = numberOf(account_id, events[0]!.seq)
     for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(texts, events)) {
@@ -145,7 +144,7 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
     seq_last_is.run(account, events.at(-1)!.seq)
   }
 
-  function* writeAll(accounts: readonly NewLines[], point: ChainPoint): Generator<void> {
+  function* writeAll(accounts: readonly NewTexts[], point: ChainPoint): Generator<void> {
     begin.run()
     for (const one of accounts) yield* writeAccount(one)
     point_is.run(sealPoint(sealer, point))

@@ -1,7 +1,7 @@
 /** A history whose disk takes no writes: reads go on, writes are repeated until they succeed, and no restart is needed. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { HistoryBroken, HistoryStalled, type NewEvent, type NewLines } from '../../../engine/history/contract'
+import { HistoryBroken, HistoryStalled, type NewEvent, type NewTexts } from '../../../engine/history/contract'
 import { openWritable } from '../../../engine/history/database'
 import { withTexts } from '../../../engine/history/event_text'
 import { Names } from '../../../engine/history/seal'
@@ -14,8 +14,8 @@ import { id, KEY, open, order, pointAt, Recorder, withFolder } from './account_e
 const until = async (holds: () => boolean) => {
   while (!holds()) await Bun.sleep(5)
 }
-const linesOf = (events: readonly NewEvent[]): NewLines[] => [
-  { account_id: 'alice', lines: events.map(({ text }) => text).join('\n') },
+const textsOf = (events: readonly NewEvent[]): NewTexts[] => [
+  { account_id: 'alice', texts: events.map(({ text }) => text) },
 ]
 
 test('SQLite without space keeps nothing of a write, which is repeated until there is some', async () => {
@@ -38,7 +38,7 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
       account_id: 'alice',
       event: recorder.event('alice', 'order.accepted', order(n + 1, 'accepted')),
     }))
-    writes.push({ op: 'write', accounts: linesOf(withTexts(events)), point: pointAt(300) })
+    writes.push({ accounts: textsOf(withTexts(events)), point: pointAt(300) })
     await writes.idle()
     expect(log).toEqual(['stalled', 'stalled', 'written 300'])
     db.close()

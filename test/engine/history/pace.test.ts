@@ -47,7 +47,7 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
     pace,
   )
   const push = (seq: number) =>
-    writes.push({ op: 'write', accounts: [], point: { seq, head: new Uint8Array(32) } })
+    writes.push({ accounts: [], point: { seq, head: new Uint8Array(32) } })
   return { log, writes, push, wake: () => wake() }
 }
 

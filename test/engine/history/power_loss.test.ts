@@ -126,7 +126,7 @@ function batch(n: number) {
       const kind = first ? 'order.accepted' : 'order.partially_filled'
       return JSON.stringify({ seq, kind, slot: 6, unix_ms: START_MS, data })
     })
-    return { account_id, lines: lines.join('\n') }
+    return { account_id, texts: lines }
   })
 }
 
@@ -233,7 +233,7 @@ function longPast() {
       push('fill.matched', days, fill(n, 0, 'matched'))
       push('order.filled', days, order(n, 'filled', { filled_amount: '1000' }))
     }
-    return { account_id, lines: lines.join('\n') }
+    return { account_id, texts: lines }
   })
 }
 
