@@ -218,7 +218,7 @@ export const LIMITS = {
   /** Events recorded in the history and not yet written; one record more throws. */
   history_backlog_events_max: 1_000_000,
   /** Events the history may lag before the next group waits for it, in operation and in a replay. */
-  history_lag_live_events_max: 20_000,
+  history_lag_live_events_max: 40_000,
   history_lag_replay_events_max: 50_000,
   /** Longest wait of a group for a lagging history. */
   history_wait_ms: 20,

@@ -78,9 +78,7 @@ class WorkerHistory implements History {
     this.retention_ms = retention_days * MS_PER_DAY
     this.written = opened.seq
     this.store = new Store(openReadable(dir), key)
-    this.writes = new WriteBehind(opened.seq, (events, point) =>
-      this.post({ op: 'write', events, point }),
-    )
+    this.writes = new WriteBehind(opened.seq, (events, point) => this.post({ op: 'write', events, point }))
     this.reads = new MergedReads(this.store, this.writes.overlay)
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
     worker.onerror = ({ message }) => this.break(`the history worker failed: ${message}`)

@@ -46,20 +46,21 @@ export function checkInstrumentRules(
   rules: InstrumentRules,
   at = '',
 ): void {
-  const refuse = (code: RefusalCode, field: string): never => {
-    throw new Refusal(code, { field: at + field })
-  }
-  if (amount < rules.min_amount || amount > rules.max_amount) refuse('amount_out_of_range', 'amount')
-  if (amount % rules.lot_size !== 0n) refuse('amount_off_lot', 'amount')
-  if (price_limit === 0n) refuse('price_zero', 'price_limit')
-  if (price_limit % rules.tick_size !== 0n) refuse('price_off_tick', 'price_limit')
+  if (amount < rules.min_amount || amount > rules.max_amount)
+    throw refused('amount_out_of_range', at, 'amount')
+  if (amount % rules.lot_size !== 0n) throw refused('amount_off_lot', at, 'amount')
+  if (price_limit === 0n) throw refused('price_zero', at, 'price_limit')
+  if (price_limit % rules.tick_size !== 0n) throw refused('price_off_tick', at, 'price_limit')
   const quote = quoteAmount(amount, price_limit, rules.base_decimals)
   if (plus(quote, feeUpTo(quote, rules.fee_bps)) > U64_MAX || price_limit > rules.max_price) {
-    refuse('value_overflow', 'price_limit')
+    throw refused('value_overflow', at, 'price_limit')
   }
-  if (min_fill > amount || min_fill % rules.lot_size !== 0n) refuse('min_fill_invalid', 'min_fill')
-  if (type === 'fok' && min_fill !== 0n && min_fill !== amount) refuse('min_fill_invalid', 'min_fill')
+  if (min_fill === 0n) return
+  if (min_fill > amount || min_fill % rules.lot_size !== 0n) throw refused('min_fill_invalid', at, 'min_fill')
+  if (type === 'fok' && min_fill !== amount) throw refused('min_fill_invalid', at, 'min_fill')
 }
+
+const refused = (code: RefusalCode, at: string, field: string) => new Refusal(code, { field: at + field })
 
 /** Decides whether an opening can matter. */
 export type KnownNotes = { state: State; past: Past }
@@ -94,7 +95,8 @@ export function intakeOf(
 
 /** A command that one or more keys signed, each its own body. */
 export function signedBy<C extends CommandBody>(claims: readonly Claim[], command: () => C): Signed<C> {
-  const parts = claims.flatMap(({ body, signature }) => [body, signature])
+  const parts: Uint8Array[] = []
+  for (const { body, signature } of claims) parts.push(body, signature)
   return { claims, command, body_and_signature: concatBytes(...parts) }
 }
 
@@ -145,5 +147,7 @@ export function portableCode(): string[] {
  * processor time than with the round trip to another one (native/README.md).
  */
 export function claimsHold(claims: readonly Claim[]): boolean {
-  return claims.every(({ signature, body, trading_key }) => verify(signature, body, trading_key))
+  for (const { signature, body, trading_key } of claims)
+    if (!verify(signature, body, trading_key)) return false
+  return true
 }

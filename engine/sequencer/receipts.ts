@@ -1,5 +1,6 @@
 /** Builds the receipts of a group of records (engine.md "Receipts") and keeps recent ones for resends. */
 import { concatBytes, copyBytes, toHex } from '../../protocol/bytes'
+import { fixed, list, struct, uint, type ValueOf } from '../../protocol/codec'
 import { receiptTree, treeLeaf } from '../../protocol/rfc6962_tree'
 import type { Receipt } from '../../protocol/wire/trading'
 import type { Appended } from '../journal/contract'
@@ -7,12 +8,16 @@ import { LIMITS } from '../limits'
 import { type HashSeed, IdTable } from '../memory/id_table'
 import { RowMemory } from '../memory/rows'
 
+const GROUP = struct({
+  epoch: uint,
+  seq: uint,
+  head: fixed(32),
+  root: fixed(32),
+  signature: fixed(64),
+  leaves: list(fixed(32)),
+})
 /** The compact form of one group's receipts, from which any of them can be rebuilt. */
-export type ReceiptGroup = {
-  readonly common: Omit<Receipt, 'index' | 'path'>
-  /** 32 bytes each, in order. */
-  readonly leaves: Uint8Array
-}
+export type ReceiptGroup = ValueOf<typeof GROUP>
 
 /** Leaves and paths of a group's commands; each entry is a canonical body with its signature. */
 export function receiptTreeOf(signed: readonly Uint8Array[]) {
@@ -26,17 +31,18 @@ export function receiptsOf(
   { seq_last: seq, head, signature }: Appended,
   { root, paths, leaves }: ReturnType<typeof receiptTreeOf>,
 ): { group: ReceiptGroup; receipts: Receipt[] } {
-  const common = { epoch, seq, head: toHex(head), root: toHex(root), signature: toHex(signature) }
-  return {
-    group: { common, leaves: concatBytes(...leaves) },
-    receipts: paths.map((path, index) => ({ ...common, index, path })),
-  }
+  const group = { epoch, seq, head, root, signature, leaves }
+  const common = commonOf(group)
+  return { group, receipts: paths.map((path, index) => ({ ...common, index, path })) }
+}
+
+function commonOf({ epoch, seq, head, root, signature }: ReceiptGroup): Omit<Receipt, 'index' | 'path'> {
+  return { epoch, seq, head: toHex(head), root: toHex(root), signature: toHex(signature) }
 }
 
 /** Rebuilds the receipt of the group's entry `index`. */
-export function receiptOf({ common, leaves }: ReceiptGroup, index: number): Receipt {
-  const each = Array.from({ length: leaves.length / 32 }, (_, at) => leaves.subarray(32 * at, 32 * at + 32))
-  return { ...common, index, path: receiptTree(each).paths[index]! }
+export function receiptOf(group: ReceiptGroup, index: number): Receipt {
+  return { ...commonOf(group), index, path: receiptTree(group.leaves).paths[index]! }
 }
 
 /** Row of a command: id of the resource it created, number of its group, index in the group. */
@@ -45,10 +51,12 @@ const GROUP_AT = 16
 const INDEX_AT = 24
 const ROW_BYTES = 28
 const CHUNK_GROUPS = 32
+/** Encoded groups in a row, and where each ends. */
+type GroupChunk = { bytes: Uint8Array; ends: number[] }
 
 /**
  * Receipts of recent commands, so that a resend after a lost reply returns the original proof. Resends are rare, so a
- * receipt is rebuilt on request. Rows are flat memory: every garbage collection would traverse a map of objects.
+ * receipt is rebuilt on request. Rows and groups are flat memory: every garbage collection would traverse maps of objects.
  */
 export class ReceiptCache {
   /** A ring: the oldest command is overwritten first. */
@@ -57,10 +65,13 @@ export class ReceiptCache {
   private readonly table: IdTable
   private taken = 0
   /** In chunks of CHUNK_GROUPS, so that old groups are dropped without moving the others. */
-  private readonly chunks: ReceiptGroup[][] = []
-  /** Number of the first group in the first chunk, and of the newest. */
+  private readonly chunks: GroupChunk[] = []
+  /** Encoded groups of the next chunk. */
+  private filling: Uint8Array[] = []
+  /** Number of the first group in the first chunk, and of the newest, which is `newest`. */
   private first_group = 1
   private last_group = 0
+  private newest: ReceiptGroup | undefined
 
   constructor(seed: HashSeed) {
     this.table = new IdTable(this.rows, seed)
@@ -73,7 +84,7 @@ export class ReceiptCache {
     // A client chooses its order ids and may collide with the id of a withdrawal: the newer command wins.
     const known = this.table.find(id)
     if (known !== undefined) this.table.remove(known)
-    if (this.groupOf(this.last_group) !== group) this.keep(group)
+    if (this.newest !== group) this.keep(group)
     this.rows.reach(handle)
     const { bytes, view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
@@ -90,7 +101,7 @@ export class ReceiptCache {
     if (handle === undefined) return undefined
     const { view } = this.rows.chunkOf(handle)
     const at = this.rows.placeOf(handle)
-    const group = this.groupOf(view.getFloat64(at + GROUP_AT, true))!
+    const group = this.groupOf(view.getFloat64(at + GROUP_AT, true))
     return receiptOf(group, view.getUint32(at + INDEX_AT, true))
   }
 
@@ -109,13 +120,19 @@ export class ReceiptCache {
 
   private keep(group: ReceiptGroup): void {
     this.last_group += 1
-    const last = this.chunks.at(-1)
-    if (last === undefined || last.length === CHUNK_GROUPS) this.chunks.push([group])
-    else last.push(group)
+    this.newest = group
+    if (this.filling.push(GROUP.encode(group)) < CHUNK_GROUPS) return
+    let end = 0
+    const ends = this.filling.map(({ length }) => (end += length))
+    this.chunks.push({ bytes: concatBytes(...this.filling), ends })
+    this.filling = []
   }
 
-  private groupOf(number: number): ReceiptGroup | undefined {
+  private groupOf(number: number): ReceiptGroup {
     const at = number - this.first_group
-    return this.chunks[Math.floor(at / CHUNK_GROUPS)]?.[at % CHUNK_GROUPS]
+    const chunk = this.chunks[Math.floor(at / CHUNK_GROUPS)]
+    if (chunk === undefined) return GROUP.decode(this.filling[at % CHUNK_GROUPS]!)
+    const { bytes, ends } = chunk
+    return GROUP.decode(bytes.subarray(ends[(at % CHUNK_GROUPS) - 1] ?? 0, ends[at % CHUNK_GROUPS]))
   }
 }

@@ -181,8 +181,12 @@ export class Sequencer {
   private async write(): Promise<void> {
     const group = this.takeGroup()
     try {
-      const records = group.flatMap((entry) => entry.records)
-      const commands = group.flatMap(({ body_and_signature: one }) => (one === undefined ? [] : [one]))
+      const records: NewRecord[] = []
+      const commands: Uint8Array[] = []
+      for (const { records: own, body_and_signature } of group) {
+        for (const record of own) records.push(record)
+        if (body_and_signature !== undefined) commands.push(body_and_signature)
+      }
       const tree = commands.length === 0 ? undefined : receiptTreeOf(commands)
       const appended = await this.ports.journal.append(records, tree?.root)
       if (this.ports.barred() !== undefined) await this.hold(group)

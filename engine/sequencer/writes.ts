@@ -78,14 +78,18 @@ export class Writes implements Pick<Venue, Write> {
   }
 
   /** Refuses `signature_invalid` first. */
-  private async verify<K extends Kind>(
+  private verify<K extends Kind>(
     _kind: K,
     { claims, command, body_and_signature }: Signed<Extract<CommandBody, { kind: K }>>,
     answers: Answers = 'held',
   ): Promise<WithReceipt<K>> {
-    if (!claimsHold(claims)) throw new Refusal('signature_invalid')
-    const verified = { command: command(), body_and_signature, answers } as unknown as Verified
-    return (await this.take(verified)) as WithReceipt<K>
+    try {
+      if (!claimsHold(claims)) throw new Refusal('signature_invalid')
+      const verified = { command: command(), body_and_signature, answers } as unknown as Verified
+      return this.take(verified) as Promise<WithReceipt<K>>
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 }
 

@@ -94,7 +94,7 @@ class Answers {
     const { venue } = this.services
     try {
       const answered = this.run(exchange)
-      if (!(answered instanceof Promise)) return answered
+      if (!(answered instanceof Promise) || this.parts.body !== undefined) return answered // catches itself
       return answered.catch((error) =>
         this.again(exchange, error, handedAfter(venue, this.asked(exchange), error)),
       )
@@ -146,17 +146,17 @@ class Answers {
     return this.waited(across, exchange)
   }
 
-  private withBody(exchange: Exchange): Promise<Response> {
-    const { contract, services } = this
+  private async withBody(exchange: Exchange): Promise<Response> {
     const { request } = exchange
-    const work = async () => {
+    try {
       const bytes = await readBounded(request)
       // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-      const handle = () =>
-        this.handle(exchange, identify(contract, services, request), parseBody(request, bytes))
-      return acrossHandOver(services.venue, this.asked(exchange), handle)
+      const session = () => identify(this.contract, this.services, request)
+      const handle = () => this.handle(exchange, session(), parseBody(request, bytes))
+      return this.finish(await acrossHandOver(this.services.venue, this.asked(exchange), handle), exchange)
+    } catch (error) {
+      return this.refuse(error, exchange)
     }
-    return this.waited(work(), exchange)
   }
 
   private handle(exchange: Exchange, session: Session | undefined, body: unknown): unknown {

@@ -46,8 +46,7 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
     () => log.push('failed'),
     pace,
   )
-  const push = (seq: number) =>
-    writes.push({ accounts: [], point: { seq, head: new Uint8Array(32) } })
+  const push = (seq: number) => writes.push({ accounts: [], point: { seq, head: new Uint8Array(32) } })
   return { log, writes, push, wake: () => wake() }
 }
 
