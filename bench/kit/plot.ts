@@ -11,8 +11,8 @@ const FOLDER = join(import.meta.dir, '../../docs/figures')
 const [WIDTH, HEIGHT] = [760, 420]
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 150, 56, 52]
 /** Distinct for readers who do not see red and green, too; the markers differ as well. */
-const COLORS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#555555']
-const DASHES = ['', '8 4', '2 3', '10 3 2 3', '5 5']
+const COLORS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#555555', '#e69f00', '#56b4e9']
+const DASHES = ['', '8 4', '2 3', '10 3 2 3', '5 5', '1 4', '12 2']
 
 type Axis = { at(value: number): number; ticks: number[] }
 

@@ -15,6 +15,8 @@ type Lane = {
 export class HttpsLanes {
   private readonly free: Lane[] = []
   private readonly all: Lane[] = []
+  /** Connections that have ended. */
+  ended = 0
 
   static async open(target: Target, count: number): Promise<HttpsLanes> {
     const lanes = new HttpsLanes()
@@ -59,7 +61,10 @@ export class HttpsLanes {
         drain: (socket) => {
           if (lane.unsent.length > 0) lane.unsent = lane.unsent.subarray(socket.write(lane.unsent))
         },
-        close() {
+        close: () => {
+          this.ended += 1
+          const at = this.free.indexOf(lane)
+          if (at >= 0) this.free.splice(at, 1)
           lane.done?.({ status: 0, body: '' })
           lane.done = undefined
         },

@@ -41,6 +41,8 @@ const AMOUNT_MIN = 10_000_000n
 const LIFE_SLOTS = 100_000
 const OPEN_MAX = 4
 const MERGED_MAX = 4
+/** Smaller notes are not split: their parts would be too small to trade. */
+const SPLIT_MIN = 2_000_000_000n
 /** Ticks: where the account's own buys begin, by its lean; its sells lie above them. */
 const RANGE_FROM = [146_000, 148_000, 144_000]
 const RANGE_TICKS = 4_000
@@ -58,7 +60,10 @@ export function nextCommand(trader: LoadTrader, key_index: number, random: Rando
   if (open.length > 0 && choice < 4) return modify(trader, key_index, random.pick(open), random)
   if (notes.length === 0) return undefined
   const alike = notes.filter(({ mint }) => mint === notes[0]!.mint).slice(0, MERGED_MAX)
-  if (alike.length > 1 && choice === 9) return merge(trader, key_index, alike)
+  if (choice === 9) {
+    if (alike.length > 1) return reshape(trader, key_index, alike, 1n)
+    if (BigInt(alike[0]!.amount) >= SPLIT_MIN) return reshape(trader, key_index, alike, 2n)
+  }
   return place(trader, random.pick(notes), random)
 }
 
@@ -68,8 +73,10 @@ function cancel(trader: LoadTrader, key_index: number, order_id: string): Comman
   return { kind: 'cancel', key_index, order_id, send, undo() {}, fate: 'new' }
 }
 
-function merge(trader: LoadTrader, key_index: number, notes: WalletNote[]): Command {
-  const amounts = [notes.reduce((sum, { amount }) => sum + BigInt(amount), 0n)]
+/** Merges the notes into one, or splits one into `parts`. */
+function reshape(trader: LoadTrader, key_index: number, notes: WalletNote[], parts: bigint): Command {
+  const sum = notes.reduce((all, { amount }) => all + BigInt(amount), 0n)
+  const amounts = parts === 1n ? [sum] : [sum / parts, sum - sum / parts]
   const to = { amounts, expiry_slot: trader.slot + LIFE_SLOTS }
   const request = prepareReshape(trader.wallet, trader.venue, notes, to)
   const { id } = trader.wallet.state.payments.at(-1)!
@@ -139,11 +146,13 @@ class StreamFollower {
   readonly faults: string[] = []
   /** How often it left by itself. */
   left = 0
+  /** How often a socket that it holds was closed by the venue. */
+  lost = 0
   private readonly waiters = new Set<() => void>()
   private socket: WebSocket | undefined
 
   constructor(
-    private readonly client: VenueClient,
+    private readonly client: () => VenueClient,
     readonly stream: StreamName,
     private readonly onEvent: (event: AccountEvent) => void = () => {},
   ) {}
@@ -154,8 +163,9 @@ class StreamFollower {
 
   /** Opens a socket that resumes behind the last event; resolves with its greeting. */
   async connect(): Promise<Frame> {
-    const token = await this.client.token()
-    const socket = this.client.transport.webSocket(`/ws/${this.stream}?token=${token}&after=${this.seq}`)
+    const client = this.client()
+    const token = await client.token()
+    const socket = client.transport.webSocket(`/ws/${this.stream}?token=${token}&after=${this.seq}`)
     this.socket = socket
     const hello = Promise.withResolvers<Frame>()
     socket.onmessage = ({ data }) => {
@@ -165,7 +175,10 @@ class StreamFollower {
       if (frame.type === 'hello') hello.resolve(frame)
       else this.receive(frame)
     }
-    socket.onclose = ({ code }) => hello.reject(new Error(`/ws/${this.stream} closed with ${code}`))
+    socket.onclose = ({ code }) => {
+      if (this.socket === socket) this.lost += 1
+      hello.reject(new Error(`/ws/${this.stream} closed with ${code}`))
+    }
     return hello.promise
   }
 
@@ -255,17 +268,19 @@ export class LoadTrader {
   constructor(
     readonly name: string,
     readonly keys: number,
-    readonly client: VenueClient,
+    /** Another one once the credential is replaced. */
+    public client: VenueClient,
     readonly chain: ChainAccess,
   ) {
-    this.trading = new StreamFollower(client, 'trading', (event) => {
+    const current = () => this.client
+    this.trading = new StreamFollower(current, 'trading', (event) => {
       try {
         absorbEvent(this.wallet, this.generation, event)
       } catch (error) {
         this.faults.push(`seq ${event.seq} ${event.kind}: ${(error as Error).message}`)
       }
     })
-    this.streams = [this.trading, new StreamFollower(client, 'orders'), new StreamFollower(client, 'fills')]
+    this.streams = [this.trading, new StreamFollower(current, 'orders'), new StreamFollower(current, 'fills')]
   }
   private generation = 0
 

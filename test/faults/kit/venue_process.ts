@@ -139,7 +139,7 @@ export class VenueProcess {
   }
 }
 
-export function venueTransport(venue: VenueProcess): Transport {
+export function venueTransport(venue: Pick<VenueProcess, 'facts'>): Transport {
   const ca = () => readFileSync(venue.facts.certificate, 'utf8')
   return {
     get base_url() {

@@ -106,19 +106,29 @@ type OwnNetwork = { run(script: string, ...parameters: string[]): unknown }
 const PREPARE = 'ip link set lo up && echo 1 > /proc/sys/net/ipv4/tcp_migrate_req && exec "$@"'
 
 /** Undefined, with the reason printed, where this machine permits none. */
+export function inOwnNetwork(...command: string[]): string[] | undefined {
+  const within = (...last: string[]) => [
+    'unshare',
+    '--user',
+    '--map-root-user',
+    '--net',
+    'sh',
+    '-c',
+    PREPARE,
+    'sh',
+    ...last,
+  ]
+  if (Bun.which('unshare') !== null && Bun.spawnSync(within('true')).exitCode === 0) return within(...command)
+  console.log('skipped: no network namespace with tcp_migrate_req can be had here')
+  return undefined
+}
+
 export function ownNetwork(): OwnNetwork | undefined {
-  const within = (...command: string[]) =>
-    Bun.spawnSync(['unshare', '--user', '--map-root-user', '--net', 'sh', '-c', PREPARE, 'sh', ...command], {
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
-  if (Bun.which('unshare') === null || within('true').exitCode !== 0) {
-    console.log('skipped: no network namespace with tcp_migrate_req can be had here')
-    return undefined
-  }
+  if (inOwnNetwork('true') === undefined) return undefined
   return {
     run(script, ...parameters) {
-      const { stdout, stderr, exitCode } = within(process.execPath, script, ...parameters)
+      const command = inOwnNetwork(process.execPath, script, ...parameters)!
+      const { stdout, stderr, exitCode } = Bun.spawnSync(command, { stdout: 'pipe', stderr: 'pipe' })
       if (exitCode !== 0) throw new Error(stderr.toString())
       return JSON.parse(stdout.toString())
     },
