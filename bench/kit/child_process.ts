@@ -15,7 +15,7 @@ export type Child = {
 }
 
 /** The image's settings of the runtime's allocator (Dockerfile). */
-const IMAGE = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
+export const IMAGE = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
 
 /** Whether a child can be held to a core, and two children to different ones. */
 export const cores_apart = cpus().length > 1 && Bun.which('taskset') !== null

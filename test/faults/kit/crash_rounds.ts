@@ -200,9 +200,9 @@ export type CrashSite = {
 
 export async function openCrashSite(
   seed: number,
-  { slot_ms = 20, preloaded = [TIGHT_LIMITS] } = {},
+  { slot_ms = 20, preloaded = [TIGHT_LIMITS], settings = {} } = {},
 ): Promise<CrashSite> {
-  const venue = new VenueProcess({ TACIT_SLOT_MS: `${slot_ms}` }, preloaded)
+  const venue = new VenueProcess({ TACIT_SLOT_MS: `${slot_ms}`, ...settings }, preloaded)
   await venue.start()
   const traders = await Promise.all(
     ACCOUNTS.map((name) => openTrader(venue, name, { keys: KEYS, notes: NOTES })),

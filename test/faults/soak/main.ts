@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
-import type { Child } from '../../../bench/kit/child_process'
+import { type Child, IMAGE } from '../../../bench/kit/child_process'
 import { plotSvg } from '../../../bench/kit/plot'
 import { VenueClient, VenueProblem } from '../../../client/api/venue_client'
 import { openChainAccess } from '../../../client/chain/chain_access'
@@ -90,7 +90,7 @@ class Soak {
 
   /** @param load orders of the background per second; 0 for half of what the venue acknowledges at full speed */
   static async open(seed: number, per_second: number, load: number): Promise<Soak> {
-    const site = await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [PACE] })
+    const site = await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [PACE], settings: IMAGE })
     const background = await startBackground(site.venue)
     const { child } = background
     await child.ask('resume', site.venue.facts)
