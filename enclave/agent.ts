@@ -188,7 +188,7 @@ export function requireRoot(kind: 'dstack' | 'development', quote: Quote): void 
   const root_key = quoteRootKey(quote)
   if (root_key === undefined) throw new EnclaveRefused('the signatures of the own quote do not hold')
   if (kind === 'dstack' && !equalBytes(root_key, INTEL_ROOT_KEY)) {
-    throw new EnclaveRefused('the own quote is not signed by Intel hardware: this is a development stand-in')
+    throw new EnclaveRefused('the own quote is not signed by Intel hardware: this is the development enclave')
   }
 }
 

@@ -492,7 +492,7 @@ export interface LeaderPort {
     sockets?: () => Iterable<string>
     unarmed?: (origins: readonly string[]) => void
   }): void
-  /** For the leading node of `epoch`. @throws Refusal: its own, `lease_lost` if nothing was sent, `outcome_unknown` */
+  /** Sends it to the leading node of `epoch`. @throws Refusal of that node, `lease_lost` if nothing was sent, `outcome_unknown` */
   pass(passed: Passed, epoch?: number): Promise<PassedAnswer>
 }
 

@@ -51,7 +51,7 @@ export const AUDIT_CHAIN: Verb = {
   form: ARCHIVED,
   reads: ['chain'],
   says: `rebuilds note tree, spent log and payout queue of a vault from public events and compares them with its accounts: 0 they
-  agree, 1 they differ, 2 the history is incomplete. Without --archive the node must keep the whole history. What it says is as
+  agree, 1 they differ, 2 the history is incomplete. Without --archive the node must keep the whole history. Its answer is as
   true as the node: ask one of your own, or several`,
   example: 'tacit audit-chain',
   run: (call) =>
@@ -108,7 +108,7 @@ function printed({ note_tree, spent_log, open_exits, ...rest }: ChainAudit): obj
 export const ARCHIVE: Verb = {
   form: '--out FOLDER',
   reads: ['chain'],
-  says: `writes every event of a vault, or what came since the last time, and checks both trees against the vault; the files
+  says: `writes every event of a vault, or those since the last time, and checks both trees against the vault; the files
   may be mirrored as they are: wallet recover, wallet sync, exit and audit-chain take --archive FOLDER|URL`,
   example: 'tacit archive --out archive',
   async run(call) {
@@ -333,7 +333,7 @@ export function quoteOfFile(bytes: Uint8Array): Uint8Array {
   if (text === undefined) return bytes
   const hex = text.startsWith('{') ? quoteMember(text) : text
   const quote = fromAnyHex(hex.replace(/^0x/, '').toLowerCase())
-  if (quote === undefined || quote.length === 0) throw new Refused('the file holds no quote')
+  if (quote === undefined || quote.length === 0) throw new Refused('the file has no quote')
   return quote
 }
 
@@ -349,6 +349,6 @@ function textOf(bytes: Uint8Array): string | undefined {
 
 function quoteMember(text: string): string {
   const { quote } = (parseJson(text) ?? {}) as { quote?: unknown }
-  if (typeof quote !== 'string') throw new Refused('the file holds no quote')
+  if (typeof quote !== 'string') throw new Refused('the file has no quote')
   return quote
 }

@@ -75,7 +75,7 @@ async function payoutAccount(chain: ChainAccess, call: Call, mint: string): Prom
 function noteOf(call: Call, wallet: Wallet): WalletNote {
   const note = wallet.note(toHex(call.hex32('note')))
   if (note === undefined)
-    throw new Refused("the wallet has no such note: 'notes' lists what it has, 'sync' finds what it lacks")
+    throw new Refused("the wallet has no such note: 'notes' lists its notes, 'sync' finds missing ones")
   return note
 }
 
@@ -247,7 +247,7 @@ export const EXIT_VERBS: Readonly<Record<string, Verb>> = {
   'exit pay': {
     form: `(--note COMMITMENT | --number PAYOUT) [--refund] [--dry-run] ${ARCHIVED}`,
     reads: ['chain', 'wallet', 'payer'],
-    says: 'pays what waits in the queue; any payer may',
+    says: 'pays an entry of the payout queue; any payer may',
     example: 'tacit exit pay --payer payer.hex --number 1',
     run: rehearsable(exitPay),
   },
@@ -426,7 +426,7 @@ export const CLAIM_VERBS: Readonly<Record<string, Verb>> = {
   'exit claim': {
     form: `[--note COMMITMENT] [--destination ACCOUNT] [--accept-less] [--dry-run] ${ARCHIVED} ${GAPS}`,
     reads: ['chain', 'wallet', 'payer'],
-    says: 'claims unspent notes of a frozen vault; run again, it collects what is due',
+    says: 'claims unspent notes of a frozen vault; run again, it collects payments that are due',
     example: 'tacit exit claim --wallet wallet.json --payer payer.hex',
     run: rehearsable(exitClaim),
   },

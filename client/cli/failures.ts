@@ -45,7 +45,7 @@ export function judge(error: Error, rpc = 'the node'): Failure | undefined {
   if (error instanceof VenueProblem) return { code: 1, message: `the venue refuses: ${message}` }
   if (error instanceof NoNote) {
     const needs = `${error.facts.needed} base units of ${error.facts.mint} are needed`
-    return { code: 1, message: `${message}: ${needs}; 'tacit notes' shows what is free` }
+    return { code: 1, message: `${message}: ${needs}; 'tacit notes' shows the free ones` }
   }
   if (error instanceof SessionEnded)
     return judge(error.cause as Error, rpc) ?? { code: 2, message: `${message}: ${error.cause}` }

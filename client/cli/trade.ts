@@ -123,7 +123,7 @@ export const TRADE_VERBS: Readonly<Record<string, Verb>> = {
   split: {
     ...IN_SESSION,
     form: 'NOTE AMOUNT [AMOUNT [AMOUNT]] [--dry-run]',
-    says: 'splits a free note; the amounts are base units, and what is left is a note of its own',
+    says: 'splits a free note; the amounts are base units, and the rest becomes another note',
     example: 'tacit split NOTE 1000000',
     run: (call) => reshape(call, call.words.slice(0, 1), call.words.slice(1)),
   },

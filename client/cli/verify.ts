@@ -174,8 +174,8 @@ export const VENUE_VERBS: Readonly<Record<string, Verb>> = {
   transparency: {
     form: '[URL]',
     reads: ['venue'],
-    says: `shows what the vault holds and owes per token, payout queue, exits, settlement, announced changes, and what epochs may rest
-  on now: builds, images, machines, minima, keys; with slot and age of the reading`,
+    says: `shows the vault's balance and debt per token, payout queue, exits, settlement, announced changes, and the entries that epochs
+  may rest on now: builds, images, machines, minima, keys; with slot and age of the reading`,
     example: 'tacit transparency',
     run: showTransparency,
   },
@@ -189,7 +189,7 @@ export const ACCOUNT_VERBS: Readonly<Record<string, Verb>> = {
   'account request': {
     form: `[URL] ${MADE}`,
     reads: ['venue'],
-    says: `makes a login in a file that only you have, and prints what the operator admits: the account key of the seed and a signed
+    says: `makes a login in a private file, and prints the request for the operator: the account key of the seed and a signed
   credential, no secret`,
     example: 'tacit account request --seed-file seed.hex --out login.json',
     run: async (call) => show(await makeCredential(call, await call.venue())),
@@ -289,7 +289,8 @@ class Examination {
 async function examineVenue(call: Call, seen: Examination): Promise<Login | undefined> {
   const policy = await seen.look('policy', () => {
     const found = call.policy()
-    if (found === undefined) throw new InputFault('--policy is needed: what you accept as this venue')
+    if (found === undefined)
+      throw new InputFault('--policy is needed: the file that says which venue you accept')
     return [found, String(call.optional('policy'))]
   })
   const venue =
@@ -330,7 +331,7 @@ async function examineChain(call: Call, seen: Examination): Promise<void> {
   await seen.look('payer', async () => {
     const { rpc, payer } = await call.chain()
     const { value } = await rpc.getBalance(payer.address).send()
-    if (value === 0n) throw new InputFault(`${payer.address} holds no SOL: it cannot pay fees`)
+    if (value === 0n) throw new InputFault(`${payer.address} has no SOL: it cannot pay fees`)
     return [value, `${payer.address}: ${value} lamports`]
   })
 }
@@ -366,7 +367,7 @@ async function doctor(call: Call): Promise<number> {
 export const DOCTOR: Verb = {
   form: '',
   reads: ['venue', 'login', 'wallet', 'chain', 'payer'],
-  says: 'looks at settings, policy, venue, clock, login, account, wallet, node, vault and payer in this order, and says what is wrong',
+  says: 'checks settings, policy, venue, clock, login, account, wallet, node, vault and payer in this order, and names each fault',
   example: 'tacit doctor',
   run: doctor,
 }

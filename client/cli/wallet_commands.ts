@@ -85,7 +85,7 @@ function restoreWallet(call: Call): void {
   lockPath(path)
   saveWallet(path, wallet)
   call.say('wallet', path)
-  call.hint("run 'wallet sync' before anything else: the backup knows nothing of what came after it")
+  call.hint("run 'wallet sync' before anything else: the backup lacks everything after it")
 }
 
 function neededPassword(call: Call): string {
@@ -219,7 +219,7 @@ export const WALLET_VERBS: Readonly<Record<string, Verb>> = {
   'wallet notes': {
     form: '[--all]',
     reads: ['wallet'],
-    says: 'lists what the file holds, in base units; spent notes too with --all',
+    says: 'lists the notes of the file, in base units; spent notes too with --all',
     example: 'tacit wallet notes --wallet wallet.json',
     run: (call) => printNotes(call, call.wallet(), call.flag('all')),
   },
@@ -376,7 +376,7 @@ export const RECOVER_VERBS: Readonly<Record<string, Verb>> = {
   'wallet sync': {
     form: `[--all] ${ARCHIVED} ${GAPS}`,
     reads: ['chain', 'wallet'],
-    says: 'reads what came since the last time from the chain: new notes, and which are spent',
+    says: 'reads the chain since the last time: new notes, and which are spent',
     example: 'tacit wallet sync --wallet wallet.json',
     run: syncNotes,
   },

@@ -41,7 +41,7 @@ type BackupParts = {
 
 /** @throws JournalDamaged, ReplayDisagrees, or an Error when both the journal's start and a snapshot with its stores are missing */
 export async function verifyBackup({ dir, keys, chain }: BackupParts): Promise<BackupVerdict> {
-  if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} holds no journal`)
+  if (!existsSync(join(dir, 'journal'))) throw new Error(`${dir} has no journal`)
   // Opening a journal truncates a torn last write, and a backup must not change.
   const copy = mkdtempSync(join(tmpdir(), 'tacit-verify-'))
   try {

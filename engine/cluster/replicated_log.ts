@@ -334,7 +334,7 @@ function decodeFound({ found: [head = [], term = []] }: TxnResult): Found {
     term_bytes,
   }))
   if (found === undefined || found.term?.number === Number.MAX_SAFE_INTEGER)
-    throw new LogRolledBack('head or term of the log is not what a node writes')
+    throw new LogRolledBack('head or term of the log is not in a form that a node writes')
   return found
 }
 

@@ -110,7 +110,7 @@ export class Stores implements Past {
         // Of the disk: this catalogue alone cannot be verified.
       }
       const verify = () => {
-        if (!whole) throw new StoreDamaged('a catalogue is not what was written')
+        if (!whole) throw new StoreDamaged('a catalogue has other bytes than were written')
       }
       return { name, verify }
     })

@@ -297,7 +297,7 @@ test('a request is answered by the word of the leading node that its caller has 
   }
 })
 
-test('no more waits at a node that follows than LIMITS.handover_waits_max', async () => {
+test('at most LIMITS.handover_waits_max requests wait at a node that follows', async () => {
   const lanes = LIMITS.handover_waits_max / LIMITS.passed_account_max
   const accounts = Array.from({ length: lanes + 1 }, (_, at) => ({ ...SESSION, account_id: `account ${at}` }))
   const { venue } = handingFront(Object.fromEntries(accounts.map((one) => [one.account_id, one])))

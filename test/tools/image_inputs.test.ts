@@ -79,7 +79,7 @@ describe('a tar archive', () => {
     }
   })
 
-  test('refuses a path its header cannot hold', () => {
+  test('refuses a path that its header cannot hold', () => {
     const entry = { path: 'x'.repeat(101), mode: 0o644, owner: 0, content: bytes('') }
     expect(() => tarOf([entry], 0)).toThrow(RangeError)
   })

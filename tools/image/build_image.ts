@@ -81,7 +81,7 @@ function run(...command: string[]): string {
 /** The manifest's digest, as the archive's index names it. */
 function digestOf(archive: string): string {
   const { manifests } = JSON.parse(run('tar', '--extract', '--to-stdout', '--file', archive, 'index.json'))
-  if (manifests.length !== 1) throw new Error('the archive holds another number of images than one')
+  if (manifests.length !== 1) throw new Error('the archive must have exactly one image')
   return manifests[0].digest
 }
 

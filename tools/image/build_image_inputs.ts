@@ -167,7 +167,7 @@ function committedFiles(root: string, paths: readonly string[]): { path: string;
     .filter((entry) => entry !== '')
   const files = entries.map((entry) => {
     const [, mode, object, path] = /^(\d+) \w+ ([0-9a-f]+)\t(.*)$/s.exec(entry) ?? []
-    if (!FILE_MODES.includes(mode!)) throw new Error(`${path}: not a file; the image holds files only`)
+    if (!FILE_MODES.includes(mode!)) throw new Error(`${path}: not a file; the image has files only`)
     return { path: path!, object: object! }
   })
   const contents = readObjects(

@@ -137,7 +137,7 @@ export async function readCode(
   if (account === undefined) return undefined
   const code = decodeCode(account.data)
   if (!equalBytes(account.owner, UPGRADEABLE_LOADER) || code === undefined)
-    throw new Error(`${encodeBase58(program_data)} holds no code of the upgradeable loader`)
+    throw new Error(`${encodeBase58(program_data)} has no code of the upgradeable loader`)
   return code
 }
 

@@ -64,7 +64,7 @@ const freeNotes = (leaver: Leaver): WalletNote[] =>
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + WAIT_MS_MAX
   while (!(await holds())) {
-    if (performance.now() > deadline) throw new DemoFailed(`waited in vain for ${what}`)
+    if (performance.now() > deadline) throw new DemoFailed(`${what} did not come in time`)
     await Bun.sleep(POLL_MS)
   }
 }

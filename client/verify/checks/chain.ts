@@ -186,7 +186,7 @@ function chainOf({ bundle, policy }: VerificationCase): { chain: ChainRecord; po
 export const checkVaultState: RunCheck = (verification) => {
   const { policy } = chainOf(verification)
   const config = established(verification, 'config')
-  requireThat(!config.frozen, 'the vault is frozen: it only pays what is queued')
+  requireThat(!config.frozen, 'the vault is frozen: it only pays queued payouts')
   requireThat(!config.paused || policy.paused_allowed, 'the vault is paused')
   const pending = pendingActions(config)
   const unexpected = pending.find((action) => !policy.pending_actions.includes(action))

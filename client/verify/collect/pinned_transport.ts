@@ -97,9 +97,7 @@ async function openerOf(tls: TlsOptions): Promise<Opener> {
 function holdTo(spki_sha256: string) {
   return (_host: string, certificate: { raw: Uint8Array }): Error | undefined => {
     const key = toHex(sha256(spkiOfCertificate(new Uint8Array(certificate.raw))))
-    return key === spki_sha256
-      ? undefined
-      : new Error('the server holds another TLS key than the attested one')
+    return key === spki_sha256 ? undefined : new Error('the server has another TLS key than the attested one')
   }
 }
 

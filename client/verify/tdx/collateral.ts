@@ -90,7 +90,7 @@ type Role = keyof typeof ROLES
 
 export function requireRole(certificate: Certificate, role: Role): void {
   const held = ROLES[role].some((ending) => certificate.common_name.endsWith(ending))
-  requireThat(held, `a certificate stands in for the role ${role} without holding it`)
+  requireThat(held, `a certificate is used in the role ${role} without having it`)
   const authority = role === 'root' || role === 'pck_authority'
   requireThat(
     certificate.basic_constraints.ca === authority,

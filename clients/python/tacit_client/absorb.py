@@ -69,13 +69,13 @@ def _absorb_fill(wallet: Wallet, generation: int, fill: dict[str, Any]) -> None:
         return
     collateral = wallet.note(order["collateral"])
     if collateral is None or j > len(order["consumed"]):
-        raise WalletMismatch("the collateral of a fill differs from what this wallet derives")
+        raise WalletMismatch("the collateral of a fill differs from this wallet's")
     amount, quote, fee = (amount_of(fill, name) for name in ("amount", "quote_amount", "fee"))
     _check_price(order, amount_of(fill, "price"), amount, quote, fee)
     buys = order["side"] == "buy"
     change = int(collateral["amount"]) - (quote + fee if buys else amount)
     if change < 0 or (change > 0) != ("change_commitment" in fill):
-        raise WalletMismatch("the change of a fill differs from what this wallet derives")
+        raise WalletMismatch("the change of a fill differs from this wallet's derivation")
     filled = str(int(order["filled"]) + amount)
     proceeds = (order["base_mint"], amount) if buys else (order["quote_mint"], quote - fee)
     key_index, made = order["key_index"], []
@@ -138,13 +138,13 @@ def _absorb_withdrawal(wallet: Wallet, generation: int, data: dict[str, Any]) ->
         wallet.release(payment["inputs"][0])
         return
     if data.get("commitment") != note["commitment"] or str(amount_of(data, "amount")) != payment["amounts"][0]:
-        raise WalletMismatch("note or amount of a withdrawal differs from what this wallet signed")
+        raise WalletMismatch("note or amount of a withdrawal differs from the signed one")
     fee = amount_of(data, "fee")
     rest, has_change = int(note["amount"]) - int(payment["amounts"][0]) - fee, "change_commitment" in data
     if status == "accepted" and not has_change:
         return
     if rest < 0 or (rest > 0) != has_change:
-        raise WalletMismatch("the change of a withdrawal differs from what this wallet derives")
+        raise WalletMismatch("the change of a withdrawal differs from this wallet's derivation")
     blinding = _payment_blinding(wallet, generation, payment, _PAYMENT_ROLE)
     change = _own_output(wallet, payment["key_index"], blinding, data, "change", note["mint"], rest) if has_change else None
     refund = from_hex(data.get("refund_commitment"), 32).hex() if status == "refunded" else None
@@ -169,7 +169,7 @@ def _absorb_reshape(wallet: Wallet, generation: int, data: dict[str, Any]) -> No
             wallet.release(commitment)
         return
     if len(outputs) != len(payment["amounts"]):
-        raise WalletMismatch("the outputs of a reshape differ from what this wallet signed")
+        raise WalletMismatch("the outputs of a reshape differ from the signed ones")
     made = []
     for j, (output, amount) in enumerate(zip(outputs, payment["amounts"])):
         blinding = _payment_blinding(wallet, generation, payment, 2 * j + _PAYMENT_ROLE)
@@ -204,7 +204,7 @@ def _own_output(
     """The free note of an event, if its commitment is the one that this wallet derives. Raises WalletMismatch."""
     commitment = commitment_of(wallet.trading_key(key_index), from_base58(mint), amount, blinding).hex()
     if commitment != data.get(f"{origin}_commitment"):
-        raise WalletMismatch(f"a {origin} note differs from what this wallet derives")
+        raise WalletMismatch(f"a {origin} note differs from this wallet's derivation")
     return {
         **{"commitment": commitment, "key_index": key_index, "mint": mint, "amount": str(amount)},
         **{"blinding": blinding.hex(), "state": "free", "origin": origin},

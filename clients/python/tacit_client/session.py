@@ -240,7 +240,7 @@ class Session:
                 self._require_open()
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError("what was waited for did not come")
+                    raise TimeoutError("the awaited event did not come")
                 self._changed.wait(left)
             return found
 

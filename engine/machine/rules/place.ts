@@ -116,7 +116,7 @@ function decideOrder(
     checkKeyLimit(signer) ??
     checkBacklog(state)
   if (refused !== undefined) return refused
-  if (ticks > TICK_MAX) throw new Error('a limit price is beyond what intake lets through')
+  if (ticks > TICK_MAX) throw new Error('a limit price is beyond the bound of intake')
   const min_lots = lotsOf(terms, body.min_fill)
   return { ok: true, signer, instrument, lots, ticks, min_lots, note }
 }

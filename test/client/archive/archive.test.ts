@@ -211,7 +211,7 @@ test('a mirror serves the same files; one that fails or sends too much is named'
   expect(await failure()).toContain('does not answer')
 })
 
-test('a folder holds blocks alone: no device, no folder and nothing that is too long is read', async () => {
+test('only block files of a folder are read: no device, no folder and nothing too long', async () => {
   const failure = () =>
     Archive.load(path, OF).then(String, (error: Error) => `${error.name} ${error.message}`)
   mkdirSync(path)

@@ -1,4 +1,4 @@
-/** Calls to the operator's listener are signed, once, for this venue; an operator with every key reads no sealed order. */
+/** Calls to the operator's listener are signed for this venue and count once; an operator with every key reads no sealed order. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'

@@ -287,7 +287,7 @@ function pay(world: World, step: Step, serial: number): void {
   world.run({ kind: 'reshape', ...common, ...rest, openings: [undefined] })
 }
 
-/** An open payout is sent, confirmed or final, paid or refunded. */
+/** Sends, confirms or finalizes an open payout, paid or refunded. */
 function closePayout(world: World, step: Step, serial: number): void {
   const open = [...world.state.settlement.queued.keys()]
   const number = open[step.pick % Math.max(1, open.length)]

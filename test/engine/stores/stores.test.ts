@@ -131,7 +131,7 @@ test('every row is found after merges, after another start and in few files; the
   expect(readdirSync(dir)).toHaveLength(6)
 })
 
-test('hashes of thousands of rows are found by their value, and the garbage of the rows is collected', () => {
+test('thousands of rows are found by the value of their hash, and their garbage is collected', () => {
   const world = traders()
   const stores = Stores.empty(at())
   const leaves = Array.from({ length: 33_000 }, (_, leaf) => seeded(`leaf ${leaf}`))
