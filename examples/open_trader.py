@@ -14,7 +14,7 @@ SYMBOL = "SOL-USDC"
 
 
 class Books:
-    """What the fills of this run changed, in base units of each mint; the wallet is not asked."""
+    """Changes by the fills of this run, in base units of each mint; the wallet is not asked."""
 
     def __init__(self) -> None:
         self.fills = self.base = self.quote = self.fees = 0

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import * as tacit from '../client/index'
 
 export const SYMBOL = 'SOL-USDC'
-/** What the fills of this run changed, in base units of each mint; the wallet is not asked. */
+/** Changes by the fills of this run, in base units of each mint; the wallet is not asked. */
 type Books = { fills: number; base: bigint; quote: bigint; fees: bigint }
 type Trader = { session: tacit.Session; books: Books }
 

@@ -185,6 +185,12 @@ const PLANTS: readonly Plant[] = [
     /one sentence/,
   ],
   ['unfinished work', used('protocol/a.ts', `// TO${'DO'}: the rest.`), /a\.ts:2 unfinished/, /do it/],
+  [
+    'a comment without its subject',
+    used('protocol/a.ts', `// ${'Who'}ever calls it.`),
+    /a\.ts:2 prose-habit/,
+    /name the subject/,
+  ],
   ['a file of 501 lines', used('protocol/a.ts', '\n'.repeat(499)), /file-length 501 lines/, /split it/],
   [
     'a line of 131 columns',

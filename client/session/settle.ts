@@ -95,7 +95,10 @@ export async function settleRequest(
   }
 }
 
-/** What the venue cannot serve for a moment (503, or `quote_busy`) is asked again within the patience. @throws what the last attempt throws */
+/**
+ * A request that the venue cannot serve for a moment (503, or `quote_busy`) is sent again within the patience. @throws the
+ * error of the last attempt
+ */
 export async function untilServed<T>(patience_ms: number, ask: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + patience_ms
   for (;;) {

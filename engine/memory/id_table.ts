@@ -21,7 +21,7 @@ const BUCKETS_MIN = 16
 const MOVED_AT_ONCE = 32
 /** Numbers are stored in 32 bits, reduced by this; the numbers in a table span less. */
 const MODULUS = 0xffff_fffe
-/** What a bucket of the smaller table holds after its entry has moved or was removed: lookups pass over it. */
+/** A bucket of the smaller table has this after its entry has moved or was removed: lookups pass over it. */
 const MOVED = 0xffff_ffff
 /** Shared by all empty tables. */
 const EMPTY = new Uint32Array(1)

@@ -1,7 +1,7 @@
 /**
- * Whole processes against a host that copies the disk, withholds every commit, and starts copy after copy to ask them with an
- * account of its own. Two venues differ in the limit of one hidden order: before the commit the account sees the same in both,
- * and a second copy of one disk is not asked at all. The commit then shows that the answers would have differed.
+ * Whole processes against a host that copies the disk, withholds every commit, and starts copy after copy to ask them with
+ * another account. Two venues differ in the limit of one hidden order: before the commit the account sees the same in both, and
+ * a second copy of one disk is not asked at all. The commit then shows that the answers would have differed.
  */
 import { afterAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'

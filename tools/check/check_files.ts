@@ -17,6 +17,7 @@ import {
   EMPTY_NAMES,
   FOREIGN_FILES,
   FREELY_NAMED,
+  HABITS,
   HISTORIES,
   LARGE_FOLDERS,
   LIMITS,
@@ -109,6 +110,14 @@ function textFaults(file: string, text: string): Finding[] {
         'unfinished',
         `"${word}" marks work that is not done`,
         'do it, or write an issue and delete the mark',
+      )
+    const habit = /^\s*(\/[/*]|\*|# )/.test(line) ? HABITS.exec(line)?.[0].trim() : undefined
+    if (habit !== undefined && !file.startsWith('tools/check/'))
+      add(
+        index + 1,
+        'prose-habit',
+        `"${habit}" leaves the subject of the comment open`,
+        'name the subject: the field\'s term, with a verb (docs/design/house.md "Language")',
       )
   })
   if (!opens(file, text))

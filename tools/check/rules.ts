@@ -434,5 +434,8 @@ export const FOREIGN_FILES: readonly RegExp[] = [
 ]
 /** Documents about files of the past. */
 export const HISTORIES: readonly string[] = ['CHANGELOG.md']
+/** Words that leave the subject of a comment open (house.md "Language"); no comment begins with "What". */
+export const HABITS =
+  /\b(told|whoever|whatever|somebody|nobody|anew|for ever|let go|of (its|their|his) own)\b|^\W*What\b/i
 /** Words that mark unfinished work. */
 export const UNFINISHED = /\b(TODO|FIXME|XXX|HACK|not implemented|lorem ipsum)\b/i

@@ -40,8 +40,8 @@ const copyOf = (dir: string, name: string): string => {
 }
 
 /**
- * A venue that dies with its epoch signed, journaled and sent, and not landed: its folder and the bytes it sent. Slots
- * stand still.
+ * A venue that dies with its epoch signed, journaled and sent, and not landed: its folder and the bytes it sent. Slots do not
+ * move.
  */
 async function diesSending(dir: string, name: string): Promise<{ folder: string; wire: Uint8Array }> {
   const sent = Promise.withResolvers<Uint8Array>()

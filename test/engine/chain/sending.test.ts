@@ -148,7 +148,7 @@ test('a transaction that lands while its status is asked for is not made again',
       const params = [wire, { encoding: 'base64', skipPreflight: true }]
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params })
       await fetch(world.chain.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-      // It lands, and then it could not any more; the answer, that nobody knows it, is from before.
+      // It lands, and then it could not any more; the answer, that no node knows it, is from before.
       world.chain.advance(5)
       while (world.port.view().slot < world.chain.slot() - 1) await Bun.sleep(1)
     },

@@ -295,10 +295,10 @@ export class Campaign {
   readonly met = new Map<string, number>()
   readonly takeovers: Takeover[] = []
   private readonly random: Random
-  /** Faults alone draw from it, so a seed gives the same plan whatever the timing of its rounds. */
+  /** Only faults draw from it, so a seed gives the same plan for any timing of its rounds. */
   private readonly plan: Random
   private readonly faults: readonly Fault[]
-  /** Those that have yet to come, before any comes again. */
+  /** Faults that have yet to come, before any comes again. */
   private left: Fault[] = []
   private world: World | undefined
   private before = 0
