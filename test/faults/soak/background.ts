@@ -75,7 +75,7 @@ type Slot = {
   state: OrderState
   due_ms: number
   sent_ms: number
-  /** What it is in the venue is known from a list: the answer of a resend must say the same. */
+  /** Its state is known from a list of the venue: the answer of a resend must say the same. */
   listed?: boolean
 }
 
@@ -320,7 +320,7 @@ class Background {
     const lanes = await this.#connect()
     this.#paused = false
     this.#due_ms = performance.now()
-    // What waited for the restart is no latency of the venue that runs.
+    // Commands that waited for the restart are no latency of the venue that runs.
     for (const slot of this.#slots) slot.due_ms = this.#due_ms
     this.#goOn(lanes)
   }

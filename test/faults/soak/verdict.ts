@@ -32,7 +32,7 @@ const LOAD_MIN = 0.9
 /** A third of fewer minutes says nothing. */
 const THIRD_MIN = 3
 
-/** What is not flat over the whole soak, or over the longest life of a process: a kill frees what a process leaks. */
+/** Names figures that change over the whole soak, or over the longest life of a process: a kill frees what a process leaks. */
 export function judge(samples: readonly Sample[], load_per_s: number): string[] {
   const lives = [...Map.groupBy(samples, ({ kills }) => kills).values()]
   const longest = lives.toSorted((a, b) => b.length - a.length)[0] ?? []
@@ -70,7 +70,7 @@ function notFlat(samples: readonly Sample[], where: string): string[] {
 export type OrderState = 'ready' | 'placing' | 'open' | 'cancelling'
 type Account = {
   slots: readonly { order_id: string; state: OrderState }[]
-  /** What the venue lists as open. */
+  /** Open orders in the list of the venue. */
   open: readonly Pick<Order, 'order_id'>[]
   /** Acknowledged by seq: `placing ID` or `cancelling ID`. */
   known: ReadonlyMap<number, string>
