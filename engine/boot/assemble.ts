@@ -61,7 +61,7 @@ export type EnginePorts = {
   warnings?: () => readonly Warning[]
   /** Called at most once: memory may be ahead of disk, so the process must exit. */
   fatal: (error: Error) => void
-  /** Of a cluster, which this one leads. */
+  /** The node of a cluster that leads by this process. */
   node?:
     | Pick<
         ClusterNode,

@@ -29,7 +29,7 @@ class EntryUnsigned extends Error {
 const CONTRADICTED_MESSAGE =
   'the chain contradicts this journal, so no log goes on behind it: start a node whose journal the chain shows'
 
-/** Of a configuration that names a cluster. */
+/** A node if the configuration names a cluster. */
 export function openNode(
   { cluster }: EngineConfig,
   { chain, clock, keys }: { chain: ChainPort; clock: ClockPort; keys: KeysPort },
@@ -78,9 +78,9 @@ export class Follower {
   private replay: Replay | undefined
   /** The end of the log that the state includes. */
   private replayed: ChainPoint
-  /** As of the newest verdict. */
+  /** The config of the newest verdict. */
   private judged: VaultConfig
-  /** Of the state, once there is one. */
+  /** The views of the state, once there is one. */
   current: Views | undefined
   private opened: (views: Views) => void = () => undefined
   /** Newest ends of groups in the state, with their hashes. */
@@ -224,7 +224,7 @@ export class Follower {
     this.reached(journal.head())
   }
 
-  /** Opens read models, snapshots and stores again, of which nothing was used. */
+  /** Opens read models, snapshots and stores again; nothing of the old ones was used. */
   private async reload(vault: VaultConfig, verdict: Loaded['verdict']): Promise<void> {
     const { loaded } = this
     const { journal, snapshots } = loaded

@@ -33,15 +33,15 @@ export type Loaded = {
   stores: Stores
   /** From which the replay began, without its bytes. */
   snapshot: (ChainPoint & JournaledSnapshot) | undefined
-  /** The newest that counts, of which the next is made: later than `snapshot` where the read models do not reach it. */
+  /** The newest valid snapshot, the base of the next one: later than `snapshot` if the read models do not reach it. */
   newest: JournaledSnapshot | undefined
-  /** Of the chain on the files. */
+  /** The chain's verdict on the files. */
   verdict: Awaited<ReturnType<typeof judgeJournal>>
 }
 
 /**
- * Nothing of a journal that the chain contradicts is replayed: who wrote it is unknown. A node of a cluster that is behind
- * loads the rest once the chain's position is in its journal (`follow.ts`).
+ * Nothing of a journal that the chain contradicts is replayed: its author is unknown. A node of a cluster that is behind loads
+ * the rest once the chain's position is in its journal (`follow.ts`).
  * @param vault as read before the journal is opened
  * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees, StoreDamaged: the venue must not start.

@@ -77,7 +77,7 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   return true
 }
 
-/** Resolves when all that was executed is durable, and nothing of it is under way. */
+/** Resolves when everything executed is durable, and nothing of it is under way. */
 async function settled(sequencer: Engine['sequencer']): Promise<void> {
   do await sequencer.durable()
   while (sequencer.seq_durable !== sequencer.seq_executed)

@@ -127,7 +127,7 @@ type HaltReason = Parameters<ChainSinkPort['halted']>[0]
  */
 export class Verdicts {
   private readonly held = new Map<HaltReason, boolean>()
-  /** A quorum shows a vault that settles nothing of this epoch, at confirmed. */
+  /** By a quorum at confirmed, the vault settles nothing of this epoch. */
   private closed = false
   /** Newest batch that the relayer has acted on. */
   private newest_own = 0

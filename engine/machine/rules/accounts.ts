@@ -133,7 +133,7 @@ function issueToken(account: Account, { credential_id, token_id, until_ms, unix_
 }
 type TokenIssuing = CommandOf<'token_issued'>
 
-/** Of a token that has ended already it changes nothing. */
+/** For a token that has ended already it changes nothing. */
 export function applyTokenEnded(state: State, { account_id, token_id }: CommandOf<'token_ended'>): Answer {
   const account = accountOf(state, account_id)
   account.tokens = account.tokens.filter((one) => one.token_id !== token_id)

@@ -22,7 +22,7 @@ import {
 } from './checks'
 import { cancelOrders, endOrder } from './order_life'
 
-/** With `created` the cancel is of the order that a deferred modify will put in the place of `order`. */
+/** With `created` it cancels the order that a deferred modify will put in the place of `order`. */
 type CancelPlan = { ok: true; order: Order; created: boolean }
 
 /** An identical cancel that already waits for the decision of the batch gets its answer. */

@@ -100,7 +100,7 @@ export function applyReference(state: State, command: CommandOf<'reference'>): A
   return { kind: 'done' }
 }
 
-/** Of starts that never opened their epoch only the newest are kept: the transactions of the others cannot land any more. */
+/** Only the newest starts that never opened their epoch are kept: transactions of older ones cannot land any more. */
 export function applyEpochIntended(state: State, command: CommandOf<'epoch_intended'>): Answer {
   const { epoch, boot_nonce, generation, settlement_key, signature, transaction } = command
   const { epochs } = state

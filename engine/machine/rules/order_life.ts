@@ -162,7 +162,7 @@ export function checkNote(state: State, wanted: Wanted, { past }: Env): NoteFoun
   return { ok: true, note: known, fresh: false }
 }
 
-/** Of a note spent in a finalized batch, the state keeps only the owner. */
+/** After a note is spent in a finalized batch, the state keeps only its owner. */
 function checkForgotten(state: State, wanted: Wanted, past: Past | undefined): RefusedOutcome | undefined {
   const number = indexOf(state, past, 'retired', wanted.commitment)
   if (number === undefined) return undefined

@@ -159,7 +159,7 @@ export type OrderFacts = {
   lots: Lots
   ticks: Ticks
   min_lots: Lots
-  /** Of its instrument when it was accepted: the note that backs it covers this fee. */
+  /** The instrument's fee when it was accepted: the note that backs it covers this fee. */
   fee_bps: number
   expiry_slot: SlotNumber
   arrival_slot: SlotNumber

@@ -157,7 +157,7 @@ export function reshapeView(state: State, reshape: Reshape, seq = reshape.seq): 
   return view
 }
 
-/** Those of its settlement batch; before it is hashed, derived from the request in the same way; none of a voided reshape. */
+/** Outputs of its settlement batch; before it is hashed, derived from the request in the same way; none of a voided reshape. */
 function outputsOf(state: State, reshape: Reshape): wire.Reshape['outputs'] {
   if (reshape.status === 'voided') return []
   return reshape.amounts.map((amount, index) => {
