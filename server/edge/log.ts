@@ -30,7 +30,7 @@ export function openLog(sink: (line: string) => void, unixMs: () => number): Log
 export const LOG_EVENTS = {
   enclave_open: 'The guest agent gave the keys; has the fee payer, which needs SOL.',
   code_portable:
-    'A compiled library is absent, damaged or for another machine: slower code takes its place; `reason` names what it computes.',
+    'A compiled library is absent, damaged or for another machine: slower code takes its place; `reason` names its functions.',
   vault_absent:
     'The vault does not exist yet or has announced no epoch authority: only the proof of that key is served.',
   machine_unjudged: 'No collateral to judge the own machine by yet; tried again every 5 s.',
@@ -58,6 +58,6 @@ export const LOG_EVENTS = {
   draining: 'Sockets get their bye once the batches are done.',
   stopped: 'The drain is complete.',
   fatal:
-    'The process exits at once; memory may be ahead of the disk. `reason` says what is wrong with journal, stores or etcd.',
+    'The process exits at once; memory may be ahead of the disk. `reason` names the fault of journal, stores or etcd.',
 } as const
 type LogEvent = keyof typeof LOG_EVENTS
