@@ -230,6 +230,8 @@ export const LIMITS = {
   history_batch_delay_ms: 500,
   /** Memory for the events of a batch, at first. */
   history_log_bytes: 1 << 20,
+  /** Larger memory of a batch is not used again. */
+  history_log_kept_bytes: 1 << 23,
   /** Records without events after which the watermark alone is written. */
   history_batch_records_max: 4_096,
   /** Writes in flight to the history's thread. */

@@ -1,6 +1,7 @@
 /** Reads events that are recorded and not yet written, one layer per batch. */
 
 import type * as wire from '../../protocol/wire/trading'
+import { LIMITS } from '../limits'
 import type { EventText, LoggedEvents, NewEvent, Owned } from './contract'
 import { EventLog } from './event_log'
 import { dataText } from './event_text'
@@ -135,7 +136,8 @@ export class Overlay {
 
   /** Drops the oldest layer after it was written. */
   dropOldest(): void {
-    this.memory = this.layers.shift()!.free()
+    const memory = this.layers.shift()!.free()
+    if (memory.length <= LIMITS.history_log_kept_bytes) this.memory = memory
   }
 
   /** First event held; an account's held events have no gaps. */

@@ -2,6 +2,7 @@
 import { expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
 import { openReadable } from '../../../engine/history/database'
+import { textsOf } from '../../../engine/history/event_log'
 import { withTexts } from '../../../engine/history/event_text'
 import { MergedReads } from '../../../engine/history/merged_reads'
 import { Overlay } from '../../../engine/history/overlay'
@@ -208,4 +209,33 @@ test('an event that is written and still held is read once', async () => {
       store.close()
     }),
   )
+})
+
+test('a batch holds more events than its memory at first, and the next ones get it', () => {
+  const overlay = new Overlay()
+  const memories = new Set<SharedArrayBuffer>()
+  const written: string[][] = []
+  for (let batch = 0; batch < 4; batch++) {
+    const { filling } = overlay
+    const texts = Array.from(
+      { length: 3_000 },
+      (_, at) => `{"batch":${batch},"at":${at},"of":"€${'x'.repeat(500)}"}`,
+    )
+    for (const [at, text] of texts.entries()) {
+      const event = {
+        seq: batch * 1_500 + (at >> 1) + 1,
+        kind: 'order.refused',
+        data: {},
+      } as never
+      filling.add({ account_id: ['alice', 'bob'][at % 2]!, event, text })
+    }
+    overlay.begin()
+    const logged = filling.events()
+    memories.add(logged.memory)
+    written.push(textsOf(logged).find(({ account_id }) => account_id === 'bob')!.texts)
+    expect(overlay.events('bob', batch * 1_500, 9_999).map(({ text }) => text)).toEqual(written.at(-1)!)
+    expect(written.at(-1)).toEqual(texts.filter((_, at) => at % 2 === 1))
+    overlay.dropOldest()
+  }
+  expect(memories.size).toBe(2)
 })
