@@ -1,8 +1,8 @@
 /**
  * Measures the processor time of an order on the leading node and on the nodes that serve its clients: `bun bench/fronts.ts
  * [--notes N] [--rounds N] [--sockets N]`. Four processes over three members of etcd and one embedded chain; N notes back one
- * order each, placed on sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. The
- * processes' idle time is subtracted. Last, sockets of one front get every event of these orders.
+ * order each, placed on sockets of the leading node, then of one, two and three fronts, and cancelled between rounds. Processor
+ * time without orders is subtracted. Last, sockets of one front get every event of these orders.
  */
 
 import { readFileSync } from 'node:fs'

@@ -80,7 +80,7 @@ export type LimitState = { capacity: number; refill_per_s: number; remaining: nu
 
 export type Answers = 'held' | 'at_once'
 
-/** Version of rules and formats: that of the state, and the newest that this build carries. */
+/** Versions of rules and formats: that of the state, and those that this build carries. */
 type Versions = { version: number; carried: readonly number[] }
 /** Answers of a node that leads to those that follow it. */
 export type Lead = {

@@ -22,7 +22,7 @@ export class ClusterNode {
   private reported = { count: 0, at_ms: Number.NEGATIVE_INFINITY }
   /** Newest end of the log that a member showed, and the monotonic time at which it was asked for. */
   private shown = { seq: 0, at_ms: Number.NEGATIVE_INFINITY, leader_url: '' }
-  /** Monotonic time until which another node may still have answered a revocation, and since when this one has the term. */
+  /** Monotonic time until which no other node can have answered a revocation, and since when this one has the term. */
   private right_until_ms = Number.NEGATIVE_INFINITY
   private led_since_ms = Number.POSITIVE_INFINITY
   /** Monotonic time from which the lease of the epoch before is over. */

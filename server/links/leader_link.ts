@@ -198,7 +198,7 @@ export class LeaderLink implements LeaderPort {
   }
   private async attestedBy(nonce: string): Promise<Leader> {
     const answer = await this.call({ attest: nonce }).catch((error: Refusal) => {
-      // The node's state is unchanged, so this answer says no more than a missing link.
+      // The question changes nothing there, so a missing answer means no more than a missing link.
       throw error.code === 'outcome_unknown' ? new Refusal('lease_lost') : error
     })
     if (!isLeader(answer)) throw new Refusal('lease_lost')

@@ -213,7 +213,7 @@ impl Announcement {
     }
 }
 
-/// An absent value is null.
+/// Null means zeros.
 fn put(to: *mut u8, value: *const u8) {
     if value.is_null() {
         crate::bytes::clear(to, VALUE_BYTES);
