@@ -33,7 +33,7 @@ export { sandboxEnvironment } from './environment'
 const CHAIN_PORT = 8899
 /** Longest wait for a venue that takes no admission yet, and the interval of attempts. */
 const [ADMISSION_MS, ADMISSION_RETRY_MS] = [120_000, 200]
-/** Path of the pages, in addition to the venue's own. */
+/** Port of the pages, in addition to the venue's own. */
 const PAGES_PORT = 8440
 const PROJECT = join(import.meta.dir, '..')
 /** URLs, addresses and file paths of the running sandbox, for the demo and the wallet; written once it serves. */

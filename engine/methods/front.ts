@@ -34,7 +34,7 @@ export type Replica = {
   onViews(opened: (views: Views) => void): void
   known: KnownNotes
   applied(): JournalSeq
-  /** Version of the state. */
+  /** Epoch of the state. */
   epoch(): number
   /** Whether the journal of this node has this end. */
   isAt(right: Pick<Right, 'seq' | 'head'>): boolean

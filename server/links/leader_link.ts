@@ -133,7 +133,7 @@ export class LeaderLink implements LeaderPort {
     this.watching.push(on)
   }
 
-  /** For a question that is sent after this call. */
+  /** The answer to a question that is sent after this call. */
   ask(): Promise<Right> {
     const { asking } = this
     if (asking === undefined) return this.begin()

@@ -27,7 +27,7 @@ export class PassStream {
   private is_open = true
   /** Time of the first of the newest answers that show no connection of this node at the leading one. */
   private absent_ms: number | undefined
-  /** The leading node's state, from its last answer on a link that this connection carries. */
+  /** Epoch of the leading node, by its last answer on a link that this connection carries. */
   epoch = 0
 
   private constructor(

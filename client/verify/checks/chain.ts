@@ -382,7 +382,7 @@ function requireVersions(
   }
 }
 
-/** The value of an entry: a member of a list, else a list's value. */
+/** An admitted entry: a member of its list, else the list's value. */
 type Admitted = { list: AnnouncedList; subject: string }
 
 /** As a policy names it. */

@@ -19,7 +19,7 @@ export class SlotView {
   private readonly agreed_numbers = { confirmed: 0, finalized: 0, height: 0 }
   private readonly samples: { at_ms: number; slot: number }[] = []
   private readonly listeners = new Set<(slot: number) => void>()
-  /** A quorum shows a slot absurdly far ahead. */
+  /** Levels at which a quorum shows a slot absurdly far ahead. */
   private readonly absurd = new Set<Level | 'height'>()
   private advanced_ms: number
   /** The agreed second, and when it was first shown. */
