@@ -1,6 +1,6 @@
-import { PlaceRequest, PlaceResult } from '../protocol/wire/trading'
-import { COST, endpoint } from '../server/edge/endpoint'
-import { PLACE_REFUSALS } from '../server/edge/problem'
+import { PlaceRequest, PlaceResult } from '../../protocol/wire/trading'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { PLACE_REFUSALS } from '../../server/edge/problem'
 
 /** POST /orders: one signed order. Accepted means journaled and waiting for its batch, not filled. */
 export default endpoint(

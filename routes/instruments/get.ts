@@ -1,6 +1,6 @@
-import { Instrument } from '../protocol/wire/public'
-import { t } from '../protocol/wire/values'
-import { endpoint } from '../server/edge/endpoint'
+import { Instrument } from '../../protocol/wire/public'
+import { t } from '../../protocol/wire/values'
+import { endpoint } from '../../server/edge/endpoint'
 
 /** GET /instruments: every instrument, as a bare array. */
 export default endpoint(

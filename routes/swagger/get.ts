@@ -1,6 +1,6 @@
-import { Refusal } from '../protocol/refusals'
-import { endpoint } from '../server/edge/endpoint'
-import { REFERENCE_POLICY } from '../server/edge/headers'
+import { Refusal } from '../../protocol/refusals'
+import { endpoint } from '../../server/edge/endpoint'
+import { REFERENCE_POLICY } from '../../server/edge/headers'
 
 /** GET /swagger: the reference page, rendered on the server and without script. */
 export default endpoint(

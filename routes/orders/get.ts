@@ -1,7 +1,7 @@
-import { PAGE_ITEMS_DEFAULT } from '../protocol/limits'
-import { Order, OrderStatus, page, pageFields } from '../protocol/wire/trading'
-import { exact, SymbolName, t } from '../protocol/wire/values'
-import { COST, endpoint } from '../server/edge/endpoint'
+import { PAGE_ITEMS_DEFAULT } from '../../protocol/limits'
+import { Order, OrderStatus, page, pageFields } from '../../protocol/wire/trading'
+import { exact, SymbolName, t } from '../../protocol/wire/values'
+import { COST, endpoint } from '../../server/edge/endpoint'
 
 /** GET /orders: the account's orders, sorted by the seq of their first event, which does not change while paging. */
 export default endpoint(

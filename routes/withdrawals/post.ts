@@ -1,6 +1,6 @@
-import { WithdrawalRequest, WithdrawalResult } from '../protocol/wire/trading'
-import { COST, endpoint } from '../server/edge/endpoint'
-import { WITHDRAWAL_REFUSALS } from '../server/edge/problem'
+import { WithdrawalRequest, WithdrawalResult } from '../../protocol/wire/trading'
+import { COST, endpoint } from '../../server/edge/endpoint'
+import { WITHDRAWAL_REFUSALS } from '../../server/edge/problem'
 
 /** POST /withdrawals: locks a note and pays it out in a coming settlement batch. */
 export default endpoint(
