@@ -1,6 +1,7 @@
 /** Names every `await` of the product, and ends a process at the one that a schedule chose. */
 import { readFileSync } from 'node:fs'
 import { relative } from 'node:path'
+import { openGraph, readTree } from '../../tools/check/module_graph'
 import { parseSource } from '../../tools/check/parse_source'
 import { type Node, walk } from '../../tools/check/syntax'
 
@@ -119,10 +120,22 @@ async function* each(number: number, values: AsyncIterable<unknown>): AsyncGener
 Object.assign(globalThis, { $at: at, $each: each })
 
 export const PRODUCT = /^(engine|server|routes|enclave|client\/(session|wallet|api))\/|^client\/[^/]+\.ts$/
-/** Names those in files that nothing has loaded, too. */
-export function findAwaits(): void {
-  for (const name of new Bun.Glob('{engine,server,routes,enclave,client}/**/*.ts').scanSync(ROOT))
-    if (PRODUCT.test(name)) instrument(ROOT + name, readFileSync(ROOT + name, 'utf8'))
+/** Of the process of a venue and of a client's session: what else is of these folders is loaded by commands alone. */
+const ENTRIES = ['server/join_process.ts', 'client/session/session.ts']
+
+/** Those of the venue: of files that the entries import, with the threads that they start, whether or not they were loaded. */
+export function venueAwaits(): Await[] {
+  const tree = [...readTree(ROOT)].filter(([name]) => /^(engine|server|routes|enclave|client)\//.test(name))
+  const { edges } = openGraph(new Map(tree))
+  const files = new Set<string>()
+  const add = (file: string): void => {
+    if (files.has(file) || !edges.has(file)) return
+    files.add(file)
+    for (const { kind, target } of edges.get(file)!) if (target !== undefined && kind !== 'type') add(target)
+  }
+  for (const entry of ENTRIES) add(entry)
+  for (const name of files) if (PRODUCT.test(name)) instrument(ROOT + name, readFileSync(ROOT + name, 'utf8'))
+  return awaits.filter(({ name }) => files.has(name.split(':')[0]!))
 }
 
 /** The text of a file in which each `await` reports; the numbers of its awaits are those of its places. */

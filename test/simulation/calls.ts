@@ -11,6 +11,7 @@ import { utf8 } from '../../protocol/bytes'
 import { sha256 } from '../../protocol/sha256'
 import type { Random } from '../kit/random'
 import { Ended } from './faulty_files'
+import type { Focus } from './guide'
 
 /** Of SOL-USDC at every simulated venue. */
 export const LOT = 1_000_000n
@@ -22,7 +23,7 @@ type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdra
 export type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
 
 /** How many calls and mishaps of one trader, in which time. */
-export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean }
+export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean; focus: Focus }
 
 /** @param is_thin half of the calls are of the kinds that chance alone seldom gives */
 export function pickCall(session: Session, random: Random, is_thin: boolean): Call {

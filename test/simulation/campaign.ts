@@ -11,6 +11,7 @@ import { Random } from '../kit/random'
 import { type Await, awaits, run } from './awaits'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
+import { ENOUGH, type Focus, mostNeeded, needOf } from './guide'
 import { copyFolder, copyWallet, type Known } from './image'
 import { Schedule, SLOT_MS, type Tally } from './schedule'
 import { SimulatedTime } from './simulated_time'
@@ -26,11 +27,12 @@ const FEW = 4
 /** Of the moments at which no `await` wants more stops, one in so many is played. */
 const SAMPLED = { memory: 1, chain: 30, cluster: 60 }
 /** In one run an `await` asks for so many moments. */
-const WANTED = { memory: 100, chain: 4, cluster: 2 }
-/** Of the moments left in a run so many are started again at most, those with the most rare awaits first. */
-const PLAYED = { chain: 60, cluster: 24 }
-/** Stops at each `await`. */
-export const ENOUGH = 100
+const WANTED = { memory: 100, chain: 20, cluster: 12 }
+/** Of the moments left in a run so many are started again at most, the most needed ones. */
+const PLAYED = { memory: Number.POSITIVE_INFINITY, chain: 60, cluster: 24 }
+/** The same where a campaign is guided; and of the moments of such a start. */
+const GUIDED = { memory: 24, chain: 24, cluster: 10 }
+const AGAIN = { memory: 2, chain: 2, cluster: 1 }
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {
@@ -39,11 +41,13 @@ type Image = {
   moment: unknown
   known: Known | undefined
   /** Where schedules stop that go on from it, and the moment of the first. */
-  stops: Await[]
+  stops: Map<Await, number>
   first: string
 }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
+/** Longest start of the venue of a group. */
+const PREPARED_MS = 120_000
 export const KINDS = ['memory', 'chain', 'cluster'] as const
 /** Of worlds. */
 export type Kind = (typeof KINDS)[number]
@@ -58,9 +62,13 @@ export class Campaign {
   private readonly network = new Network(this.time)
   private kind: Kind = 'memory'
 
+  private focus: Focus = 'trade'
+
+  /** @param guided plays only what gives awaits the ends that they lack */
   constructor(
     private readonly folder: string,
     private readonly traced: boolean,
+    private readonly guided: boolean,
   ) {
     hashFast()
     Object.assign(SNAPSHOT_PACE, { every_ms: 2_000, look_ms: 500 })
@@ -69,8 +77,9 @@ export class Campaign {
   }
 
   /** @returns the laws that did not hold, with the seeds */
-  async group(kind: Kind, seed: number, runs: number): Promise<string[]> {
+  async group(kind: Kind, seed: number, runs: number, focus: Focus = 'trade'): Promise<string[]> {
     this.kind = kind
+    this.focus = focus
     const prepared = await this.prepare(seed)
     try {
       for (let at = 0; at < runs; at++) {
@@ -104,17 +113,23 @@ export class Campaign {
     venue.start()
     return venue
   }
-  private plan(venue: SimulatedVenue, seed: number, path: string, at?: Await): Schedule {
+  private plan(
+    venue: SimulatedVenue,
+    seed: number,
+    path: string,
+    aim: () => Await | undefined = () => undefined,
+  ): Schedule {
     const random = new Random(seed)
     // A start costs more than a call where the chain is real.
-    const is_long = this.kind !== 'memory' || random.below(20) === 0
+    const is_long = this.kind !== 'memory' || this.guided || random.below(20) === 0
     const size = {
       calls: is_long ? 8 : 1 + random.below(3),
-      mishaps: is_long ? 3 : random.below(3),
+      mishaps: is_long ? (this.focus === 'ends' ? 6 : 3) : random.below(3),
       trading_ms: is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
+      focus: this.focus,
     }
-    const given = { seed, path, tally: this.tally, size, at }
+    const given = { seed, path, tally: this.tally, size, aim }
     this.schedule = new Schedule(venue, this.time, given)
     return this.schedule
   }
@@ -135,7 +150,10 @@ export class Campaign {
       world.slot(time.random, true, venue.up)
     }
     slots()
-    while (!venue.rests) await time.step()
+    while (!venue.rests) {
+      if (time.now_ms > PREPARED_MS) throw new Error(`not prepared: ${venue.broken.join()} ${venue.status}`)
+      await time.step()
+    }
     await time.wait(world.prepareMarket())
     for (let at = 0; at < seed % 3; at++) {
       time.clear()
@@ -158,7 +176,8 @@ export class Campaign {
     const images: Image[] = []
     const path = this.wallet()
     const venue = this.open(seed, world)
-    const schedule = this.plan(venue, seed, path, this.aim(new Random(seed ^ 0x3c6ef372)))
+    const chance = new Random(seed ^ 0x3c6ef372)
+    const schedule = this.plan(venue, seed, path, () => this.aim(chance))
     // The runs of a group begin with the same start: every fifth stops in it, too, and more as long as its awaits are rare.
     const watch = () => this.watch(venue, schedule, images, path)
     if (seed % 5 === 0 || awaits.some((one) => isRare(one) && one.phases.has('starts'))) watch()
@@ -171,14 +190,28 @@ export class Campaign {
     venue.remove()
     if (this.traced || broken.length > 0) console.log(schedule.trace.join('\n'))
     const random = new Random(seed ^ 0x1f83d9ab)
-    const worth = new Map(images.map((image) => [image, new Set(image.stops.filter(isRare)).size]))
-    const best = images.toSorted((one, other) => worth.get(other)! - worth.get(one)!)
-    const chosen = new Set(this.kind === 'memory' ? images : best.slice(0, PLAYED[this.kind]))
-    // The newest first: trees of the chain in memory are put back by their size.
+    const count = (this.guided ? GUIDED : PLAYED)[this.kind]
+    const needed = Number.isFinite(count) ? mostNeeded(images, count) : undefined
+    const isPlayed = (image: Image) =>
+      needed?.has(image) ?? (!this.isFew(image) || isAnyRare(image) || random.below(3) === 0)
+    return [
+      ...broken,
+      ...(await this.goOnFrom(images, broken.length === 0 ? isPlayed : () => false, world, seed)),
+    ]
+  }
+
+  /** The newest first: trees of the chain in memory are put back by their size. */
+  private async goOnFrom(
+    images: readonly Image[],
+    isPlayed: (image: Image) => boolean,
+    world: World,
+    seed: number,
+    is_first = true,
+  ): Promise<string[]> {
+    const broken: string[] = []
     for (const image of images.toReversed()) {
-      const is_played =
-        chosen.has(image) && (!this.isFew(image) || image.stops.some(isRare) || random.below(3) === 0)
-      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed)))
+      const is_played = isPlayed(image)
+      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed, is_first)))
       for (const folder of [...image.dirs, dirname(image.wallet)])
         rmSync(folder, { recursive: true, force: true })
     }
@@ -211,44 +244,56 @@ export class Campaign {
       if (now !== last) {
         last = now
         image = undefined
-        sampled = random.below(SAMPLED[this.kind]) === 0
+        sampled = !this.guided && random.below(SAMPLED[this.kind]) === 0
       }
       if (image === undefined && (sampled || this.isWanted(one))) {
         const [dirs, wallet] = [this.copies(world, 'image'), this.wallet()]
         copyWallet(path, wallet)
         const first = `${one.name} ${moment}`
-        image = { dirs, wallet, moment: world.moment(), known: schedule.known, stops: [], first }
+        image = { dirs, wallet, moment: world.moment(), known: schedule.known, stops: new Map(), first }
         images.push(image)
       }
       if (image === undefined) return
-      image.stops.push(one)
+      image.stops.set(one, (image.stops.get(one) ?? 0) + 1)
       one.planned++
     }
   }
 
   /** Everything stopped: venue and client start again on the remains, and come to rest. */
-  private async goOn(image: Image, world: World, seed: number): Promise<string[]> {
+  private async goOn(image: Image, world: World, seed: number, is_first: boolean): Promise<string[]> {
     this.putBack(world, image.moment, image.dirs)
     const venue = this.open(seed, world)
     const schedule = this.plan(venue, seed, image.wallet)
+    const images: Image[] = []
+    if (this.guided && is_first) this.watch(venue, schedule, images, image.wallet)
     const broken = await schedule
       .recover(image.known)
       .catch((error: unknown) => [`${(error as Error).stack}`])
+    run.visit = undefined
     venue.remove()
-    const { stops } = image
-    for (const one of stops) one.stops++
+    let stops = 0
+    for (const [one, times] of image.stops) {
+      one.stops += times
+      stops += times
+    }
     this.figures.images++
-    this.figures.stops += stops.length
-    this.figures.schedules += stops.length
-    if (broken.length > 0) console.log(schedule.trace.join('\n'))
-    return broken.length === 0 ? [] : [...broken, `after a stop at ${image.first}`]
+    this.figures.stops += stops
+    this.figures.schedules += stops
+    if (broken.length > 0) {
+      console.log(schedule.trace.join('\n'))
+      broken.push(`after a stop at ${image.first}`)
+    }
+    const needed = mostNeeded(images, broken.length === 0 ? AGAIN[this.kind] : 0)
+    return [...broken, ...(await this.goOnFrom(images, (one) => needed.has(one), world, seed, false))]
   }
 
   private isWanted({ stops, planned }: Await): boolean {
     return planned < WANTED[this.kind] && stops + planned < ENOUGH
   }
   private isFew({ stops }: Image): boolean {
-    return this.kind === 'memory' && stops.length < FEW
+    let sum = 0
+    for (const times of stops.values()) sum += times
+    return sum < FEW
   }
   /** Mostly a rare one of the reached, the one that was tried least often of two. */
   private aim(random: Random): Await | undefined {
@@ -262,4 +307,5 @@ export class Campaign {
   }
 }
 
-const isRare = ({ stops, visits }: Await): boolean => visits > 0 && stops < ENOUGH
+const isRare = (one: Await): boolean => one.visits > 0 && needOf(one) > 0
+const isAnyRare = ({ stops }: Image): boolean => [...stops.keys()].some(isRare)

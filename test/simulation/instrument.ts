@@ -69,23 +69,28 @@ plugin({
       }
       if (PRODUCT.test(name)) {
         contents = instrument(path, contents)
-        contents = contents.replaceAll(/\bBun\.(sleep|sleepSync|gc)\b/g, '$$Bun.$1')
-        if (name.startsWith('engine/'))
+        contents = contents.replaceAll(/\bBun\.(sleep|sleepSync|gc|serve|listen)\b/g, '$$Bun.$1')
+        if (/^(engine|enclave|server)\//.test(name))
           contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
         contents = contents.replace("from 'bun:sqlite'", `from '${ROOT}test/simulation/databases'`)
-        if (name.endsWith('_worker.ts')) contents = asFunction(contents)
-        // Nodes listen in the simulated network; their quotes are judged elsewhere (`test/cluster/links.test.ts`).
-        if (name === 'server/links/open_node.ts')
-          contents = contents
-            .replace("from '../tls/listen'", `from '${ROOT}test/simulation/worlds/simulated_listen'`)
-            .replace(
-              /^import \{ judgePeer, .*$/m,
-              `import { judgePeer } from '${ROOT}test/simulation/worlds/simulated_listen'`,
-            )
+        // The priority of one thread would be that of all.
+        if (name.endsWith('_worker.ts')) contents = asFunction(contents.replace(/^setPriority\(.*$/m, ''))
+        if (name === 'server/tls/listen.ts')
+          contents = contents.replace(
+            "from './challenge_front'",
+            `from '${ROOT}test/simulation/worlds/simulated_listen'`,
+          )
+        // The venue as the weather lets clients have it.
+        if (name === 'server/join_process.ts')
+          contents = contents.replace(
+            'createApp({ venue, enclave',
+            'createApp({ venue: $$edge(venue), enclave',
+          )
         if (name === 'client/whole_file.ts')
           contents = contents.replaceAll("from 'node:fs'", `from '${ROOT}test/simulation/faulty_files'`)
       } else if (TEST_KIT.test(name))
         contents = contents.replaceAll("from 'bun:test'", `from '${ROOT}test/simulation/expect'`)
+      if (name === 'sandbox/enclave/agent.ts') contents = contents.replaceAll('Bun.serve(', '$$Bun.serve(')
       // The parts of a moment of the chain.
       if (/^sandbox\/chain\/(bank|machine)\.ts$/.test(name))
         contents = contents.replaceAll(/#(?=[a-zA-Z])/g, '_')

@@ -3,16 +3,18 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
-import { type Await, awaits, findAwaits } from './awaits'
+import { type Await, awaits, venueAwaits } from './awaits'
+import { ENOUGH, endsOf, type Focus, Guide } from './guide'
 
 const WORLDS = ['memory', 'chain', 'cluster', 'all']
-const USAGE = `usage: bun run simulate [--runs N] [--seed S] [--world NAME] [--until HH:MM] [--awaits] [--trace]
+const USAGE = `usage: bun run simulate [--runs N] [--seed S] [--world NAME] [--guided] [--until HH:MM] [--awaits] [--trace]
 Runs the venue and its clients on one seeded scheduler with simulated time, disk and network.
   --runs    default 25
   --seed    of an earlier run, to repeat it
   --world   memory (default); chain, with the vault program; cluster, three nodes on it; all by turns, memory most
+  --guided  plays the worlds and moments that give awaits the ends they lack, until each reached one has them
   --until   begins no group of runs after this time of the host
-  --awaits  prints the visits and ends of each await of the product
+  --awaits  prints the visits and ends of each await of the venue
   --trace   prints the events of each run
 TACIT_PLANTED plants a bug (test/simulation/instrument.ts).`
 
@@ -24,7 +26,7 @@ const areaOf = (name: string) => /^(engine|server)\/[^/]+(?=\/)|^[^/]+/.exec(nam
 await runCommand(USAGE, async (args) => {
   const options = new Options(args, {
     texts: ['runs', 'seed', 'world', 'until'],
-    flags: ['awaits', 'trace'],
+    flags: ['awaits', 'guided', 'trace'],
   })
   const runs_wanted = options.count('runs', 25)
   const seed = options.count('seed', Math.floor(Math.random() * 2 ** 30), 10)
@@ -33,41 +35,52 @@ await runCommand(USAGE, async (args) => {
   if (until !== undefined && !/^([01]\d|2[0-3]):[0-5]\d$/.test(until))
     throw new UsageFault('--until is a time of the day, as 18:30')
   /** Runs that begin on one prepared venue. */
-  const of_one_group = { memory: world === 'all' ? 8 : 25, chain: 3, cluster: 2 }
+  const is_guided = options.flag('guided')
+  const of_one_group = is_guided
+    ? { memory: 2, chain: 2, cluster: 1 }
+    : { memory: world === 'all' ? 8 : 25, chain: 3, cluster: 2 }
   const folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'tacit-simulation-'))
   process.env['TMPDIR'] = folder
-  const { Campaign, ENOUGH, KINDS } = await import('./campaign')
+  const { Campaign, KINDS } = await import('./campaign')
   const kinds = world === 'all' ? KINDS : KINDS.filter((one) => one === world)
   const realNow = Date.now
   const began_ms = realNow()
   const isLate = () => until !== undefined && new Date(realNow()).toTimeString() > until
-  const campaign = new Campaign(folder, options.flag('trace'))
+  const campaign = new Campaign(folder, options.flag('trace'), is_guided)
+  const guide = new Guide(kinds)
+  const isOver = () => isLate() || (is_guided && guide.isDone)
   const broken: string[] = []
-  for (let [done, group] = [0, 0]; done < runs_wanted && broken.length === 0 && !isLate(); group++) {
-    const kind = kinds[group % kinds.length]!
+  for (let [done, group] = [0, 0]; done < runs_wanted && broken.length === 0 && !isOver(); group++) {
+    const unguided = { kind: kinds[group % kinds.length]!, focus: 'trade' as Focus }
+    const { kind, focus } = is_guided ? guide.next() : unguided
     const runs = Math.min(of_one_group[kind], runs_wanted - done)
-    broken.push(...(await campaign.group(kind, seed + done, runs)))
+    broken.push(
+      ...(await guide.played({ kind, focus }, () => campaign.group(kind, seed + done, runs, focus))),
+    )
     done += runs
     const { user, system } = process.cpuUsage()
     const seconds = {
       s: Math.round((realNow() - began_ms) / 1_000),
       processor_s: Math.round((user + system) / 1e6),
     }
-    console.log(JSON.stringify({ seed, world: kind, ...campaign.figures, ...seconds }))
+    const often = awaits.filter((one) => endsOf(one) >= ENOUGH).length
+    const reached = awaits.filter(({ visits }) => visits > 0).length
+    const met = is_guided ? { focus, reached, often } : {}
+    console.log(JSON.stringify({ seed, world: kind, ...met, ...campaign.figures, ...seconds }))
   }
   for (const [name, count] of [...campaign.tally].toSorted()) console.log(`${count} ${name}`)
-  findAwaits()
+  const own = venueAwaits()
   if (options.flag('awaits'))
-    for (const one of awaits.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
+    for (const one of own.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
       console.log(`${one.visits} ${one.stops} ${one.crashes} ${one.name}`)
   const sum = (of: readonly Await[]) => {
-    const often = of.filter(({ stops, crashes }) => stops + crashes >= ENOUGH)
+    const often = of.filter((one) => endsOf(one) >= ENOUGH)
     return `${of.length} | ${of.filter(({ visits }) => visits > 0).length} | ${often.length}`
   }
   console.log(`area | awaits | reached | ended ${ENOUGH} times or more`)
-  const areas = Map.groupBy(awaits, ({ name }) => areaOf(name))
-  for (const [area, own] of [...areas].toSorted()) console.log(`${area} | ${sum(own)}`)
-  console.log(`all | ${sum(awaits)}`)
+  const areas = Map.groupBy(own, ({ name }) => areaOf(name))
+  for (const [area, of] of [...areas].toSorted()) console.log(`${area} | ${sum(of)}`)
+  console.log(`all | ${sum(own)}`)
   for (const line of broken) console.log(`BROKEN ${line}`)
   rmSync(folder, { recursive: true, force: true })
   return broken.length === 0

@@ -60,15 +60,15 @@ export class Schedule implements Weather {
       path: string
       tally: Tally
       size: Size
-      /** The `await` at which a process is to end. */
-      at: Await | undefined
+      /** The next `await` at which a process is to end. */
+      aim: () => Await | undefined
     },
   ) {
     this.random = new Random(given.seed)
     this.account = toHex(sha256(utf8(`trader ${given.seed}`))).slice(0, 32)
     venue.random = this.random
     venue.weather = this
-    this.traffic = new Traffic(venue, time, (law) => this.breaks(law))
+    this.traffic = new Traffic(venue, time, given.size.focus, (law) => this.breaks(law))
   }
 
   /** @param prepared called when the venue serves the trader @returns the laws that did not hold, none if all did */
@@ -114,7 +114,7 @@ export class Schedule implements Weather {
     this.time.at(1_000, () => this.second())
     await this.until(() => this.venue.rests)
     if (known !== undefined) {
-      Object.assign(this, known)
+      Object.assign(this, known, { prepared: true })
       this.time.at(0, () => this.reopen())
       await this.windDown()
       await this.check()
@@ -124,9 +124,10 @@ export class Schedule implements Weather {
   }
 
   /** Chooses the visit of the `await` at which a process ends; where only a start or a stop comes to it, there is one. */
-  private aim(): void {
-    const { at, size } = this.given
-    if (at === undefined) return
+  private aim(left_ms = this.given.size.trading_ms): void {
+    const { size } = this.given
+    const at = this.given.aim()
+    if (at === undefined || this.calm) return
     at.chosen++
     const { random, venue } = this
     const end = (life: Life) => {
@@ -134,13 +135,15 @@ export class Schedule implements Weather {
       this.say(`ends at ${at.name}`)
       if (life === this.life) this.kill()
       else venue.crashOf(life)
+      // Where there is time for more than one.
+      if (size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
     }
     const moment = random.below(2) === 0 ? 'reached' : 'answered'
     const aims = () => {
       run.target = { at, visits_left: 1 + random.below(at.phases.has('serves') ? 3 : 2), moment, end }
     }
-    const happens_ms = random.below(size.trading_ms)
-    if (at.phases.has('serves')) this.time.at(random.below(size.trading_ms / 2), aims)
+    const happens_ms = random.below(left_ms)
+    if (at.phases.has('serves')) this.time.at(random.below(left_ms / 2), aims)
     else this.time.at(happens_ms, aims)
     if (at.phases.has('serves')) return
     this.time.at(happens_ms, () =>
@@ -199,7 +202,8 @@ export class Schedule implements Weather {
     const { venue, calm } = this
     venue.world.slot(this.random, calm, venue.up)
     if (calm || !venue.up) return
-    venue.world.market(this.random, (law) => this.breaks(law))
+    const broken = (law: string) => this.breaks(law)
+    venue.world.market(this.random, broken, this.given.size.focus)
     this.traffic.step(this.random, venue.world.marketLogin())
   }
   private second(): void {
@@ -237,7 +241,9 @@ export class Schedule implements Weather {
     if (own.length > 1) this.breaks(`one call became ${own.join(' and ')}`)
   }
   private mishap(): void {
+    const ends = ['crash', 'restart', 'restart', 'slow'] as const
     const what = this.random.pick([
+      ...(this.given.size.focus === 'ends' ? [...ends, ...ends, ...ends] : []),
       'kill',
       'full',
       'failing',

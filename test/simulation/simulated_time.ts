@@ -43,11 +43,17 @@ class Due {
   hasRef = (): boolean => true
 }
 
-/** Ed25519 keys come as 32 bytes behind a prefix of DER. */
-const DER = Buffer.from('302a300506032b6570032100', 'hex')
+/** Prefixes of DER behind which keys come: 32 bytes, and 65 of a point. */
+const DER: Record<string, Buffer> = {
+  Ed25519: Buffer.from('302a300506032b6570032100', 'hex'),
+  ECDSA: Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex'),
+}
 const realImmediate = globalThis.setImmediate
 /** The event loop's turns until every promise that can has settled. */
 const turn = (): Promise<void> => new Promise((resolve) => void realImmediate(resolve))
+
+const set = (of: object, name: string, value: unknown) =>
+  Object.defineProperty(of, name, { value, configurable: true, writable: true })
 
 export class SimulatedTime {
   now_ms = 0
@@ -82,8 +88,6 @@ export class SimulatedTime {
       const due = of instanceof Due ? of : (of as { due?: Due } | undefined)?.due
       if (due !== undefined) due.cancelled = true
     }
-    const set = (of: object, name: string, value: unknown) =>
-      Object.defineProperty(of, name, { value, configurable: true, writable: true })
     set(globalThis, 'setTimeout', (happen: () => void, ms = 0) => timer(ms, happen))
     set(globalThis, 'setInterval', repeat)
     set(globalThis, 'setImmediate', (happen: () => void) => this.soonAt(happen, this.current))
@@ -98,11 +102,18 @@ export class SimulatedTime {
       timer(ms, () => over.abort(new DOMException('the time is over', 'TimeoutError')))
       return over.signal
     })
-    // The same function on this thread.
-    const importKey = async (_: string, raw: Uint8Array) =>
-      createPublicKey({ key: Buffer.concat([DER, raw]), format: 'der', type: 'spki' })
-    const verify = async (_: unknown, key: never, signature: Uint8Array, message: Uint8Array) =>
-      verifySync(null, message, key, signature)
+    this.simulateKeys()
+    run.current = () => this.current
+  }
+
+  /** Signatures on this thread; what must run elsewhere is waited for before time passes. */
+  private simulateKeys(): void {
+    const importKey = async (prefix: Buffer, raw: Uint8Array) =>
+      createPublicKey({ key: Buffer.concat([prefix, raw]), format: 'der', type: 'spki' })
+    const verify = async (_: unknown, key: KeyObject, signature: Uint8Array, message: Uint8Array) =>
+      key.asymmetricKeyType === 'ed25519'
+        ? verifySync(null, message, key, signature)
+        : verifySync('sha256', message, { key, dsaEncoding: 'ieee-p1363' }, signature)
     const signing = new WeakMap<CryptoKey, KeyObject>()
     const sign = async (_: unknown, key: CryptoKey, message: Uint8Array) =>
       new Uint8Array(signSync(null, message, signing.get(key)!)).buffer
@@ -118,17 +129,20 @@ export class SimulatedTime {
       subtle,
       'importKey',
       (form: 'raw', raw: Uint8Array<ArrayBuffer>, how: 'AES-GCM', ...more: [false, ['encrypt']]) => {
-        if (form === 'raw' && how !== 'AES-GCM') return importKey(form, raw)
+        const name = ((how as { name?: string }).name ?? how) as string
+        const prefix = form === 'raw' ? DER[name] : undefined
+        if (prefix !== undefined) return importKey(prefix, raw)
         const real = importReal(form, raw, how, ...more)
         return (form as string) === 'pkcs8' ? importSigning(raw, real) : this.counted(real)
       },
     )
     const exportReal = subtle.exportKey.bind(subtle) as (...args: unknown[]) => Promise<ArrayBuffer>
     set(subtle, 'exportKey', (...args: unknown[]) => this.counted(exportReal(...args)))
+    const derive = subtle.deriveBits.bind(subtle)
+    set(subtle, 'deriveBits', (...args: Parameters<typeof derive>) => this.counted(derive(...args)))
     set(subtle, 'encrypt', (...args: Parameters<typeof encrypt>) => this.counted(encrypt(...args)))
     set(subtle, 'verify', verify)
     set(subtle, 'sign', sign)
-    run.current = () => this.current
   }
 
   /** Over all schedules: a clock that never goes back. */

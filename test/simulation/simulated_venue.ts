@@ -17,7 +17,7 @@ import { takeDatabases } from './databases'
 import { copyFolder } from './image'
 import { type FrameFault, SimulatedSocket } from './simulated_socket'
 import { type Context, inVenue, type SimulatedTime } from './simulated_time'
-import { type Front, frontHost, operatorOf, simulatedApp, simulatedEnclave } from './worlds/fronts'
+import { frontHost, linkHost, operatorOf, simulatedApp, simulatedEnclave } from './worlds/fronts'
 import { listening } from './worlds/simulated_listen'
 import type { Hooks, Opened, World } from './worlds/world'
 
@@ -74,10 +74,11 @@ type Process = {
   readonly life: Life
   /** Once it leads. */
   open: Opened | undefined
+  /** Of a venue that listens nowhere. */
   app: App | undefined
   operator: Pick<App, 'fetch'> | undefined
-  /** Of a node of a cluster, from when it follows. */
-  front: Front | undefined
+  /** Of a node of a cluster, from when it follows: ends it in order. */
+  stop: (() => Promise<void>) | undefined
   /** Ends of the connections of requests that wait for an answer. */
   readonly waiting: Set<() => void>
 }
@@ -125,7 +126,7 @@ export class SimulatedVenue {
   private startOne(at: number): void {
     const process: Process = {
       ...{ at, life: new Life(), waiting: new Set<() => void>() },
-      ...{ open: undefined, app: undefined, operator: undefined, front: undefined },
+      ...{ open: undefined, app: undefined, operator: undefined, stop: undefined },
     }
     const { life } = process
     this.processes[at] = process
@@ -137,8 +138,9 @@ export class SimulatedVenue {
     const hooks: Hooks = {
       exits: () => this.crash(process),
       edge: (venue) => this.edge(venue),
-      fronts: (front) => {
-        process.front = front
+      drains: () => this.restart(),
+      follows: (stop) => {
+        process.stop = stop
       },
     }
     this.inside(life, () => this.world.open(at, hooks)).then(
@@ -167,12 +169,11 @@ export class SimulatedVenue {
       monotonicMs: () => this.time.passed_ms,
     }
     const venue = open.venue.parsed
-    process.front?.lead(venue)
-    const enclave = simulatedEnclave(new Uint8Array(32))
-    process.app = process.front?.app ?? simulatedApp(this.edge(venue), enclave, clock, {})
-    const venue_id = fromHex(venue.identity().venue, 32)!
-    const drain = () => this.restart()
-    process.operator = operatorOf(venue_id, clock, drain)({ venue, app: process.app })
+    if (this.listens(frontHost(process.at), process.life) === undefined) {
+      process.app = simulatedApp(this.edge(venue), simulatedEnclave(new Uint8Array(32)), clock, {})
+      const venue_id = fromHex(venue.identity().venue, 32)!
+      process.operator = operatorOf(venue_id, clock, () => this.restart())({ venue, app: process.app })
+    }
     this.serves = true
     run.phase = 'serves'
   }
@@ -214,23 +215,25 @@ export class SimulatedVenue {
     const at = this.random.pickIfAny(of === 'app' ? serving : leads)
     if (at === undefined) return undefined
     const { life, operator } = at.process
-    const to = of === 'app' ? at.app : operator!
+    const to = of === 'app' ? at.app : (operator ?? this.listens(linkHost(at.process.at), life)!)
     const answer = await this.inside(life, () => to.fetch(request))
     return life.alive ? answer : undefined
   }
-  /** Of an account of the market, at the node that leads. */
-  tradingSocket(headers: Record<string, string>): SimulatedSocket {
-    const to = { tls: this.tls, at: this.leading!.at }
-    return this.webSocket(to, '/ws/trading', headers)
+  /** Of an account of the market, at any node that serves. */
+  socket(headers: Record<string, string>, path: string): SimulatedSocket {
+    const serving = this.processes.filter(({ at }) => this.appOf(at) !== undefined)
+    return this.webSocket({ tls: this.tls, at: this.random.pickIfAny(serving)?.at ?? 0 }, path, headers)
   }
   /** Where clients are served: by the node that leads, and by those that follow and may. */
-  private appOf(at: number): { app: App; process: Process } | undefined {
+  private appOf(at: number): { app: Pick<App, 'fetch'>; process: Process } | undefined {
     const process = this.processes[at]
-    if (process?.life.alive !== true) return undefined
-    const { app, front, life } = process
-    if (process === this.leading) return app && this.serves ? { app, process } : undefined
-    const is_front = front !== undefined && listening.get(frontHost(at))?.life === life
-    return is_front ? { app: front.app, process } : undefined
+    if (process?.life.alive !== true || (process === this.leading && !this.serves)) return undefined
+    const app = process.app ?? this.listens(frontHost(at), process.life)
+    return app && { app, process }
+  }
+  private listens(host: string, life: Life): Pick<App, 'fetch'> | undefined {
+    const at = listening.get(host)
+    return at?.life === life ? at.app : undefined
   }
   /** Nothing is under way between venue and chain. */
   get rests(): boolean {
@@ -313,8 +316,8 @@ export class SimulatedVenue {
   }
   tick(): void {
     for (const { at } of this.processes) {
-      const of = this.appOf(at)
-      if (of !== undefined) this.inside(of.process.life, () => of.app.sockets.tick())
+      const process = this.appOf(at)?.process
+      if (process?.app !== undefined) this.inside(process.life, () => process.app!.sockets.tick())
     }
   }
   /** Without a stop: its folder goes with it. */
@@ -339,17 +342,21 @@ export class SimulatedVenue {
     }
     try {
       const own = (await read('/info')) as Info
-      if (own.epoch !== 0) return { ...transport, info: own, attestation: this.attestation(own) }
+      if (own.epoch !== 0) {
+        const attestation = this.attestation(own) ?? ((await read('/attestation')) as Attestation)
+        return { ...transport, info: own, attestation }
+      }
       const leader = (await read('/attestation/leader')) as Leader
-      const attestation = this.attestation(leader.info)
+      const attestation = this.attestation(leader.info) ?? leader.attestation
       const evidence = { info: own, leader: { ...leader, attestation, missing: {} } } as never
       return { ...transport, info: leader.info, attestation, evidence }
     } catch (cause) {
       throw new EvidenceUnavailable('the venue did not answer', { cause })
     }
   }
-  private attestation({ venue, epoch }: Info): Attestation {
+  private attestation({ venue, epoch }: Info): Attestation | undefined {
     const { statement_key } = this.world
+    if (statement_key === undefined) return undefined
     const body = { venue: fromHex(venue, 32)!, statement_key, epoch: BigInt(epoch) }
     const binding = {
       certificate: toHex(STATEMENT_BODY.encode(body)),

@@ -54,6 +54,15 @@ export type EmbeddedPlace = {
 }
 
 /** Configuration and ports of a venue; the keys are those of its boot. */
+/** The terms of a venue on the embedded chain. */
+export function embeddedConfig(data_dir: string): EngineConfig {
+  // Chain, providers and venues share one machine here: a short lease would be lost to a busy one.
+  const template = { ...testConfig(data_dir), settlement_parts_max: 28, lease_ms: 2_000 }
+  const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
+  const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
+  return { ...template, mints, instruments }
+}
+
 export async function embeddedParts(
   data_dir: string,
   { keys, clock, ...place }: EmbeddedPlace,
@@ -62,11 +71,7 @@ export async function embeddedParts(
   const hash = await openHashing({ dir: join(data_dir, 'trees'), key: keys.journal_key })
   const { settlement_seed } = keys
   const chain = await openChain({ ...place, ...clock, settlement_seed, hash })
-  // Chain, providers and venues share one machine here: a short lease would be lost to a busy one.
-  const template = { ...testConfig(data_dir), settlement_parts_max: 28, lease_ms: 2_000 }
-  const mints = template.mints.map((mint) => ({ ...mint, mint: mint.decimals === 9 ? JTO : USDC }))
-  const instruments = template.instruments.map((one) => ({ ...one, base_mint: JTO, quote_mint: USDC }))
-  return { config: { ...template, mints, instruments, ...change }, ports: { clock, keys, hash, chain } }
+  return { config: { ...embeddedConfig(data_dir), ...change }, ports: { clock, keys, hash, chain } }
 }
 
 /** The vault's events of a landed transaction. */

@@ -3,38 +3,48 @@ import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@sol
 import type { Login } from '../../../client/api/venue_client'
 import { preparePlace } from '../../../client/wallet/prepare'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import { AgentFailure } from '../../../enclave/agent'
+import { KEY_PATHS } from '../../../enclave/contract'
+import { openEnclave } from '../../../enclave/index'
 import type { Engine } from '../../../engine/boot/assemble'
 import { ChainUnavailable } from '../../../engine/chain/client/rpc_pool'
 import { Deposed } from '../../../engine/cluster/replicated_log'
-import { openVenue } from '../../../engine/index'
+import { openChain } from '../../../engine/index'
 import { LIMITS } from '../../../engine/limits'
 import { EpochTaken } from '../../../engine/ports'
-import type { FollowingNode } from '../../../engine/venue'
+import type { NodeVenue } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { deriveDepositBlinding, deriveTradingKey } from '../../../protocol/notes/derive'
 import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { Refusal } from '../../../protocol/refusals'
+import { publicKeyOf } from '../../../protocol/sign'
+import type { Collateral } from '../../../protocol/tdx/collateral'
 import { decodeConfig, decodeMintRecord } from '../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_PROGRAM, vaultAddresses } from '../../../protocol/vault/addresses'
-
 import type { VaultEvent } from '../../../protocol/vault/events'
 import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
 import type { Landed } from '../../../sandbox/chain/store'
+import { openStandInAgent, type StandInAgent } from '../../../sandbox/enclave/agent'
+import { machinePolicy } from '../../../sandbox/environment'
+import { announcedOf } from '../../../sandbox/open_sandbox'
+import { joinProcess } from '../../../server/join_process'
+import type { AcmeConfig, Config } from '../../../server/settings/config'
 import type { Random } from '../../kit/random'
-import { embeddedParts } from '../../kit/venue/embedded_site'
+import { embeddedConfig } from '../../kit/venue/embedded_site'
 import { jsonVenue } from '../../kit/venue/json_venue'
-import { testKeys } from '../../kit/venue/open_test_venue'
 import { testCredential } from '../../kit/venue/test_login'
 import { type Life, run } from '../awaits'
 import { LOT, TICK } from '../calls'
 import { booksBroken, type Deposit } from '../campaign_check'
+import type { Focus } from '../guide'
 import type { SimulatedTime } from '../simulated_time'
-import { linkHost, openFront } from './fronts'
+import { frontHost, linkHost, silentLog } from './fronts'
 import type { Network } from './network'
+import { acmeOf, simulateAuthority } from './simulated_authority'
 import { type ChainMoment, SimulatedChain } from './simulated_chain'
 import { type EtcdMoment, SimulatedEtcd } from './simulated_etcd'
-import type { DepositTerms, Hooks, Opened, World } from './world'
+import { type DepositTerms, type Hooks, type Opened, termsOf, type World } from './world'
 
 const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
@@ -48,8 +58,10 @@ type Moment = { etcd: EtcdMoment; chain: ChainMoment; deposits: Deposit[]; used:
 
 /** The engine of each process; `instrument.ts` has it reported. */
 const engines = new WeakMap<Life, Engine>()
+const edges = new WeakMap<Life, Hooks['edge']>()
 Object.assign(globalThis, {
   $opened: (engine: Engine) => engines.set((run.current()?.life ?? run.venue)!, engine),
+  $edge: (venue: NodeVenue) => edges.get(run.current()!.life)!(venue),
 })
 const events = new WeakMap<Landed, VaultEvent[]>()
 
@@ -60,7 +72,6 @@ export class ChainWorld implements World {
   /** Of a cluster: a node, by its newest process, that reaches no etcd until this time. */
   private cut: { life: Life; until_ms: number } | undefined
   private readonly lives: Life[] = []
-  private keys = testKeys()
   private now!: Opened
   private deposits: Deposit[] = []
   private readonly makers: Maker[]
@@ -69,14 +80,20 @@ export class ChainWorld implements World {
   private down: { host: string; until_slot: number } | undefined
   private drops = 0
   private calm = true
+  /** Half of the venues have a public certificate. */
+  private readonly acme: AcmeConfig | undefined
 
   private constructor(
     private readonly time: SimulatedTime,
     readonly network: Network,
     readonly chain: SimulatedChain,
+    private readonly agent: StandInAgent,
+    private readonly collateral: Collateral,
     readonly nodes: number,
     dir: string,
   ) {
+    const authority = time.random.pick(['dns-01', 'tls-alpn-01', undefined, undefined] as const)
+    this.acme = authority && acmeOf(authority)
     this.dirs = Array.from({ length: nodes }, (_, at) => (nodes === 1 ? dir : `${dir}-node${at}`))
     const wallet = () => new Wallet(crypto.getRandomValues(new Uint8Array(32)))
     this.makers = [
@@ -106,7 +123,17 @@ export class ChainWorld implements World {
     nodes: number,
   ): Promise<ChainWorld> {
     Object.assign(LIMITS, { journal_segment_bytes: 262_144 })
-    return new ChainWorld(time, network, await SimulatedChain.open(), nodes, dir)
+    const agent = await openStandInAgent({ data_dir: `${dir}-agent`, app_compose: '{}' })
+    network.fault = () => undefined
+    simulateAuthority(network, () => 1_700_000_000_000 + time.passed_ms)
+    const enclave = await time.wait(
+      openEnclave({ kind: 'development', agent: { socket: agent.socket }, tls: { names: [] } }),
+    )
+    const fee_seed = await time.wait(enclave.deriveKey(KEY_PATHS.fees))
+    const announced = await time.wait(announcedOf(enclave))
+    await enclave.close()
+    const chain = await SimulatedChain.open({ announced, fee_payer: publicKeyOf(fee_seed) })
+    return new ChainWorld(time, network, chain, agent, agent.collateral(), nodes, dir)
   }
 
   dirOf(node: number): string {
@@ -120,49 +147,62 @@ export class ChainWorld implements World {
     const { base, quote } = this.chain
     return { base, quote }
   }
-  get statement_key(): Uint8Array {
-    return this.keys.statement_key
-  }
+  readonly statement_key = undefined
 
-  async open(node: number, { exits, edge, fronts }: Hooks): Promise<Opened> {
+  async open(node: number, { exits, edge, drains, follows }: Hooks): Promise<Opened> {
     const { chain, time } = this
     const { life } = run.current()!
     this.lives[node] = life
-    this.keys = { ...this.keys, settlement_seed: crypto.getRandomValues(new Uint8Array(32)) }
-    const place = {
-      rpc_urls: NODES.map((host) => `http://${host}`),
-      ...{ program_id: chain.program, keys: this.keys, slot_ms: 400, fee_seed: chain.fee_seed },
-      authority_seed: chain.hardware.authority_seed,
-      quoteEpoch: chain.hardware.quoteEpoch(this.keys.settlement_seed),
-      clock: {
-        unixMs: () => 1_700_000_000_000 + time.passed_ms,
-        monotonicMs: () => time.passed_ms,
-      },
+    edges.set(life, edge)
+    const clock = {
+      unixMs: () => 1_700_000_000_000 + Math.floor(time.passed_ms),
+      monotonicMs: () => Math.floor(time.passed_ms),
     }
     const cluster = {
       url: `https://${linkHost(node)}`,
       endpoints: MEMBERS.map((host) => `https://${host}`),
       tls: { ca: '', cert: '', key: '' },
     }
-    const dir = this.dirOf(node)
-    const { config, ports } = await embeddedParts(dir, place, this.nodes === 1 ? {} : { cluster })
+    const engine = embeddedConfig(this.dirOf(node))
+    const config: Config = {
+      listen: { hostname: frontHost(node), port: 443 },
+      operator_listen: { hostname: linkHost(node), port: 443 },
+      dstack_socket: this.agent.socket,
+      tls_names: ['venue.test'],
+      acme: this.acme,
+      swagger: true,
+      rpc_urls: undefined,
+      rpc_send_urls: [],
+      program_id: chain.program,
+      slot_ms: 400,
+      engine: { ...engine, ...termsOf(engine), ...(this.nodes === 1 ? {} : { cluster }) },
+    }
     const fatal: Error[] = []
-    const ends = (error: Error) => {
-      if (this.isExpected(error)) exits()
-      else fatal.push(error)
-    }
-    const following = (of: FollowingNode) => {
-      const front = openFront(node, { node: of, chain: ports.chain, clock: place.clock }, edge)
-      fronts(front)
-      return front.node.fronts
-    }
-    const venue = jsonVenue(await openVenue({ config, ports: { ...ports, fatal: ends, following } }))
-    return { venue, engine: engines.get(life)!, fatal, close: () => venue.close() }
+    const running = await joinProcess({
+      ...{ config, clock, version: '1', log: silentLog(clock), drain: drains, following: follows },
+      fatal: (error) => {
+        if (this.isExpected(error)) exits()
+        else fatal.push(error)
+      },
+      self_check: { policy: machinePolicy(this.agent.root_pem), collect: async () => this.collateral },
+      openChain: async (enclave, hash) =>
+        openChain({
+          rpc_urls: NODES.map((host) => `http://${host}`),
+          ...{ program_id: chain.program, slot_ms: 400, hash, monotonicMs: clock.monotonicMs },
+          settlement_seed: enclave.settlement_seed,
+          authority_seed: await enclave.deriveKey(KEY_PATHS.epoch_authority),
+          quoteEpoch: (bound) => enclave.quoteEpoch(bound),
+          fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
+        }),
+    })
+    const venue = jsonVenue(running.venue)
+    return { venue, engine: engines.get(life)!, fatal, close: () => running.stop() }
   }
   /** A start or a process that ends so is made again. */
   isExpected(error: unknown): boolean {
-    const expected = [ChainUnavailable, EpochTaken, ...(this.nodes > 1 ? [Deposed] : [])]
-    return expected.some((one) => error instanceof one)
+    const expected = [ChainUnavailable, EpochTaken, AgentFailure, ...(this.nodes > 1 ? [Deposed] : [])]
+    const is_agent = error instanceof Refusal && error.code === 'enclave_unavailable'
+    return is_agent || expected.some((one) => error instanceof one)
   }
   served(opened: Opened): string | undefined {
     this.now = opened
@@ -191,14 +231,15 @@ export class ChainWorld implements World {
   }
   private fork(depth: number): void {
     const { machine } = this.chain
-    // Final facts are not taken back.
-    if (machine.tip - depth >= machine.slotAt('finalized')) machine.fork(depth)
+    const target = machine.tip - depth
+    // Final facts are not taken back, nor the opening of a cluster's epoch (cluster.md "Takeover": all nodes end `chain_unknown`).
+    if (target >= machine.slotAt('finalized') && (this.nodes === 1 || !this.chain.opensAfter(target)))
+      machine.fork(depth)
   }
   stops(): void {}
   /** As on SIGTERM, or at once, as a process that reports an error does. */
-  async stop({ venue }: Opened, random: Random): Promise<void> {
-    if (random.below(3) > 0) await venue.drain()
-    await venue.close()
+  async stop({ venue, close }: Opened, random: Random): Promise<void> {
+    await (random.below(3) > 0 ? close() : venue.close())
   }
   ended(): void {}
   gone(life: Life): void {
@@ -287,10 +328,10 @@ export class ChainWorld implements World {
     }
     await this.depositsShown()
   }
-  market(random: Random, broken: (law: string) => void): void {
-    const dice = random.below(30)
+  market(random: Random, broken: (law: string) => void, focus: Focus): void {
+    const dice = random.below(focus === 'exits' ? 14 : 30)
     if (dice < 9) this.order(random.pick(this.makers), random, broken)
-    else if (dice === 9) void this.exit(random.pick(this.makers), random)
+    else if (dice === 9 || dice === 13) void this.exit(random.pick(this.makers), random)
   }
   private order(maker: Maker, random: Random, broken: (law: string) => void): void {
     const { venue } = this.now

@@ -5,13 +5,13 @@ import { Refusal } from '../../../protocol/refusals'
 import { depositNote } from '../../client/wallet_trader'
 import type { Random } from '../../kit/random'
 import { type Ledger, MemoryChain } from '../../kit/venue/memory_chain'
-import { BASE_MINT, QUOTE_MINT, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
+import { BASE_MINT, QUOTE_MINT, TestSite, type TestVenue, testConfig } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { type Life, run } from '../awaits'
 import { LOT, TICK } from '../calls'
 import { booksBroken, depositsOf, LedgerFacts, Maker } from '../campaign_check'
 import type { SimulatedTime } from '../simulated_time'
-import type { ChainFacts, DepositTerms, World } from './world'
+import { type ChainFacts, type DepositTerms, termsOf, type World } from './world'
 
 /** Small, so that journals have several and copies cost little. */
 const SEGMENT_BYTES = 262_144
@@ -69,7 +69,7 @@ export class MemoryWorld implements World {
     return false
   }
   open(): Promise<TestVenue> {
-    return this.site.open()
+    return this.site.open(termsOf(testConfig('')))
   }
   served(open: TestVenue): string | undefined {
     this.open_now = open

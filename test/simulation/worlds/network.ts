@@ -2,11 +2,11 @@
 import type { Life } from '../awaits'
 import { type Context, inVenue, type SimulatedTime } from '../simulated_time'
 import { linkSockets } from './link_socket'
-import { listening } from './simulated_listen'
+import { agent, listening, simulateListening } from './simulated_listen'
 
 /** `before`: it does not arrive; `after`: its answer is lost; `late`: it arrives later than its sender waits; `twice`: it arrives twice. */
 export type NetworkFault = 'before' | 'after' | 'late' | 'twice' | 'busy' | 'garbled'
-export type Answer = { status: number; content: string | Uint8Array }
+export type Answer = { status: number; content: string | Uint8Array; headers?: Record<string, string> }
 /** @param from where the request comes from; undefined from the only process of the venue */
 export type Host = (
   path: string,
@@ -24,6 +24,8 @@ export class Network {
   /** Longest way of a request or an answer. */
   latency_ms = 12
   constructor(private readonly time: SimulatedTime) {
+    simulateListening()
+    this.hosts.set('dstack', askAgent)
     this.ended = linkSockets(time, (host, from) => this.fault(host, from) !== undefined)
     const fetch = (url: string | URL, init: RequestInit = {}) => this.fetch(new URL(url), init)
     Object.defineProperty(globalThis, 'fetch', { value: fetch, configurable: true, writable: true })
@@ -73,6 +75,13 @@ export class Network {
   }
 }
 
+/** The guest agent at its socket. */
+async function askAgent(path: string, { method = 'GET', body }: RequestInit): Promise<Answer | undefined> {
+  const request = new Request(`http://dstack${path}`, { method, ...(body == null ? {} : { body }) })
+  const answer = await agent.fetch?.(request)
+  return answer && { status: answer.status, content: await answer.text() }
+}
+
 /** Undefined where no process listens, or the one that did ended before it answered. */
 async function answerOf(host: string, path: string, init: RequestInit, time: SimulatedTime) {
   const at = listening.get(host)
@@ -89,8 +98,8 @@ async function answerOf(host: string, path: string, init: RequestInit, time: Sim
   return life.alive ? { status: response.status, content } : undefined
 }
 
-/** The parts of a response that `askBounded` reads. */
-function responseOf({ status, content }: Answer): Response {
+/** The parts of a response that `askBounded` and the ACME client read. */
+function responseOf({ status, content, headers }: Answer): Response {
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
   const parts = [bytes]
   const reader = {
@@ -98,5 +107,9 @@ function responseOf({ status, content }: Answer): Response {
     cancel: async () => undefined,
   }
   const ok = status >= 200 && status < 300
-  return { status, ok, headers: new Headers(), body: { getReader: () => reader } } as never
+  const each = async function* () {
+    yield* parts
+  }
+  const body = { getReader: () => reader, cancel: async () => undefined, [Symbol.asyncIterator]: each }
+  return { status, ok, headers: new Headers(headers), body } as never
 }

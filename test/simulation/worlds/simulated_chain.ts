@@ -6,8 +6,6 @@ import { join } from 'node:path'
 import type { KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
-import { fromHex } from '../../../protocol/bytes'
-import { publicKeyOf } from '../../../protocol/sign'
 import { decodeExitRequest } from '../../../protocol/vault/accounts'
 import type { VaultEvent } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -19,10 +17,9 @@ import { READ_METHODS, SEND_METHODS } from '../../../sandbox/chain/methods'
 import type { OpenedChain } from '../../../sandbox/chain/open_embedded_chain'
 import { encodeJson, RpcError } from '../../../sandbox/chain/serve'
 import type { Block, Landed, Store } from '../../../sandbox/chain/store'
-import { simulatedMachine } from '../../../sandbox/enclave/simulated_machine'
 import { JTO, USDC } from '../../../sandbox/environment'
+import type { Announcement } from '../../../tools/program/announcements_of'
 import { eventsOf } from '../../kit/venue/embedded_site'
-import { testConfig } from '../../kit/venue/open_test_venue'
 import type { Answer } from './network'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
@@ -100,8 +97,6 @@ export type ChainMoment = ReturnType<SimulatedChain['moment']>
 
 export class SimulatedChain {
   readonly faults: Faults = {}
-  readonly hardware = simulatedMachine(fromHex(testConfig('').compose_hash, 32)!)
-  readonly fee_seed = crypto.getRandomValues(new Uint8Array(32))
   readonly base = JTO
   readonly quote = USDC
   program!: Uint8Array
@@ -109,9 +104,13 @@ export class SimulatedChain {
   readonly machine = new Machine(this.store as never as Store, DEPTH, this.faults) as Inner
   private faucet!: Faucet
 
-  static async open(exit_delay_s = 604_800): Promise<SimulatedChain> {
+  /** @param of the machine that may open epochs, and who pays its fees */
+  static async open(
+    of: { announced: Announcement[]; fee_payer: Uint8Array },
+    exit_delay_s = 604_800,
+  ): Promise<SimulatedChain> {
     const chain = new SimulatedChain()
-    const { machine, store, hardware } = chain
+    const { machine, store } = chain
     const seed = () => crypto.getRandomValues(new Uint8Array(32))
     const faucet = await Faucet.open(machine, seed())
     chain.faucet = faucet
@@ -123,7 +122,7 @@ export class SimulatedChain {
       },
       advance: (slots: number) => chain.advance(slots),
     }
-    const terms = { announced: hardware.announced, fee_payer: publicKeyOf(chain.fee_seed), exit_delay_s }
+    const terms = { ...of, exit_delay_s }
     chain.program = await makeGenesis(opened as never as OpenedChain, { program_path: PROGRAM, ...terms })
     for (const mint of [JTO, USDC]) await faucet.mintTo(mint, faucet.signer.address, RICH)
     chain.advance(DEPTH.finalized + 1)
@@ -139,6 +138,12 @@ export class SimulatedChain {
   }
   events(landed: Landed): VaultEvent[] {
     return landed.error === 'null' ? eventsOf(landed, encodeBase58(this.program)) : []
+  }
+
+  /** Whether an epoch was opened behind this slot. */
+  opensAfter(slot: number): boolean {
+    const newer = this.landed.filter((one) => one.slot > slot)
+    return newer.some((one) => this.events(one).some(({ kind }) => kind === 'epoch_opened'))
   }
 
   /** Accounts of exit requests, by the newest slot: they end when they were served or refused. */

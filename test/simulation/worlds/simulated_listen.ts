@@ -1,27 +1,32 @@
-/** Stands in for `server/tls/listen`, in which a process listens at a name of the simulated network, and for the judgement of quotes. */
+/** `Bun.serve` and `Bun.listen` of the product: a process listens at a name of the simulated network, or at a socket file. */
 import type { App } from '../../../server/edge/app'
-import type { Listener } from '../../../server/tls/listen'
 import { type Life, ownLife } from '../awaits'
 
 export type Listening = { app: Pick<App, 'fetch'>; life: Life }
+type Served = { unix?: string; hostname: string; port: number } & Pick<App, 'fetch'>
 export const listening = new Map<string, Listening>()
+/** The guest agent: the newest server at a socket file. */
+export const agent: { fetch: App['fetch'] | undefined } = { fetch: undefined }
 
-/** Which machine may have a link is judged by `test/cluster/links.test.ts`. */
-export const judgePeer = async (): Promise<void> => undefined
-
-export const SELF_SIGNED = undefined
-export const rotating = () => () => undefined
-
-export function listen(app: Pick<App, 'fetch'>, { hostname }: { hostname: string }): Listener {
-  const own = { app, life: ownLife()! }
-  listening.set(hostname, own)
-  return {
-    port: 443,
-    url: `https://${hostname}`,
-    rotate: () => undefined,
-    answerChallenge: async () => async () => undefined,
-    stop: async () => {
+export function simulateListening(): void {
+  const serve = ({ fetch, hostname, port, unix }: Served) => {
+    if (unix !== undefined) {
+      agent.fetch = fetch
+      const file = Bun.listen({ unix, socket: { data() {} } })
+      file.unref()
+      return { stop: async () => file.stop() }
+    }
+    const own = { app: { fetch }, life: ownLife()! }
+    listening.set(hostname, own)
+    const stop = async () => {
       if (listening.get(hostname) === own) listening.delete(hostname)
-    },
+    }
+    return { port, stop }
   }
+  const { $Bun } = globalThis as never as { $Bun: object }
+  Object.assign($Bun, { serve, listen: () => ({ stop: () => undefined }) })
 }
+
+/** Stands in for the front of a TLS-ALPN-01 challenge, whose connections are real (`test/server/challenge_front.test.ts`). */
+export const openFront = async () => ({ close: async () => undefined })
+export class Accepted {}

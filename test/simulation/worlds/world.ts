@@ -4,11 +4,30 @@
  */
 import type { Login } from '../../../client/api/venue_client'
 import type { Wallet } from '../../../client/wallet/wallet'
+import type { EngineConfig } from '../../../engine/config'
 import type { NodeVenue } from '../../../engine/venue'
+import { newAgeKey } from '../../../protocol/age'
+import { encodeBase58 } from '../../../protocol/base58'
+import { publicKeyOf } from '../../../protocol/sign'
 import type { Random } from '../../kit/random'
 import type { TestVenue } from '../../kit/venue/open_test_venue'
 import type { Life } from '../awaits'
-import type { Front } from './fronts'
+import type { Focus } from '../guide'
+
+/** Gives the reference of ALT-USDC. */
+export const [SOURCE, SOURCE_SEED] = ['feed-1', new Uint8Array(32).fill(9)]
+const { recipient: auditor_key } = await newAgeKey()
+/** Of each venue, beside the terms of the kit: an auditor, and an instrument that takes its reference from a source. */
+export function termsOf({ instruments }: Pick<EngineConfig, 'instruments'>) {
+  const key = encodeBase58(publicKeyOf(SOURCE_SEED))
+  return {
+    auditor_key,
+    instruments: instruments.map((one) =>
+      one.symbol === 'ALT-USDC' ? { ...one, reference_policy: 'oracle' as const } : one,
+    ),
+    reference_sources: [{ symbol: 'ALT-USDC', max_age_ms: 5_000, sources: [{ source: SOURCE, key }] }],
+  }
+}
 
 /** A process of the venue that serves. */
 export type Opened = Pick<TestVenue, 'venue' | 'engine' | 'fatal' | 'close'>
@@ -22,8 +41,10 @@ export type Hooks = {
   exits(): void
   /** The venue as clients have it. */
   edge(venue: NodeVenue): NodeVenue
-  /** It follows, and may serve. */
-  fronts(front: Front): void
+  /** The operator asks it to end. */
+  drains(): void
+  /** It follows. @param stop ends it in order */
+  follows(stop: () => Promise<void>): void
 }
 
 export interface World {
@@ -32,7 +53,8 @@ export interface World {
   /** The folder of each. */
   dirOf(node: number): string
   moveTo(node: number, dir: string): void
-  readonly statement_key: Uint8Array
+  /** Undefined where attestations state it. */
+  readonly statement_key: Uint8Array | undefined
   /** In base58. */
   readonly mints: { base: string; quote: string }
   /** Resolves once the process leads. */
@@ -72,7 +94,7 @@ export interface World {
   /** Where a payout can go; undefined where any address does. */
   payee(mint: string): string | undefined
   /** An act of the world itself: an order of the market, an exit. @param broken collects forbidden findings */
-  market(random: Random, broken: (law: string) => void): void
+  market(random: Random, broken: (law: string) => void, focus: Focus): void
   /** Everything of a moment besides the folder, and its name: equal names at equal moments. */
   moment(): unknown
   putBack(moment: never): void
