@@ -431,7 +431,7 @@ await runCommand(USAGE, async (args) => {
   if (within !== undefined) {
     const child = Bun.spawn(within, { stdio: ['ignore', 'inherit', 'inherit'] })
     process.once('SIGINT', () => child.kill('SIGINT'))
-    return (await child.exited) === 0
+    return child.exited
   }
   const texts = ['minutes', 'load', 'per-second', 'kill-every', 'seed', 'chart']
   const options = new Options(args, { texts })
