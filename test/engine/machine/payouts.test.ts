@@ -463,7 +463,8 @@ test('no payout is packed while the queue has no room; a reshape behind it is', 
 test('a restored queue keeps its numbers and places; the state comes back from a snapshot with them', () => {
   const world = venue()
   const terms = { mint: BASE, destination: DESTINATION, amount: 7n }
-  world.must({ kind: 'queue_restored', next_payout: 9, payouts: [{ number: 4, ...terms }] })
+  for (const number of [3, 4])
+    world.must({ kind: 'queue_restored', next_payout: 9, payouts: [{ number, ...terms }] })
   world.must({ kind: 'queue_capacity', capacity: 2 })
   withdraw(world, 'first', 1n)
   withdraw(world, 'second', 2n)

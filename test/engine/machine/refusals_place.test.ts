@@ -248,6 +248,14 @@ function modifying(world: World, change: Change): CommandOf<'modify'> {
   }
 }
 
+test('an account with all the orders that it may have changes one of them', () => {
+  const { world } = prepared()
+  world.account('alice', { version: 2, orders_live_max: 1 })
+  expect(refused(world, world.placing('alice', key('a'), { nonce: 12n })).code).toBe('account_order_limit')
+  world.must(modifying(world, {}))
+  expect(world.state.accounts.get('alice')!.live).toBe(1)
+})
+
 const TOO_LATE = { cancel_nonce: 5n, nonce: 11n, expiry_slot: 1, collateral_commitment: seeded('none') }
 const MODIFIES: [RefusalCode, Change][] = [
   ['key_bound', { ...TOO_LATE, trading_key: key('b'), old: 'none' }],
