@@ -201,5 +201,5 @@ export async function against(
   }
 }
 export const refusing = (code: RefusalCode) => () => {
-  throw new Refusal(code, { retry_after_ms: 1_500 })
+  throw new Refusal(code, { retry_after_ms: 1_400 })
 }

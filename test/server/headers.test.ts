@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Refusal } from '../../protocol/refusals'
 import { parseJson, readQuery, textOf } from '../../server/edge/body'
+import { limitHeaders, openBucket } from '../../server/edge/rate'
 import { URLS_KEPT_MAX } from '../../server/limits'
 import { answered, type Harness, openHarness, rawStatus, session, TOKEN } from '../kit/server/harness'
 
@@ -264,4 +265,20 @@ test('bytes that are no UTF-8, and a byte order mark, are malformed', () => {
 
 test('white space behind a body, which hides its length, changes nothing', () => {
   expect(parseJson(`{"side":"buy"}${' '.repeat(4_000)}`)).toEqual({ side: 'buy' })
+})
+
+test('who waits as long as a limit says is let through, and the policy that is shown is of the account', () => {
+  harness = openHarness()
+  const { clock } = harness
+  const bucket = openBucket({ capacity: 1, refill_per_s: 3, code: 'rate_limited' }, clock)
+  bucket.take(1)
+  try {
+    bucket.take(1)
+  } catch (error) {
+    clock.ms += Number((error as Refusal).facts.retry_after_ms)
+  }
+  bucket.take(1)
+  const policyOf = (refill_per_s: number) =>
+    limitHeaders({ capacity: 100, refill_per_s, remaining: 10, retry_after_ms: 0 })['ratelimit-policy']
+  expect([50, 10].map(policyOf)).toEqual(['"account";q=100;w=2', '"account";q=100;w=10'])
 })

@@ -63,7 +63,7 @@ for (const row of FITTING) {
             const { status, headers, json } = await send(
               row.json === undefined ? {} : { json: undefined, body: '{' },
             )
-            expect([status, json.code, json.retry_after_ms]).toEqual([429, 'rate_limited', 1_500])
+            expect([status, json.code, json.retry_after_ms]).toEqual([429, 'rate_limited', 1_400])
             expect(headers.get('retry-after')).toBe('2')
             expect(headers.get('ratelimit-policy')).toBe('"account";q=100;w=2')
             expect(headers.get('ratelimit')).toBe('"account";r=9;t=2')
@@ -124,6 +124,26 @@ for (const row of FITTING) {
           { authenticate, caughtUp: async () => undefined },
         )
         expect(called).toEqual([])
+      })
+    }
+
+    if (route.contract.bearer === true) {
+      test('runs nothing for a credential that only reads unless it reads alone', async () => {
+        let calls = 0
+        const refused = route.contract.access !== 'read'
+        await against(
+          row,
+          () => {
+            calls += 1
+            return row.gives
+          },
+          async (_harness, send) => {
+            const { json } = await send()
+            expect(json?.code === 'read_only').toBe(refused)
+          },
+          { authenticate: () => ({ ...session(new StandingClock()), access: 'read' }) },
+        )
+        expect(calls === 0).toBe(refused)
       })
     }
 

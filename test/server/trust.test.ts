@@ -375,3 +375,15 @@ test('a quote flood is answered 429 while every order is accepted', async () => 
     `median per order ${median(quiet)} ms, under a flood of ${refused.length} refusals ${median(flooded)} ms`,
   )
 })
+
+test('a quote has no more callers than its bound', async () => {
+  let quotes = 0
+  const shared = new SharedQuotes(
+    async () => Object.freeze({ quotes: ++quotes }),
+    (answered) => answered,
+  )
+  // The first one has a quote alone, and the last one has.
+  const nonces = Array.from({ length: QUOTE_CALLERS_MAX + 2 }, (_, at) => at.toString(16).padStart(64, '0'))
+  await Promise.all(nonces.map((nonce) => shared.ask(nonce)))
+  expect(quotes).toBe(3)
+})

@@ -72,7 +72,7 @@ function openCrossing(book: Book): void {
   sells.open(book.sells, pool, bid)
 }
 
-/** The partially filled order, if it receives less than its minimum fill. */
+/** The partially filled order, which receives less than remains of it, if that is less than its minimum fill. */
 function shortFill(book: Book, clearing: Clearing, priority: Priority): number | undefined {
   const { price, surplus, volume } = clearing
   if (price === null || surplus === 0 || book.conditional_orders === 0) return undefined
@@ -80,7 +80,7 @@ function shortFill(book: Book, clearing: Clearing, priority: Priority): number |
   const partial = partialFill(surplus > 0 ? buys : sells, pool, price, volume, priority)
   if (partial === undefined) return undefined
   const { handle, lots } = partial
-  return lots < Math.min(pool.minFill(handle), pool.remaining[handle]!) ? handle : undefined
+  return lots < pool.minFill(handle) ? handle : undefined
 }
 
 function drop(book: Book, handle: number, dropped: number[]): void {
