@@ -268,3 +268,35 @@ test('a node that leaves while it takes the term opens nothing under it, and sho
   expect(await failure(leads)).toMatchObject({ name: 'Stopped' })
   expect(beats).toEqual([])
 })
+
+test('a new leading node is alone once the right of the one before is over by etcd and by the chain', async () => {
+  const access = { endpoints: ['https://127.0.0.1:1'] } as never
+  let now_ms = 0
+  const node = new ClusterNode(access, newSealing(), '', () => now_ms, 8)
+  const term = { number: 2, node: node['number'], nonce: new Uint8Array(16) }
+  const found = { entries: [], head: { seq: 0 }, life: 'same', term, leader_url: '' }
+  Object.assign(node, {
+    log: {
+      poll: async () => found,
+      report: async () => undefined,
+      read: async () => [],
+      beat: async () => undefined,
+    },
+    writer: { lead: () => undefined },
+  })
+  await node.untilLeading(
+    () => START,
+    async () => undefined,
+    () => undefined,
+  )
+  const isAlone = async () =>
+    (await Promise.race([node.alone(), Bun.sleep(20).then(() => 'not yet')])) === undefined
+  // The chain shows at once that the lease of the epoch before is over, and later that it was not.
+  node.served(0)
+  expect(await isAlone()).toBe(false)
+  now_ms = LIMITS.right_wait * LIMITS.right_ms
+  expect(await isAlone()).toBe(true)
+  node.served(2 * now_ms)
+  expect(await isAlone()).toBe(false)
+  node.stop()
+})

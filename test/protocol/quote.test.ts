@@ -110,6 +110,14 @@ test.skipIf(!present)(
   },
 )
 
+test.skipIf(!present)('a chain without line end and zero byte is whole', () => {
+  const bytes = hardwareQuote()
+  const view = new DataView(bytes.buffer)
+  for (const at of [632, 766, 1254]) view.setUint32(at, view.getUint32(at, true) - 2, true)
+  bytes.fill(0, STRUCTURE_BYTES - 2)
+  expect(parseQuote(bytes).pck_chain).toHaveLength(3)
+})
+
 test.skipIf(!present)('version 5 carries the same body behind a descriptor of its type and length', () => {
   const bytes = hardwareQuote()
   const version_5 = (type: number, length: number, more: Uint8Array) => {

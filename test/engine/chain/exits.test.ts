@@ -208,7 +208,7 @@ test('an exit that is not served in time makes the venue not ready, until a batc
   const payload = world.nextPayload([payout])
   world.outbox.add({ ...payload, nullifiers: [...payload.nullifiers, nullifier].sort(compareBytes) })
   while (world.port.health().reasons.length > 0) await Bun.sleep(1)
-  expect(world.outbox.stageOf(1)).toBe('finalized')
+  await world.outbox.until(() => world.outbox.stageOf(1) === 'finalized')
 }, 120_000)
 
 test('attempts to close a request that goes on to be shown are spaced twice as far each time', async () => {
