@@ -1,4 +1,4 @@
-/** Settings and starts: every error is named at once with what to do, and nothing of security or chain has a default. */
+/** Settings and starts: every error is named at once with its remedy, and nothing of security or chain has a default. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import {

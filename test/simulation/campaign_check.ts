@@ -161,7 +161,7 @@ export type Vault = {
   settled: readonly { nullifiers: readonly Uint8Array[] }[]
   liabilities: ReadonlyMap<string, bigint>
 }
-/** Per mint: fees, notes, payouts that have not landed and deposits that the venue was not shown are what the vault owes. */
+/** Per mint: the vault owes fees, notes, payouts that have not landed and deposits that the venue was not shown. */
 export function booksBroken(
   state: TestVenue['engine']['state'],
   vault: Vault,

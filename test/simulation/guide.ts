@@ -52,7 +52,7 @@ type Played<Kind> = {
   ends: Map<Await, number>
 }
 
-/** Worlds and traffic by what their groups gave, as long as it is needed, for their processor time. */
+/** Worlds and traffic by the yield of their groups, as long as it is needed, for their processor time. */
 export class Guide<Kind extends string> {
   private readonly all: Played<Kind>[]
 

@@ -18,7 +18,7 @@ Runs the venue and its clients on one seeded scheduler with simulated time, disk
   --trace   prints the events of each run
 TACIT_PLANTED plants a bug (test/simulation/instrument.ts).`
 
-// Processes end and power does not: memory keeps what they wrote as a disk would, and syncs cost nothing.
+// Processes end and power does not: memory keeps their files as a disk would, and syncs cost nothing.
 const MEMORY = '/dev/shm'
 
 const areaOf = (name: string) => /^(engine|server)\/[^/]+(?=\/)|^[^/]+/.exec(name)![0]

@@ -106,7 +106,7 @@ export class SimulatedTime {
     run.current = () => this.current
   }
 
-  /** Signatures on this thread; what must run elsewhere is waited for before time passes. */
+  /** Signatures on this thread; work that must run elsewhere is waited for before time passes. */
   private simulateKeys(): void {
     const importKey = async (prefix: Buffer, raw: Uint8Array) =>
       createPublicKey({ key: Buffer.concat([prefix, raw]), format: 'der', type: 'spki' })

@@ -9,7 +9,7 @@ const ROOT = join(import.meta.dir, '../../..')
 const ROUND = /round \d+ of seed \d+: /
 const LOG = 'engine/cluster/replicated_log.ts'
 
-/** The text of the file, which is there once, what replaces it, the fault
+/** The text of the file, which is there once, its replacement, the fault
  * under which it shows, and the error that shows it. */
 type Plant = { file: string; text: string; replacement: string; fault: string; broken: RegExp }
 

@@ -1,6 +1,6 @@
 /**
- * Places and cancels orders at a steady rate in a separate process, and goes on after each kill of the venue. What was
- * acknowledged must be there then, once: all open orders, and the newest events by seq.
+ * Places and cancels orders at a steady rate in a separate process, and goes on after each kill of the venue. Acknowledged
+ * orders must be there then, once: all open orders, and the newest events by seq.
  */
 import { answerQuestions, type Child, startChild } from '../../../bench/kit/child_process'
 import { quantile } from '../../../bench/kit/figures'
@@ -229,7 +229,7 @@ class Background {
     }
   }
 
-  /** A list that was read after the restart says what the answer must be. */
+  /** A list that was read after the restart gives the answer. */
   #checkResent(slot: Slot, repeated: boolean): void {
     const { listed, state, order_id } = slot
     delete slot.listed
@@ -271,7 +271,7 @@ class Background {
     if (all.size > EVENTS_KEPT) all.delete(all.keys().next().value!)
   }
 
-  /** The venue was killed, or a connection broke: what is under way is unknown until it is sent again. */
+  /** The venue was killed, or a connection broke: commands under way are unknown until they are sent again. */
   #lost(): void {
     this.#life += 1
     const lanes = this.#lanes
@@ -310,7 +310,7 @@ class Background {
     for (const [at, client] of this.#clients.entries()) this.#tokens[at] = await client.token()
   }
 
-  /** Compares the venue with what was acknowledged, sends the unknown again, and goes on. */
+  /** Compares the venue with acknowledged commands, sends the unknown again, and goes on. */
   async resume(facts: SandboxFacts): Promise<void> {
     this.#lost()
     this.#facts = facts

@@ -44,7 +44,7 @@ const FAULTS_SHOWN_MAX = 20
 
 /** Times of cancels and modifies are apart: of a member of a closed batch they are answered by its match, two slots later. */
 type Sample = Judged & {
-  /** Delay of the load's own process, and processes that waited for a core: what is not the venue's. */
+  /** Delay of the load's own process, and processes that waited for a core: not the venue's latency. */
   load_late_p99_ms: number
   machine_load: number
   disk_mb: number
@@ -88,7 +88,7 @@ class Soak {
     readonly load: number,
   ) {}
 
-  /** @param load orders of the background per second; 0 for half of what the venue acknowledges at full speed */
+  /** @param load orders of the background per second; 0 for half of the rate at full speed */
   static async open(seed: number, per_second: number, load: number): Promise<Soak> {
     const site = await openCrashSite(seed, { slot_ms: SLOT_MS, preloaded: [PACE], settings: IMAGE })
     const background = await startBackground(site.venue)
@@ -448,7 +448,7 @@ await runCommand(USAGE, async (args) => {
       await soak.steady(60)
       for (; shown < soak.faults.length; shown++) console.log(`FAILED: ${soak.faults[shown]}`)
       console.log(minuteLine(soak))
-      // One life is long: a kill frees what a process leaks.
+      // One life is long: a kill frees leaked memory.
       const left = minutes - soak.minutes
       if (minute % kill_every === 0 && (left >= minutes / 2 || (left > 0 && left <= kill_every)))
         await soak.kill(minute)

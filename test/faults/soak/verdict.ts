@@ -1,4 +1,4 @@
-/** Judges a soak: memory, descriptors and latency are flat, the load was sustained, and what was acknowledged is there, once. */
+/** Judges a soak: memory, descriptors and latency are flat, the load was sustained, and acknowledged orders are there, once. */
 import { median, quantile } from '../../../bench/kit/figures'
 import type { AccountEvent, Order } from '../../../protocol/wire/trading'
 
@@ -16,8 +16,8 @@ export type Sample = {
 }
 
 /**
- * By name: at most so many times in the last third what it was in the middle third; the first third warms up. What grows
- * steadily from nothing has 5/3 there. Memory and descriptors: the median minutes, with 15 % for the moments of garbage
+ * By name: at most so many times in the last third what it was in the middle third; the first third warms up. A figure that
+ * grows steadily from nothing has 5/3 there. Memory and descriptors: the median minutes, with 15 % for the moments of garbage
  * collections. Latency: the lower quartiles of the minutes, as other processes slow some of them down, and a venue that gets
  * slower slows all of them down.
  */
@@ -32,7 +32,7 @@ const LOAD_MIN = 0.9
 /** A third of fewer minutes says nothing. */
 const THIRD_MIN = 3
 
-/** Names figures that change over the whole soak, or over the longest life of a process: a kill frees what a process leaks. */
+/** Names figures that change over the whole soak, or over the longest life of a process: a kill frees leaked memory. */
 export function judge(samples: readonly Sample[], load_per_s: number): string[] {
   const lives = [...Map.groupBy(samples, ({ kills }) => kills).values()]
   const longest = lives.toSorted((a, b) => b.length - a.length)[0] ?? []
@@ -83,7 +83,7 @@ const MADE: Partial<Record<string, OrderState>> = {
   'order.cancelled': 'cancelling',
 }
 
-/** Where the venue differs from what it acknowledged: lost, changed or doubled. */
+/** Differences of the venue from its acknowledgements: lost, changed or doubled. */
 export function differences({ slots, open, known, events }: Account): string[] {
   const faults: string[] = []
   const rest = new Set(open.map(({ order_id }) => order_id))
