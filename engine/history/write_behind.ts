@@ -53,8 +53,19 @@ export class WriteBehind {
       batch.records >= LIMITS.history_batch_records_max
     )
       this.complete()
-    else if (batch.layer.size > 0)
-      this.timer ??= setTimeout(() => this.complete(), LIMITS.history_batch_delay_ms)
+    else if (batch.layer.size > 0) this.timer ??= setTimeout(() => this.due(), LIMITS.history_batch_delay_ms)
+  }
+
+  /**
+   * The filling batch is sent, or fills on until the worker takes another one: each batch keeps memory, so a worker that writes
+   * nothing must not make more of them than the events need.
+   */
+  private due(): void {
+    if (this.in_flight < LIMITS.history_batches_in_flight_max) this.complete()
+    else {
+      clearTimeout(this.timer)
+      this.timer = undefined
+    }
   }
 
   /** Closes the filling batch and sends as many as the in-flight limit allows. */
@@ -91,10 +102,12 @@ export class WriteBehind {
     this.hand()
     while (this.flushing[0] !== undefined && this.flushing[0].until <= batch.point!.seq)
       this.flushing.shift()?.resolve()
+    const was_due = this.timer === undefined && this.overlay.filling.size > 0
+    if (was_due || this.flushing.length > 0) this.due()
   }
 
   flush(): Promise<void> {
-    this.complete()
+    this.due()
     if (this.batches.length === 1) return Promise.resolve()
     return new Promise((resolve, reject) => this.flushing.push({ until: this.recorded, resolve, reject }))
   }

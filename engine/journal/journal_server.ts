@@ -61,7 +61,8 @@ export class JournalServer {
       disk.rmSync(join(options.dir, segmentName(first.number)))
       syncFolder(options.dir)
       segments.shift()
-      while (starts[0]?.segment === first.number) starts.shift()
+      // Also of earlier segments, which a read that began before their retirement may have added since.
+      while (starts[0] !== undefined && starts[0].segment <= first.number) starts.shift()
     }
     this.reply({ op: 'retired', first_seq: (segments[0]?.seq ?? 0) + 1 })
   }

@@ -1,10 +1,18 @@
 /** A history whose disk takes no writes: reads go on, writes are repeated until they succeed, and no restart is needed. */
-import { expect, test } from 'bun:test'
+import { expect, jest, test } from 'bun:test'
 import { join } from 'node:path'
-import { HistoryBroken, HistoryStalled, type NewEvent, type NewTexts } from '../../../engine/history/contract'
+import {
+  HistoryBroken,
+  HistoryStalled,
+  type LoggedEvents,
+  type NewEvent,
+  type NewTexts,
+} from '../../../engine/history/contract'
 import { openWritable } from '../../../engine/history/database'
+import { textsOf as loggedTexts } from '../../../engine/history/event_log'
 import { withTexts } from '../../../engine/history/event_text'
 import { Names } from '../../../engine/history/seal'
+import { WriteBehind } from '../../../engine/history/write_behind'
 import { writeGently } from '../../../engine/history/write_gently'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
@@ -124,4 +132,43 @@ test('a history beyond its bound breaks alone, and is intact at the next opening
     expect(second.order(id(1))?.status).toBe('accepted')
     await second.close()
   })
+})
+
+test('while the thread writes nothing, neither time nor flushes add batches, and all is sent once it writes again', async () => {
+  jest.useFakeTimers()
+  try {
+    const sent: LoggedEvents[] = []
+    const writes = new WriteBehind(0, (events) => void sent.push(events))
+    const recorder = new Recorder({ record: () => undefined, seal: () => undefined } as never)
+    const recordOne = (n: number) => {
+      const event = recorder.event('alice', 'order.accepted', order(n, 'accepted'))
+      writes.record(n, withTexts([{ account_id: 'alice', event }]))
+      writes.seal(pointAt(n))
+    }
+    const flushes: Promise<void>[] = []
+    for (let n = 1; n <= 100; n++) {
+      recordOne(n)
+      if (n % 2 === 0) flushes.push(writes.flush())
+      jest.advanceTimersByTime(LIMITS.history_batch_delay_ms)
+    }
+    expect(sent.length).toBe(LIMITS.history_batches_in_flight_max)
+    expect(writes.overlay['layers'].length).toBeLessThan(LIMITS.history_batches_in_flight_max + 2)
+    expect(writes.overlay.events('alice', 0, 200)).toHaveLength(100)
+    for (let written = 0; written < sent.length; written++) writes.written()
+    await Promise.all(flushes)
+    expect(writes.backlog).toBe(0)
+    expect(sent.flatMap((events) => loggedTexts(events).flatMap(({ texts }) => texts))).toHaveLength(100)
+    // Without a flush, a batch whose time has come is sent as soon as the thread takes one.
+    for (let n = 101; n <= 110; n++) {
+      recordOne(n)
+      jest.advanceTimersByTime(LIMITS.history_batch_delay_ms)
+    }
+    const before = sent.length
+    writes.written()
+    expect(sent.length).toBe(before + 1)
+    while (writes.backlog > 0) writes.written()
+    expect(writes.overlay.events('alice', 0, 200)).toHaveLength(0)
+  } finally {
+    jest.useRealTimers()
+  }
 })

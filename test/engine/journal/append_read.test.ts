@@ -349,6 +349,41 @@ test('what a read has verified, of any segment, is not verified again by the nex
   })
 })
 
+test('a segment that is retired while it is read leaves no verified place, nor keeps those of later ones', async () => {
+  await withFolder(async (dir) => {
+    const segment_bytes = 2 * 1024 * 1024
+    await write(
+      dir,
+      Array.from({ length: 16 }, (_, i) => records(i, 1, 400_000)),
+      segment_bytes,
+    )
+    const { segments } = recover(dir, KEY)
+    expect(segments.length).toBeGreaterThan(3)
+    const replies: Reply[] = []
+    const server = new JournalServer((reply) => void replies.push(reply))
+    server.receive({ op: 'open', dir, key: KEY, segment_bytes })
+    const readAll = (reader: number, from_seq: number) => {
+      server.receive({ op: 'read', reader, from_seq, expected: [] })
+      do server.receive({ op: 'read_next', reader })
+      while (replies.at(-1)?.op === 'chunk' && !(replies.at(-1) as { last: boolean }).last)
+      expect(replies.at(-1)?.op).toBe('chunk')
+    }
+    readAll(1, segments[1]!.seq + 1)
+    server.receive({ op: 'read', reader: 2, from_seq: 1, expected: [] })
+    server.receive({ op: 'read_next', reader: 2 })
+    // Its reader has the first segment in memory.
+    server.receive({ op: 'retire', before_seq: segments[1]!.seq + 1 })
+    server.receive({ op: 'read_next', reader: 2 })
+    server.receive({ op: 'read_stop', reader: 2 })
+    server.receive({ op: 'retire', before_seq: segments[2]!.seq + 1 })
+    const kept = server['opened']!.starts.map(({ segment }) => segment)
+    expect(kept).toEqual(kept.toSorted((a, b) => a - b))
+    expect(kept[0]).toBe(segments[2]!.number)
+    server.receive({ op: 'close' })
+    await Bun.sleep(1)
+  })
+})
+
 test('each append is timed, and each sync, which several share', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir, 64 * 1024)
