@@ -165,8 +165,8 @@ export class SimulatedVenue {
       return
     }
     const clock = {
-      unixMs: () => 1_700_000_000_000 + this.time.passed_ms,
-      monotonicMs: () => this.time.passed_ms,
+      unixMs: () => 1_700_000_000_000 + Math.floor(this.time.passed_ms),
+      monotonicMs: () => Math.floor(this.time.passed_ms),
     }
     const venue = open.venue.parsed
     if (this.listens(frontHost(process.at), process.life) === undefined) {

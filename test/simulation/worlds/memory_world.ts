@@ -47,8 +47,8 @@ export class MemoryWorld implements World {
 
   constructor(time: SimulatedTime) {
     this.site.segment_bytes = SEGMENT_BYTES
-    this.site.monotonicMs = () => time.passed_ms
-    this.site.unixMs = () => 1_700_000_000_000 + time.passed_ms
+    this.site.monotonicMs = () => Math.floor(time.passed_ms)
+    this.site.unixMs = () => 1_700_000_000_000 + Math.floor(time.passed_ms)
     this.ledger = this.site.ledger
     this.read = new LedgerFacts(this.ledger)
   }
