@@ -196,9 +196,28 @@ describe('fills', () => {
     expect(seller.wallet.freeNotes(BASE).map(({ amount }) => amount)).toEqual([String(8n * ONE)])
     expect(goods.state).toBe('spent')
   })
+
+  test('what the fills before paid counts towards the fee that the order signed', async () => {
+    const { seller, sell } = await crossed()
+    const fill = (await seller.news()).find(({ kind }) => kind === 'fill.matched')!
+    seller.wallet.order(sell)!.fee = '1'
+    expect(() => absorbEvent(seller.wallet, 0, { ...fill, seq: 1 })).toThrow('the fee of a fill')
+  })
 })
 
 describe('the end of an order', () => {
+  test('change stays with an order that ended until its last fill came', async () => {
+    const { seller } = await crossed({ buy: ONE, sell: 3n * ONE })
+    const news = await seller.news()
+    const [part, fill] = ['order.partially_filled', 'fill.matched'].map(
+      (name) => news.find(({ kind }) => kind === name)!,
+    )
+    const data = { ...(part!.data as Order), filled_amount: String(2n * ONE) }
+    absorbEvent(seller.wallet, 0, { ...part!, kind: 'order.cancelled', data, seq: 1 })
+    absorbEvent(seller.wallet, 0, { ...fill!, seq: 2 })
+    expect(seller.wallet.state.notes.find(({ origin }) => origin === 'change')!.state).toBe('pending')
+  })
+
   test('a modify that is refused gives back no note whose fills are still to come', async () => {
     const { open, seller, goods, sell } = await crossed()
     const instrument = open.venue.instrument('SOL-USDC')
