@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { EventsMissing } from '../../client/api/event_stream'
-import { absorbEvent, adoptRefunds, WalletMismatch } from '../../client/wallet/absorb'
+import { absorbEvent, adoptRefunds, alignCounters, WalletMismatch } from '../../client/wallet/absorb'
 import {
   dropRefused,
   prepareCancel,
@@ -202,6 +202,17 @@ describe('fills', () => {
     const fill = (await seller.news()).find(({ kind }) => kind === 'fill.matched')!
     seller.wallet.order(sell)!.fee = '1'
     expect(() => absorbEvent(seller.wallet, 0, { ...fill, seq: 1 })).toThrow('the fee of a fill')
+    seller.wallet.order(sell)!.filled = '1'
+    expect(() => absorbEvent(seller.wallet, 0, { ...fill, seq: 1 })).toThrow('the amount of a fill')
+  })
+
+  test('an exit brings no spent note back', async () => {
+    const { seller, goods } = await crossed()
+    await seller.sync()
+    const { seq } = seller.wallet.state
+    const exited = { seq: seq + 1, kind: 'note.exited', data: { commitment: goods.commitment } } as never
+    absorbEvent(seller.wallet, 0, exited)
+    expect([goods.state, seller.wallet.state.seq]).toEqual(['spent', seq + 1])
   })
 })
 
@@ -421,8 +432,19 @@ test('a split spends its note and gives the amounts that were signed', async () 
     absorbEvent(without, 0, event)
     expect(without.state.notes).toEqual([])
     absorbEvent(trader.wallet, 0, event)
+    if (event.kind === 'reshape.accepted') expect(trader.wallet.freeNotes(QUOTE)).toEqual([])
   }
   expect(money.state).toBe('spent')
   expect(trader.wallet.freeNotes(QUOTE).map(({ amount }) => BigInt(amount))).toEqual(amounts)
   expect(fromHex(trader.wallet.freeNotes(QUOTE)[0]!.commitment, 32)).toBeDefined()
+})
+
+test('each counter of a key follows its own nonce, and neither falls', () => {
+  const wallet = new Wallet(new Uint8Array(32).fill(7))
+  for (const [place_nonce, cancel_nonce] of [
+    ['5', '9'],
+    ['4', '8'],
+  ] as const)
+    alignCounters(wallet, 0, { place_nonce, cancel_nonce } as never)
+  expect(wallet.counters(0)).toMatchObject({ commands: 5, cancels: 9 })
 })
