@@ -192,14 +192,13 @@ export class ReplicatedLog {
       const parts = partCount(pairs[at]!)
       // Parts of a deposed leader may follow the last part at this place.
       const named = pairs.slice(at, at + parts).filter(({ key }, i) => key === this.partKey(point.seq + 1, i))
-      // The read ends within an entry, or the next entries were removed.
+      // The read ends within an entry or at such parts, or the next entries were removed.
       if (named.length === 0 || named.length !== parts) break
       const entry = openEntry(this.sealing, joined(named), point)
       if (entry === undefined) throw new LogRolledBack(`the entry behind seq ${point.seq} is not the venue's`)
       entries.push(entry)
       point = entry.to
       at += parts
-      while (at < pairs.length && pairs[at]!.key < this.partKey(point.seq + 1, 0)) at++
     }
     if (entries.length === 0)
       throw new LogGap(`${GAP_MESSAGE} (the log no longer has the record ${from.seq + 1})`)

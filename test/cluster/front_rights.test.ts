@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import type { Views } from '../../engine/boot/assemble'
 import { Follower } from '../../engine/boot/follow'
 import { LIMITS } from '../../engine/limits'
+import { Turns } from '../../engine/methods/turns'
 import { venueId } from '../../protocol/bodies/statements'
 import { Refusal } from '../../protocol/refusals'
 import { CredentialRequest } from '../../protocol/wire/accounts'
@@ -307,4 +308,85 @@ test("requests at a node that has just started wait until its replica has reache
   await given_up
   expect(late.handedOver('any')).toBeUndefined()
   expect(await codesOf([late.cancelAll(ACCOUNT, [])])).toEqual(['lease_lost'])
+})
+
+/** A front whose leading node answers commands with these seqs. */
+function givenFront(...seqs: number[]) {
+  const front = frontOf(false)
+  front.leader.pass = async () => ({ value: {}, seq: seqs.shift()!, limits: null })
+  const give = () => front.venue.cancelAll(ACCOUNT, [])
+  /** The leading node's newest seq, as it answers the question of a read. */
+  const answers = (seq: number) => ({ ...front.right, seq }) as typeof front.right
+  return { ...front, give, answers }
+}
+
+test('a read behind a seq that the leading node does not have is rejected', async () => {
+  const { venue } = frontOf(false)
+  expect(await codesOf([venue.caughtUp(ACCOUNT, 51 as never)!])).toEqual(['lease_lost'])
+})
+
+test('a read whose right ends while the replica catches up is rejected', async () => {
+  const { venue, state, right } = frontOf(false)
+  state.ask = async () => {
+    state.now_ms = right.until_ms
+    return { ...right, seq: 51 as never }
+  }
+  expect(await codesOf([venue.caughtUp(ACCOUNT, 51 as never)!])).toEqual(['lease_lost'])
+})
+
+test('an older answer that comes late does not lower the seq that reads of the account wait for', async () => {
+  const { venue, state, give, answers } = givenFront(60, 55)
+  await give()
+  await give()
+  state.ask = async () => answers(55)
+  expect(await codesOf([venue.caughtUp(ACCOUNT)!])).toEqual(['lease_lost'])
+})
+
+test('an answer that comes while a read waits is not forgotten with the one before', async () => {
+  const { venue, state, give, answers } = givenFront(60, 70)
+  await give()
+  const { promise, resolve } = Promise.withResolvers<(typeof state.rights)[0]>()
+  state.ask = () => promise
+  const read = venue.caughtUp(ACCOUNT)
+  await give()
+  resolve(answers(70))
+  await read
+  const next = venue.caughtUp(ACCOUNT)
+  expect(next).toBeDefined()
+  await next
+  expect(venue.caughtUp(ACCOUNT)).toBeUndefined()
+})
+
+test('after a rejection reads of the account wait for the newest seq of the leading node', async () => {
+  const { venue, state, give, leader } = givenFront()
+  leader.pass = async () => {
+    throw new Refusal('order_unknown')
+  }
+  expect(await codesOf([give()])).toEqual(['order_unknown'])
+  let asked = 0
+  state.ask = async () => {
+    asked += 1
+    return state.rights[0]!
+  }
+  await venue.caughtUp(ACCOUNT)
+  expect(asked).toBe(1)
+})
+
+test('a command goes behind the newest one that waits, also when an earlier one has gone', async () => {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const handed: (Promise<void> | undefined)[] = [first.promise, second.promise, undefined]
+  const turns = new Turns({} as never, {
+    current: () => ({}),
+    caughtUp: () => undefined,
+    handedOver: () => handed.shift(),
+  })
+  const done: number[] = []
+  const run = (number: number) => turns.run(ACCOUNT, [], async () => done.push(number))
+  const running = [run(1), run(2)]
+  first.resolve()
+  await running[0]
+  running.push(run(3))
+  second.resolve()
+  await Promise.all(running)
+  expect(done).toEqual([1, 2, 3])
 })

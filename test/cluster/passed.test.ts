@@ -107,6 +107,20 @@ test('a credential that is set at the leading node is answered once no other nod
   expect(awaited[0]).toBeGreaterThan(before)
 })
 
+test('a passed-on end of a token is answered once no other node answers by the token', async () => {
+  const open = await site.open()
+  await Trader.provisioned(open, 'alice')
+  const { engine, venue } = open
+  const seq = engine.sequencer.seq_durable
+  const awaited: number[] = []
+  Object.assign(engine, { fronts: { applied: async (seq: number) => void awaited.push(seq) } })
+  const ended = { kind: 'token_ended', account_id: accountId('alice'), token_id: 'ab'.repeat(32) } as const
+  const command = encodeCommand({ ...ended, unix_ms: 0 })
+  await venue.parsed.passed({ kind: 'record', seq, access: 'trade', command }, () => 0, isOpen)
+  expect(awaited).toEqual([engine.sequencer.seq_durable])
+  expect(awaited[0]).toBeGreaterThan(seq)
+})
+
 test('only the commands of clients are passed on', async () => {
   const open = await site.open()
   const command = encodeCommand({ kind: 'resumed', unix_ms: 0 })
