@@ -25,6 +25,7 @@ export const silentLog = (clock: ClockPort) =>
 /** A process's statements of itself without a machine. */
 export function simulatedEnclave(tee_pubkey: Uint8Array): Enclave {
   return only<Enclave>('enclave', {
+    evidence: () => undefined,
     identity: {
       app_id: 'aa'.repeat(20),
       instance_id: 'bb'.repeat(20),
