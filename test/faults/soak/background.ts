@@ -49,9 +49,9 @@ const LOT = 100_000_000n
 const LOTS_MIN = 10
 const PRICES = { buy: 2_000_000n, sell: 3_000_000n }
 /** Most orders are short, and some see several auctions. */
-const REST_MS = [20, 300]
+const REST_MS = [5, 40]
 const LONG_REST_MS = [1_000, 4_000]
-const LONG_SHARE = 0.05
+const LONG_SHARE = 0.01
 const LATE_MS_MAX = 1_000
 const RESEND_MS = 50
 const UNANSWERED_MS = 20_000
