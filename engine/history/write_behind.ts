@@ -61,11 +61,9 @@ export class WriteBehind {
    * nothing must not make more of them than the events need.
    */
   private due(): void {
+    clearTimeout(this.timer)
+    this.timer = undefined
     if (this.in_flight < LIMITS.history_batches_in_flight_max) this.complete()
-    else {
-      clearTimeout(this.timer)
-      this.timer = undefined
-    }
   }
 
   /** Closes the filling batch and sends as many as the in-flight limit allows. */

@@ -13,7 +13,7 @@ const FACTS = ['field', 'nonce_last', 'retry_after_ms', 'status_now', 'subsystem
 
 export type Told = { status: number; content_type: string | null; headers: string; text: string }
 
-/** @returns the fault of the refusal; `expected` are its codes, any known one when left out. */
+/** @param expected codes, by default all known ones @returns what is wrong with the answer's form or code */
 export function problemFaults(told: Told, expected?: readonly RefusalCode[]): string[] {
   const { status, content_type, headers, text } = told
   const faults: string[] = []

@@ -29,7 +29,7 @@ const RICH = 10n ** 17n
 
 type Accounts = Map<string, BankAccount | undefined>
 
-/** Stands in for `Store`; its content of a moment is a few lists. */
+/** Replaces `Store`: in memory, so that a moment's content is a copy of a few lists. */
 class MemoryStore {
   private readonly facts = new Map<string, Uint8Array>()
   newest: Accounts = new Map()

@@ -27,6 +27,6 @@ export function simulateListening(): void {
   Object.assign($Bun, { serve, listen: () => ({ stop: () => undefined }) })
 }
 
-/** Stands in for the front of a TLS-ALPN-01 challenge, whose connections are real (`test/server/challenge_front.test.ts`). */
+/** No front of a TLS-ALPN-01 challenge: `test/server/challenge_front.test.ts` tests it with real connections. */
 export const openFront = async () => ({ close: async () => undefined })
 export class Accepted {}
