@@ -104,6 +104,8 @@ export async function close(engine: Engine): Promise<void> {
   if (engine.availability.barred() !== undefined) sequencer.stop(new Refusal('outcome_unknown'))
   await sequencer.durable().catch(() => undefined)
   await engine.snapshotting.close()
+  // After a drain that the lease cut short, work of before may still end; the journal takes nothing more of it.
+  sequencer.stop(new Refusal('outcome_unknown'))
   await loaded.journal.close()
   engine.node?.stop()
   await loaded.history.close()

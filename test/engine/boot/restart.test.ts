@@ -88,6 +88,43 @@ test('a batch that was matched and not hashed before the stop is hashed and sett
   expect((await second.venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
 })
 
+test('a stop that could not drain ends without an error, though a batch is hashed while the journal closes', async () => {
+  const open = await site.open()
+  const { venue, chain, engine, fatal } = open
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const buy = alice.place(alice.deposit('quote', 200_000_000n))
+  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
+  await chain.finalizeLeaves()
+  await venue.place('alice', buy)
+  await venue.place('bob', sell)
+  const [asked, closes] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const hashBatch = engine.hash.hashBatch.bind(engine.hash)
+  engine.hash.hashBatch = async (job) => {
+    const hashed = await hashBatch(job)
+    asked.resolve()
+    await closes.promise
+    return hashed
+  }
+  const { journal } = engine.loaded
+  const closeJournal = journal.close.bind(journal)
+  journal.close = async () => {
+    closes.resolve()
+    await closeJournal()
+  }
+  await chain.tick(2)
+  await asked.promise
+  chain.lease_age_ms = Number.MAX_SAFE_INTEGER
+  await venue.drain()
+  chain.lease_age_ms = 0
+  await open.close()
+  expect(fatal).toEqual([])
+
+  const second = await site.open()
+  await second.chain.settleNext()
+  expect((await second.venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
+})
+
 test('a drain waits for the decision of the closed batch and for its landing', async () => {
   const open = await site.open()
   const { venue, chain, engine } = open
