@@ -5,15 +5,32 @@ import { openGraph, readTree } from '../../tools/check/module_graph'
 import { parseSource } from '../../tools/check/parse_source'
 import { type Node, walk } from '../../tools/check/syntax'
 
+/** That have not ended. */
+export const lives = new Set<Life>()
+/** Where the processes that live wait now. */
+export function* waiting(): Generator<Await> {
+  for (const life of lives) for (const { at } of life.waiting) yield at
+}
+
 /** One process of the simulation, or a thread of one; nothing reaches one that ended. */
 export class Life {
+  /** Those at which it waits. */
+  readonly waiting = new Set<{ readonly at: Await }>()
   private ended = false
-  constructor(private readonly of?: Life) {}
+  constructor(private readonly of?: Life) {
+    lives.add(this)
+  }
   get alive(): boolean {
     return !this.ended && this.of?.alive !== false
   }
   end(): void {
     this.ended = true
+    for (const life of lives) if (!life.alive) lives.delete(life)
+  }
+  /** Without a stop: wherever it waits, it ends. */
+  crash(): void {
+    for (const life of lives) if (life.isOf(this)) for (const { at } of life.waiting) at.crashes++
+    this.end()
   }
   isOf(life: Life): boolean {
     return this === life || this.of?.isOf(life) === true
@@ -23,6 +40,8 @@ export class Life {
 export type Moment = 'reached' | 'answered'
 export type Await = {
   readonly name: string
+  /** Hash of the text of its file. */
+  readonly text: string
   visits: number
   /** Processes that ended here while the rest went on. */
   crashes: number
@@ -88,7 +107,10 @@ function at(number: number, value: unknown): unknown {
   }
   const then = (value as PromiseLike<unknown> | undefined)?.then
   if (typeof then !== 'function' && ends === undefined) return value
+  const waits = { at: one }
+  life.waiting.add(waits)
   const goes = (): boolean => {
+    life.waiting.delete(waits)
     if (ends !== undefined && life.alive) {
       one.crashes++
       ends.end(life)
@@ -141,12 +163,22 @@ export function venueAwaits(): Await[] {
 /** The text of a file in which each `await` reports; the numbers of its awaits are those of its places. */
 export function instrument(path: string, text: string): string {
   const edits: [at: number, text: string][] = []
+  const of_text = Bun.hash(text).toString(36)
   const number = (start: number): number => {
     const lines = text.slice(0, start).split('\n')
     const name = `${relative(ROOT, path)}:${lines.length}:${lines.at(-1)!.length + 1}`
     const found = known.get(name) ?? awaits.length
     if (found === awaits.length) {
-      awaits.push({ name, visits: 0, crashes: 0, stops: 0, planned: 0, chosen: 0, phases: new Set() })
+      awaits.push({
+        name,
+        text: of_text,
+        visits: 0,
+        crashes: 0,
+        stops: 0,
+        planned: 0,
+        chosen: 0,
+        phases: new Set(),
+      })
       known.set(name, found)
     }
     return found

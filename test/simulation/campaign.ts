@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
-import { type Await, awaits, run } from './awaits'
+import { type Await, awaits, lives, run, waiting } from './awaits'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
 import { ENOUGH, type Focus, mostNeeded, needOf } from './guide'
@@ -106,6 +106,7 @@ export class Campaign {
     time.random = new Random(seed ^ 0x5bd1e995)
     run.venue = undefined
     run.target = undefined
+    lives.clear()
     time.slow_ms = 0
     time.clear()
     const venue = new SimulatedVenue(time, world)
@@ -252,10 +253,9 @@ export class Campaign {
         const first = `${one.name} ${moment}`
         image = { dirs, wallet, moment: world.moment(), known: schedule.known, stops: new Map(), first }
         images.push(image)
+        for (const other of waiting()) stopsAt(image, other)
       }
-      if (image === undefined) return
-      image.stops.set(one, (image.stops.get(one) ?? 0) + 1)
-      one.planned++
+      if (image !== undefined) stopsAt(image, one)
     }
   }
 
@@ -307,5 +307,9 @@ export class Campaign {
   }
 }
 
+function stopsAt({ stops }: Image, one: Await): void {
+  stops.set(one, (stops.get(one) ?? 0) + 1)
+  one.planned++
+}
 const isRare = (one: Await): boolean => one.visits > 0 && needOf(one) > 0
 const isAnyRare = ({ stops }: Image): boolean => [...stops.keys()].some(isRare)

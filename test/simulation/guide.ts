@@ -62,6 +62,25 @@ export class Guide<Kind extends string> {
     )
   }
 
+  /** Of each, for a campaign that goes on. */
+  get kept() {
+    return this.all.map((one) => ({
+      ...one,
+      ends: [...one.ends].map(([{ name }, times]) => ({ name, times })),
+    }))
+  }
+  goOnFrom(kept: this['kept']): void {
+    const named = new Map(awaits.map((one) => [one.name, one]))
+    for (const { kind, focus, groups, cost_ms, ends } of kept) {
+      const own = this.of({ kind, focus })
+      Object.assign(own, { groups, cost_ms })
+      for (const { name, times } of ends) if (named.has(name)) own.ends.set(named.get(name)!, times)
+    }
+  }
+  private of(one: { kind: Kind; focus: Focus }): Played<Kind> {
+    return this.all.find(({ kind, focus }) => kind === one.kind && focus === one.focus)!
+  }
+
   /** Each was played, and no `await` that was reached lacks ends. */
   get isDone(): boolean {
     return (
@@ -88,7 +107,7 @@ export class Guide<Kind extends string> {
     const from = process.cpuUsage()
     const result = await play()
     const { user, system } = process.cpuUsage(from)
-    const own = this.all.find(({ kind, focus }) => kind === of.kind && focus === of.focus)!
+    const own = this.of(of)
     const mean = (old: number, now: number) => (own.groups === 0 ? now : (old + now) / 2)
     own.cost_ms = mean(own.cost_ms, (user + system) / 1_000)
     for (const one of awaits) {

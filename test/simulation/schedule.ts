@@ -298,7 +298,7 @@ export class Schedule implements Weather {
   /** SIGKILL: nothing of this process happens any more, and the kernel drops its lock. */
   private kill(): void {
     if (!this.life.alive) return
-    this.life.end()
+    this.life.crash()
     this.session = undefined
     this.under_way.clear()
     this.opening = false

@@ -271,6 +271,7 @@ export class SimulatedVenue {
     copyFolder(before, after)
     world.moveTo(at, after)
     const was_leading = process === this.leading
+    life.crash()
     this.end(process)
     this.disconnect(process)
     if (was_leading) run.phase = 'down'
