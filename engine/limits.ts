@@ -236,14 +236,14 @@ export const LIMITS = {
   history_batch_records_max: 4_096,
   /** Writes in flight to the history's thread. */
   history_batches_in_flight_max: 4,
-  /** Events, and characters, of one sealed row: reading one event opens the whole row. */
+  /** Events, and bytes, of one sealed row: reading one event opens the whole row. */
   history_block_events_max: 32,
-  history_block_characters_max: 32_768,
+  history_block_bytes_max: 32_768,
   /**
    * Bytes of a sealed row for each of its events, which are mostly shorter: its length shows their number and not their
    * content.
    */
-  history_event_characters: 640,
+  history_event_bytes: 640,
   /** Time one sealed row spans: it is deleted when its last event is old. */
   history_block_span_max_ms: 60_000,
   /** Rows one step of pruning deletes, so that writes are not blocked for long. */

@@ -1,58 +1,51 @@
 /** Cuts an account's events into blocks, and opens and caches stored blocks. */
 
 import type { Database } from 'bun:sqlite'
-import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { LruTexts } from '../memory/texts'
 import type { EventText } from './contract'
+import type { LoggedBatch } from './event_log'
 import { blockRow, type Unsealer } from './seal'
 
-/** The unit in which events are encrypted and deleted; `unix_ms` is the time of the last event. */
-type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: string }
+const NEW_LINE = 10
 
-/** `events[i]` is `lines[i]` parsed; in seq order, without a gap. */
-export function* cutBlocks(
-  lines: readonly string[],
-  events: readonly wire.AccountEvent[],
-): Generator<NewBlock> {
+/** The unit in which events are encrypted and deleted; `unix_ms` is the time of the last event. */
+type NewBlock = { seq_first: number; seq_last: number; unix_ms: number; text: Uint8Array }
+
+/** `events` of one account, in seq order without a gap. */
+export function* cutBlocks(batch: LoggedBatch, events: readonly number[]): Generator<NewBlock> {
   let from = 0
-  let characters = 0
+  let bytes = 0
   for (let at = 0; at < events.length; at++) {
-    characters += lines[at]!.length
+    const event = events[at]!
     const count = at - from
-    const late = events[at]!.unix_ms - events[from]!.unix_ms > LIMITS.history_block_span_max_ms
+    const late = batch.unixMs(event) - batch.unixMs(events[from]!) > LIMITS.history_block_span_max_ms
+    bytes += batch.bytes(event)
     if (
       count > 0 &&
-      (count === LIMITS.history_block_events_max || late || characters > LIMITS.history_block_characters_max)
+      (count === LIMITS.history_block_events_max || late || bytes > LIMITS.history_block_bytes_max)
     ) {
-      yield blockOf(lines, events, from, at)
+      yield blockOf(batch, events.slice(from, at))
       from = at
-      characters = lines[at]!.length
+      bytes = batch.bytes(event)
     }
   }
-  if (from < events.length) yield blockOf(lines, events, from, events.length)
-}
-
-function blockOf(
-  lines: readonly string[],
-  events: readonly wire.AccountEvent[],
-  from: number,
-  to: number,
-): NewBlock {
-  const last = events[to - 1]!
-  return {
-    seq_first: events[from]!.seq,
-    seq_last: last.seq,
-    unix_ms: last.unix_ms,
-    text: padded(lines.slice(from, to)),
-  }
+  if (from < events.length) yield blockOf(batch, events.slice(from))
 }
 
 /** White space behind the lines: the host reads the length of a block, and `buy` is shorter than `sell`. */
-function padded(lines: readonly string[]): string {
-  const text = lines.join('\n')
-  const { history_event_characters: step } = LIMITS
-  return text.padEnd(Math.max(lines.length, Math.ceil(text.length / step)) * step)
+function blockOf(batch: LoggedBatch, events: readonly number[]): NewBlock {
+  const { history_event_bytes: step } = LIMITS
+  const bytes = events.reduce((sum, event) => sum + batch.bytes(event) + 1, -1)
+  const text = Buffer.allocUnsafe(Math.max(events.length, Math.ceil(bytes / step)) * step)
+  let at = 0
+  for (const event of events) {
+    if (at > 0) at = text.writeUInt8(NEW_LINE, at)
+    at += batch.copyText(event, text, at)
+  }
+  text.fill(' ', at)
+  const last = events.at(-1)!
+  return { seq_first: batch.seq(events[0]!), seq_last: batch.seq(last), unix_ms: batch.unixMs(last), text }
 }
 
 /** An account by its id and its number in the database. */

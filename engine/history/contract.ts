@@ -103,10 +103,13 @@ export class HistoryStalled extends Error {
 
 // Messages between the two threads.
 
-/** New events of one account in order, as JSON. */
-export type NewTexts = { account_id: string; texts: string[] }
-/** See `EventLog`; accounts by their number. */
-export type LoggedEvents = { memory: SharedArrayBuffer; bytes: number; account_ids: string[] }
+/** See `EventLog`; accounts and words by their numbers. */
+export type LoggedEvents = {
+  memory: SharedArrayBuffer
+  bytes: number
+  words: string[]
+  account_ids: string[]
+}
 
 export type Request =
   | { op: 'open'; dir: string; key: Uint8Array }

@@ -5,7 +5,6 @@ import { constants, getPriority, setPriority } from 'node:os'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { Reply, Request } from './contract'
 import { isDiskError, openWritable } from './database'
-import { textsOf } from './event_log'
 import { GentleSync } from './gentle_sync'
 import { pruneTables } from './prune_tables'
 import { Names } from './seal'
@@ -88,7 +87,7 @@ function failed(error: unknown): void {
 function handle(request: Exclude<Request, { op: 'open' }>, opened: Opened): void {
   switch (request.op) {
     case 'write':
-      opened.writes.push({ accounts: textsOf(request.events), point: request.point })
+      opened.writes.push({ events: request.events, point: request.point })
       break
     case 'sync':
       opened.files.sync()

@@ -40,8 +40,8 @@ class AccountEvents {
     return this.places.length
   }
 
-  add(text: string): void {
-    this.places.push(this.log.add(this.number, text))
+  add(event: NewEvent): void {
+    this.places.push(this.log.add(this.number, event))
   }
 
   text = (at: number): string => this.log.text(this.places[at]!)
@@ -93,14 +93,15 @@ export class Layer {
     return this.count
   }
 
-  add({ account_id, event, text }: NewEvent): void {
+  add(one: NewEvent): void {
+    const { account_id, event, text } = one
     const { kind, seq, data } = event
     let held = this.by_account.get(account_id)
     if (held === undefined) {
       held = new AccountEvents(this.log, this.by_account.size, seq)
       this.by_account.set(account_id, held)
     }
-    held.add(text)
+    held.add(one)
     this.count += 1
     if (kind === 'order.accepted') this.order_ids.add((data as wire.Order).order_id)
     else if ('withdrawal_id' in data)

@@ -29,9 +29,14 @@ const SEALED = struct({ nonce: fixed(12), tag: fixed(16) })
 const NONCE = struct({ salt_id: u32, counter: uint })
 
 /** AES-256-GCM of a text, bound to the name of its row. No nonce may be used twice under a key. */
-export function sealText(key: Uint8Array, nonce: Uint8Array, row: string, text: string): Uint8Array {
+export function sealText(
+  key: Uint8Array,
+  nonce: Uint8Array,
+  row: string,
+  text: string | Uint8Array,
+): Uint8Array {
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(row))
-  const parts = [cipher.update(text, 'utf8'), cipher.final()]
+  const parts = [typeof text === 'string' ? cipher.update(text, 'utf8') : cipher.update(text), cipher.final()]
   return concatBytes(SEALED.encode({ nonce, tag: cipher.getAuthTag() }), ...parts)
 }
 
@@ -61,7 +66,7 @@ export class Sealer {
   }
 
   /** `row` names table and key: a value decrypts only in its own row. */
-  seal(row: string, text: string): Uint8Array {
+  seal(row: string, text: string | Uint8Array): Uint8Array {
     const nonce = NONCE.encode({ salt_id: this.salt_id, counter: ++this.counter })
     return sealText(this.key, nonce, row, text)
   }
@@ -176,16 +181,19 @@ export class HiddenIds {
     this.decipher = createDecipheriv('aes-256-ecb', own_key, null).setAutoPadding(false)
   }
 
-  hide = (id: string): Uint8Array => this.hideAll([id])[0]!
+  /** `id` is 32 hex digits. */
+  hide(id: string): Uint8Array {
+    const bytes = Buffer.from(id, 'hex')
+    if (id.length !== 2 * ID_BYTES || bytes.length !== ID_BYTES) throw new RangeError('an id has 16 bytes')
+    return this.hideAll(bytes)[0]!
+  }
 
-  /** Each of `ids` is 32 hex digits. One call for all of a batch, because a call takes longer than a block. */
-  hideAll(ids: readonly string[]): Uint8Array[] {
-    const bytes = Buffer.from(ids.join(''), 'hex')
-    // The cipher would buffer a partial block and prepend it to the next id.
-    if (bytes.length !== ids.length * ID_BYTES || ids.some((id) => id.length !== 2 * ID_BYTES))
-      throw new RangeError('an id has 16 bytes')
-    const hidden = this.cipher.update(bytes)
-    return ids.map((_, at) => hidden.subarray(at * ID_BYTES, (at + 1) * ID_BYTES))
+  /** `ids` are one behind the other. One call for all of a batch, because a call takes longer than a block. */
+  hideAll(ids: Uint8Array): Uint8Array[] {
+    const hidden = this.cipher.update(ids)
+    return Array.from({ length: ids.length / ID_BYTES }, (_, at) =>
+      hidden.subarray(at * ID_BYTES, (at + 1) * ID_BYTES),
+    )
   }
 
   reveal(hidden: Uint8Array): string {

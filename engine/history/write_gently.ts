@@ -2,11 +2,11 @@
 
 import type { ChainPoint } from '../../protocol/units'
 import { LIMITS } from '../limits'
-import type { NewTexts } from './contract'
+import type { LoggedEvents } from './contract'
 import { isDiskError } from './database'
 import type { EventWriter } from './write_tables'
 
-type Write = { accounts: readonly NewTexts[]; point: ChainPoint }
+type Write = { events: LoggedEvents; point: ChainPoint }
 
 type Pace = { nowMs(): number; rest(): Promise<unknown> }
 export type GentleWrites = {
@@ -45,9 +45,9 @@ export function writeGently(
   }
 
   /** False when the disk took no writes: the transaction is gone. */
-  async function writes({ accounts, point }: Write): Promise<boolean> {
+  async function writes({ events, point }: Write): Promise<boolean> {
     try {
-      const step = writer.write(accounts, point)
+      const step = writer.write(events, point)
       for (let began_ms = pace.nowMs(); step(); ) {
         if (waiting.length > 0 || pace.nowMs() - began_ms < LIMITS.history_work_ms) continue
         await pace.rest()

@@ -2,25 +2,16 @@
 
 import type { Database } from 'bun:sqlite'
 import type { ChainPoint } from '../../protocol/units'
-import type * as wire from '../../protocol/wire/trading'
 import { LIMITS } from '../limits'
 import { LruTexts } from '../memory/texts'
 import { cutBlocks } from './blocks'
-import type { NewTexts } from './contract'
-import {
-  accountRow,
-  blockRow,
-  HiddenIds,
-  isFinalPayment,
-  isOpen,
-  type Names,
-  type Sealer,
-  sealPoint,
-} from './seal'
+import type { LoggedEvents } from './contract'
+import { LoggedBatch, ROW } from './event_log'
+import { accountRow, blockRow, HiddenIds, isOpen, type Names, type Sealer, sealPoint } from './seal'
 
-/** First seq and newest event of one order, fill or payment within a batch, and whether the batch holds its first event. */
-type Latest = { seq: number; begins: boolean; event: wire.AccountEvent }
-type RowWriter = (account: number, events: readonly wire.AccountEvent[]) => Generator<void>
+/** First and newest event of each order, fill or payment of a batch. */
+type Rows = { first: number[]; newest: number[] }
+type RowWriter = (batch: LoggedBatch, account: number, events: readonly number[]) => Generator<void>
 
 /**
  * Points each row at its newest event, one row per step; a row keeps the seq of its first event. Events of an order whose first
@@ -41,74 +32,90 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
      ON CONFLICT (id) DO UPDATE SET account = ?2, event = ?3, final = ?4, hour = ?5`,
   )
   const order_ids = new HiddenIds(key, 'order')
-  const payment_ids = {
-    withdrawal: new HiddenIds(key, 'withdrawal'),
-    reshape: new HiddenIds(key, 'reshape'),
-  }
+  const withdrawal_ids = new HiddenIds(key, 'withdrawal')
+  const reshape_ids = new HiddenIds(key, 'reshape')
 
-  /** Most orders of a batch have the marks of the one before. */
-  function* writeOrders(account: number, orders: readonly Latest[]): Generator<void> {
-    const ids = order_ids.hideAll(orders.map(({ event }) => (event.data as wire.Order).order_id))
-    let last: Pick<wire.Order, 'status' | 'symbol'> | undefined
-    let [open, status, symbol, at] = [0, 0, 0, 0]
-    for (const { seq, begins, event } of orders) {
-      const data = event.data as wire.Order
-      if (last?.status !== data.status || last.symbol !== data.symbol) {
-        open = names.mark('open', account, isOpen(data.status))
-        status = names.mark('status', account, data.status)
-        symbol = names.mark('symbol', account, data.symbol)
-        last = data
-      }
-      const hour = names.hour(event.unix_ms)
-      order.run(account, seq, ids[at++]!, event.seq, open, status, symbol, hour, begins)
+  function* writeOrders(batch: LoggedBatch, account: number, rows: Rows): Generator<void> {
+    const ids = order_ids.hideAll(batch.ids(rows.first))
+    const marksOf = orderMarks(names, batch, account)
+    for (const [at, event] of rows.newest.entries()) {
+      const first = rows.first[at]!
+      const { open, status, symbol } = marksOf(event)
+      const hour = names.hour(batch.unixMs(event))
+      const begins = batch.flag(first)
+      order.run(account, batch.seq(first), ids[at]!, batch.seq(event), open, status, symbol, hour, begins)
       yield
     }
   }
-  const writeFill = (account: number, { seq, event }: Latest) => {
-    const data = event.data as wire.Fill
-    const id = order_ids.hide(data.order_id)
-    const slot = names.mark('slot', account, data.slot)
-    fill.run(account, seq, id, data.fill_index, slot, event.seq, names.hour(event.unix_ms))
+  function* writeFills(batch: LoggedBatch, account: number, rows: Rows): Generator<void> {
+    const ids = order_ids.hideAll(batch.ids(rows.first))
+    for (const [at, event] of rows.newest.entries()) {
+      const slot = names.mark('slot', account, batch.slot(event))
+      const hour = names.hour(batch.unixMs(event))
+      const seq = batch.seq(rows.first[at]!)
+      fill.run(account, seq, ids[at]!, batch.fillIndex(event), slot, batch.seq(event), hour)
+      yield
+    }
   }
-  const writePayment = (account: number, { event }: Latest) => {
-    const data = event.data as wire.Withdrawal | wire.Reshape
-    const id =
-      'withdrawal_id' in data
-        ? payment_ids.withdrawal.hide(data.withdrawal_id)
-        : payment_ids.reshape.hide(data.reshape_id)
-    const final = names.mark('final', account, isFinalPayment(data))
-    payment.run(id, account, event.seq, final, names.hour(event.unix_ms))
+  function* writePayments(
+    hidden: HiddenIds,
+    batch: LoggedBatch,
+    account: number,
+    rows: Rows,
+  ): Generator<void> {
+    const ids = hidden.hideAll(batch.ids(rows.first))
+    for (const [at, event] of rows.newest.entries()) {
+      const final = names.mark('final', account, batch.flag(event))
+      payment.run(ids[at]!, account, batch.seq(event), final, names.hour(batch.unixMs(event)))
+      yield
+    }
   }
 
-  return function* (account, events) {
-    const { orders, fills, payments } = latestOf(events)
-    yield* writeOrders(account, orders)
-    for (const one of fills) yield writeFill(account, one)
-    for (const one of payments) yield writePayment(account, one)
+  return function* (batch, account, events) {
+    const rows = rowsOf(batch, events)
+    yield* writeOrders(batch, account, rows[ROW.order])
+    yield* writeFills(batch, account, rows[ROW.fill])
+    yield* writePayments(withdrawal_ids, batch, account, rows[ROW.withdrawal])
+    yield* writePayments(reshape_ids, batch, account, rows[ROW.reshape])
+  }
+}
+
+/** Most orders of a batch have the marks of another. */
+function orderMarks(names: Names, batch: LoggedBatch, account: number) {
+  const known = new Map<number, Record<'open' | 'status' | 'symbol', number>>()
+  return (event: number) => {
+    const terms = batch.terms(event)
+    let marks = known.get(terms)
+    if (marks === undefined) {
+      const [status, symbol] = [batch.status(event), batch.symbol(event)]
+      marks = {
+        open: names.mark('open', account, isOpen(status)),
+        status: names.mark('status', account, status),
+        symbol: names.mark('symbol', account, symbol),
+      }
+      known.set(terms, marks)
+    }
+    return marks
   }
 }
 
 /** Each row is written once per batch, however many events of the batch belong to it. */
-function latestOf(events: readonly wire.AccountEvent[]) {
-  const rows = { orders: [] as Latest[], fills: [] as Latest[], payments: [] as Latest[] }
-  const newest = new Map<string, Latest>()
-  const keep = (kind: keyof typeof rows, name: string, event: wire.AccountEvent) => {
-    const known = newest.get(name)
-    const begins = event.kind === 'order.accepted'
-    if (known !== undefined && !begins) {
-      known.event = event
-      return
-    }
-    const latest = { seq: event.seq, begins, event }
-    newest.set(name, latest)
-    rows[kind].push(latest)
-  }
+function rowsOf(batch: LoggedBatch, events: readonly number[]) {
+  const none = (): Rows => ({ first: [], newest: [] })
+  const rows = [none(), none(), none(), none(), none()] as const
+  const known = new Map<string, number>()
   for (const event of events) {
-    const { data } = event
-    if ('fill_index' in data) keep('fills', `${data.order_id}/${data.fill_index}/${data.slot}`, event)
-    else if ('trading_key' in data && 'order_id' in data) keep('orders', data.order_id, event)
-    else if ('withdrawal_id' in data) keep('payments', `withdrawal/${data.withdrawal_id}`, event)
-    else if ('reshape_id' in data) keep('payments', `reshape/${data.reshape_id}`, event)
+    const row = batch.row(event)
+    if (row === ROW.none) continue
+    const { first, newest } = rows[row]
+    const name = batch.name(event)
+    const at = known.get(name)
+    // Another order may have the id of one that is closed.
+    if (at === undefined || (row === ROW.order && batch.flag(event))) {
+      known.set(name, first.length)
+      first.push(event)
+      newest.push(event)
+    } else newest[at] = event
   }
   return rows
 }
@@ -118,7 +125,7 @@ export type EventWriter = {
    * Returns a step function: each call writes a little and returns false once all is committed with the point, in one
    * transaction. The connection must not be used between the first and the last step.
    */
-  write(accounts: readonly NewTexts[], point: ChainPoint): () => boolean
+  write(events: LoggedEvents, point: ChainPoint): () => boolean
   /** Ends the transaction of a write that threw. */
   abandon(): void
 }
@@ -132,27 +139,26 @@ export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer:
   const commit = db.query('COMMIT')
   const point_is = db.query("UPDATE meta SET value = ? WHERE name = 'point'")
 
-  function* writeAccount({ account_id, texts }: NewTexts): Generator<void> {
-    const events = texts.map((text) => JSON.parse(text) as wire.AccountEvent)
-    const account = numberOf(account_id, events[0]!.seq)
-    for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(texts, events)) {
+  function* writeAccount(batch: LoggedBatch, account_id: string, events: readonly number[]): Generator<void> {
+    const account = numberOf(account_id, batch.seq(events[0]!))
+    for (const { seq_first, seq_last, unix_ms, text } of cutBlocks(batch, events)) {
       const sealed = sealer.seal(blockRow(account_id, seq_first), text)
       block.run(account, seq_first, seq_last, names.hour(unix_ms), sealed)
       yield
     }
-    yield* writeRows(account, events)
-    seq_last_is.run(account, events.at(-1)!.seq)
+    yield* writeRows(batch, account, events)
+    seq_last_is.run(account, batch.seq(events.at(-1)!))
   }
 
-  function* writeAll(accounts: readonly NewTexts[], point: ChainPoint): Generator<void> {
+  function* writeAll(batch: LoggedBatch, point: ChainPoint): Generator<void> {
     begin.run()
-    for (const one of accounts) yield* writeAccount(one)
+    for (const { account_id, events } of batch.accounts()) yield* writeAccount(batch, account_id, events)
     point_is.run(sealPoint(sealer, point))
     commit.run()
   }
   return {
-    write(accounts, point) {
-      const steps = writeAll(accounts, point)
+    write(events, point) {
+      const steps = writeAll(new LoggedBatch(events), point)
       return () => steps.next().done !== true
     },
     abandon() {

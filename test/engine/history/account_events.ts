@@ -3,9 +3,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { History, OrderFilter, Owned } from '../../../engine/history/contract'
+import type { History, LoggedEvents, OrderFilter, Owned } from '../../../engine/history/contract'
+import { LoggedBatch } from '../../../engine/history/event_log'
 import { withTexts } from '../../../engine/history/event_text'
 import { openHistory } from '../../../engine/history/open_history'
+import { Layer } from '../../../engine/history/overlay'
 import type { ChainPoint } from '../../../protocol/units'
 import type * as wire from '../../../protocol/wire/trading'
 
@@ -27,6 +29,24 @@ export const pointAt = (seq: number): ChainPoint => ({
   seq,
   head: new Bun.CryptoHasher('sha256').update(`${seq}`).digest(),
 })
+
+/** The events as the thread of the history gets them. */
+export function logged(events: Parameters<typeof withTexts>[0]): LoggedEvents {
+  const layer = new Layer()
+  for (const one of withTexts(events)) layer.add(one)
+  return layer.events()
+}
+
+/** The texts of an account. */
+export function textsOf(events: LoggedEvents, account_id: string): string[] {
+  const batch = new LoggedBatch(events)
+  const own = batch.accounts().find((one) => one.account_id === account_id)!
+  return own.events.map((at) => {
+    const text = Buffer.alloc(batch.bytes(at))
+    batch.copyText(at, text, 0)
+    return text.toString()
+  })
+}
 
 /** The history, whose reads return objects. */
 export type ParsedHistory = ReturnType<typeof parsed>

@@ -1,15 +1,8 @@
 /** A history whose disk takes no writes: reads go on, writes are repeated until they succeed, and no restart is needed. */
 import { expect, jest, test } from 'bun:test'
 import { join } from 'node:path'
-import {
-  HistoryBroken,
-  HistoryStalled,
-  type LoggedEvents,
-  type NewEvent,
-  type NewTexts,
-} from '../../../engine/history/contract'
+import { HistoryBroken, HistoryStalled, type LoggedEvents } from '../../../engine/history/contract'
 import { openWritable } from '../../../engine/history/database'
-import { textsOf as loggedTexts } from '../../../engine/history/event_log'
 import { withTexts } from '../../../engine/history/event_text'
 import { Names } from '../../../engine/history/seal'
 import { WriteBehind } from '../../../engine/history/write_behind'
@@ -17,14 +10,11 @@ import { writeGently } from '../../../engine/history/write_gently'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
 import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
-import { id, KEY, open, order, pointAt, Recorder, withFolder } from './account_events'
+import { id, KEY, logged, open, order, pointAt, Recorder, textsOf, withFolder } from './account_events'
 
 const until = async (holds: () => boolean) => {
   while (!holds()) await Bun.sleep(5)
 }
-const textsOf = (events: readonly NewEvent[]): NewTexts[] => [
-  { account_id: 'alice', texts: events.map(({ text }) => text) },
-]
 
 test('SQLite without space keeps nothing of a write, which is repeated until there is some', async () => {
   await withFolder(async (dir) => {
@@ -46,7 +36,7 @@ test('SQLite without space keeps nothing of a write, which is repeated until the
       account_id: 'alice',
       event: recorder.event('alice', 'order.accepted', order(n + 1, 'accepted')),
     }))
-    writes.push({ accounts: textsOf(withTexts(events)), point: pointAt(300) })
+    writes.push({ events: logged(events), point: pointAt(300) })
     await writes.idle()
     expect(log).toEqual(['stalled', 'stalled', 'written 300'])
     db.close()
@@ -157,7 +147,7 @@ test('while the thread writes nothing, neither time nor flushes add batches, and
     for (let written = 0; written < sent.length; written++) writes.written()
     await Promise.all(flushes)
     expect(writes.backlog).toBe(0)
-    expect(sent.flatMap((events) => loggedTexts(events).flatMap(({ texts }) => texts))).toHaveLength(100)
+    expect(sent.flatMap((events) => textsOf(events, 'alice'))).toHaveLength(100)
     // Without a flush, a batch whose time has come is sent as soon as the thread takes one.
     for (let n = 101; n <= 110; n++) {
       recordOne(n)

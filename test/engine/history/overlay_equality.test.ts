@@ -2,7 +2,6 @@
 import { expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
 import { openReadable } from '../../../engine/history/database'
-import { textsOf } from '../../../engine/history/event_log'
 import { withTexts } from '../../../engine/history/event_text'
 import { MergedReads } from '../../../engine/history/merged_reads'
 import { Overlay } from '../../../engine/history/overlay'
@@ -16,6 +15,7 @@ import {
   type ParsedHistory,
   Recorder,
   START_MS,
+  textsOf,
   withFolder,
   withHistory,
 } from './account_events'
@@ -230,9 +230,9 @@ test('a batch holds more events than its memory at first, and the next ones get 
       filling.add({ account_id: ['alice', 'bob'][at % 2]!, event, text })
     }
     overlay.begin()
-    const logged = filling.events()
-    memories.add(logged.memory)
-    written.push(textsOf(logged).find(({ account_id }) => account_id === 'bob')!.texts)
+    const events = filling.events()
+    memories.add(events.memory)
+    written.push(textsOf(events, 'bob'))
     expect(overlay.events('bob', batch * 1_500, 9_999).map(({ text }) => text)).toEqual(written.at(-1)!)
     expect(written.at(-1)).toEqual(texts.filter((_, at) => at % 2 === 1))
     overlay.dropOldest()

@@ -11,7 +11,7 @@ import type * as wire from '../../../protocol/wire/trading'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { accountId } from '../../kit/venue/test_login'
 import { Trader } from '../../kit/venue/trader'
-import { withFolder, withHistory } from './account_events'
+import { logged, withFolder, withHistory } from './account_events'
 
 /** Batches of `steps` steps of 0.6 ms each; the thread rests until `wake` is called. */
 function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
@@ -46,7 +46,7 @@ function thread(steps: number, fails_at = Number.POSITIVE_INFINITY) {
     () => log.push('failed'),
     pace,
   )
-  const push = (seq: number) => writes.push({ accounts: [], point: { seq, head: new Uint8Array(32) } })
+  const push = (seq: number) => writes.push({ events: logged([]), point: { seq, head: new Uint8Array(32) } })
   return { log, writes, push, wake: () => wake() }
 }
 

@@ -15,8 +15,9 @@ import { Store } from '../../../engine/history/store'
 import { eventWriter } from '../../../engine/history/write_tables'
 import { disk } from '../../../engine/journal/disk'
 import { PublicFacts } from '../../../engine/reads/public_facts'
+import type * as wire from '../../../protocol/wire/trading'
 import { Random } from '../../kit/random'
-import { DAY_MS, fill, KEY, order, pointAt, START_MS, withFolder } from './account_events'
+import { DAY_MS, fill, KEY, logged, order, pointAt, START_MS, withFolder } from './account_events'
 
 const SEED = Number(process.env['TACIT_POWER_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const SECTOR = 512
@@ -118,16 +119,16 @@ const ACCOUNTS = ['alice', 'bob']
 const PER_BATCH = 40
 /** Batch `n`: an order of each account changes its status with each event. */
 function batch(n: number) {
-  return ACCOUNTS.map((account_id, account) => {
-    const lines = Array.from({ length: PER_BATCH }, (_, at) => {
+  const events = ACCOUNTS.flatMap((account_id, account) =>
+    Array.from({ length: PER_BATCH }, (_, at) => {
       const seq = (n - 1) * PER_BATCH + at + 1
       const first = at === 0
       const data = order(2 * n + account, first ? 'accepted' : 'partially_filled', { seq })
-      const kind = first ? 'order.accepted' : 'order.partially_filled'
-      return JSON.stringify({ seq, kind, slot: 6, unix_ms: START_MS, data })
-    })
-    return { account_id, texts: lines }
-  })
+      const kind: wire.EventKind = first ? 'order.accepted' : 'order.partially_filled'
+      return { account_id, event: { seq, kind, slot: 6, unix_ms: START_MS, data } }
+    }),
+  )
+  return logged(events)
 }
 
 /** The seq of the point, after a check that the rows are those of that point. */
@@ -218,12 +219,12 @@ test('after a sync that failed nothing is written', () =>
 const PRUNED_ORDERS = 1_600
 /** Closed orders with a fill on day 0, an open one among them in ten; then young ones. */
 function longPast() {
-  return ACCOUNTS.map((account_id, account) => {
-    const lines: string[] = []
-    const push = (kind: string, days: number, data: object) => {
-      const seq = lines.length + 1
+  const all = ACCOUNTS.flatMap((account_id, account) => {
+    const events: { account_id: string; event: wire.AccountEvent }[] = []
+    const push = (kind: wire.EventKind, days: number, data: wire.Order | wire.Fill) => {
+      const seq = events.length + 1
       const unix_ms = START_MS + days * DAY_MS
-      lines.push(JSON.stringify({ seq, kind, slot: 6, unix_ms, data: { ...data, seq } }))
+      events.push({ account_id, event: { seq, kind, slot: 6, unix_ms, data: { ...data, seq } } })
     }
     for (let at = 0; at < PRUNED_ORDERS; at++) {
       const n = 10_000 * (account + 1) + at
@@ -233,8 +234,9 @@ function longPast() {
       push('fill.matched', days, fill(n, 0, 'matched'))
       push('order.filled', days, order(n, 'filled', { filled_amount: '1000' }))
     }
-    return { account_id, texts: lines }
+    return events
   })
+  return logged(all)
 }
 
 /** An account's readable events: every row opens its event, so nothing that a row needs was deleted. */

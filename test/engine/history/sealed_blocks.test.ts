@@ -5,7 +5,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HistoryBroken } from '../../../engine/history/contract'
-import { HiddenIds, Names } from '../../../engine/history/seal'
+import { openWritable, saltReader } from '../../../engine/history/database'
+import { blockRow, HiddenIds, Names, Unsealer } from '../../../engine/history/seal'
+import { eventWriter } from '../../../engine/history/write_tables'
 import { fromHex, u64Le } from '../../../protocol/bytes'
 import type * as wire from '../../../protocol/wire/trading'
 import { filesOf, findMarks, marksOf, missedPlants } from '../../kit/venue/marks'
@@ -17,8 +19,10 @@ import {
   fill,
   id,
   KEY,
+  logged,
   order,
   type ParsedHistory,
+  pointAt,
   Recorder,
   START_MS,
   withFolder,
@@ -73,6 +77,38 @@ test('the length of a block shows the number of its events, and neither side nor
   expect(
     await lengthsOf(['order.accepted', others], ['order.cancelled', { ...others, reason: 'by_owner' }]),
   ).toEqual(shown)
+})
+
+test('a block holds the texts of its events as lines, with white space to a length by their number', async () => {
+  await withFolder(async (dir) => {
+    const { db, sealer } = openWritable(dir, KEY)
+    const events: wire.AccountEvent[] = []
+    const add = (kind: wire.EventKind, ms: number, data: wire.AccountEvent['data']) =>
+      events.push({ seq: events.length + 1, kind, slot: 6, unix_ms: START_MS + ms, data })
+    add('order.accepted', 0, order(1, 'accepted'))
+    add('order.cancelled', 60_001, order(1, 'cancelled', { reason: 'by_owner' }))
+    for (let n = 0; n < 70; n++) add('fill.matched', 60_002 + n, fill(n, 0, 'matched'))
+    const fills = Array.from({ length: 12 }, (_, index) => fill(1, index, 'matched'))
+    for (let n = 0; n < 9; n++) add('order.filled', 60_100, order(n, 'filled', { fills }))
+    const all = events.map((event) => ({ account_id: 'alice', event }))
+    const step = eventWriter(db, KEY, new Names(KEY), sealer).write(logged(all), pointAt(1))
+    while (step());
+    const unsealer = new Unsealer(KEY, saltReader(db))
+    const rows = db
+      .query<{ seq_first: number; seq_last: number; sealed: Uint8Array }, []>(
+        'SELECT seq_first, seq_last, sealed FROM blocks ORDER BY seq_first',
+      )
+      .all()
+    for (const { seq_first, seq_last, sealed } of rows) {
+      const lines = events.slice(seq_first - 1, seq_last).map((event) => JSON.stringify(event))
+      const text = lines.join('\n')
+      const padded = text.padEnd(Math.max(lines.length, Math.ceil(text.length / 640)) * 640)
+      expect(unsealer.unseal(blockRow('alice', seq_first), sealed)).toBe(padded)
+    }
+    // By time, by number twice, by length.
+    expect(rows.map(({ seq_last }) => seq_last)).toEqual([1, 33, 65, 79, 81])
+    db.close()
+  })
 })
 
 test('a sealed block moved to another account does not open', async () => {
