@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -196,12 +196,33 @@ function buildPoseidon(folder: string): string {
   return 'poseidon.so'
 }
 
+/** The registry's sources of a crate that `ed25519/Cargo.lock` pins. */
+const DALEK = 'curve25519-dalek-5.0.0'
+
+/**
+ * dalek keeps its vectorised points to itself, and makes new tables for each multiplication: `lib.rs` keeps those of each key.
+ * Only the visibility of items is changed.
+ */
+function openDalek(crates: string, folder: string): void {
+  const index = readdirSync(crates).find((name) => existsSync(join(crates, name, DALEK)))
+  cpSync(join(crates, index!, DALEK), folder, { recursive: true })
+  for (const name of readdirSync(join(folder, 'src'), { recursive: true, encoding: 'utf8' })) {
+    const path = join(folder, 'src', name)
+    if (!name.endsWith('.rs')) continue
+    writeFileSync(path, readFileSync(path, 'utf8').replaceAll('pub(crate)', 'pub'))
+  }
+}
+
 /** @param extensions flags of rustc; the one backend that they select is compiled in, without a choice at run time */
 function buildEd25519(folder: string, ...extensions: string[]): string {
   cpSync(ED25519, folder, { recursive: true })
   const crates = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry/src')
-  const flags = [...extensions, ...LINK_FLAGS, `--remap-path-prefix=${crates}=crates`, '-Dwarnings']
-  run(['cargo', 'build', '--release', '--locked', '--target', TARGET, '--target-dir', 'target'], folder, {
+  // Compares each crate with its checksum in the lockfile.
+  run(['cargo', 'fetch', '--locked', '--target', TARGET], folder)
+  openDalek(crates, join(folder, 'dalek'))
+  const flags = [...extensions, ...LINK_FLAGS, `--remap-path-prefix=${crates}=crates`]
+  const patched = ['--config', 'patch.crates-io.curve25519-dalek.path="dalek"', '--offline']
+  run(['cargo', 'build', '--release', ...patched, '--target', TARGET, '--target-dir', 'target'], folder, {
     CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'),
   })
   return `target/${TARGET}/release/libed25519.so`

@@ -25,7 +25,7 @@ function processorFlags(): string {
 
 /**
  * Undefined where no library is built for this machine, or where it is absent, not as it was built, or gives another verdict
- * than the published one. The result keeps decompressed keys in memory that one thread uses: each thread loads for itself.
+ * than the published one. The result keeps tables of keys in memory that one thread uses: each thread loads for itself.
  * @param processor extensions of the processor, as /proc/cpuinfo lists them; default: this machine's
  * @param hashes for tests: of libraries that were not built here
  */
@@ -60,7 +60,7 @@ function openEd25519(path: string, hashes?: Readonly<Record<string, string>>): V
     symbols.ed25519_verify(memory, public_key, signature, message, message.length) === 1
 }
 
-/** Twice, because a key is decompressed for its first signature only. */
+/** Twice, because the tables of a key are made for its first signature only. */
 function givesPublishedVerdicts(verify: Verify): boolean {
   return [...ED25519_VECTORS, ...ED25519_VECTORS].every(
     ({ holds, public_key, signature, message }) => verify(signature, message, public_key) === holds,

@@ -188,7 +188,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'an entry without a body decodes to none',
   'native/src/field.rs: (t[3], t[4]) = multiply_add(top, 0, 0, carry); => (t[3], t[4]) = multiply_add(top, (0 + 1), 0, carry);':
     'one of the two factors is 0, so their product is',
-  'native/ed25519/lib.rs: let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS) }; => let slot = unsafe { memory.add(u16::from_le_bytes([key[0], key[1]]) as usize / SLOTS) };':
+  'native/ed25519/lib.rs: let slot = &mut memory.slots[u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS]; => let slot = &mut memory.slots[u16::from_le_bytes([key[0], key[1]]) as usize / SLOTS];':
     'a slot names its key, so fewer slots cost time alone',
   'native/src/field.rs: (_, carry) = multiply_add(t[0], q, P[0], 0); => (_, carry) = multiply_add(t[0], q, P[0], (0 + 1));':
     'q makes the low word 0, so that one more gives no carry',
