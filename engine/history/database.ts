@@ -11,7 +11,7 @@ import { Sealer, sealPoint, Unsealer, unsealPoint } from './seal'
 export const FILE_NAME = 'history.sqlite'
 /** Marks a database that became unreadable in use; the next opening replaces it. */
 const BROKEN_NAME = 'history.broken'
-const VERSION = 5
+const VERSION = 6
 const CHECK_ROW = 'meta/check'
 
 /**
@@ -19,7 +19,9 @@ const CHECK_ROW = 'meta/check'
  * event. `seq` is the seq of a row's first event, `event` of its
  * newest; `name`, `account`, `id`, `open`, `status`, `symbol`, `slot`, `final` and `hour` are hidden (`seal.ts`). An order is identified by
  * account and `seq`, a fill by its order's id, its index and its slot: an id may be used again once its order is closed. Rows are clustered by account and seq, so that a
- * write touches few pages; only the ids are scattered. A query by an id names its index: SQLite would rather scan the account's rows.
+ * write touches few pages. Only the ids are scattered, so their index begins with the `era`: the slot in which the first order of a group
+ * of them arrived. A write touches the pages of the newest era, and a query by an id looks into each, or into those up to the order's slot. A query by an id names its index: SQLite would
+ * rather scan the account's rows.
  */
 const TABLES = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -36,9 +38,9 @@ CREATE UNIQUE INDEX blocks_by_account ON blocks (account, seq_last, seq_first);
 CREATE TABLE orders (
   account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, event INTEGER NOT NULL,
   open INTEGER NOT NULL, status INTEGER NOT NULL, symbol INTEGER NOT NULL, hour INTEGER NOT NULL,
-  PRIMARY KEY (account, seq)
+  era INTEGER NOT NULL, PRIMARY KEY (account, seq)
 ) WITHOUT ROWID;
-CREATE INDEX orders_by_id ON orders (id, account, seq);
+CREATE INDEX orders_by_id ON orders (era, id, account, seq);
 CREATE INDEX orders_open ON orders (account, open, seq);
 CREATE TABLE fills (
   account INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, fill_index INTEGER NOT NULL,
@@ -50,6 +52,18 @@ CREATE TABLE payments (
 ) WITHOUT ROWID;
 CREATE INDEX payments_by_account ON payments (account, event);
 `
+
+export const MAX_ERA = Number.MAX_SAFE_INTEGER
+/** The eras that have orders, from `?1` on, newest first. */
+export const ERAS = `WITH RECURSIVE eras(era) AS (
+  SELECT max(era) FROM orders WHERE era <= ?1
+  UNION ALL SELECT (SELECT max(era) FROM orders WHERE orders.era < eras.era) FROM eras WHERE era IS NOT NULL ORDER BY 1 DESC
+)`
+/** The newest order of the id `?2` and the account `?3` up to seq `?4`. */
+export const NEWEST_ORDER = `${ERAS} SELECT orders.seq, event FROM eras CROSS JOIN orders ON account = ?3 AND seq = (
+  SELECT max(own.seq) FROM orders AS own INDEXED BY orders_by_id
+  WHERE own.era = eras.era AND own.id = ?2 AND own.account = ?3 AND own.seq <= ?4
+) LIMIT 1`
 
 /** `point` is that of the journal which the rows belong to. */
 type WritableDatabase = { db: Database; sealer: Sealer; point: ChainPoint }

@@ -24,6 +24,7 @@ const AT = {
   row: 33,
   id: 34,
   fill_index: 50,
+  /** Of a fill, or in which an order arrived. */
   slot: 54,
   text: 62,
 } as const
@@ -62,7 +63,7 @@ export class EventLog {
   private addRow(at: number, { kind, data }: wire.AccountEvent): void {
     if ('fill_index' in data) this.setRow(at, ROW.fill, data.order_id, false, data.fill_index, data.slot)
     else if ('trading_key' in data && 'order_id' in data) {
-      this.setRow(at, ROW.order, data.order_id, kind === 'order.accepted')
+      this.setRow(at, ROW.order, data.order_id, kind === 'order.accepted', 0, data.arrival_slot)
       this.view.setUint32(at + AT.status, this.word(data.status), true)
       this.view.setUint32(at + AT.symbol, this.word(data.symbol), true)
     } else if ('withdrawal_id' in data)

@@ -2,6 +2,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { LIMITS } from '../limits'
+import { ERAS, MAX_ERA } from './database'
 import type { Names } from './seal'
 
 const ROWS_PER_STEP = LIMITS.history_prune_rows_max
@@ -67,17 +68,16 @@ function oldEvents(db: Database, account: number, cutoff: number) {
  * order of the same id.
  */
 function pruneOrders(db: Database, closed: number, account: number, cutoff: number) {
-  const old = db.query<
-    { id: Uint8Array; seq: number; next: number },
-    [number, number, number, number, number]
-  >(
-    `SELECT id, seq, (
-       SELECT ifnull(min(later.seq), ${Number.MAX_SAFE_INTEGER}) FROM orders AS later INDEXED BY orders_by_id
+  const old = db.query<{ id: Uint8Array; seq: number; next: number | null }, number[]>(
+    `SELECT id, seq, iif(EXISTS (
+       SELECT 1 FROM fills INDEXED BY fills_by_order WHERE fills.id = orders.id AND fills.account = orders.account
+     ), (
+       ${ERAS} SELECT min(later.seq) FROM eras CROSS JOIN orders AS later INDEXED BY orders_by_id USING (era)
        WHERE later.id = orders.id AND later.account = orders.account AND later.seq > orders.seq
-     ) AS next FROM orders WHERE account = ? AND seq <= ? AND open = ? AND hour < ?
+     ), NULL) AS next FROM orders WHERE account = ?2 AND seq <= ?3 AND open = ?4 AND hour < ?5
      AND NOT EXISTS (
        SELECT 1 FROM fills INDEXED BY fills_by_order WHERE fills.id = orders.id AND fills.account = orders.account
-       AND fills.seq < next AND fills.hour >= ?
+       AND fills.seq < ifnull(next, ${Number.MAX_SAFE_INTEGER}) AND fills.hour >= ?5
      ) LIMIT ${ROWS_PER_STEP}`,
   )
   const fills = db.query(
@@ -85,9 +85,9 @@ function pruneOrders(db: Database, closed: number, account: number, cutoff: numb
   )
   const order = db.query('DELETE FROM orders WHERE account = ? AND seq = ?')
   return db.transaction((through: number) => {
-    const rows = old.all(account, through, closed, cutoff, cutoff)
+    const rows = old.all(MAX_ERA, account, through, closed, cutoff)
     for (const { id, seq, next } of rows) {
-      fills.run(id, account, next)
+      fills.run(id, account, next ?? Number.MAX_SAFE_INTEGER)
       order.run(account, seq)
     }
     return rows.length > 0

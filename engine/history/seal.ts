@@ -105,7 +105,7 @@ const NAME_BYTES = 16
 const ID_BYTES = 16
 /** A mark fits a JavaScript number; accounts are few, and so are their statuses and symbols, and the slots of one id's fills: a collision is negligible. */
 const MARK_BYTES = 6
-const HOUR_BYTES = 4
+const TIME_BYTES = 4
 const MS_PER_HOUR = 3_600_000
 const NO_SALT = new Uint8Array(0)
 
@@ -114,6 +114,7 @@ export class Names {
   private readonly key: Uint8Array
   private readonly marks = new LruTexts<number>(LIMITS.history_marks_max)
   private first_hour: number | undefined
+  private first_slot: number | undefined
   constructor(key: Uint8Array) {
     this.key = derive(key, NO_SALT, 'names')
   }
@@ -144,8 +145,14 @@ export class Names {
 
   /** The hour of a time, counted from a secret one: enough to prune by, and no time of a single event. */
   hour(unix_ms: number): number {
-    this.first_hour ??= this.mac('hour').readUIntBE(0, HOUR_BYTES)
+    this.first_hour ??= this.mac('hour').readUIntBE(0, TIME_BYTES)
     return Math.floor(unix_ms / MS_PER_HOUR) + this.first_hour
+  }
+
+  /** A slot, counted from a secret one. */
+  slot(slot: number): number {
+    this.first_slot ??= this.mac('slot').readUIntBE(0, TIME_BYTES)
+    return slot + this.first_slot
   }
 
   private mac(...parts: string[]): Buffer {

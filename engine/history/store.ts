@@ -5,7 +5,7 @@ import type * as wire from '../../protocol/wire/trading'
 import { LIMITS, READ_UNITS } from '../limits'
 import { BlockReader, type Owner } from './blocks'
 import type { EventText, OrderFilter, Owned } from './contract'
-import { saltReader } from './database'
+import { ERAS, MAX_ERA, NEWEST_ORDER, saltReader } from './database'
 import { dataText } from './event_text'
 import { accountRow, HiddenIds, type IdKind, Names, Unsealer } from './seal'
 
@@ -74,16 +74,16 @@ export class Store {
   order(account_id: string, order_id: string): string | undefined {
     const account = this.numberOf(account_id)
     if (account === undefined) return undefined
-    const row = this.db
-      .query<{ event: number }, [Uint8Array, number]>(
-        'SELECT event FROM orders INDEXED BY orders_by_id WHERE id = ? AND account = ? ORDER BY seq DESC LIMIT 1',
-      )
-      .get(this.ids.order.hide(order_id), account)
+    const row = this.newest(order_id, account, Number.MAX_SAFE_INTEGER)
     return row === null ? undefined : this.event({ account_id, account }, row.event, 'order', order_id)
   }
 
   isOrder(order_id: string): boolean {
-    const row = this.db.query('SELECT 1 FROM orders WHERE id = ? LIMIT 1').get(this.ids.order.hide(order_id))
+    const row = this.db
+      .query(
+        `${ERAS} SELECT 1 FROM eras CROSS JOIN orders INDEXED BY orders_by_id USING (era) WHERE id = ?2 LIMIT 1`,
+      )
+      .get(MAX_ERA, this.ids.order.hide(order_id))
     return row !== null
   }
 
@@ -91,11 +91,13 @@ export class Store {
   orderSeq(account_id: string, order_id: string, at: number): number | undefined {
     const account = this.numberOf(account_id)
     if (account === undefined) return undefined
+    return this.newest(order_id, account, at)?.seq
+  }
+
+  private newest(order_id: string, account: number, at: number) {
     return this.db
-      .query<{ seq: number }, [Uint8Array, number, number]>(
-        'SELECT seq FROM orders WHERE id = ? AND account = ? AND seq <= ? ORDER BY seq DESC LIMIT 1',
-      )
-      .get(this.ids.order.hide(order_id), account, at)?.seq
+      .query<{ seq: number; event: number }, [number, Uint8Array, number, number]>(NEWEST_ORDER)
+      .get(MAX_ERA, this.ids.order.hide(order_id), account, at)
   }
 
   /**

@@ -6,6 +6,7 @@ import { LIMITS } from '../limits'
 import { LruTexts } from '../memory/texts'
 import { cutBlocks } from './blocks'
 import type { LoggedEvents } from './contract'
+import { ERAS, MAX_ERA, NEWEST_ORDER } from './database'
 import { LoggedBatch, ROW } from './event_log'
 import { accountRow, blockRow, HiddenIds, isOpen, type Names, type Sealer, sealPoint } from './seal'
 
@@ -15,14 +16,15 @@ type RowWriter = (batch: LoggedBatch, account: number, events: readonly number[]
 
 /**
  * Points each row at its newest event, one row per step; a row keeps the seq of its first event. Events of an order whose first
- * one is not in the batch (`?9`) belong to the account's newest order of that id.
+ * one is not in the batch belong to the account's newest order of that id.
  */
-function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
+function rowWriter(db: Database, key: Uint8Array, names: Names, era_orders: number): RowWriter {
   const order = db.query(
-    `INSERT INTO orders VALUES (
-       ?1, iif(?9, ?2, ifnull((SELECT max(seq) FROM orders WHERE id = ?3 AND account = ?1), ?2)), ?3, ?4, ?5, ?6, ?7, ?8
-     ) ON CONFLICT (account, seq) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8`,
+    `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+     ON CONFLICT (account, seq) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8`,
   )
+  const newest = db.query<{ seq: number }, [number, Uint8Array, number, number]>(NEWEST_ORDER)
+  const eraOf = eras(db, era_orders)
   const fill = db.query(
     `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
      ON CONFLICT (id, account, fill_index, slot) DO UPDATE SET event = ?6, hour = ?7`,
@@ -41,9 +43,13 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
     for (const [at, event] of rows.newest.entries()) {
       const first = rows.first[at]!
       const { open, status, symbol } = marksOf(event)
+      const id = ids[at]!
+      const slot = names.slot(batch.slot(first))
+      const seen = batch.seq(first)
+      const seq = batch.flag(first) ? undefined : newest.get(slot, id, account, seen)?.seq
+      const era = seq === undefined ? eraOf(slot) : 0
       const hour = names.hour(batch.unixMs(event))
-      const begins = batch.flag(first)
-      order.run(account, batch.seq(first), ids[at]!, batch.seq(event), open, status, symbol, hour, begins)
+      order.run(account, seq ?? seen, id, batch.seq(event), open, status, symbol, hour, era)
       yield
     }
   }
@@ -77,6 +83,29 @@ function rowWriter(db: Database, key: Uint8Array, names: Names): RowWriter {
     yield* writeFills(batch, account, rows[ROW.fill])
     yield* writePayments(withdrawal_ids, batch, account, rows[ROW.withdrawal])
     yield* writePayments(reshape_ids, batch, account, rows[ROW.reshape])
+  }
+}
+
+/**
+ * Returns the era of a new order, which is at most its slot. It holds `era_orders`, and more where there are many eras, because a
+ * query looks into each.
+ */
+function eras(db: Database, era_orders: number): (slot: number) => number {
+  const known = db.query<{ era: number }, [number]>(`${ERAS} SELECT era FROM eras WHERE era IS NOT NULL`)
+  const count = db.query<{ orders: number }, [number]>(
+    'SELECT count(*) AS orders FROM orders INDEXED BY orders_by_id WHERE era = ?',
+  )
+  const room = () =>
+    era_orders * 2 ** Math.floor(known.all(MAX_ERA).length / LIMITS.history_eras_per_doubling)
+  let era = known.get(MAX_ERA)?.era ?? 0
+  let left = era === 0 ? 0 : room() - count.get(era)!.orders
+  return (slot) => {
+    if (left <= 0 && slot > era) {
+      era = slot
+      left = room()
+    }
+    left--
+    return Math.min(era, slot)
   }
 }
 
@@ -130,8 +159,14 @@ export type EventWriter = {
   abandon(): void
 }
 
-export function eventWriter(db: Database, key: Uint8Array, names: Names, sealer: Sealer): EventWriter {
-  const writeRows = rowWriter(db, key, names)
+export function eventWriter(
+  db: Database,
+  key: Uint8Array,
+  names: Names,
+  sealer: Sealer,
+  era_orders: number = LIMITS.history_era_orders,
+): EventWriter {
+  const writeRows = rowWriter(db, key, names, era_orders)
   const { numberOf, forget } = accountNumbers(db, names, sealer)
   const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
   const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')

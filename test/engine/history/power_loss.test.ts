@@ -123,7 +123,7 @@ function batch(n: number) {
     Array.from({ length: PER_BATCH }, (_, at) => {
       const seq = (n - 1) * PER_BATCH + at + 1
       const first = at === 0
-      const data = order(2 * n + account, first ? 'accepted' : 'partially_filled', { seq })
+      const data = order(2 * n + account, first ? 'accepted' : 'partially_filled', { seq, arrival_slot: n })
       const kind: wire.EventKind = first ? 'order.accepted' : 'order.partially_filled'
       return { account_id, event: { seq, kind, slot: 6, unix_ms: START_MS, data } }
     }),
@@ -157,7 +157,7 @@ test(
     withFolder(async (dir) => {
       console.log(`TACIT_POWER_SEED=${SEED}`)
       const history = new History(dir)
-      const writer = eventWriter(history.db, KEY, new Names(KEY), history.sealer)
+      const writer = eventWriter(history.db, KEY, new Names(KEY), history.sealer, 4)
       let steps = 0
       let lost = 0
       const check = (durable: number, written: number) => {
@@ -229,10 +229,11 @@ function longPast() {
     for (let at = 0; at < PRUNED_ORDERS; at++) {
       const n = 10_000 * (account + 1) + at
       const days = at < PRUNED_ORDERS - 100 ? 0 : 20
-      push('order.accepted', days, order(n, 'accepted'))
+      const arrival_slot = 1 + (at >> 4)
+      push('order.accepted', days, order(n, 'accepted', { arrival_slot }))
       if (at % 10 === 0) continue
       push('fill.matched', days, fill(n, 0, 'matched'))
-      push('order.filled', days, order(n, 'filled', { filled_amount: '1000' }))
+      push('order.filled', days, order(n, 'filled', { filled_amount: '1000', arrival_slot }))
     }
     return events
   })
@@ -263,7 +264,7 @@ test(
       const names = new Names(KEY)
       const cutoff = START_MS + 10 * DAY_MS
       const history = new History(dir)
-      const write = eventWriter(history.db, KEY, names, history.sealer).write(longPast(), pointAt(1))
+      const write = eventWriter(history.db, KEY, names, history.sealer, 100).write(longPast(), pointAt(1))
       while (write());
       history.sync.sync()
       const prune = pruneTables(history.db, names, cutoff)

@@ -3,9 +3,11 @@
 import { Database } from 'bun:sqlite'
 import { expect, spyOn, test } from 'bun:test'
 import { join } from 'node:path'
+import { openReadable, openWritable } from '../../../engine/history/database'
 import { pruneTables } from '../../../engine/history/prune_tables'
 import { Names } from '../../../engine/history/seal'
 import { Store } from '../../../engine/history/store'
+import { eventWriter } from '../../../engine/history/write_tables'
 import { LIMITS } from '../../../engine/limits'
 import { coverable } from '../../../engine/machine/state/past'
 import type * as wire from '../../../protocol/wire/trading'
@@ -15,8 +17,10 @@ import {
   fill,
   id,
   KEY,
+  logged,
   order,
   type ParsedHistory,
+  pointAt,
   Recorder,
   START_MS,
   withFolder,
@@ -322,7 +326,10 @@ test('every query that names an id finds its rows by an index of ids', async () 
         const searches = plan
           .filter(({ detail }) => /^(SEARCH|SCAN)/.test(detail))
           .map(({ detail }) => detail)
-        const others = searches.filter((detail) => !detail.includes('(id=?'))
+        // By an id, from one era to the next, or by the key of one row.
+        const allowed =
+          /\((era=\? AND )?id=\?|^(SCAN|SEARCH) eras$|orders_by_id \(era<\?\)$|KEY \(account=\? AND seq=\?\)$/
+        const others = searches.filter((detail) => !allowed.test(detail))
         // The orders that a step of the pruning looks through.
         expect({ sql, others }).toEqual({
           sql,
@@ -333,3 +340,115 @@ test('every query that names an id finds its rows by an index of ids', async () 
     }),
   )
 })
+
+/** A written history whose eras are of two orders at first, and its reads. */
+async function inEras(body: (history: ReturnType<typeof eras>) => void): Promise<void> {
+  await withFolder(async (dir) => {
+    const history = eras(dir)
+    body(history)
+    history.db.close()
+    history.store.close()
+  })
+}
+
+function eras(dir: string) {
+  const { db, sealer } = openWritable(dir, KEY)
+  const store = new Store(openReadable(dir), KEY)
+  const recorder = new Recorder({ record: () => undefined, seal: () => undefined } as never)
+  const writer = () => eventWriter(db, KEY, new Names(KEY), sealer, 2)
+  let current = writer()
+  return {
+    db,
+    store,
+    /** As after a restart. */
+    again() {
+      current = writer()
+    },
+    /** Returns its seq. */
+    write(
+      kind: wire.EventKind,
+      data: wire.AccountEvent['data'],
+      account_id = 'alice',
+      unix_ms?: number,
+    ): number {
+      const event = recorder.event(account_id, kind, data, unix_ms)
+      const step = current.write(logged([{ account_id, event }]), pointAt(1))
+      while (step());
+      return event.seq
+    },
+    sizes: () =>
+      db.query('SELECT count(*) FROM orders GROUP BY era ORDER BY era').values().flat().map(Number),
+    read(n: number, account_id = 'alice') {
+      const text = store.order(account_id, id(n))
+      return text === undefined ? undefined : (JSON.parse(text).data as wire.Order)
+    },
+  }
+}
+
+const arrived = (n: number, arrival_slot: number, status: wire.OrderStatus = 'accepted') =>
+  order(n, status, { arrival_slot })
+
+test('orders are found by their ids in whichever era they arrived, also by a writer that goes on', () =>
+  inEras(({ store, again, write, sizes, read }) => {
+    for (let n = 1; n <= 23; n++) write('order.accepted', arrived(n, 10 * n))
+    expect(sizes()).toEqual([2, 2, 2, 2, 2, 2, 2, 2, 4, 3])
+    again()
+    for (let n = 24; n <= 26; n++) write('order.accepted', arrived(n, 10 * n))
+    expect(sizes().slice(8)).toEqual([4, 4, 2])
+    // An era begins with a slot: all the rest of this one are of it.
+    for (let n = 27; n <= 40; n++) write('order.accepted', arrived(n, 270))
+    expect(sizes().slice(10)).toEqual([4, 12])
+    for (let n = 1; n <= 40; n++) {
+      expect(read(n)?.order_id).toBe(id(n))
+      expect(store.isOrder(id(n))).toBe(true)
+    }
+    expect([store.isOrder(id(41)), read(41), read(1, 'bob')]).toEqual([false, undefined, undefined])
+
+    // Later events change the row of their order, and add none.
+    for (const n of [1, 2, 16, 24, 26, 28, 29]) {
+      write('order.cancelled', arrived(n, Math.min(10 * n, 270), 'cancelled'))
+      expect(read(n)?.status).toBe('cancelled')
+    }
+    expect(sizes().reduce((sum, n) => sum + n)).toBe(40)
+
+    // The id of a closed order again, and of another account.
+    const second = write('order.accepted', arrived(2, 500))
+    write('order.accepted', arrived(2, 500), 'bob')
+    expect([read(2), read(2, 'bob')]).toMatchObject([{ arrival_slot: 500 }, { arrival_slot: 500 }])
+    expect([1, 2, second - 1, second].map((seq) => store.orderSeq('alice', id(2), seq))).toEqual([
+      undefined,
+      2,
+      2,
+      second,
+    ])
+    write('order.cancelled', arrived(2, 500, 'cancelled'))
+    expect(read(2)).toMatchObject({ arrival_slot: 500, status: 'cancelled' })
+    // Slots never go back; if they did, an order would still have one row.
+    for (const status of ['accepted', 'cancelled'] as const)
+      write(`order.${status}`, arrived(50, 3, status), 'bob')
+    expect([...store.orders('bob', { after: 0 }).rows]).toHaveLength(2)
+  }))
+
+test('of two orders with one id in two eras, each is pruned with its own fills', () =>
+  inEras(({ db, store, write, sizes, read }) => {
+    const day = (n: number) => START_MS + n * DAY_MS
+    const traded = (slot: number, days: number) => {
+      write('order.accepted', arrived(1, slot), 'alice', day(days))
+      write('fill.matched', { ...fill(1, 0, 'matched'), slot }, 'alice', day(days))
+      write('order.filled', arrived(1, slot, 'filled'), 'alice', day(days))
+    }
+    const slots = () => store.fills('alice', 0, 9).map(({ text }) => JSON.parse(text).slot)
+    traded(10, 0)
+    for (let n = 2; n <= 9; n++) write('order.accepted', arrived(n, 10 + n), 'alice', day(10))
+    traded(30, 10)
+    expect(sizes()).toEqual([2, 2, 2, 2, 2])
+    const prune = (cutoff: number) => {
+      const step = pruneTables(db, new Names(KEY), cutoff)
+      while (step());
+    }
+    prune(day(5))
+    expect(slots()).toEqual([30])
+    expect(sizes()).toEqual([1, 2, 2, 2, 2])
+    prune(day(15))
+    expect([slots(), read(1), sizes()]).toEqual([[], undefined, [1, 2, 2, 2, 1]])
+  }))

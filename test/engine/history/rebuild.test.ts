@@ -65,7 +65,7 @@ test('a database that is missing, garbage, cut short, of another key or an earli
     },
     earlier: (path) => {
       const db = patientDatabase(path)
-      db.run('PRAGMA user_version = 4')
+      db.run('PRAGMA user_version = 5')
       db.close()
     },
     foreign: (path) => {

@@ -283,7 +283,7 @@ test('derived files and metrics show nothing of single messages', async () => {
 const COLUMNS: readonly (readonly [table: string, column: string])[] = [
   ['accounts', 'account'],
   ['blocks', 'account'],
-  ...['account', 'open', 'status', 'symbol'].map((column) => ['orders', column] as const),
+  ...['account', 'open', 'status', 'symbol', 'era'].map((column) => ['orders', column] as const),
   ...['account', 'slot'].map((column) => ['fills', column] as const),
   ...['blocks', 'orders', 'fills'].map((table) => [table, 'hour'] as const),
 ]
