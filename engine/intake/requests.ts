@@ -199,15 +199,29 @@ export function checkOrder(
 /** A place request under the names of its command, and its claim. `at` prefixes field names. */
 function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') {
   checkInstrumentRules(request, rulesFor(intake, request.symbol), at)
-  const { continuation_anchors: anchors, min_fill = 0n, ...terms } = request
-  const order = { ...terms, min_fill, anchors }
+  const { trading_key, expiry_slot, continuation_anchors: anchors, signature } = request
+  // Named one by one: an object of the rest of the fields takes several times as long.
+  const order = {
+    order_id: request.order_id,
+    trading_key,
+    symbol: request.symbol,
+    side: request.side,
+    type: request.type,
+    amount: request.amount,
+    price_limit: request.price_limit,
+    min_fill: request.min_fill ?? 0n,
+    expiry_slot,
+    nonce: request.nonce,
+    collateral_commitment: request.collateral_commitment,
+    anchors,
+    signature,
+  }
   const body = PLACE_BODY.encode({
     ...order,
     venue: intake.venue,
-    expiry_slot: BigInt(order.expiry_slot),
+    expiry_slot: BigInt(expiry_slot),
     anchor_pool_hash: anchorPoolHash(anchors),
   })
-  const { signature, trading_key } = request
   return { order, claim: { signature, body, trading_key } }
 }
 

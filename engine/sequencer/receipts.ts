@@ -81,9 +81,6 @@ export class ReceiptCache {
   set(id: Uint8Array, group: ReceiptGroup, index: number): void {
     const handle = 1 + (this.taken % LIMITS.receipts_kept_max)
     if (this.taken >= LIMITS.receipts_kept_max) this.forget(handle)
-    // A client chooses its order ids and may collide with the id of a withdrawal: the newer command wins.
-    const known = this.table.find(id)
-    if (known !== undefined) this.table.remove(known)
     if (this.newest !== group) this.keep(group)
     this.rows.reach(handle)
     const { bytes, view } = this.rows.chunkOf(handle)
@@ -91,7 +88,8 @@ export class ReceiptCache {
     copyBytes(id, 0, bytes, at, ID_BYTES)
     view.setFloat64(at + GROUP_AT, this.last_group, true)
     view.setUint32(at + INDEX_AT, index, true)
-    this.table.add(handle)
+    // A client chooses its order ids and may collide with the id of a withdrawal: the newer command wins.
+    this.table.put(handle)
     this.taken += 1
   }
 
