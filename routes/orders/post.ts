@@ -1,4 +1,5 @@
 import { PlaceRequest, PlaceResult } from '../../protocol/wire/trading'
+import { placedText } from '../../server/edge/answer_texts'
 import { COST, endpoint } from '../../server/edge/endpoint'
 import { PLACE_REFUSALS } from '../../server/edge/problem'
 
@@ -14,7 +15,7 @@ export default endpoint(
     bearer: true,
     cost: COST.place,
     body: PlaceRequest,
-    answer: { status: 202, body: PlaceResult },
+    answer: { status: 202, body: PlaceResult, writes: placedText },
     refuses: PLACE_REFUSALS,
   },
   ({ venue, account_id, body }) => venue.place(account_id, body),

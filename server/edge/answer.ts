@@ -1,10 +1,9 @@
 /** Answers one request of an endpoint in the published order: token, limit, size, parse, handler. */
-import type { TArray, TObject, TSchema } from '@sinclair/typebox'
-import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { NodeVenue, Session } from '../../engine/venue'
 import { NOT_LEADING, Refusal, type RefusalCode } from '../../protocol/refusals'
 import { exact, parserOf } from '../../protocol/wire/values'
 import { URL_CHARACTERS_KEPT_MAX, URLS_KEPT_MAX } from '../limits'
+import { answerTexts, csvOf } from './answer_texts'
 import { parseBody, readBounded, readQuery } from './body'
 import { declaredRefusals } from './declared'
 import type { Contract, Endpoint, Text } from './endpoint'
@@ -12,7 +11,6 @@ import { commonHeaders, type HeaderMap, requestId } from './headers'
 import { problemResponse, refusalOf } from './problem'
 import { limitHeaders } from './rate'
 import type { Services } from './services'
-import { Shared } from './shared_quotes'
 
 /** A request from the router. `params` are those of the path, absent where it has none; `said` is the parsed URL, if known. */
 type Routed = { request: Request; params?: Record<string, string>; said?: Said }
@@ -44,6 +42,9 @@ type Exchange = {
   readonly params: Record<string, string>
   said: Said | undefined
   readonly request_id: string
+  /** Headers by which the caller is identified, also after a wait; null before they are read. */
+  judged: number | undefined | null
+  token: string | undefined | null
   session: Session | undefined
   limits: HeaderMap | undefined
   /** The caller asked for CSV, and the endpoint has it. */
@@ -87,6 +88,8 @@ class Answers {
       params,
       said,
       request_id: requestId(request),
+      judged: null,
+      token: null,
       session: undefined,
       limits: undefined,
       csv: isCsv(this.contract, request),
@@ -108,10 +111,10 @@ class Answers {
   }
 
   private run(exchange: Exchange): Response | Promise<Response> {
-    const { contract, services } = this
-    const { venue } = services
+    const { contract } = this
+    const { venue } = this.services
     const { request } = exchange
-    const session = identify(contract, services, request)
+    const session = identify(contract, venue, exchange)
     exchange.session = session
     if (session !== undefined && contract.cost !== undefined)
       exchange.limits = limitHeaders(venue.takeLimit(session, contract.cost, limitedAs(contract)))
@@ -119,7 +122,7 @@ class Answers {
     const late = session && venue.caughtUp(session.account_id, seqSeen(request))
     if (late === undefined) return this.read(exchange, session)
     // Another node may lead after the wait, and the token have ended.
-    return late.then(() => identify(contract, services, request)).then(() => this.read(exchange, session))
+    return late.then(() => identify(contract, venue, exchange)).then(() => this.read(exchange, session))
   }
 
   /** Tries once more if the node may be behind, or the leading node gives its term away. */
@@ -130,8 +133,8 @@ class Answers {
 
   /** Runs the handler and charges the rows that it read, which are known only now. */
   private read(exchange: Exchange, session: Session | undefined): Response | Promise<Response> {
-    const { contract, services } = this
-    const { venue } = services
+    const { contract } = this
+    const { venue } = this.services
     const before = session === undefined ? 0 : venue.readUnits()
     const value = this.handle(exchange, session, undefined)
     if (exchange.limits !== undefined) {
@@ -141,7 +144,7 @@ class Answers {
     if (!(value instanceof Promise)) return this.finish(value, exchange)
     // The caller of a request that changes something sends it again: the end of a token has begun here.
     if (exchange.request.method !== 'GET') return this.waited(value, exchange)
-    const again = () => this.handle(exchange, identify(contract, services, exchange.request), undefined)
+    const again = () => this.handle(exchange, identify(contract, venue, exchange), undefined)
     const across = acrossHandOver(venue, this.asked(exchange), () => value, again)
     return this.waited(across, exchange)
   }
@@ -151,9 +154,10 @@ class Answers {
     try {
       const bytes = await readBounded(request)
       // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-      const session = () => identify(this.contract, this.services, request)
+      const { venue } = this.services
+      const session = () => identify(this.contract, venue, exchange)
       const handle = () => this.handle(exchange, session(), parseBody(request, bytes))
-      return this.finish(await acrossHandOver(this.services.venue, this.asked(exchange), handle), exchange)
+      return this.finish(await acrossHandOver(venue, this.asked(exchange), handle), exchange)
     } catch (error) {
       return this.refuse(error, exchange)
     }
@@ -292,11 +296,14 @@ export function caughtUpAfter(venue: NodeVenue, asked: Asked, error: unknown): P
   }
 }
 
-function identify(contract: Contract, services: Services, request: Request): Session | undefined {
+function identify(contract: Contract, venue: NodeVenue, exchange: Exchange): Session | undefined {
+  const { request } = exchange
   if (contract.bearer === undefined) return undefined
-  if (contract.bearer === 'optional') return sessionIfAny(services.venue, request)
-  requireJudged(services.venue, epochJudged(request), limitedAs(contract))
-  return authenticateFor(contract, services.venue, bearerToken(request))
+  if (contract.bearer === 'optional') return sessionIfAny(venue, request)
+  if (exchange.judged === null) exchange.judged = epochJudged(request)
+  requireJudged(venue, exchange.judged, limitedAs(contract))
+  if (exchange.token === null) exchange.token = bearerToken(request)
+  return authenticateFor(contract, venue, exchange.token)
 }
 
 /** The session of a usable token; anything else is an anonymous caller, as the answer is public. */
@@ -421,7 +428,7 @@ function replyOf(contract: Contract, services: Services, route: string) {
       })
     }
   }
-  const textOf = answerTexts(answer.body, services, route)
+  const textOf = answerTexts(answer.body, services, route, answer.writes)
   const pendingOf = answer.pending && answerTexts(answer.pending, services, route)
   const template = { ...commonHeaders(''), ...fixed, 'content-type': 'application/json' }
   // A Response copies a Headers object as it is; the entries of a plain object are validated for each response.
@@ -450,51 +457,3 @@ function replyOf(contract: Contract, services: Services, route: string) {
 
 const isPending = (value: unknown): boolean =>
   (value as { status?: string }).status?.endsWith('_pending') === true
-
-/**
- * Rejects an answer that does not fit its schema: a field added by mistake must not leave the venue. Texts from the engine
- * were built from the wire's shapes and are validated only with `checks_texts`.
- */
-function answerTexts(body: TSchema, services: Services, route: string): (value: unknown) => string {
-  // Compiled at the first answer, so that the start does not wait for every schema.
-  let compiled: TypeCheck<TSchema> | undefined
-  const check = (value: unknown) => {
-    compiled ??= TypeCompiler.Compile(body)
-    if (compiled.Check(value)) return
-    const pointer = compiled.Errors(value).First()?.path ?? ''
-    const field = pointer.slice(1).replaceAll('/', '.')
-    services.log.write('error', 'answer_undeclared', { route, field })
-    throw new Refusal('internal')
-  }
-  /** JSON of frozen values: the venue returns the same object until it replaces it. */
-  const texts = new WeakMap<object, string>()
-  const textOf = (value: unknown): string => {
-    if (typeof value === 'string') {
-      if (services.checks_texts) check(JSON.parse(value))
-      return value
-    }
-    if (value instanceof Shared) return value.textIn(textOf(value.answer))
-    const known = texts.get(value as object)
-    if (known !== undefined) return known
-    check(value)
-    const text = JSON.stringify(value)
-    if (typeof value === 'object' && value !== null && Object.isFrozen(value)) texts.set(value, text)
-    return text
-  }
-  return textOf
-}
-
-type Row = Readonly<Record<string, string | number | null>>
-
-/** For a body with a list of flat rows in `field`. */
-export function csvOf(body: TSchema, field: string): (value: unknown) => string {
-  const columns = Object.keys(((body as TObject).properties[field] as TArray<TObject>).items.properties)
-  return (value) => {
-    const rows = (value as Record<string, readonly Row[]>)[field]!
-    const lines = rows.map((row) => columns.map((name) => cell(row[name] ?? '')).join(','))
-    return `${[columns.join(','), ...lines].join('\r\n')}\r\n`
-  }
-}
-
-const cell = (value: string | number): string =>
-  /[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value)

@@ -23,9 +23,15 @@ type Tag = 'account' | 'orders' | 'notes' | 'settlement' | 'market' | 'trust' | 
 type Answer =
   /**
    * `pending`: the body of a 202 with which the endpoint answers while the effect of the command waits. `csv`: the list of
-   * flat rows in the body that is answered as CSV to callers that accept `text/csv`.
+   * flat rows in the body that is answered as CSV to callers that accept `text/csv`. `writes`: the text of a frequent body.
    */
-  | { readonly status: 200 | 202; readonly body: TSchema; readonly pending?: TSchema; readonly csv?: string }
+  | {
+      readonly status: 200 | 202
+      readonly body: TSchema
+      readonly pending?: TSchema
+      readonly csv?: string
+      readonly writes?: (answer: never) => string
+    }
   /** Its content type, or all content types it can have. */
   | { readonly status: 200; readonly text: string | readonly string[] }
 

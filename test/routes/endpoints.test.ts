@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { REFUSAL_BY_CODE, Refusal } from '../../protocol/refusals'
 import { exact, t } from '../../protocol/wire/values'
-import { csvOf } from '../../server/edge/answer'
+import { csvOf } from '../../server/edge/answer_texts'
 import { declaredRefusals } from '../../server/edge/declared'
 import { openHarness } from '../kit/server/harness'
 import { explained, tableProblems } from './explain_rows'

@@ -83,7 +83,7 @@ export const ROWS: Row[] = [
   read('get /tree/leaves', '/tree/leaves?from=0&limit=10000', 'treeLeaves', LEAVES),
   open('get /transparency', 'transparency', answers.TRANSPARENCY),
   read('get /settlement/status', '/settlement/status?batch=3', 'settlementBatch', LANDED),
-  write('post /orders', bodies.PLACE, 'place', bodies.PLACED, RECEIVED),
+  write('post /orders', bodies.PLACE, 'place', bodies.PLACED, { ...RECEIVED, picks: true }),
   own('get /orders', '/orders?status=open&symbol=SOL-USDC&after=0&limit=500', 'orders', {
     items: [ORDER],
     next_after: 1,
