@@ -18,13 +18,12 @@ type RowWriter = (batch: LoggedBatch, account: number, events: readonly number[]
  * Points each row at its newest event, one row per step; a row keeps the seq of its first event. Events of an order whose first
  * one is not in the batch belong to the account's newest order of that id.
  */
-function rowWriter(db: Database, key: Uint8Array, names: Names, era_orders: number): RowWriter {
+function rowWriter(db: Database, key: Uint8Array, names: Names, eraOf: Eras['of']): RowWriter {
   const order = db.query(
     `INSERT INTO orders VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
      ON CONFLICT (account, seq) DO UPDATE SET event = ?4, open = ?5, status = ?6, hour = ?8`,
   )
   const newest = db.query<{ seq: number }, [number, Uint8Array, number, number]>(NEWEST_ORDER)
-  const eraOf = eras(db, era_orders)
   const fill = db.query(
     `INSERT INTO fills VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
      ON CONFLICT (id, account, fill_index, slot) DO UPDATE SET event = ?6, hour = ?7`,
@@ -86,26 +85,43 @@ function rowWriter(db: Database, key: Uint8Array, names: Names, era_orders: numb
   }
 }
 
-/**
- * Returns the era of a new order, which is at most its slot. It holds `era_orders`, and more where there are many eras, because a
- * query looks into each.
- */
-function eras(db: Database, era_orders: number): (slot: number) => number {
+type Eras = {
+  /** The era of a new order: the newest one up to its slot, or 0. An account that is written later may have older orders. */
+  of(slot: number): number
+  /** Forgets those that began in a write which was abandoned. */
+  forget(): void
+}
+
+/** An era takes `era_orders`, and more where there are many eras, because a query looks into each. */
+function eras(db: Database, era_orders: number): Eras {
   const known = db.query<{ era: number }, [number]>(`${ERAS} SELECT era FROM eras WHERE era IS NOT NULL`)
   const count = db.query<{ orders: number }, [number]>(
     'SELECT count(*) AS orders FROM orders INDEXED BY orders_by_id WHERE era = ?',
   )
-  const room = () =>
-    era_orders * 2 ** Math.floor(known.all(MAX_ERA).length / LIMITS.history_eras_per_doubling)
-  let era = known.get(MAX_ERA)?.era ?? 0
-  let left = era === 0 ? 0 : room() - count.get(era)!.orders
-  return (slot) => {
-    if (left <= 0 && slot > era) {
-      era = slot
-      left = room()
-    }
-    left--
-    return Math.min(era, slot)
+  let newest_first: number[] = []
+  /** Orders that the newest era still takes; undefined before the eras are read. */
+  let left: number | undefined
+  const look = () => {
+    newest_first = known.all(MAX_ERA).map(({ era }) => era)
+    return era_orders * 2 ** Math.floor(newest_first.length / LIMITS.history_eras_per_doubling)
+  }
+  return {
+    of(slot) {
+      if (left === undefined) {
+        const room = look()
+        left = newest_first.length === 0 ? 0 : room - count.get(newest_first[0]!)!.orders
+      }
+      if (left <= 0 && slot > (newest_first[0] ?? 0)) {
+        left = look()
+        newest_first.unshift(slot)
+      }
+      const era = newest_first.find((one) => one <= slot) ?? 0
+      if (era === newest_first[0]) left--
+      return era
+    },
+    forget() {
+      left = undefined
+    },
   }
 }
 
@@ -166,7 +182,8 @@ export function eventWriter(
   sealer: Sealer,
   era_orders: number = LIMITS.history_era_orders,
 ): EventWriter {
-  const writeRows = rowWriter(db, key, names, era_orders)
+  const order_eras = eras(db, era_orders)
+  const writeRows = rowWriter(db, key, names, order_eras.of)
   const { numberOf, forget } = accountNumbers(db, names, sealer)
   const block = db.query('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)')
   const seq_last_is = db.query('UPDATE accounts SET seq_last = ?2 WHERE account = ?1')
@@ -201,6 +218,7 @@ export function eventWriter(
       if (db.inTransaction) db.run('ROLLBACK')
       // Accounts that were inserted in it.
       forget()
+      order_eras.forget()
     },
   }
 }

@@ -357,9 +357,13 @@ function eras(dir: string) {
   const recorder = new Recorder({ record: () => undefined, seal: () => undefined } as never)
   const writer = () => eventWriter(db, KEY, new Names(KEY), sealer, 2)
   let current = writer()
+  const begin = (events: Parameters<typeof logged>[0]) => current.write(logged(events), pointAt(1))
   return {
     db,
     store,
+    begin,
+    recorder,
+    abandon: () => current.abandon(),
     /** As after a restart. */
     again() {
       current = writer()
@@ -372,7 +376,7 @@ function eras(dir: string) {
       unix_ms?: number,
     ): number {
       const event = recorder.event(account_id, kind, data, unix_ms)
-      const step = current.write(logged([{ account_id, event }]), pointAt(1))
+      const step = begin([{ account_id, event }])
       while (step());
       return event.seq
     },
@@ -427,6 +431,36 @@ test('orders are found by their ids in whichever era they arrived, also by a wri
     for (const status of ['accepted', 'cancelled'] as const)
       write(`order.${status}`, arrived(50, 3, status), 'bob')
     expect([...store.orders('bob', { after: 0 }).rows]).toHaveLength(2)
+  }))
+
+test('a batch of many slots begins an era for its orders, and not for each slot, also when it is repeated', () =>
+  inEras(({ again, begin, abandon, recorder, store, sizes, read }) => {
+    const names = ['alice', 'bob', 'carol']
+    // Accounts in the order of their first events, whose first orders may come in any.
+    const slot = (n: number) => 100 + n - 40 * (n % 3)
+    const batch = Array.from({ length: 60 }, (_, n) => {
+      const account_id = names[n % 3]!
+      return { account_id, event: recorder.event(account_id, 'order.accepted', arrived(n + 1, slot(n))) }
+    })
+    const closed = batch.map(({ account_id }, n) => {
+      const event = recorder.event(account_id, 'order.cancelled', arrived(n + 1, slot(n), 'cancelled'))
+      return { account_id, event }
+    })
+    for (const [at, events] of [batch.slice(0, 30), batch.slice(30), closed].entries()) {
+      const attempt = begin(events)
+      for (let steps = 0; steps < 25; steps++) attempt()
+      abandon()
+      if (at === 1) again()
+      const step = begin(events)
+      while (step());
+    }
+    expect(sizes().reduce((sum, size) => sum + size)).toBe(60)
+    // Orders of alice that fill the eras begin the next ones, and those of bob and carol join them.
+    expect(sizes().length).toBeLessThanOrEqual(12)
+    for (let n = 0; n < 60; n++) {
+      expect(read(n + 1, names[n % 3])).toMatchObject({ order_id: id(n + 1), status: 'cancelled' })
+      expect(store.isOrder(id(n + 1))).toBe(true)
+    }
   }))
 
 test('of two orders with one id in two eras, each is pruned with its own fills', () =>
