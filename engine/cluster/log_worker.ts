@@ -1,6 +1,6 @@
 /** Runs the journal's thread of a node: a frame is written here once the replicated log has it (cluster.md "Log"). */
 
-import type { Request } from '../journal/contract'
+import { type Request, replier, requestOf } from '../journal/contract'
 import { JournalServer } from '../journal/journal_server'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { LogOrder } from './cluster_node'
@@ -14,20 +14,17 @@ let term: Term | undefined
 
 const worked = collectWhenQuiet()
 const server = new JournalServer(
-  (message, moved = []) =>
-    self.postMessage(
-      message,
-      moved.map((bytes) => bytes.buffer as ArrayBuffer),
-    ),
+  replier((sent, moved) => self.postMessage(sent, moved)),
   async (frame) => {
     if (log === undefined || term === undefined) throw new Deposed('this node leads no term')
     await log.append(term, frame)
   },
 )
 
-self.onmessage = ({ data }: MessageEvent<Request | LogOrder>) => {
+self.onmessage = ({ data }: MessageEvent<Request | ArrayBuffer | LogOrder>) => {
   worked()
-  if (data.op === 'log') log = new ReplicatedLog(new Etcd(data.access), data.sealing)
+  if (data instanceof ArrayBuffer) server.receive(requestOf(data))
+  else if (data.op === 'log') log = new ReplicatedLog(new Etcd(data.access), data.sealing)
   else if (data.op === 'lead') term = data.term
   else server.receive(data)
 }

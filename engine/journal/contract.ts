@@ -113,7 +113,8 @@ export class JournalClosed extends Error {
   override readonly name = 'JournalClosed'
 }
 
-// Messages between the two threads. Groups and read chunks are transferred, not copied.
+// Messages between the two threads. Groups and read chunks are transferred, not copied. A group to append and its proofs are
+// bare buffers: an object around each takes 4 us more of both threads.
 
 export type OpenRequest = {
   op: 'open'
@@ -151,6 +152,38 @@ export type Reply =
   | { op: 'read_failed'; reader: number; failure: Failure }
   | { op: 'failed'; failure: Failure }
   | { op: 'closed' }
+
+export const requestOf = (sent: Request | ArrayBuffer): Request =>
+  sent instanceof ArrayBuffer ? { op: 'append', group: new Uint8Array(sent) } : sent
+
+/** The proofs of `durable`; its `sync_ms` follows as a float. */
+export function replyOf(sent: Reply | ArrayBuffer): Reply {
+  if (!(sent instanceof ArrayBuffer)) return sent
+  const at = sent.byteLength - 8
+  return { op: 'durable', proofs: new Uint8Array(sent, 0, at), sync_ms: new DataView(sent).getFloat64(at) }
+}
+
+/** Sends the replies of a journal's thread. */
+export const replier =
+  (post: (sent: Reply | ArrayBuffer, moved: ArrayBuffer[]) => void) =>
+  (reply: Reply, moved: Uint8Array[] = []): void => {
+    if (reply.op !== 'durable')
+      post(
+        reply,
+        moved.map(({ buffer }) => buffer as ArrayBuffer),
+      )
+    else {
+      const sent = bareOf(reply)
+      post(sent, [sent])
+    }
+  }
+
+function bareOf({ proofs, sync_ms }: Extract<Reply, { op: 'durable' }>): ArrayBuffer {
+  const sent = new ArrayBuffer(proofs.length + 8)
+  new Uint8Array(sent).set(proofs)
+  new DataView(sent).setFloat64(proofs.length, sync_ms)
+  return sent
+}
 
 /** An error as plain data: a structured clone drops the class and its fields. */
 type Failure = {

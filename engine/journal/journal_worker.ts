@@ -1,20 +1,15 @@
 /** Runs the journal's thread. */
 
 import { collectWhenQuiet } from '../memory/idle_gc'
-import type { Request } from './contract'
+import { type Request, replier, requestOf } from './contract'
 import { JournalServer } from './journal_server'
 
 declare const self: Worker
 
 const worked = collectWhenQuiet()
-const server = new JournalServer((message, moved = []) =>
-  self.postMessage(
-    message,
-    moved.map((bytes) => bytes.buffer as ArrayBuffer),
-  ),
-)
+const server = new JournalServer(replier((sent, moved) => self.postMessage(sent, moved)))
 
-self.onmessage = ({ data }: MessageEvent<Request>) => {
+self.onmessage = ({ data }: MessageEvent<Request | ArrayBuffer>) => {
   worked()
-  server.receive(data)
+  server.receive(requestOf(data))
 }

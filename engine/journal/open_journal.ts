@@ -17,6 +17,7 @@ import {
   type RecordBatch,
   type Reply,
   type Request,
+  replyOf,
   type SignedFrame,
   type SignedGroup,
 } from './contract'
@@ -161,7 +162,7 @@ class WorkerJournal implements Journal {
     this.durable = { seq: opened.seq, head: opened.head }
     this.seq_next = opened.seq + 1
     this.first_seq = opened.first_seq
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.receive(data)
+    worker.onmessage = ({ data }: MessageEvent<Reply | ArrayBuffer>) => this.receive(replyOf(data))
     worker.onerror = ({ message }) => this.fail(new JournalClosed(`the journal worker failed: ${message}`))
   }
 
@@ -172,7 +173,7 @@ class WorkerJournal implements Journal {
     const group = encodeGroup(records, this.seq_next, root)
     if (group.length > this.group_bytes_max)
       throw new RangeError(`a group has at most ${this.group_bytes_max} bytes`)
-    return this.written(this.seq_next + records.length - 1, { op: 'append', group }, [group.buffer])
+    return this.written(this.seq_next + records.length - 1, group.buffer, [group.buffer])
   }
 
   adopt(frame: SignedFrame): Promise<Appended> {
@@ -183,7 +184,11 @@ class WorkerJournal implements Journal {
     return this.written(frame.to.seq, { op: 'adopt', frame })
   }
 
-  private written(seq_last: number, request: Request, moved: ArrayBuffer[] = []): Promise<Appended> {
+  private written(
+    seq_last: number,
+    request: Request | ArrayBuffer,
+    moved: ArrayBuffer[] = [],
+  ): Promise<Appended> {
     if (this.waiting.length >= LIMITS.journal_pending_groups_max) {
       this.fail(new JournalClosed('the disk is too slow'))
       return Promise.reject(this.closed)
@@ -256,7 +261,7 @@ class WorkerJournal implements Journal {
     this.release(this.closed)
   }
 
-  private post(request: Request, moved: ArrayBuffer[] = []): void {
+  private post(request: Request | ArrayBuffer, moved: ArrayBuffer[] = []): void {
     if (this.stopped) return
     this.worker.postMessage(request, moved)
   }

@@ -9,7 +9,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startOf } from '../../../engine/boot/load_state'
 import type { CommandBody } from '../../../engine/commands'
-import { type Journal, JournalDamaged, type Reply, type Request } from '../../../engine/journal/contract'
+import {
+  type Journal,
+  JournalDamaged,
+  type Reply,
+  type Request,
+  requestOf,
+} from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
 import { JournalServer } from '../../../engine/journal/journal_server'
 import { openJournal } from '../../../engine/journal/open_journal'
@@ -76,7 +82,7 @@ function thread() {
   const worker = {
     onmessage: (_: { data: Reply }) => {},
     onerror: (_: { message: string }) => {},
-    postMessage: (request: Request) => server.receive(request),
+    postMessage: (sent: Request | ArrayBuffer) => server.receive(requestOf(sent)),
     terminate: () => {
       worker.onmessage = () => {}
     },

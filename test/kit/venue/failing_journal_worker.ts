@@ -1,6 +1,7 @@
 /** Runs the journal's thread on a disk that fails where the last argument says. */
 
 import { existsSync } from 'node:fs'
+import { replier, requestOf } from '../../../engine/journal/contract'
 import { disk } from '../../../engine/journal/disk'
 import { JournalServer } from '../../../engine/journal/journal_server'
 import type { DiskFaults } from './failing_disk'
@@ -27,10 +28,5 @@ disk.datasync = (fd) => {
   datasync(fd)
 }
 
-const server = new JournalServer((message, moved = []) =>
-  self.postMessage(
-    message,
-    moved.map((bytes) => bytes.buffer as ArrayBuffer),
-  ),
-)
-self.onmessage = ({ data }) => server.receive(data)
+const server = new JournalServer(replier((sent, moved) => self.postMessage(sent, moved)))
+self.onmessage = ({ data }) => server.receive(requestOf(data))
