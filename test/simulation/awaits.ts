@@ -54,7 +54,13 @@ export type Await = {
   /** Whether a visit was while the venue started, stopped, or served. */
   readonly phases: Set<string>
 }
-type Target = { at: Await; visits_left: number; moment: Moment; end: (life: Life) => void }
+type Target = {
+  meets: (one: Await) => boolean
+  /** Of those that it meets. */
+  visits_left: number
+  moment: Moment
+  end: (life: Life, at: Await) => void
+}
 
 const ROOT = `${new URL('../..', import.meta.url).pathname.replace(/\/$/, '')}/`
 export const awaits: Await[] = []
@@ -96,12 +102,12 @@ function at(number: number, value: unknown): unknown {
   run.visit?.(one, 'reached')
   const { target } = run
   let ends: Target | undefined
-  if (target !== undefined && target.at === one && --target.visits_left === 0) {
+  if (target?.meets(one) === true && --target.visits_left === 0) {
     ends = target
     run.target = undefined
     if (target.moment === 'reached') {
       one.crashes++
-      target.end(life)
+      target.end(life, one)
       return leave(value)
     }
   }
@@ -113,7 +119,7 @@ function at(number: number, value: unknown): unknown {
     life.waiting.delete(waits)
     if (ends !== undefined && life.alive) {
       one.crashes++
-      ends.end(life)
+      ends.end(life, one)
     }
     if (life.alive) run.visit?.(one, 'answered')
     return life.alive

@@ -23,7 +23,15 @@ type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdra
 export type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
 
 /** How many calls and mishaps of one trader, in which time. */
-export type Size = { calls: number; mishaps: number; trading_ms: number; is_thin: boolean; focus: Focus }
+export type Size = {
+  calls: number
+  mishaps: number
+  trading_ms: number
+  is_thin: boolean
+  focus: Focus
+  /** Ends of processes at awaits that lack them. */
+  hunted: number
+}
 
 /** @param is_thin half of the calls are of the kinds that chance alone seldom gives */
 export function pickCall(session: Session, random: Random, is_thin: boolean): Call {

@@ -8,10 +8,11 @@ import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
-import { type Await, awaits, lives, run, waiting } from './awaits'
+import { type Await, awaits, type Life, lives, run, waiting } from './awaits'
 import { changes } from './changes'
 import { faultyFiles } from './faulty_files'
 import { ENOUGH, type Focus, mostNeeded, needOf } from './guide'
+import { Hunt } from './hunt'
 import { copyFolder, copyWallet, type Known } from './image'
 import { Schedule, SLOT_MS, type Tally } from './schedule'
 import { SimulatedTime } from './simulated_time'
@@ -30,9 +31,10 @@ const SAMPLED = { memory: 1, chain: 30, cluster: 60 }
 const WANTED = { memory: 100, chain: 20, cluster: 12 }
 /** Of the moments left in a run so many are started again at most, the most needed ones. */
 const PLAYED = { memory: Number.POSITIVE_INFINITY, chain: 60, cluster: 24 }
-/** The same where a campaign is guided; and of the moments of such a start. */
+/** The same where a campaign is guided. */
 const GUIDED = { memory: 24, chain: 24, cluster: 10 }
-const AGAIN = { memory: 2, chain: 2, cluster: 1 }
+/** Ends of processes at awaits that lack them, of a run or a recovery. */
+const HUNTED = 10
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {
@@ -129,6 +131,7 @@ export class Campaign {
       trading_ms: is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
       focus: this.focus,
+      hunted: this.guided ? HUNTED : 0,
     }
     const given = { seed, path, tally: this.tally, size, aim }
     this.schedule = new Schedule(venue, this.time, given)
@@ -151,7 +154,11 @@ export class Campaign {
       world.slot(time.random, true, venue.up)
     }
     slots()
-    while (!venue.rests) {
+    const { random } = time
+    const end = (life: Life) => venue.crashOf(life)
+    const ends = this.guided ? HUNTED : 0
+    const hunt = new Hunt(time, venue, { random, ends, for_ms: PREPARED_MS / 4, end })
+    while (!hunt.ended || !venue.rests) {
       if (time.now_ms > PREPARED_MS) throw new Error(`not prepared: ${venue.broken.join()} ${venue.status}`)
       await time.step()
     }
@@ -207,12 +214,11 @@ export class Campaign {
     isPlayed: (image: Image) => boolean,
     world: World,
     seed: number,
-    is_first = true,
   ): Promise<string[]> {
     const broken: string[] = []
     for (const image of images.toReversed()) {
       const is_played = isPlayed(image)
-      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed, is_first)))
+      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed)))
       for (const folder of [...image.dirs, dirname(image.wallet)])
         rmSync(folder, { recursive: true, force: true })
     }
@@ -260,16 +266,13 @@ export class Campaign {
   }
 
   /** Everything stopped: venue and client start again on the remains, and come to rest. */
-  private async goOn(image: Image, world: World, seed: number, is_first: boolean): Promise<string[]> {
+  private async goOn(image: Image, world: World, seed: number): Promise<string[]> {
     this.putBack(world, image.moment, image.dirs)
     const venue = this.open(seed, world)
     const schedule = this.plan(venue, seed, image.wallet)
-    const images: Image[] = []
-    if (this.guided && is_first) this.watch(venue, schedule, images, image.wallet)
     const broken = await schedule
       .recover(image.known)
       .catch((error: unknown) => [`${(error as Error).stack}`])
-    run.visit = undefined
     venue.remove()
     let stops = 0
     for (const [one, times] of image.stops) {
@@ -283,8 +286,7 @@ export class Campaign {
       console.log(schedule.trace.join('\n'))
       broken.push(`after a stop at ${image.first}`)
     }
-    const needed = mostNeeded(images, broken.length === 0 ? AGAIN[this.kind] : 0)
-    return [...broken, ...(await this.goOnFrom(images, (one) => needed.has(one), world, seed, false))]
+    return broken
   }
 
   private isWanted({ stops, planned }: Await): boolean {

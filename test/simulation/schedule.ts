@@ -15,6 +15,7 @@ import { type Await, Life, run } from './awaits'
 import { type Call, isExpected, named, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
+import { Hunt } from './hunt'
 import type { Known } from './image'
 import type { FrameFault } from './simulated_socket'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
@@ -25,6 +26,8 @@ export const SLOT_MS = 400
 /** Longer than any packet is under way. */
 const CALM_MS = 900
 const LATEST_MS = 120_000
+/** Of ends in a recovery. */
+const HUNT_MS = 12_000
 
 export type Tally = Map<string, number>
 
@@ -86,9 +89,11 @@ export class Schedule implements Weather {
         this.begin(this.session && pickCall(this.session, this.random, this.given.size.is_thin)),
       )
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
-    this.aim()
+    const hunt = this.hunt(trading_ms)
+    if (this.given.size.hunted === 0) this.aim()
     this.time.at(0, () => this.reopen())
     await this.until(() => this.time.now_ms > from_ms + trading_ms)
+    hunt.stop()
     run.target = undefined
     this.time.slow_ms = 0
     this.calm = true
@@ -113,10 +118,13 @@ export class Schedule implements Weather {
   async recover(known: Known | undefined): Promise<string[]> {
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
-    await this.until(() => this.venue.rests)
+    const hunt = this.hunt(HUNT_MS)
     if (known !== undefined) {
       Object.assign(this, known, { prepared: true })
       this.time.at(0, () => this.reopen())
+    }
+    await this.until(() => hunt.ended && this.venue.rests)
+    if (known !== undefined) {
       await this.windDown()
       await this.check()
     }
@@ -132,16 +140,18 @@ export class Schedule implements Weather {
     at.chosen++
     const { random, venue } = this
     const end = (life: Life) => {
-      this.count('ends at an await', run.phase)
-      this.say(`ends at ${at.name}`)
-      if (life === this.life) this.kill()
-      else venue.crashOf(life)
+      this.endAt(life, at)
       // Where there is time for more than one.
       if (size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
     }
     const moment = random.below(2) === 0 ? 'reached' : 'answered'
     const aims = () => {
-      run.target = { at, visits_left: 1 + random.below(at.phases.has('serves') ? 3 : 2), moment, end }
+      run.target = {
+        meets: (one) => one === at,
+        visits_left: 1 + random.below(at.phases.has('serves') ? 3 : 2),
+        moment,
+        end,
+      }
     }
     const happens_ms = random.below(left_ms)
     if (at.phases.has('serves')) this.time.at(random.below(left_ms / 2), aims)
@@ -150,6 +160,17 @@ export class Schedule implements Weather {
     this.time.at(happens_ms, () =>
       at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart(),
     )
+  }
+  private endAt(life: Life, at: Await): void {
+    this.count('ends at an await', run.phase)
+    this.say(`ends at ${at.name}`)
+    if (life === this.life) this.kill()
+    else this.venue.crashOf(life)
+  }
+  private hunt(for_ms: number): Hunt {
+    const { random, given } = this
+    const end = (life: Life, at: Await) => this.endAt(life, at)
+    return new Hunt(this.time, this.venue, { random, ends: given.size.hunted, for_ms, end })
   }
   private say(line: string): void {
     this.trace.push(`${this.time.now_ms} ${line}`)

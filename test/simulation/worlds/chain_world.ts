@@ -1,4 +1,5 @@
 /** A venue, or a cluster of three, on the vault program: relayer, watcher, quorum reads and accounts, on three RPC nodes. */
+import { mkdirSync } from 'node:fs'
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import type { Login } from '../../../client/api/venue_client'
 import { preparePlace } from '../../../client/wallet/prepare'
@@ -95,6 +96,7 @@ export class ChainWorld implements World {
     const authority = time.random.pick(['dns-01', 'tls-alpn-01', undefined, undefined] as const)
     this.acme = authority && acmeOf(authority)
     this.dirs = Array.from({ length: nodes }, (_, at) => (nodes === 1 ? dir : `${dir}-node${at}`))
+    for (const own of this.dirs) mkdirSync(own)
     const wallet = () => new Wallet(crypto.getRandomValues(new Uint8Array(32)))
     this.makers = [
       { name: 'buyer', side: 'buy', wallet: wallet(), used: 0 },
