@@ -126,9 +126,9 @@ export class Campaign {
     // A start costs more than a call where the chain is real.
     const is_long = this.kind !== 'memory' || this.guided || random.below(20) === 0
     const size = {
-      calls: is_long ? 8 : 1 + random.below(3),
+      calls: this.guided ? 16 : is_long ? 8 : 1 + random.below(3),
       mishaps: is_long ? (this.focus === 'ends' ? 6 : 3) : random.below(3),
-      trading_ms: is_long ? 6_000 : 1_200,
+      trading_ms: this.guided ? 10_000 : is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
       focus: this.focus,
       hunted: this.guided ? HUNTED : 0,

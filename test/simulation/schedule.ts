@@ -89,8 +89,10 @@ export class Schedule implements Weather {
         this.begin(this.session && pickCall(this.session, this.random, this.given.size.is_thin)),
       )
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
-    const hunt = this.hunt(trading_ms)
-    if (this.given.size.hunted === 0) this.aim()
+    const { hunted } = this.given.size
+    // Fewer, so that traders come to their calls.
+    const hunt = this.hunt(Math.ceil(hunted / 4), trading_ms)
+    if (hunted === 0) this.aim()
     this.time.at(0, () => this.reopen())
     await this.until(() => this.time.now_ms > from_ms + trading_ms)
     hunt.stop()
@@ -118,7 +120,7 @@ export class Schedule implements Weather {
   async recover(known: Known | undefined): Promise<string[]> {
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
-    const hunt = this.hunt(HUNT_MS)
+    const hunt = this.hunt(this.given.size.hunted, HUNT_MS)
     if (known !== undefined) {
       Object.assign(this, known, { prepared: true })
       this.time.at(0, () => this.reopen())
@@ -167,10 +169,10 @@ export class Schedule implements Weather {
     if (life === this.life) this.kill()
     else this.venue.crashOf(life)
   }
-  private hunt(for_ms: number): Hunt {
-    const { random, given } = this
+  private hunt(ends: number, for_ms: number): Hunt {
+    const { random } = this
     const end = (life: Life, at: Await) => this.endAt(life, at)
-    return new Hunt(this.time, this.venue, { random, ends: given.size.hunted, for_ms, end })
+    return new Hunt(this.time, this.venue, { random, ends, for_ms, end })
   }
   private say(line: string): void {
     this.trace.push(`${this.time.now_ms} ${line}`)
@@ -226,7 +228,8 @@ export class Schedule implements Weather {
     if (calm || !venue.up) return
     const broken = (law: string) => this.breaks(law)
     venue.world.market(this.random, broken, this.given.size.focus)
-    this.traffic.step(this.random, venue.world.marketLogin())
+    const steps = this.given.size.hunted > 0 ? 3 : 1
+    for (let at = 0; at < steps; at++) this.traffic.step(this.random, venue.world.marketLogin())
   }
   private second(): void {
     this.time.at(1_000, () => this.second())

@@ -211,8 +211,7 @@ export class SimulatedVenue {
   /** A request of others than the trader, at any node that serves; undefined where none answers. */
   async ask(of: 'app' | 'operator', request: Request): Promise<Response | undefined> {
     const serving = this.processes.flatMap(({ at }) => this.appOf(at) ?? [])
-    const leads = serving.filter(({ process }) => process === this.leading)
-    const at = this.random.pickIfAny(of === 'app' ? serving : leads)
+    const at = this.random.pickIfAny(serving)
     if (at === undefined) return undefined
     const { life, operator } = at.process
     const to = of === 'app' ? at.app : (operator ?? this.listens(linkHost(at.process.at), life)!)
@@ -247,9 +246,13 @@ export class SimulatedVenue {
     }
     for (const [socket, of] of [...this.sockets]) if (of === process) socket.cut()
   }
-  /** A clean stop, and the next epoch. */
+  /** A clean stop, and the next epoch; of a cluster, in half of the cases that of a node that follows. */
   restart(): void {
     if (!this.up) return
+    const follows = this.processes.filter(
+      ({ life, open, stop }) => life.alive && open === undefined && stop !== undefined,
+    )
+    if (follows.length > 0 && this.random.below(2) === 0) return this.stopOne(this.random.pick(follows))
     const process = this.leading!
     this.world.stops()
     this.disconnect(process)
@@ -259,6 +262,16 @@ export class SimulatedVenue {
       if (!life.alive) return
       this.end(process)
       this.startOne(process.at)
+    })
+  }
+  private stopOne(process: Process): void {
+    const { life, stop, at } = process
+    process.stop = undefined
+    void this.inside(life, stop!).then(() => {
+      if (!life.alive) return
+      this.disconnect(process)
+      this.end(process)
+      this.startOne(at)
     })
   }
   /** The process, any one of the cluster unless it is named, ends here; the next one starts on its folder as it is now. */
