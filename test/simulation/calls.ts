@@ -57,7 +57,12 @@ export function pickCall(session: Session, random: Random, is_thin: boolean): Ca
     return { kind: 'settle', run: (of) => of.settle(id) }
   }
   const [order, merge] = [orderOf(random, random.pick(['buy', 'sell'])), random.below(3) > 0]
-  return { kind: 'place', run: (of) => of.place(order, { merge }) }
+  const plans = random.below(4) === 0
+  const place = async (of: Session) => {
+    if (plans) await of.plan(order)
+    return of.place(order, { merge })
+  }
+  return { kind: 'place', run: place }
 }
 function thin({ open_requests }: Session, random: Random, is_live: boolean): number {
   const dice = random.below(20)
@@ -75,7 +80,12 @@ function withdrawal(random: Random, note: WalletNote): Call {
   const amount = part === 0n ? BigInt(note.amount) - 100n : BigInt(note.amount) / (part + 1n)
   const destination = encodeBase58(sha256(utf8(`destination ${random.below(1_000_000)}`)))
   const to = { mint: note.mint, destination, amount, life_slots: random.pick([6, 3_000]) }
-  return { kind: 'withdraw', run: (of) => of.withdraw(to, { merge: false }) }
+  const [plans, merge] = [random.below(4) === 0, random.below(4) === 0]
+  const withdraw = async (of: Session) => {
+    if (plans) await of.planWithdrawal(to)
+    return of.withdraw(to, { merge })
+  }
+  return { kind: 'withdraw', run: withdraw }
 }
 function reshape(random: Random, note: WalletNote): Call {
   const half = BigInt(note.amount) / 2n
