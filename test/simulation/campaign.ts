@@ -34,7 +34,7 @@ const PLAYED = { memory: Number.POSITIVE_INFINITY, chain: 60, cluster: 24 }
 /** The same where a campaign is guided. */
 const GUIDED = { memory: 24, chain: 24, cluster: 10 }
 /** Ends of processes at awaits that lack them, of a run or a recovery. */
-const HUNTED = 10
+const HUNTED = 20
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {

@@ -27,7 +27,7 @@ export const SLOT_MS = 400
 const CALM_MS = 900
 const LATEST_MS = 120_000
 /** Of ends in a recovery. */
-const HUNT_MS = 12_000
+const HUNT_MS = 20_000
 
 export type Tally = Map<string, number>
 
@@ -91,7 +91,7 @@ export class Schedule implements Weather {
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
     const { hunted } = this.given.size
     // Fewer, so that traders come to their calls.
-    const hunt = this.hunt(Math.ceil(hunted / 4), trading_ms)
+    const hunt = this.hunt(Math.ceil(hunted / 8), trading_ms)
     if (hunted === 0) this.aim()
     this.time.at(0, () => this.reopen())
     await this.until(() => this.time.now_ms > from_ms + trading_ms)
