@@ -73,12 +73,13 @@ export class Guide<Kind extends string> {
     const named = new Map(awaits.map((one) => [one.name, one]))
     for (const { kind, focus, groups, cost_ms, ends } of kept) {
       const own = this.of({ kind, focus })
+      if (own === undefined) continue
       Object.assign(own, { groups, cost_ms })
       for (const { name, times } of ends) if (named.has(name)) own.ends.set(named.get(name)!, times)
     }
   }
-  private of(one: { kind: Kind; focus: Focus }): Played<Kind> {
-    return this.all.find(({ kind, focus }) => kind === one.kind && focus === one.focus)!
+  private of(one: { kind: Kind; focus: Focus }): Played<Kind> | undefined {
+    return this.all.find(({ kind, focus }) => kind === one.kind && focus === one.focus)
   }
 
   /** Each was played, and no `await` that was reached lacks ends. */
@@ -107,7 +108,7 @@ export class Guide<Kind extends string> {
     const from = process.cpuUsage()
     const result = await play()
     const { user, system } = process.cpuUsage(from)
-    const own = this.of(of)
+    const own = this.of(of)!
     const mean = (old: number, now: number) => (own.groups === 0 ? now : (old + now) / 2)
     own.cost_ms = mean(own.cost_ms, (user + system) / 1_000)
     for (const one of awaits) {
