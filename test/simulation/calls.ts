@@ -22,6 +22,28 @@ const [MODIFY, SETTLE] = [6, 12]
 type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
 export type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
 
+const KINDS: readonly [RegExp, string][] = [
+  [/^POST \/orders\/cancel-all/, 'cancel_all'],
+  [/^POST \/orders\/dead-man/, 'dead_man'],
+  [/^POST \/orders$/, 'place'],
+  [/^PUT \/orders/, 'modify'],
+  [/^DELETE \/orders/, 'cancel'],
+  [/^POST \/withdrawals/, 'withdraw'],
+  [/^POST \/notes\/reshape/, 'reshape'],
+  [/^POST \/auth\/token/, 'login'],
+]
+export const kindOf = (method: string, path: string): string =>
+  KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
+
+/** Parts of a request that count once: its ids and nonces. */
+export function namesOf(kind: string, body: unknown): string[] {
+  const of = Object(Array.isArray(body) ? body[0] : body) as Record<string, string>
+  if (kind === 'place') return [of['order_id']!]
+  if (kind === 'modify') return [(of['replacement'] as never as Record<string, string>)['order_id']!]
+  if (kind === 'withdraw' || kind === 'reshape') return [`${of['trading_key']}#${of['nonce']}`]
+  return [`${of['trading_key']}/${of['cancel_nonce']}`]
+}
+
 /** How many calls and mishaps of one trader, in which time. */
 export type Size = {
   calls: number

@@ -56,3 +56,22 @@ export class Hunt {
       time.at(random.below(REST_MS), () => this.is_over || venue.restart())
   }
 }
+
+type Parts = { random: Random; time: SimulatedTime; venue: SimulatedVenue }
+/** Chooses the visit of the `await` at which a process ends; where only a start or a stop comes to it, there is one. */
+export function aimAt(at: Await, left_ms: number, parts: Parts, end: (life: Life) => void): void {
+  const { random, time, venue } = parts
+  at.chosen++
+  const serves = at.phases.has('serves')
+  const moment = random.below(2) === 0 ? 'reached' : 'answered'
+  const aims = () => {
+    run.target = { meets: (one) => one === at, visits_left: 1 + random.below(serves ? 3 : 2), moment, end }
+  }
+  const happens_ms = random.below(left_ms)
+  if (serves) time.at(random.below(left_ms / 2), aims)
+  else time.at(happens_ms, aims)
+  if (serves) return
+  time.at(happens_ms, () =>
+    at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart(),
+  )
+}

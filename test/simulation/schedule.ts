@@ -12,14 +12,14 @@ import { sha256 } from '../../protocol/sha256'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, named, pickCall, type Size } from './calls'
+import { type Call, isExpected, named, namesOf, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
-import { Hunt } from './hunt'
+import { aimAt, Hunt } from './hunt'
 import type { Known } from './image'
 import type { FrameFault } from './simulated_socket'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
-import { FAULTS, type Fault, namesOf, type SimulatedVenue, type Weather } from './simulated_venue'
+import { FAULTS, type Fault, type SimulatedVenue, type Weather } from './simulated_venue'
 import { Traffic } from './traffic'
 
 export const SLOT_MS = 400
@@ -32,7 +32,7 @@ const HUNT_MS = 20_000
 export type Tally = Map<string, number>
 
 export class Schedule implements Weather {
-  private readonly random: Random
+  readonly random: Random
   private readonly account: string
   private deposited = new Map<string, bigint>()
   private life = new Life()
@@ -57,8 +57,8 @@ export class Schedule implements Weather {
   private readonly traffic: Traffic
 
   constructor(
-    private readonly venue: SimulatedVenue,
-    private readonly time: SimulatedTime,
+    readonly venue: SimulatedVenue,
+    readonly time: SimulatedTime,
     private readonly given: {
       seed: number
       path: string
@@ -134,34 +134,14 @@ export class Schedule implements Weather {
     return this.broken
   }
 
-  /** Chooses the visit of the `await` at which a process ends; where only a start or a stop comes to it, there is one. */
   private aim(left_ms = this.given.size.trading_ms): void {
-    const { size } = this.given
     const at = this.given.aim()
     if (at === undefined || this.calm) return
-    at.chosen++
-    const { random, venue } = this
-    const end = (life: Life) => {
+    aimAt(at, left_ms, this, (life) => {
       this.endAt(life, at)
       // Where there is time for more than one.
-      if (size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
-    }
-    const moment = random.below(2) === 0 ? 'reached' : 'answered'
-    const aims = () => {
-      run.target = {
-        meets: (one) => one === at,
-        visits_left: 1 + random.below(at.phases.has('serves') ? 3 : 2),
-        moment,
-        end,
-      }
-    }
-    const happens_ms = random.below(left_ms)
-    if (at.phases.has('serves')) this.time.at(random.below(left_ms / 2), aims)
-    else this.time.at(happens_ms, aims)
-    if (at.phases.has('serves')) return
-    this.time.at(happens_ms, () =>
-      at.phases.has('starts') && random.below(2) === 0 ? venue.crash() : venue.restart(),
-    )
+      if (this.given.size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
+    })
   }
   private endAt(life: Life, at: Await): void {
     this.count('ends at an await', run.phase)

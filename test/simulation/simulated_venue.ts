@@ -12,6 +12,7 @@ import type { App } from '../../server/edge/app'
 import type { SocketData } from '../../server/sockets/upgrade'
 import type { Random } from '../kit/random'
 import { Life, run } from './awaits'
+import { kindOf, namesOf } from './calls'
 import { takeFiles } from './changes'
 import { takeDatabases } from './databases'
 import { copyFolder } from './image'
@@ -40,28 +41,6 @@ export type Weather = {
   /** A signed request leaves the client. */
   left(context: Context, kind: string, body: string): void
   killed(context: Context): void
-}
-
-const KINDS: readonly [RegExp, string][] = [
-  [/^POST \/orders\/cancel-all/, 'cancel_all'],
-  [/^POST \/orders\/dead-man/, 'dead_man'],
-  [/^POST \/orders$/, 'place'],
-  [/^PUT \/orders/, 'modify'],
-  [/^DELETE \/orders/, 'cancel'],
-  [/^POST \/withdrawals/, 'withdraw'],
-  [/^POST \/notes\/reshape/, 'reshape'],
-  [/^POST \/auth\/token/, 'login'],
-]
-const kindOf = (method: string, path: string): string =>
-  KINDS.find(([form]) => form.test(`${method} ${path}`))?.[1] ?? 'read'
-
-/** Parts of a request that count once: its ids and nonces. */
-export function namesOf(kind: string, body: unknown): string[] {
-  const of = Object(Array.isArray(body) ? body[0] : body) as Record<string, string>
-  if (kind === 'place') return [of['order_id']!]
-  if (kind === 'modify') return [(of['replacement'] as never as Record<string, string>)['order_id']!]
-  if (kind === 'withdraw' || kind === 'reshape') return [`${of['trading_key']}#${of['nonce']}`]
-  return [`${of['trading_key']}/${of['cancel_nonce']}`]
 }
 
 /** The TLS key that the client knows, and the node. */
@@ -249,26 +228,22 @@ export class SimulatedVenue {
   /** A clean stop, and the next epoch; of a cluster, in half of the cases that of a node that follows. */
   restart(): void {
     if (!this.up) return
-    const follows = this.processes.filter(
-      ({ life, open, stop }) => life.alive && open === undefined && stop !== undefined,
-    )
-    if (follows.length > 0 && this.random.below(2) === 0) return this.stopOne(this.random.pick(follows))
-    const process = this.leading!
-    this.world.stops()
-    this.disconnect(process)
-    run.phase = 'stops'
-    const { life } = process
-    void this.inside(life, () => this.world.stop(process.open!, this.random)).then(() => {
-      if (!life.alive) return
-      this.end(process)
-      this.startOne(process.at)
-    })
+    const follows = this.processes.filter(({ life, open, stop }) => life.alive && !open && stop)
+    const follower = this.random.below(2) === 0 ? this.random.pickIfAny(follows) : undefined
+    this.stopOne(follower ?? this.leading!)
   }
   private stopOne(process: Process): void {
-    const { life, stop, at } = process
+    const { at, life, open, stop } = process
     process.stop = undefined
-    void this.inside(life, stop!).then(() => {
+    if (open !== undefined) {
+      this.world.stops()
+      this.disconnect(process)
+      run.phase = 'stops'
+    }
+    const stopped = () => (open === undefined ? stop!() : this.world.stop(open, this.random))
+    void this.inside(life, stopped).then(() => {
       if (!life.alive) return
+      // A node that followed may lead now.
       this.disconnect(process)
       this.end(process)
       this.startOne(at)
