@@ -240,6 +240,11 @@ test('a note is shown under a state of the ring where that covers it, else under
     expect([toHex(reached), toHex(proof.cited_root)]).toEqual([toHex(cited.root), toHex(cited.root)])
   }
   expect(reasonOf(() => proofs.inclusion(nullifier(last)))).toBe('not_in_tree')
+  const newer = new VaultProofs(history.read(), vaultAfter(history, [kept, stateOf(history)]))
+  expect(newer.inclusion(output.commitment).cited_leaf_count).toBe(vault.tree.leaf_count)
+  const behind = history.deposit(0, 3)
+  const known = new VaultProofs(history.read(), vault)
+  expect(reasonOf(() => known.inclusion(behind.commitment))).toBe('not_in_tree')
 })
 
 test('a spent note is shown by its batch, under a spent root of the ring where that covers it', () => {
@@ -298,6 +303,14 @@ test('a history that ends early, or lies about a note or a nullifier, gives no p
   }
 })
 
+test('a vault that counts more nullifiers than its batches have gives no proof', () => {
+  const { history, vault } = played()
+  const config = { ...vault.config, spent_count: vault.config.spent_count + 1 }
+  expect(reasonOf(() => new VaultProofs(history.read(), { ...vault, config }).check())).toBe(
+    'history_differs',
+  )
+})
+
 test('another reading of the accounts is covered only where both trees are of the history, and no longer than it', () => {
   const { history, kept, vault } = played()
   const proofs = new VaultProofs(history.read(), vault)
@@ -309,6 +322,7 @@ test('another reading of the accounts is covered only where both trees are of th
     reading({ spent_root: vault.tree.spent_root }),
     reading({ leaf_count: vault.tree.leaf_count + 1 }),
     reading({}, 3),
+    { ...vault, config: { ...vault.config, last_batch: 3 } },
   ])
     expect(proofs.covers(other)).toBe(false)
 })

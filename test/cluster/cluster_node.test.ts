@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ClusterNode, LogTrim } from '../../engine/cluster/cluster_node'
-import { Etcd } from '../../engine/cluster/etcd'
+import { Etcd, NoReply } from '../../engine/cluster/etcd'
 import { Deposed, LogGap, ReplicatedLog } from '../../engine/cluster/replicated_log'
 import { LIMITS } from '../../engine/limits'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
@@ -299,4 +299,45 @@ test('a new leading node is alone once the right of the one before is over by et
   node.served(2 * now_ms)
   expect(await isAlone()).toBe(false)
   node.stop()
+})
+
+/** A node over a log of the test's own. */
+function nodeOn(log: object, monotonicMs: () => number): ClusterNode {
+  const access = { endpoints: ['https://127.0.0.1:1'] } as never
+  const node = new ClusterNode(access, newSealing(), '', monotonicMs, 8)
+  Object.assign(node, { log })
+  return node
+}
+
+test('a time without answers of etcd is no silence of the leader', async () => {
+  let now_ms = 0
+  let replies = true
+  const found = { entries: [], head: { seq: 0 }, life: 'same', term: undefined, leader_url: '' }
+  const poll = async () => {
+    if (!replies) throw new NoReply('no answer')
+    return found
+  }
+  const node = nodeOn({ poll, report: async () => undefined }, () => now_ms)
+  const follow = () =>
+    node['follow'](
+      () => START,
+      async () => undefined,
+    )
+  expect(await follow()).toBe(true)
+  ;[now_ms, replies] = [LIMITS.leader_silence_ms, false]
+  expect(await follow()).toBe(true)
+  replies = true
+  expect(await follow()).toBe(true)
+  now_ms *= 2
+  expect(await follow()).toBe(false)
+})
+
+test('the term goes to the node with the longest journal, and nothing is shown while it is given', async () => {
+  const stopped: boolean[] = []
+  const node = nodeOn({ handTerm: async () => stopped.push(node['is_stopped']) }, () => 0)
+  const reports = [90, 100].map((seq, at) => [at, { seq, count: 1, newest: 8 }])
+  Object.assign(node, { liveNodes: async () => reports })
+  expect(await node.successor(() => 100, 8)).toBe(1)
+  await node.handTo(1)
+  expect(stopped).toEqual([true])
 })

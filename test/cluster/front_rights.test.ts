@@ -12,7 +12,7 @@ import { endNode } from '../../server/links/open_node'
 import { openHarness } from '../kit/server/harness'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { accountId, testCredential } from '../kit/venue/test_login'
-import { CANCEL, DEAD_MAN } from '../routes/bodies'
+import { CANCEL, DEAD_MAN, KEY } from '../routes/bodies'
 import { ACCOUNT, answerAll, codesOf, frontOf, OTHER, SESSION, socketOf } from './front_kit'
 
 test('a socket of a front without a right passes on no command of a token that may have been revoked', async () => {
@@ -171,14 +171,15 @@ test('a node that ends as planned has its sockets disarmed behind all that it pa
   await Bun.sleep(1)
   const slow = waiting.pop()!
   const drained = venue.drain()
-  const late = refusalOf(venue.cancelAll(ACCOUNT, []))
+  let told = 0
+  const late = refusalOf(venue.cancelAll(ACCOUNT, [])).finally(() => told++)
   const late_arm = refusalOf(venue.armDisconnect(ACCOUNT, 'late', true))
   await Bun.sleep(50)
   // However slow that command is.
   expect(passed.map(({ kind }) => kind)).toEqual(['command', 'leaves'])
   waiting.pop()!()
   await Bun.sleep(50)
-  expect(done).toEqual([])
+  expect([done, told]).toEqual([[], 0])
   slow()
   await under_way
   await drained
@@ -389,4 +390,32 @@ test('a command goes behind the newest one that waits, also when an earlier one 
   second.resolve()
   await Promise.all(running)
   expect(done).toEqual([1, 2, 3])
+})
+
+test('a read that is repeated behind a hand-over is by a token that still counts', async () => {
+  const handed = Promise.withResolvers<void>()
+  let [asked, is_ended] = [0, false]
+  const base = openHarness({
+    venue: {
+      authenticate() {
+        if (is_ended) throw new Refusal('token_invalid')
+        return SESSION
+      },
+      handedOver: () => handed.promise,
+      caughtUp: () => undefined,
+      nonces: (async () => {
+        asked += 1
+        throw new Refusal('lease_lost')
+      }) as never,
+    },
+  })
+  try {
+    const answer = base.call('GET', `/nonces?trading_key=${KEY}`)
+    while (asked === 0) await Bun.sleep(1)
+    is_ended = true
+    handed.resolve()
+    expect([(await answer).json, asked]).toMatchObject([{ code: 'token_invalid' }, 1])
+  } finally {
+    await base.stop()
+  }
 })

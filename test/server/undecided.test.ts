@@ -7,7 +7,7 @@ import { BODY_BYTES_MAX } from '../../protocol/limits'
 import { Refusal } from '../../protocol/refusals'
 import { TokenRequest } from '../../protocol/wire/public'
 import { parserOf } from '../../protocol/wire/values'
-import { parseBody, parseJson, readQuery } from '../../server/edge/body'
+import { parseBody, parseJson, readBounded, readQuery } from '../../server/edge/body'
 import { networkOf, Undecided } from '../../server/tls/challenge_front'
 import { type Harness, openHarness, rawStatus } from '../kit/server/harness'
 
@@ -320,4 +320,17 @@ test('bodies that never arrive hold nothing but their connections', async () => 
   for (const socket of sockets) socket.destroy()
   await Bun.sleep(50)
   expect(harness.lines.filter((line) => line.includes('internal_error'))).toEqual([])
+})
+
+test('the rest of a body that is too large is not read', async () => {
+  let is_cancelled = false
+  const body = new ReadableStream({
+    pull: (to) => to.enqueue(new Uint8Array(8)),
+    cancel() {
+      is_cancelled = true
+    },
+  })
+  const request = new Request('http://localhost', { method: 'POST', body })
+  const refused = await readBounded(request, 20).catch((error: unknown) => error)
+  expect([refused, is_cancelled]).toEqual([expect.objectContaining({ code: 'body_too_large' }), true])
 })

@@ -1,6 +1,15 @@
 /** The notes that a session takes: of one key, the largest, as few as reach the amount. */
 import { expect, test } from 'bun:test'
-import { coveringNote, drop, keyOf, mergeable, notesFor, total } from '../../../client/session/notes'
+import {
+  coveringNote,
+  drop,
+  dueFor,
+  keyOf,
+  mergeable,
+  notesFor,
+  total,
+  undecidableBefore,
+} from '../../../client/session/notes'
 import { NoNote } from '../../../client/session/session_options'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { Random } from '../../kit/random'
@@ -109,4 +118,26 @@ test('a refused request of any kind frees the notes that it would have taken', (
   for (const kind of ['place', 'modify', 'withdraw', 'reshape'])
     expect([kind, ...state(kind)]).toEqual([kind, 'free', 0, 0])
   expect(state('cancel')).toEqual(['pending', 1, 0])
+})
+
+test('a withdrawal takes its amount and the fee of the mint', async () => {
+  const client = { transparency: async () => ({ mints: [{ mint: MINT, withdraw_fee: '3', decimals: 0 }] }) }
+  expect(await dueFor(client as never, { mint: MINT, amount: 10n })).toEqual({
+    amount: 10n,
+    needed: { mint: MINT, amount: 13n },
+  })
+})
+
+test('only requests of the same key are settled before one', () => {
+  const request = (id: string, key_index: number) => ({ id, key_index, kind: 'cancel_all' }) as never
+  const open = [request('a', 0), request('b', 1), request('c', 0)]
+  expect(undecidableBefore(open[2]!, open)).toEqual([open[0]!])
+})
+
+test('a refused modify leaves the note with the order that it backs', () => {
+  const wallet = walletOf(noteOf(5, 0, 'pending'))
+  const [{ commitment: collateral }] = wallet.state.notes as [WalletNote]
+  wallet.state.orders = ['a', 'b'].map((order_id) => ({ order_id, collateral, open: true }) as never)
+  drop(wallet, { kind: 'modify', id: 'b' } as never)
+  expect(wallet.state.notes[0]!.state).toBe('pending')
 })

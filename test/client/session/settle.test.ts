@@ -2,9 +2,12 @@
 import { expect, test } from 'bun:test'
 import { VenueClient } from '../../../client/api/venue_client'
 import { SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../../../client/limits'
+import { Session } from '../../../client/session/session'
 import { findAccepted, type Patience, settleRequest } from '../../../client/session/settle'
 import { EvidenceUnavailable } from '../../../client/verify/collect/collect_evidence'
 import { ReceiptRefused } from '../../../client/verify/verify_receipt'
+import { prepareCancelAll } from '../../../client/wallet/prepare'
+import { Wallet } from '../../../client/wallet/wallet'
 
 const LOGIN = { api_key: 'k', api_secret: 's', passphrase: 'p', account_id: 'aa'.repeat(32) }
 const SENT = { id: '11'.repeat(16), key_index: 0, after_seq: 0, kind: 'place', request: {} } as never
@@ -222,4 +225,52 @@ test('a venue that cannot be judged while it shows the order leaves the outcome 
     },
   })
   expect([outcome.status, judged, calls.length]).toEqual(['accepted', 2, 2])
+})
+
+/** A session that is made of these parts and follows nothing. */
+const sessionOf = (parts: object): Session => Object.assign(Object.create(Session.prototype), parts)
+
+test('a request of unknown outcome is sent once at a time, and can be settled again', async () => {
+  let runs = 0
+  const run = async () => ({ status: 'unknown', id: ++runs })
+  const session = sessionOf({ under_way: new Map(), lanes: new Map(), run })
+  await Promise.all([session['inLane'](SENT, true), session['inLane'](SENT, true)])
+  expect(runs).toBe(1)
+  await session['inLane'](SENT, true)
+  expect(runs).toBe(2)
+})
+
+test('nothing is sent behind a request that a later nonce would leave without an outcome', async () => {
+  const [before, sent] = [OLD, NEW].map((id) => ({ id, kind: 'cancel_all', key_index: 0 }) as never)
+  const asked: string[] = []
+  const outcomeOf = async ({ id }: { id: string }) => {
+    asked.push(id)
+    return { status: 'unknown', id }
+  }
+  const session = sessionOf({ outcomeOf, wallet: { state: { requests: [before, sent] } } })
+  expect(await session['run'](sent!, false)).toMatchObject({ status: 'unknown', id: NEW })
+  expect(asked).toEqual([OLD])
+})
+
+test('the receipt of an earlier request does not lower the position that later receipts must be behind', async () => {
+  const wallet = new Wallet(new Uint8Array(32).fill(1))
+  const venue = { identity: { venue: new Uint8Array(32) }, hasVerified: async () => true }
+  const session = sessionOf({ wallet, venue, store: {}, receipt_seq: 9 })
+  const request = prepareCancelAll(wallet, venue.identity.venue, 0)
+  const sent = { id: NEW, kind: 'cancel_all', key_index: 0, after_seq: 0, request }
+  for (const seq of [8, 10]) await session['receiptOf'](sent as never, { receipt: { seq } }, 0n)
+  expect(session['receipt_seq']).toBe(10)
+  await session['receiptOf'](sent as never, { receipt: { seq: 9 } }, 0n)
+  expect(session['receipt_seq']).toBe(10)
+})
+
+test('a session that ended writes nothing later, and its position moves over a gap with the next event', async () => {
+  const session = sessionOf({ over: { reason: undefined } })
+  session['saveSoon']()
+  expect(session['unsaved']).toBeUndefined()
+  const wallet = new Wallet(new Uint8Array(32).fill(1))
+  const parts = { venue: { info: { generation: 0 } }, options: {}, final: new Set(), waiters: new Set() }
+  const over_gap = sessionOf({ ...parts, over: session['over'], wallet, passed_to: 7 })
+  await over_gap['absorb']({ seq: 8, kind: 'order.accepted', data: {} } as never)
+  expect(wallet.state.seq).toBe(8)
 })

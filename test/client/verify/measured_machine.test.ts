@@ -22,7 +22,7 @@ import { parseEventLog, RUNTIME_EVENT_TYPE, replayRegisters } from '../../../pro
 import { parseQuote } from '../../../protocol/tdx/quote'
 import { FILLED_COMPOSE, manifestOf } from '../../kit/verify/hostile_manifests'
 import { forgeLog, quoteOfMachine } from '../../kit/verify/lying_machine'
-import { HAVE_QUOTES, readAnswer } from '../../kit/verify/sign_any_quote'
+import { type Changes, HAVE_QUOTES, readAnswer } from '../../kit/verify/sign_any_quote'
 import { changedPolicy, openSite, type Site } from '../../kit/verify/site'
 
 type Logged = { imr: number; event_type: number; digest: string; event: string; event_payload: string }
@@ -44,14 +44,18 @@ const runtime = (event: string, payload: Uint8Array): Logged => ({
 })
 
 /** The honest evidence with another event log and a genuine quote over exactly that log. */
-function measuredAs(change: (events: Logged[]) => void, mr_config_id?: Uint8Array): EvidenceBundle {
+function measuredAs(
+  change: (events: Logged[]) => void,
+  mr_config_id?: Uint8Array,
+  more: Changes = {},
+): EvidenceBundle {
   const events = JSON.parse(honest.attestation.event_log) as Logged[]
   change(events)
   const event_log = JSON.stringify(events)
   const registers = replayRegisters(parseEventLog(event_log))
   const report_data = fromHex(honest.attestation.report_data, 64)!
   const body = (report: Uint8Array) => mr_config_id && report.set(mr_config_id, 184)
-  const quote = quoteOfMachine(site, { registers, report_data }, { body })
+  const quote = quoteOfMachine(site, { registers, report_data }, { body, ...more })
   return { ...honest, attestation: { ...honest.attestation, event_log, quote: toHex(quote) } }
 }
 
@@ -68,6 +72,19 @@ test('the same log under a matching quote passes', async () => {
   const bundle = measuredAs(() => {})
   for (const name of ['registers', 'claims', 'mr_config_id', 'compose_hash', 'evidence'] as const)
     expect((await checkOf(name, bundle)).result).toBe('pass')
+})
+
+test('TDX versions in use below the minimum of the vault are refused, though those at launch reach it', async () => {
+  const { tee_tcb_svn } = parseQuote(fromAnyHex(honest.attestation.quote)!).report
+  const used = concatBytes(tee_tcb_svn, new Uint8Array(48))
+  const announced = (td_15: Uint8Array) =>
+    checkOf(
+      'announced',
+      measuredAs(() => {}, undefined, { td_15 }),
+    )
+  expect(await announced(used)).toMatchObject({ result: 'pass' })
+  const reason = 'this machine is below the tee_tcb_minimum of the vault'
+  expect(await announced(used.with(2, used[2]! - 1))).toMatchObject({ result: 'fail', reason })
 })
 
 describe('claims', () => {

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { agreedStatuses } from '../../../engine/chain/client/transaction_status'
 import { AheadWindow, RelayedBatch } from '../../../engine/chain/relayer/batch'
-import { KnownStates } from '../../../engine/chain/watch/watch_leaves'
+import { KnownStates, LeafWatch } from '../../../engine/chain/watch/watch_leaves'
 import { LIMITS } from '../../../engine/limits'
 
 const signed = (last_valid_block_height: number) => ({
@@ -117,6 +117,25 @@ test('a state is cited only if the own tree has its root and a quorum shows it',
   // One provider has moved on and keeps the current state of another.
   expect(states.cite([shows(current), shows(state(7, 9), current)], 6)).toEqual(current)
   expect(states.cite([shows(state(5, 3)), shows(state(5, 3))], 0)).toBeUndefined()
+})
+
+test('a root of the own tree that no provider shows is not known', async () => {
+  const [root, own] = [1, 2].map((byte) => ({ leaf_count: 1, root: new Uint8Array(32).fill(byte) }))
+  const states = new KnownStates(1)
+  const hash = { root: () => ({ leaf_count: 0, root: own!.root }), leaves: async () => [] }
+  const watch = new LeafWatch(
+    {
+      rpc: { quorum: 1, reached: ([first]: number[]) => first },
+      health: { judge: () => undefined },
+    } as never,
+    { ...hash, appendLeaves: async () => own } as never,
+    states,
+    {} as never,
+    0,
+  )
+  Object.assign(watch, { collect: async () => [new Uint8Array(32)] })
+  await watch.follow([{ at: 0, value: { tree: root, ring: { states: [] } } as never }])
+  expect(states.isVerified(own!)).toBeUndefined()
 })
 
 test('the states beyond the bound are forgotten, the oldest first, and one that is verified again takes no place', () => {

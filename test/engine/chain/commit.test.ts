@@ -8,6 +8,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decideClosed } from '../../../engine/boot/check_chain'
+import { Commits } from '../../../engine/chain/client/epoch'
+import { ChainHealth } from '../../../engine/chain/client/health'
+import { RpcPool } from '../../../engine/chain/client/rpc_pool'
+import { SlotView } from '../../../engine/chain/client/slot_view'
 import type { Journal } from '../../../engine/journal/contract'
 import { LIMITS } from '../../../engine/limits'
 import type { State } from '../../../engine/machine/state/state'
@@ -271,3 +275,24 @@ test('a commit that is newer than the close is of another journal', async () => 
   expect(await world.port.commit(await nextClose(), LONG_MS)).toMatchObject({ outcome: 'committed' })
   expect(await world.port.commit(close, COMMIT_MS)).toMatchObject({ outcome: 'rolled_back' })
 }, 180_000)
+
+test('the watch over a commit counts its own answers, however new those are that decide the next one', async () => {
+  const shown = (slot: number, commit_seq: number) => {
+    const config = { commit_seq, commit_head: new Uint8Array(32), journal_seq: 0, epoch: 1 }
+    return [{ at: 0, value: { slot, config } }]
+  }
+  let answer = shown(10, 5)
+  const rpc = Object.assign(new RpcPool(['http://one.example'], 1_000), { all: async () => answer })
+  const monotonicMs = () => 0
+  const health = new ChainHealth(rpc, monotonicMs, 20)
+  const view = new SlotView(rpc, health, { monotonicMs, slot_ms: 20, stall_ms: 5_000 })
+  const commits = new Commits({ rpc, health, view } as never, 1, () => world.outbox.head())
+  const close = (seq: number) => ({ seq, slot: 10, head: new Uint8Array(32) })
+  expect(await commits.decide(close(5), COMMIT_MS)).toMatchObject({ outcome: 'committed' })
+  commits.matched(6)
+  answer = shown(20, 7)
+  expect(await commits.decide(close(7), COMMIT_MS)).toMatchObject({ outcome: 'committed' })
+  // It cannot be sent again here.
+  await commits.guard(shown(19, 0) as never, []).catch(() => undefined)
+  expect(health.reasons()).toContain('commit_reorged')
+})

@@ -3,8 +3,9 @@ import { expect, test } from 'bun:test'
 import { createKeyPairSignerFromPrivateKeyBytes } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { ExitWatch } from '../../../engine/chain/watch/watch_exits'
 import { LIMITS } from '../../../engine/limits'
-import type { SettlementPayload } from '../../../engine/ports'
+import type { ExitRequest, SettlementPayload } from '../../../engine/ports'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
@@ -193,6 +194,30 @@ test('a request that a fork takes back is reported as vanished', async () => {
   await world.sink.until(() => stages(world).includes('vanished'))
   expect([stages(world), failed]).toEqual([['confirmed', 'vanished'], 2])
 })
+
+test('an exit is disproved once a quorum shows its request served, with other terms, or not at all', () => {
+  const account = bytesOf(1)
+  const terms = { nullifier: bytesOf(2), commitment: bytesOf(3), mint, destination: bytesOf(4) }
+  const rest = { refund_inner: bytesOf(5), amount: 5n, deadline_unix_s: 9, request_account: account }
+  const request: ExitRequest = { ...terms, ...rest, stage: 'finalized' }
+  const watch = new ExitWatch(
+    { rpc: { quorum: 2 }, health: { watch: () => undefined } } as never,
+    {} as never,
+    [],
+  )
+  const isDisproved = (...shown: (object | undefined)[]) => {
+    const requests = shown.map((change) =>
+      change === undefined ? new Map() : new Map([[encodeBase58(account), { ...request, ...change }]]),
+    )
+    Object.assign(watch, { shown: requests.map((one, at) => ({ at, value: { requests: one } })) })
+    return watch.isDisproved(request)
+  }
+  const [open, served, bent] = [{ served: false }, { served: true }, { served: false, amount: 6n }]
+  expect(isDisproved(open, open, served)).toBe(false)
+  expect(isDisproved(open, served, served)).toBe(true)
+  expect(isDisproved(open, bent, undefined)).toBe(true)
+})
+const bytesOf = (byte: number) => new Uint8Array(32).fill(byte)
 
 test('an exit that is not served in time makes the venue not ready, until a batch serves it', async () => {
   await using world = await VaultWorld.open()

@@ -6,6 +6,7 @@ import { addressOf, chainAddresses } from '../../../engine/chain/client/chain_cl
 import { readQueue } from '../../../engine/chain/client/read_vault'
 import { RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
+import { PayLoop } from '../../../engine/chain/relayer/pay'
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, concatBytes, readU64Le, u64Le } from '../../../protocol/bytes'
@@ -456,3 +457,25 @@ test('an entry is shown closed long before it was paid', async () => {
   await passSlots(3)
   expect(await outcome()).toBe('paid')
 }, 120_000)
+
+test('only a payment alone in its transaction is rejected, and only while it is open', async () => {
+  const failed = { slot: 5, level: 'confirmed', error: { InstructionError: [0, { Custom: 7061 }] } }
+  const all = async () => [{ at: 0, value: [failed] }]
+  const rpc = Object.assign(new RpcPool(['http://one.example'], 1_000), { all })
+  const health = { watch: () => undefined, set: () => undefined }
+  const view = { agreed: () => 0, now: () => ({ slot: 1 }) }
+  const pay = new PayLoop({ rpc, health, view } as never, {} as never)
+  const rejectedAfter = async (...numbers: number[]) => {
+    pay['flights'] = [{ numbers, signed: { signature: new Uint8Array(64) } as never, sent_slot: 0 }]
+    await pay['followFlights']()
+    return [...pay['rejected']]
+  }
+  expect([await rejectedAfter(1, 2), await rejectedAfter(3)]).toEqual([[], [3]])
+  // A fork opened it again.
+  pay['closed'].set(3, { slot: 5, wider: 0 })
+  const shown = [{ at: 0, value: { entries: [{ number: 3 }], next_number: 4, slot: 9 } }] as never
+  await pay['report']([{ number: 3 } as never], shown, shown)
+  expect(pay['closed'].size).toBe(0)
+  pay['forget'](new Set())
+  expect([...pay['rejected']]).toEqual([])
+})

@@ -1,6 +1,8 @@
 /** Settlement batches reach finality in order, once each, while the chain drops, repeats and reverts transactions. */
 import { expect, test } from 'bun:test'
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit'
+import { RelayedBatch } from '../../../engine/chain/relayer/batch'
+import { Relayer } from '../../../engine/chain/relayer/relayer'
 import { decodeBase58 } from '../../../protocol/base58'
 import { compareBytes, toHex } from '../../../protocol/bytes'
 import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
@@ -306,4 +308,24 @@ test('a batch that was recorded as final is not recorded again when a quorum sho
   expect(world.outbox.violations).toEqual([])
   await world.close()
   await liar.stop()
+})
+
+const relayerOf = (args: object) =>
+  new Relayer({ health: { watch: () => undefined } } as never, { epoch: 1, ...args } as never)
+
+test('a stage that the journal did not take is not reported', async () => {
+  const batch = new RelayedBatch(1, undefined, 1)
+  const stage = { batch_id: 1, stage: 'confirmed', signature: new Uint8Array(64), slot: 5 } as const
+  const relayer = relayerOf({ outbox: { recordStage: async () => false } })
+  expect([await relayer['record'](batch, stage), batch.isConfirmed]).toEqual([false, false])
+})
+
+test('a rejection stops settlement once it is final, not before', async () => {
+  const said: unknown[][] = []
+  const relayer = relayerOf({ verdicts: { standing: (...one: unknown[]) => said.push(one) } })
+  const failure = { kind: 'program', name: 'payout_mismatch' } as never
+  for (const final of [false, true]) {
+    await relayer['refused'](new RelayedBatch(1, undefined, 1), { kind: 'failed', final, failure })
+    expect(said).toEqual(final ? [['program_error', true]] : [])
+  }
 })

@@ -4,18 +4,22 @@
 
 import { expect, test } from 'bun:test'
 import {
+  createKeyPairSignerFromPrivateKeyBytes,
   decompileTransactionMessage,
   getCompiledTransactionMessageDecoder,
   getTransactionDecoder,
   getTransactionMessagePriorityFeeLamports,
 } from '@solana/kit'
+import { ChainHealth } from '../../../engine/chain/client/health'
+import { landInstruction } from '../../../engine/chain/client/land_instruction'
 import { ChainUnavailable, RpcPool } from '../../../engine/chain/client/rpc_pool'
 import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { epochOfSigned, RelayedBatch } from '../../../engine/chain/relayer/batch'
 import { LIMITS } from '../../../engine/limits'
-import { decodeBase58 } from '../../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { RPC_ANSWER_BYTES_MAX } from '../../../protocol/limits'
 import { type InstructionName, instructionName } from '../../../protocol/vault/instruction'
+import { growQueueInstruction } from '../../../protocol/vault/settle'
 import { associatedTokenAddress } from '../../../sandbox/chain/faucet'
 import { USDC } from '../../../sandbox/environment'
 import { fundedWallet, mintTo } from '../../kit/chain/chain_folder'
@@ -401,4 +405,49 @@ test('another run finds the epoch that a signed batch cites', async () => {
   // A transaction of an earlier epoch is fenced: it is not sent again.
   expect(new RelayedBatch(1, signed, world.epoch).phase).toBe('live')
   expect(new RelayedBatch(1, signed, world.epoch + 1).phase).toBe('unsigned')
+})
+
+/** Lands an instruction of which each look in turn shows one status, 10 ms apart; undefined is no answer. */
+async function landingOf(looks: (object | 'unknown' | undefined)[], deadline_ms = Number.POSITIVE_INFINITY) {
+  const [signer, payer, authority] = await Promise.all(
+    [1, 2, 3].map((byte) => createKeyPairSignerFromPrivateKeyBytes(new Uint8Array(32).fill(byte))),
+  )
+  let now_ms = 0
+  const reasons: string[][] = []
+  const rpc = Object.assign(new RpcPool(['http://one.example'], 1_000), {
+    each: [{ read: async () => undefined }],
+    read: async () => ({ blockhash: encodeBase58(new Uint8Array(32)), lastValidBlockHeight: 150n }),
+    async all() {
+      const shown = looks[now_ms / 10]
+      if (shown === undefined) throw new ChainUnavailable('no answer')
+      return [{ at: 0, value: [shown === 'unknown' ? undefined : shown] }]
+    },
+    async sleep() {
+      reasons.push(health.reasons())
+      now_ms += 10
+    },
+  })
+  const monotonicMs = () => now_ms
+  const health = new ChainHealth(rpc, monotonicMs, 20)
+  const view = { options: { monotonicMs }, agreed: () => 0, now: () => ({ slot: 1, slot_ms: 10 }) }
+  const fees = { floor_lamports: 1n, cap_lamports: 1n, percentile: 50 }
+  const instruction = growQueueInstruction(new Uint8Array(32), decodeBase58(payer!.address, 32)!)
+  const client = { rpc, view, health, signer, payer, authority, fees } as never
+  const landed = landInstruction(client, { prepare: async () => instruction, deadline_ms })
+  return { landed: await landed.catch(String), reasons, left: health.reasons() }
+}
+
+test('a landing that a fork took back is confirmed from when it is seen again, also in the same slot', async () => {
+  const executed = { slot: 5, level: 'confirmed', error: null }
+  const { landed } = await landingOf([executed, 'unknown', { ...executed, level: 'finalized' }])
+  expect(landed).toMatchObject({ slot: 5, confirmed_ms: 20 })
+})
+
+test('a landing that ends at its deadline leaves no reason behind', async () => {
+  const { landed, reasons, left } = await landingOf([], 20)
+  expect([String(landed), reasons[0], left]).toEqual([
+    expect.stringContaining('the deadline passed'),
+    ['rpc_unreachable'],
+    [],
+  ])
 })

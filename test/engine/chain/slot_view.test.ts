@@ -255,15 +255,44 @@ test('one silent provider of three ages no view, two do until they answer again'
 test('the epoch of another instance leaves no right at once, however young the view', async () => {
   await until(() => Number.isFinite(age()))
   const other = await world.connect()
-  const boot_nonce = new Uint8Array(16).fill(9)
-  const { epoch } = await other.readConfig()
-  const compose_hash = COMPOSE_HASH
-  const spentRoot = async () => (await other.readConfig()).spent_root
-  const passes = async () => true
-  const position = { ...world.outbox.head(), restore: false, passes, spentRoot }
-  await other.openEpoch({ epoch: epoch + 1, boot_nonce, compose_hash, ...position }, async () => {})
+  await other.openEpoch(await nextEpoch(), async () => {})
   await until(() => age() === Number.POSITIVE_INFINITY)
   await other.close()
+})
+async function nextEpoch() {
+  const { epoch, spent_root } = await world.port.readConfig()
+  const terms = { epoch: epoch + 1, boot_nonce: new Uint8Array(16).fill(9), compose_hash: COMPOSE_HASH }
+  const passes = async () => true
+  return { ...terms, ...world.outbox.head(), restore: false, passes, spentRoot: async () => spent_root }
+}
+
+test('nothing that was shown before counts for the right of a new epoch', async () => {
+  await until(() => Number.isFinite(age()))
+  const opening = world.port.openEpoch(await nextEpoch(), async () => {})
+  expect(age()).toBe(Number.POSITIVE_INFINITY)
+  // A settlement key is of one epoch.
+  expect(await opening.catch(String)).toContain('key_not_fresh')
+})
+
+test('the age of a view counts from the question, however late its answer comes', async () => {
+  const LATE_MS = 1_000
+  const answers = endpoints.map(() => 0)
+  // Slots too: no answer is behind the others.
+  const late = async () => void (await Bun.sleep(LATE_MS))
+  for (const [at, endpoint] of endpoints.entries())
+    endpoint.lies = {
+      getEpochInfo: late,
+      getProgramAccounts: late,
+      async getMultipleAccounts(_, { params }) {
+        await late()
+        // The lease asks for config and clock.
+        if ((params[0] as string[]).length === 2) answers[at]! += 1
+      },
+    }
+  await until(() => answers.every((count) => count > 1))
+  const ages: number[] = []
+  await until(() => ages.push(age()) > 0 && answers.every((count) => count > 3))
+  expect(Math.min(...ages)).toBeGreaterThanOrEqual(LATE_MS)
 })
 
 test('a position far ahead covers nothing, by any provider, and an anchor that landed covers', async () => {

@@ -222,6 +222,9 @@ test('a client verifies page after page, and a rewritten row of the past is refu
     after = page.next_after
   }
   expect(rows).toHaveLength(24)
+  // Its second row as the first of all.
+  const cut = answered(honest.facts, 'hour', now, rows[0]!.start_unix_s)
+  expect(verifyStatistics(cut, asked, IDENTITY)).rejects.toThrow('an earlier row was rewritten')
   // The next hour of a venue that changed an hour before.
   const later = answered(rewritten.facts, 'hour', now + HOUR, rows.at(-1)!.start_unix_s)
   expect(later.items).toHaveLength(1)

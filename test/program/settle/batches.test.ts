@@ -281,3 +281,11 @@ test('a batch that cites the newest state must be cited again once its predecess
   expect(isKnownState(newest, vault.chain.tree(), vault.chain.ring())).toBe(false)
   expect(errorOf(vault.send(second!))).toBe('unknown_state')
 })
+
+test('a batch keeps the state that it leaves', () => {
+  const vault = vaultWithKeptState()
+  vault.chain.setTime(1_200, 1_800_000_000)
+  const left = vault.chain.tree()
+  vault.settle({ outputs: outputsOf(elements('c', 2)) })
+  expect(isKnownState(left, vault.chain.tree(), vault.chain.ring())).toBe(true)
+})
