@@ -33,16 +33,52 @@ type PlaceLoad = {
 /** Anchors of one order, as the wallet makes them. */
 const ANCHORS = 4
 
+/**
+ * Requests in one array of bytes. A hundred thousand objects that live until they are sent would be marked by each full
+ * collection, and the generator stands still for that.
+ */
+class Requests {
+  private bytes = Buffer.alloc(1 << 20)
+  private readonly ends: number[] = [0]
+  private sent = 0
+
+  get length(): number {
+    return this.ends.length - 1
+  }
+
+  get bytes_each(): number {
+    return this.ends.at(-1)! / this.length
+  }
+
+  add(text: string): void {
+    const from = this.ends.at(-1)!
+    if (from + text.length > this.bytes.length)
+      this.bytes = Buffer.concat([this.bytes], 2 * this.bytes.length + text.length)
+    this.ends.push(from + this.bytes.write(text, from, 'latin1'))
+  }
+
+  /** The next `count`, in order. */
+  take(count: number): Batch {
+    const from = this.sent
+    this.sent = Math.min(from + count, this.length)
+    return {
+      length: this.sent - from,
+      at: (index) => this.bytes.subarray(this.ends[from + index], this.ends[from + index + 1]),
+    }
+  }
+}
+type Batch = { length: number; at: (index: number) => Buffer }
+
 /** One request per note, in an order in which each key's nonces rise. */
-function signedPlaces(load: PlaceLoad): Buffer[] {
+function signedPlaces(load: PlaceLoad): Requests {
   const pairs = Array.from({ length: KEYS }, (_, at) => pairNamed(`key ${at}`))
   const anchors = Array.from({ length: ANCHORS }, (_, at) => elementNamed(`place anchor ${at}`))
   const anchor_pool_hash = anchorPoolHash(anchors)
   const first_nonce = Math.ceil(load.notes / KEYS) + 1
   const venue = fromHex(load.venue, 32)!
   const next = random(load.from + 1)
-  return Array.from({ length: load.count }, (_, at) => {
-    const index = load.from + at
+  const requests = new Requests()
+  for (let index = load.from; index < load.from + load.count; index++) {
     const key = index % KEYS
     const pair = pairs[key]!
     const side = sideOf(index, load.two_sided)
@@ -77,8 +113,9 @@ function signedPlaces(load: PlaceLoad): Buffer[] {
       continuation_anchors: anchors.map(hexOf),
       signature: hexOf(pair.sign(body)),
     })
-    return postRequest('/orders', load.host, load.tokens[key % load.tokens.length]!, text)
-  })
+    requests.add(postRequest('/orders', load.host, load.tokens[key % load.tokens.length]!, text))
+  }
+  return requests
 }
 
 /** Two-sided orders cross at the reference; else buys rest below it and nothing matches. */
@@ -88,16 +125,16 @@ function ticksOf(two_sided: boolean, dice: number): number {
   return REFERENCE_TICKS - 50 + (away % 100)
 }
 
-function postRequest(path: string, host: string, token: string, body: string): Buffer {
-  return Buffer.from(
+function postRequest(path: string, host: string, token: string, body: string): string {
+  return (
     `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n` +
-      `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
   )
 }
 
-function getRequest(path: string, host: string, token: string | undefined): Buffer {
+function getRequest(path: string, host: string, token: string | undefined): string {
   const bearer = token === undefined ? '' : `authorization: Bearer ${token}\r\n`
-  return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\n${bearer}\r\n`)
+  return `GET ${path} HTTP/1.1\r\nhost: ${host}\r\n${bearer}\r\n`
 }
 
 /** The answers of one load. */
@@ -143,14 +180,13 @@ class Tally {
 }
 
 /** Closed loop: every lane sends its next request when it has its answer, which gives the venue's maximum. */
-async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promise<Tally> {
+async function closedLoop(lanes: HttpsLanes, requests: Batch): Promise<Tally> {
   const tally = new Tally(requests.length)
   let next = 0
   const send = () => {
-    const request = requests[next]
-    if (request === undefined) return
+    if (next === requests.length) return
     const sent_ms = performance.now()
-    const went = lanes.send(request, (answer) => {
+    const went = lanes.send(requests.at(next), (answer) => {
       tally.take(answer, sent_ms, sent_ms)
       send()
     })
@@ -164,7 +200,7 @@ async function closedLoop(lanes: HttpsLanes, requests: readonly Buffer[]): Promi
  * Open loop: requests are due at random moments of the given mean rate, independent of the answers. Latency counts from
  * the moment a request was due, so it includes waiting for a free lane or a late timer (no coordinated omission).
  */
-async function openLoop(lanes: HttpsLanes, requests: readonly Buffer[], per_second: number): Promise<Tally> {
+async function openLoop(lanes: HttpsLanes, requests: Batch, per_second: number): Promise<Tally> {
   const tally = new Tally(requests.length)
   const next = random(5)
   const due_ms = new Float64Array(requests.length)
@@ -180,7 +216,7 @@ async function openLoop(lanes: HttpsLanes, requests: readonly Buffer[], per_seco
       const since_ms = due_ms[sent]!
       const sent_ms = performance.now()
       if (
-        !lanes.send(requests[sent]!, (answer) => {
+        !lanes.send(requests.at(sent), (answer) => {
           tally.take(answer, since_ms, sent_ms)
           sendDue()
         })
@@ -208,7 +244,7 @@ export type LoadReport = {
 }
 type GetLoad = { path: string; host: string; token: string | undefined; count: number }
 
-let requests: Buffer[] = []
+let requests = new Requests()
 let sockets: EventSockets | undefined
 /** Of every server asked so far, by port. */
 const lanes = new Map<number, { count: number; open: HttpsLanes }>()
@@ -217,15 +253,16 @@ answerQuestions({
   /** Signs in advance, which keeps the generator's cost out of the figures. */
   signPlaces(load: PlaceLoad) {
     requests = signedPlaces(load)
-    return requests.reduce((sum, one) => sum + one.length, 0) / requests.length
+    return requests.bytes_each
   },
   repeatGet({ path, host, token, count }: GetLoad) {
-    requests = new Array<Buffer>(count).fill(getRequest(path, host, token))
+    requests = new Requests()
+    for (let at = 0; at < count; at++) requests.add(getRequest(path, host, token))
   },
   /** Sends the next `count` prepared requests; reuses the connections of the previous run to the same server. */
   async run(run: { target: Target; lanes: number; count: number; per_second?: number }) {
     const open = await openLanes(run.target, run.lanes)
-    const batch = requests.splice(0, run.count)
+    const batch = requests.take(run.count)
     const result =
       run.per_second === undefined
         ? await closedLoop(open, batch)
