@@ -204,10 +204,11 @@ const cpuOf = ({ cpu_ms, report }: Phase) => (cpu_ms * 1_000) / report.answered
 
 /** Loads both versions in turn; the open loop runs at half of each version's own rate. */
 async function comparedFigures(sides: readonly [VenueFacts, Side][]): Promise<Figure[]> {
-  const count = Math.floor(orders / (2 * ROUNDS + 2))
+  const warm = Math.floor(orders / 4)
+  const count = Math.floor((orders - warm) / (2 * ROUNDS))
   const full = sides.map((): Phase[] => [])
   const half = sides.map((): Phase[] => [])
-  for (const [facts, side] of sides) await phase(facts, 2 * count, undefined, side)
+  for (const [facts, side] of sides) await phase(facts, warm, undefined, side)
   for (let round = 0; round < ROUNDS; round++)
     for (const at of round % 2 === 0 ? [0, 1] : [1, 0]) {
       const [facts, side] = sides[at]!
