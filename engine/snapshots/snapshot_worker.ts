@@ -1,15 +1,12 @@
 /** Runs the thread that makes one snapshot from the journal's files, without load on the engine's thread. */
 
-import { constants, setPriority } from 'node:os'
+import { constants, getPriority, setPriority } from 'node:os'
 import { ReplayDisagrees } from '../sequencer/replayer'
 import { StoreDamaged } from '../stores/part_file'
 import { makeSnapshot, retirableBefore } from './make_snapshot'
 import type { Reply, Request } from './snapshotting'
 
 declare const self: Worker
-
-// Linux applies the priority to the calling thread only: intake goes first when cores are scarce.
-setPriority(constants.priority.PRIORITY_LOW)
 
 async function answer({ source, point }: Request): Promise<Reply> {
   try {
@@ -22,4 +19,10 @@ async function answer({ source, point }: Request): Promise<Reply> {
   }
 }
 
-self.onmessage = async ({ data }: MessageEvent<Request>) => self.postMessage(await answer(data))
+self.onmessage = async ({ data }: MessageEvent<Request>) => {
+  const { PRIORITY_LOW } = constants.priority
+  // Linux applies the priority to the calling thread only: intake goes first when cores are scarce. A late snapshot goes with
+  // the history, because its rows fill the memory, and orders are rejected once it is full.
+  setPriority(data.is_late ? Math.min(PRIORITY_LOW, getPriority() + 5) : PRIORITY_LOW)
+  self.postMessage(await answer(data))
+}

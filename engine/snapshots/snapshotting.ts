@@ -24,6 +24,8 @@ type SnapshotPace = {
   /** Interval of the check. */
   look_ms: number
 }
+/** Share of the rows that may wait: beyond it the thread of a snapshot no longer leaves each core to everything else. */
+const LATE_SHARE = 1 / 4
 /** Rest between two rounds, as a multiple of the last round's time: a round occupies a core with its replay. */
 const REST_FACTOR = 3
 
@@ -130,7 +132,10 @@ export class Snapshotting {
     await facts.mark({ seq, head })
     const { newest } = this
     const point = { seq, head, unix_ms: clock.unixMs(), newest }
-    const { retire_before, covered, made_of, ...hashes } = await maker.make(point)
+    const { retire_before, covered, made_of, ...hashes } = await maker.make(
+      point,
+      this.parts.rowsWaiting() > LATE_SHARE * LIMITS.rows_waiting_max,
+    )
     // The record drops the rows from the state, so lookups find them in the stores before.
     stores.follow(seq, hashes.catalogue_hash)
     await sequencer.submit({ kind: 'snapshot_taken', seq, ...hashes, covered })
@@ -200,7 +205,8 @@ export type MadeSnapshot = {
   retire_before: number
 }
 
-export type Request = { source: SnapshotSource; point: SnapshotPoint }
+/** `is_late`: rows wait that only a snapshot takes from the state. */
+export type Request = { source: SnapshotSource; point: SnapshotPoint; is_late: boolean }
 export type Reply =
   | ({ op: 'made' } & MadeSnapshot)
   /** `ends` where only another start helps. */
@@ -217,7 +223,7 @@ type SnapshotMaker = {
    * its hash is journaled.
    * Rejects with SnapshotDisagrees, or with an Error when the snapshot could not be written.
    */
-  make(point: SnapshotPoint): Promise<MadeSnapshot>
+  make(point: SnapshotPoint, is_late: boolean): Promise<MadeSnapshot>
   close(): void
 }
 
@@ -235,13 +241,13 @@ function openSnapshotMaker(source: SnapshotSource): SnapshotMaker {
     if (one !== undefined) how(one)
   }
   return {
-    make(point) {
+    make(point, is_late) {
       if (waiting !== undefined) throw new Error('a snapshot is already in progress')
       worker = new Worker(new URL('./snapshot_worker.ts', import.meta.url))
       worker.onmessage = ({ data }: MessageEvent<Reply>) => settle((one) => receive(data, one))
       worker.onerror = ({ message }) =>
         settle(({ reject }) => reject(new Error(`the snapshot thread failed: ${message}`)))
-      worker.postMessage({ source, point } satisfies Request)
+      worker.postMessage({ source, point, is_late } satisfies Request)
       return new Promise((resolve, reject) => {
         waiting = { resolve, reject }
       })

@@ -1,6 +1,8 @@
 /** When a snapshot is due, and the consequences of a failed one. */
 
 import { afterEach, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { constants, getPriority } from 'node:os'
 import type { History } from '../../../engine/history/contract'
 import type { Journal } from '../../../engine/journal/contract'
 import { DiskGauge, disk } from '../../../engine/journal/disk'
@@ -11,6 +13,7 @@ import type { Sequencer } from '../../../engine/sequencer/sequencer'
 import { retirableBefore } from '../../../engine/snapshots/make_snapshot'
 import {
   type MadeSnapshot,
+  type Request,
   SnapshotDisagrees,
   type SnapshotPoint,
   Snapshotting,
@@ -34,6 +37,7 @@ function site(
   }),
 ) {
   const made: SnapshotPoint[] = []
+  const late: boolean[] = []
   const retired: number[] = []
   const pruned: (readonly number[])[] = []
   const fatal: Error[] = []
@@ -56,8 +60,9 @@ function site(
     } as unknown as Stores,
     clock: { unixMs: () => now.ms, monotonicMs: () => now.ms },
     maker: {
-      make: (point: SnapshotPoint) => {
+      make: (point: SnapshotPoint, is_late: boolean) => {
         made.push(point)
+        late.push(is_late)
         now.ms += now.took_ms
         return outcome(point)
       },
@@ -84,7 +89,7 @@ function site(
     snapshotting.begin()
     await new Promise((resolve) => setImmediate(resolve))
   }
-  return { now, made, retired, pruned, covered, steps, fatal, snapshotting, look }
+  return { now, made, late, retired, pruned, covered, steps, fatal, snapshotting, look }
 }
 
 test('a snapshot is due after so many records, or after some time with fewer', async () => {
@@ -118,6 +123,49 @@ test('a snapshot is due while half of the rows that the memory may hold wait for
   expect(made).toHaveLength(1)
   await snapshotting.close()
 })
+
+test('a snapshot for which a quarter of the rows wait is late', async () => {
+  const { now, late, look, snapshotting } = site()
+  for (const more of [0, 1]) {
+    now.seq += 100
+    now.rows = LIMITS.rows_waiting_max / 4 + more
+    await look()
+  }
+  expect(late).toEqual([false, true])
+  await snapshotting.close()
+})
+
+test.skipIf(process.platform !== 'linux').each([
+  ['in time', false, constants.priority.PRIORITY_LOW],
+  ['late', true, Math.min(constants.priority.PRIORITY_LOW, getPriority() + 5)],
+])('the thread of a snapshot that is %s has its priority', (_, is_late, priority) =>
+  withFolder(async (dir) => {
+    const tasks = () => readdirSync('/proc/self/task')
+    const before = new Set(tasks())
+    const worker = new Worker(new URL('../../../engine/snapshots/snapshot_worker.ts', import.meta.url))
+    const replied = new Promise((resolve) => {
+      worker.onmessage = resolve
+    })
+    const source = {
+      journal_dir: dir,
+      snapshots_dir: dir,
+      stores_dir: dir,
+      journal_key: KEY,
+      retention_ms: 0,
+    }
+    const point = { seq: 1, head: new Uint8Array(32), unix_ms: 0, newest: undefined }
+    worker.postMessage({ source, point, is_late } satisfies Request)
+    await replied
+    const nice = (task: string) =>
+      Number(readFileSync(`/proc/self/task/${task}/stat`, 'latin1').split(') ')[1]!.split(' ')[16])
+    expect(
+      tasks()
+        .filter((task) => !before.has(task))
+        .map(nice),
+    ).toContain(priority)
+    worker.terminate()
+  }),
+)
 
 test('lookups find rows that a snapshot takes before the state drops them', async () => {
   const { now, steps, look, snapshotting } = site()
