@@ -74,7 +74,7 @@ plugin({
           contents = contents.replace("from 'node:fs'", `from '${ROOT}test/simulation/changes'`)
         contents = contents.replace("from 'bun:sqlite'", `from '${ROOT}test/simulation/databases'`)
         // The priority of one thread would be that of all.
-        if (name.endsWith('_worker.ts')) contents = asFunction(contents.replace(/^setPriority\(.*$/m, ''))
+        if (name.endsWith('_worker.ts')) contents = asFunction(contents.replace(/^ *setPriority\(.*$/m, ''))
         if (name === 'server/tls/listen.ts')
           contents = contents.replace(
             "from './challenge_front'",
