@@ -24,9 +24,9 @@ type SnapshotPace = {
   /** Interval of the check. */
   look_ms: number
 }
-/** Share of the rows that may wait: beyond it the thread of a snapshot no longer leaves each core to everything else. */
+/** Share of the rows that may wait: beyond it a snapshot is due at once, and its thread has the priority of the history. */
 const LATE_SHARE = 1 / 4
-/** Rest between two rounds, as a multiple of the last round's time: a round occupies a core with its replay. */
+/** Rest between two rounds in time, as a multiple of the last round's time: a round occupies a core with its replay. */
 const REST_FACTOR = 3
 
 type Parts = {
@@ -51,6 +51,7 @@ export class Snapshotting {
   private timer: ReturnType<typeof setInterval> | undefined
   private round: Promise<void> | undefined
   private not_before_ms = 0
+  private late_not_before_ms = 0
   private newest_ms: number
   private stopped = false
   /** The position on chain at the round before. */
@@ -102,15 +103,23 @@ export class Snapshotting {
   private look(): void {
     const { clock, sequencer } = this.parts
     const now_ms = clock.monotonicMs()
-    if (this.stopped || this.round !== undefined || now_ms < this.not_before_ms) return
+    if (this.stopped || this.round !== undefined) return
     const records = sequencer.seq_durable - (this.newest?.seq ?? 0)
     const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
-    if (due || this.parts.rowsWaiting() > LIMITS.rows_waiting_max / 2) void this.now()
+    const { isLate } = this
+    if ((isLate && now_ms >= this.late_not_before_ms) || (due && now_ms >= this.not_before_ms))
+      void this.now()
+  }
+
+  /** Orders are rejected once the rows are too many: no rest after a long round may bring that about. */
+  private get isLate(): boolean {
+    return this.parts.rowsWaiting() > LATE_SHARE * LIMITS.rows_waiting_max
   }
 
   private async make(): Promise<void> {
     const { clock, fatal } = this.parts
     const began_ms = clock.monotonicMs()
+    const failures = this.failures
     try {
       await this.makeOne()
     } catch (error) {
@@ -119,7 +128,9 @@ export class Snapshotting {
       else this.failures++
     }
     const ended_ms = clock.monotonicMs()
-    this.not_before_ms = ended_ms + REST_FACTOR * (ended_ms - began_ms)
+    const took_ms = ended_ms - began_ms
+    this.not_before_ms = ended_ms + REST_FACTOR * took_ms
+    this.late_not_before_ms = ended_ms + (this.failures > failures ? took_ms : 0)
   }
 
   private async makeOne(): Promise<void> {

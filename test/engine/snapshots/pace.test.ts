@@ -112,19 +112,46 @@ test('a snapshot is due after so many records, or after some time with fewer', a
   await snapshotting.close()
 })
 
-test('a snapshot is due while half of the rows that the memory may hold wait for one', async () => {
+test('a snapshot is due while a quarter of the rows that the memory may hold wait for one, also after a long round', async () => {
   const { now, made, look, snapshotting } = site()
   now.seq = 1
-  now.rows = LIMITS.rows_waiting_max / 2
+  now.rows = LIMITS.rows_waiting_max / 4
   await look()
   expect(made).toHaveLength(0)
   now.rows++
+  now.took_ms = 600_000
   await look()
   expect(made).toHaveLength(1)
+  now.seq = 2
+  await look()
+  expect(made).toHaveLength(2)
+  now.seq = 1_000
+  now.rows--
+  await look()
+  expect(made).toHaveLength(2)
   await snapshotting.close()
 })
 
-test('a snapshot for which a quarter of the rows wait is late', async () => {
+test('a late snapshot that failed is tried again after a rest as long as its round', async () => {
+  const { now, made, look, snapshotting } = site(async () => {
+    throw new Error('disk full')
+  })
+  now.rows = LIMITS.rows_waiting_max
+  now.took_ms = 1_000
+  now.seq = 1
+  for (const [after_ms, rounds] of [
+    [0, 1],
+    [999, 1],
+    [1, 2],
+  ] as const) {
+    now.ms += after_ms
+    await look()
+    expect(made).toHaveLength(rounds)
+  }
+  await snapshotting.close()
+})
+
+test('a snapshot that is due for its rows is late, one for its records is not', async () => {
   const { now, late, look, snapshotting } = site()
   for (const more of [0, 1]) {
     now.seq += 100
