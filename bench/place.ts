@@ -2,9 +2,10 @@
  * Measures the whole path of a place order: HTTPS, token, schema, signature, decision, durable journal, receipt. First in
  * a closed loop, then in an open loop at half of that rate. `bun bench/place.ts [--orders N] [--lanes N] [--load SHARE]`; real
  * signatures, the load from its own process, a quarter of the orders to warm up. Orders rest and do not match. All threads of the
- * venue run on one core and the generator on another, so that neither waits for the other; `--shared 1` leaves both to the system. With
- * `--beside DIR` the venue of another working tree takes the same loads, by turns. With
- * `--neighbours N` another account does what its limits allow, and twice that, beside N of the open loops, by turns with quiet ones.
+ * venue run on one core and the generator on another, so that neither waits for the other; `--shared 1` leaves both to the
+ * system. 64 lanes leave a tenth of the venue's core idle. With `--beside DIR` the venue of another working tree takes the same
+ * loads, by turns. With `--neighbours N` another account does what its limits allow, and twice that, beside N of the open loops,
+ * by turns with quiet ones.
  */
 
 import { join, resolve } from 'node:path'
@@ -18,7 +19,7 @@ import type { ThreadTimes } from './venue/gauges'
 import type { VenueFacts, VenueUsage } from './venue/venue_process'
 
 const { orders, lanes, load, neighbours, shared, beside } = numbers(
-  { orders: 120_000, lanes: 64, load: 0.5, neighbours: 0, shared: 0 },
+  { orders: 160_000, lanes: 128, load: 0.5, neighbours: 0, shared: 0 },
   'beside',
 )
 const apart = cores_apart && shared === 0
