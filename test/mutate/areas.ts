@@ -178,7 +178,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'the page behind has only slots before the window, which are skipped: one read more',
   "engine/reads/public_facts.ts: if (batch_id > last) this.rows.set('landed/last', batch_id) => if (batch_id >= last) this.rows.set('landed/last', batch_id)":
     'at equality the value that is there is written again',
-  'engine/history/write_tables.ts: newest.set(name, latest) => {}':
+  'engine/history/write_tables.ts: known.set(name, first.length) => {}':
     'a row is written once per event of a batch in place of once per batch, and the last one prevails: time alone',
   'client/chain/deposit.ts: await sleep(NODE_READ_WAIT_FIRST_MS * 2 ** attempt) => await sleep(NODE_READ_WAIT_FIRST_MS * 3 ** attempt)':
     'how long a node gets until it is asked again is a choice',
