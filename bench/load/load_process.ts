@@ -34,8 +34,7 @@ type PlaceLoad = {
 const ANCHORS = 4
 
 /**
- * Requests in one array of bytes. A hundred thousand objects that live until they are sent would be marked by each full
- * collection, and the generator stands still for that.
+ * Requests in one array of bytes: a full collection of the generator would stop it to mark a hundred thousand objects.
  */
 class Requests {
   private bytes = Buffer.alloc(1 << 20)

@@ -119,18 +119,19 @@ export class Snapshotting {
   private async make(): Promise<void> {
     const { clock, fatal } = this.parts
     const began_ms = clock.monotonicMs()
-    const failures = this.failures
+    let has_failed = false
     try {
       await this.makeOne()
     } catch (error) {
       // The next boot rebuilds broken read models; any other error is retried in the next round.
       if (error instanceof SnapshotDisagrees || error instanceof StoreDamaged) fatal(error)
       else this.failures++
+      has_failed = true
     }
     const ended_ms = clock.monotonicMs()
     const took_ms = ended_ms - began_ms
     this.not_before_ms = ended_ms + REST_FACTOR * took_ms
-    this.late_not_before_ms = ended_ms + (this.failures > failures ? took_ms : 0)
+    this.late_not_before_ms = ended_ms + (has_failed ? took_ms : 0)
   }
 
   private async makeOne(): Promise<void> {

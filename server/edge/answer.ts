@@ -145,29 +145,19 @@ class Answers {
     // The caller of a request that changes something sends it again: the end of a token has begun here.
     if (exchange.request.method !== 'GET') return this.waited(value, exchange)
     const again = () => this.handle(exchange, identify(contract, venue, exchange), undefined)
-    const across = acrossHandOver(venue, this.asked(exchange), value, again)
+    const across = acrossHandOver(venue, this.asked(exchange), () => value, again)
     return this.waited(across, exchange)
   }
 
   private async withBody(exchange: Exchange): Promise<Response> {
     const { request } = exchange
     const { venue } = this.services
-    let handed: Promise<void> | undefined
     try {
       const bytes = await readBounded(request)
-      for (;;) {
-        try {
-          // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
-          const session = identify(this.contract, venue, exchange)
-          return this.finish(await this.handle(exchange, session, parseBody(request, bytes)), exchange)
-        } catch (error) {
-          // As `acrossHandOver`, without another promise.
-          if (handed !== undefined) throw error
-          handed = handedAfter(venue, this.asked(exchange), error)
-          if (handed === undefined) throw error
-          await handed
-        }
-      }
+      // A body can take its time: the token may have expired, or have been revoked, since it was looked at.
+      const handle = () =>
+        this.handle(exchange, identify(this.contract, venue, exchange), parseBody(request, bytes))
+      return this.finish(await acrossHandOver(venue, this.asked(exchange), handle), exchange)
     } catch (error) {
       return this.refuse(error, exchange)
     }
@@ -257,11 +247,11 @@ type Asked = { request: Request; declared: ReadonlySet<RefusalCode> }
 async function acrossHandOver(
   venue: NodeVenue,
   asked: Asked,
-  value: Promise<unknown>,
-  again: () => unknown,
+  handle: () => unknown,
+  again = handle,
 ): Promise<unknown> {
   try {
-    return await value
+    return await handle()
   } catch (error) {
     const handed = handedAfter(venue, asked, error)
     if (handed === undefined) throw error

@@ -25,6 +25,19 @@ async function stateOnDisk({ config, chain }: TestVenue, snapshot_seq?: number):
   return state
 }
 
+/** Orders of alice and bob that match at the next close; returns the first. */
+async function crossed(open: TestVenue) {
+  const { venue, chain } = open
+  const alice = await Trader.provisioned(open, 'alice')
+  const bob = await Trader.provisioned(open, 'bob')
+  const buy = alice.place(alice.deposit('quote', 200_000_000n))
+  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
+  await chain.finalizeLeaves()
+  await venue.place('alice', buy)
+  await venue.place('bob', sell)
+  return buy
+}
+
 test('a restart gives the same state, orders and nonces, and events go on at the next seq', async () => {
   const first = await site.open()
   const trader = await Trader.provisioned(first, 'alice')
@@ -91,13 +104,7 @@ test('a batch that was matched and not hashed before the stop is hashed and sett
 test('a stop that could not drain ends without an error, though a batch is hashed while the journal closes', async () => {
   const open = await site.open()
   const { venue, chain, engine, fatal } = open
-  const alice = await Trader.provisioned(open, 'alice')
-  const bob = await Trader.provisioned(open, 'bob')
-  const buy = alice.place(alice.deposit('quote', 200_000_000n))
-  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
-  await chain.finalizeLeaves()
-  await venue.place('alice', buy)
-  await venue.place('bob', sell)
+  const buy = await crossed(open)
   const [asked, closes] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const hashBatch = engine.hash.hashBatch.bind(engine.hash)
   engine.hash.hashBatch = async (job) => {
@@ -128,13 +135,7 @@ test('a stop that could not drain ends without an error, though a batch is hashe
 test('a drain waits for the decision of the closed batch and for its landing', async () => {
   const open = await site.open()
   const { venue, chain, engine } = open
-  const alice = await Trader.provisioned(open, 'alice')
-  const bob = await Trader.provisioned(open, 'bob')
-  const buy = alice.place(alice.deposit('quote', 200_000_000n))
-  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
-  await chain.finalizeLeaves()
-  await venue.place('alice', buy)
-  await venue.place('bob', sell)
+  const buy = await crossed(open)
   site.ledger.withheld = true
   await chain.tick(2)
   await engine.sequencer.durable()
