@@ -17,9 +17,18 @@ import type { Focus } from './guide'
 export const LOT = 1_000_000n
 export const TICK = 10_000n
 /** Highest of the numbers that choose the kind. */
-const [MODIFY, SETTLE] = [6, 12]
+const [MODIFY, SETTLE, REVOKE] = [6, 12, 19]
 
-type Kind = 'place' | 'cancel' | 'cancel_all' | 'dead_man' | 'modify' | 'withdraw' | 'reshape' | 'settle'
+type Kind =
+  | 'place'
+  | 'cancel'
+  | 'cancel_all'
+  | 'dead_man'
+  | 'modify'
+  | 'withdraw'
+  | 'reshape'
+  | 'settle'
+  | 'revoke'
 export type Call = { kind: Kind; run: (session: Session) => Promise<Outcome> }
 
 const KINDS: readonly [RegExp, string][] = [
@@ -78,6 +87,7 @@ export function pickCall(session: Session, random: Random, is_thin: boolean): Ca
     const { id } = random.pick(session.open_requests)
     return { kind: 'settle', run: (of) => of.settle(id) }
   }
+  if (dice === REVOKE) return { kind: 'revoke', run: revoke }
   const [order, merge] = [orderOf(random, random.pick(['buy', 'sell'])), random.below(3) > 0]
   const plans = random.below(4) === 0
   const place = async (of: Session) => {
@@ -114,6 +124,24 @@ function reshape(random: Random, note: WalletNote): Call {
   const amounts = [half, BigInt(note.amount) - half]
   return { kind: 'reshape', run: (of) => of.reshape([note], amounts, random.pick([6, 3_000])) }
 }
+
+/** Ends the token of the session, which logs in again; the venue may end first. */
+async function revoke({ client }: Session): Promise<Outcome> {
+  const id = 'revoke'
+  try {
+    await client.revoke()
+    return { status: 'accepted', id, result: undefined }
+  } catch (cause) {
+    if (cause instanceof VenueProblem && cause.status === 503) return { status: 'unknown', id, cause }
+    throw cause
+  }
+}
+
+/** Of a trader's process and disk, of both sides' disks, of logins and TLS keys, and of processes of the venue. */
+export const MISHAPS = [
+  ...(['kill', 'full', 'failing', 'ends in save', 'tls', 'token', 'close'] as const),
+  ...(['crash', 'restart', 'slow'] as const),
+]
 
 export const named = (error: unknown): string =>
   error instanceof VenueProblem

@@ -6,7 +6,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
-import { SNAPSHOT_PACE } from '../../engine/limits'
+import { LIMITS, SNAPSHOT_PACE } from '../../engine/limits'
 import { Random } from '../kit/random'
 import { type Await, awaits, type Life, lives, run, waiting } from './awaits'
 import { changes } from './changes'
@@ -48,6 +48,12 @@ type Image = {
 }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
+/** Bounds that a short run can reach: of batches in a record, of the history's lag, of reads, and of a segment. */
+const SMALL = {
+  ...{ restore_batches_per_command_max: 2, batches_journaled_max: 2, history_lag_replay_events_max: 8 },
+  ...{ history_work_ms: 0, read_unit_tokens: 0.2, journal_segment_bytes: 32_768 },
+}
+
 /** Longest start of the venue of a group. */
 const PREPARED_MS = 120_000
 export const KINDS = ['memory', 'chain', 'cluster'] as const
@@ -74,6 +80,7 @@ export class Campaign {
   ) {
     hashFast()
     Object.assign(SNAPSHOT_PACE, { every_ms: 2_000, look_ms: 500 })
+    Object.assign(LIMITS, SMALL)
     simulateThreads(this.time)
     faultyFiles((call) => this.schedule?.meets(call))
   }
@@ -144,10 +151,25 @@ export class Campaign {
     time.random = new Random(seed)
     // The last process of the group before has ended, and does not prepare this one.
     run.venue = undefined
-    const world =
+    const world: World =
       this.kind === 'memory'
         ? new MemoryWorld(time)
         : await ChainWorld.prepare(time, this.network, this.name('venue'), this.kind === 'cluster' ? 3 : 1)
+    const venue = await this.rested(seed, world)
+    await time.wait(world.prepareMarket())
+    for (let at = 0; at < seed % 3; at++) {
+      time.clear()
+      const broken = await this.plan(venue, seed + 1_000_000 + at, this.wallet()).run()
+      if (broken.length > 0) throw new Error(`in the preparation: ${broken.join('; ')}`)
+    }
+    const dirs = this.copies(world, 'prepared')
+    const moment = world.moment()
+    venue.remove()
+    return { dirs, world, moment }
+  }
+  /** A venue whose first start, which ends at some awaits, is over. */
+  private async rested(seed: number, world: World): Promise<SimulatedVenue> {
+    const { time } = this
     const venue = this.open(seed, world)
     const slots = () => {
       time.at(SLOT_MS, slots)
@@ -162,16 +184,7 @@ export class Campaign {
       if (time.now_ms > PREPARED_MS) throw new Error(`not prepared: ${venue.broken.join()} ${venue.status}`)
       await time.step()
     }
-    await time.wait(world.prepareMarket())
-    for (let at = 0; at < seed % 3; at++) {
-      time.clear()
-      const broken = await this.plan(venue, seed + 1_000_000 + at, this.wallet()).run()
-      if (broken.length > 0) throw new Error(`in the preparation: ${broken.join('; ')}`)
-    }
-    const dirs = this.copies(world, 'prepared')
-    const moment = world.moment()
-    venue.remove()
-    return { dirs, world, moment }
+    return venue
   }
 
   private async run({ dirs, world, moment }: Prepared, seed: number): Promise<string[]> {

@@ -6,6 +6,10 @@ export * from 'node:fs'
 /** Changes of the venue's folder and of the clients' wallets. */
 export const changes = { venue: 0, client: 0 }
 
+/** Of the venue's disk. */
+export const space = { isFull: false }
+export const failure = (code: string): Error => Object.assign(new Error(`${code}: the disk failed`), { code })
+
 const counted =
   <A extends unknown[], R>(call: (...args: A) => R) =>
   (...args: A): R => {

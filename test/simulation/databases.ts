@@ -1,7 +1,7 @@
 /** SQLite whose open databases end with their process and whose changes count. Stands in for `bun:sqlite`. */
 import { Database as Real } from 'bun:sqlite'
 import { type Life, ownLife } from './awaits'
-import { changes } from './changes'
+import { changes, failure, space } from './changes'
 
 const open = new Map<Database, Life | undefined>()
 
@@ -26,6 +26,7 @@ export class Database extends Real {
       for (const name of ['run', 'get', 'all'] as const) {
         const real = statement[name].bind(statement) as (...args: unknown[]) => unknown
         const value = (...args: unknown[]) => {
+          if (space.isFull) throw failure('SQLITE_FULL')
           changes.venue++
           return real(...args)
         }

@@ -1,6 +1,6 @@
 /** The calls with which a client saves its wallet: each can fail, and the process can end at it. Stands in for `node:fs`. */
 import * as files from 'node:fs'
-import { changes } from './changes'
+import { changes, failure } from './changes'
 
 /** The fault of a call: `half` writes a part and then fails; `ends` kills the process before, within or after the call. */
 export type FileTrouble = 'ENOSPC' | 'half' | 'EIO' | 'ends before' | 'ends half' | 'ends after'
@@ -26,7 +26,6 @@ function through<T>(call: FileCall, run: () => T, half: () => void = () => undef
   if (trouble === 'ends after') throw new Ended(`ended after ${call}`)
   return value
 }
-const failure = (code: string): Error => Object.assign(new Error(`${code}: the disk failed`), { code })
 
 export const { closeSync, existsSync } = files
 export const copyFileSync = (from: string, to: string) => {

@@ -1,7 +1,7 @@
 /** Ends processes one after the other, each at one of the awaits that lack ends: in starts, in stops, and while they serve. */
 import type { Random } from '../kit/random'
 import { type Await, type Life, run } from './awaits'
-import { needOf } from './guide'
+import { ENOUGH, endsOf } from './guide'
 import type { SimulatedTime } from './simulated_time'
 import type { SimulatedVenue } from './simulated_venue'
 
@@ -43,8 +43,10 @@ export class Hunt {
     if (this.is_over) return
     const { time, venue, terms } = this
     const { random } = terms
+    // Processes that end at the frequent awaits come to no rare ones behind them.
+    const enough = random.pick([1, 10, ENOUGH])
     run.target = {
-      meets: (one) => needOf(one) > 0,
+      meets: (one) => endsOf(one) < enough,
       visits_left: 1 + random.below(random.below(3) === 0 ? 60 : 6),
       moment: random.below(2) === 0 ? 'reached' : 'answered',
       end: (life, at) => {

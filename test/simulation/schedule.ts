@@ -12,7 +12,7 @@ import { sha256 } from '../../protocol/sha256'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, named, namesOf, pickCall, type Size } from './calls'
+import { type Call, isExpected, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import { aimAt, Hunt } from './hunt'
@@ -89,6 +89,8 @@ export class Schedule implements Weather {
         this.begin(this.session && pickCall(this.session, this.random, this.given.size.is_thin)),
       )
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
+    // One as planned, with time for its end: the term is handed over.
+    if (this.venue.world.nodes > 1) this.time.at(this.random.below(trading_ms), () => this.venue.restart())
     const { hunted } = this.given.size
     // Fewer, so that traders come to their calls.
     const hunt = this.hunt(Math.ceil(hunted / 8), trading_ms)
@@ -191,7 +193,7 @@ export class Schedule implements Weather {
     await deposit('quote', 0, 120_000_000n)
     await deposit('quote', 1, 110_000_000n)
     await deposit('base', 0, 900_000_000n)
-    if (this.random.below(4) === 0) await deposit('quote', 0, 70_000_000n)
+    if (this.random.below(2) === 0) await deposit('quote', 0, 70_000_000n)
     if (this.random.below(4) === 0) await deposit('base', 1, 300_000_000n, 1_000_000_000n)
     await this.time.wait(world.depositsShown())
     rmSync(path, { force: true })
@@ -249,17 +251,8 @@ export class Schedule implements Weather {
     const ends = ['crash', 'restart', 'restart', 'slow'] as const
     const what = this.random.pick([
       ...(this.given.size.focus === 'ends' ? [...ends, ...ends, ...ends] : []),
-      'kill',
-      'full',
-      'failing',
-      'ends in save',
-      'tls',
-      'token',
-      'close',
-      'crash',
-      'restart',
-      'slow',
-    ] as const)
+      ...MISHAPS,
+    ])
     const kinds = [...this.under_way].map(({ kind }) => kind)
     for (const kind of kinds.length > 0 ? kinds : ['nothing']) this.count(what, kind)
     if (what === 'kill') this.kill()
@@ -269,6 +262,7 @@ export class Schedule implements Weather {
         this.disk = 'well'
       })
     }
+    if (what === 'full') this.venue.fill(this.random.below(1_500))
     if (what === 'ends in save') this.ends_in_calls = 1 + this.random.below(8)
     if (what === 'tls') this.venue.renewTls()
     if (what === 'token') this.venue.endTokens()
@@ -336,7 +330,8 @@ export class Schedule implements Weather {
       const file = openWalletFile(this.given.path)
       this.store = file
       return Session.open({
-        url: 'https://venue.test',
+        // Of several nodes, a session asks the others while one is late.
+        url: this.venue.world.nodes > 1 ? ['https://venue.test', 'https://other.test'] : 'https://venue.test',
         policy: {} as never,
         wallet: file,
         patience_ms: 400,

@@ -13,7 +13,7 @@ import type { SocketData } from '../../server/sockets/upgrade'
 import type { Random } from '../kit/random'
 import { Life, run } from './awaits'
 import { kindOf, namesOf } from './calls'
-import { takeFiles } from './changes'
+import { space, takeFiles } from './changes'
 import { takeDatabases } from './databases'
 import { copyFolder } from './image'
 import { type FrameFault, SimulatedSocket } from './simulated_socket'
@@ -109,6 +109,7 @@ export class SimulatedVenue {
     }
     const { life } = process
     this.processes[at] = process
+    space.isFull = false
     if (!this.up) {
       run.venue = life
       run.phase = 'starts'
@@ -179,6 +180,8 @@ export class SimulatedVenue {
         if (known === undefined) throw new Refusal('token_expired')
         return { ...venue.authenticate(known), token_id: token }
       },
+      revoke: async (session) =>
+        keeps_tokens ? venue.revoke(session) : void this.tokens.delete(session.token_id),
       takeLimit: (caller: Caller, cost: number) => {
         refuse()
         return venue.takeLimit(caller, cost)
@@ -246,6 +249,7 @@ export class SimulatedVenue {
       // A node that followed may lead now.
       this.disconnect(process)
       this.end(process)
+      release(life)
       this.startOne(at)
     })
   }
@@ -263,10 +267,8 @@ export class SimulatedVenue {
     this.end(process)
     this.disconnect(process)
     if (was_leading) run.phase = 'down'
-    const [databases, files] = [takeDatabases(life), takeFiles(life)]
     time.at(0, () => {
-      for (const database of databases) database.close()
-      for (const file of files) closeSync(file)
+      release(life)
       rmSync(before, { recursive: true, force: true })
     })
     // Of a cluster another node may take over meanwhile.
@@ -296,6 +298,13 @@ export class SimulatedVenue {
     this.tls++
     for (const socket of [...this.sockets.keys()]) socket.cut()
   }
+  /** Its disk takes nothing more for a while, unless a process starts meanwhile. */
+  fill(for_ms: number): void {
+    space.isFull = this.up
+    this.time.at(for_ms, () => {
+      space.isFull = false
+    })
+  }
   endTokens(): void {
     if (this.world.keeps_tokens && this.up)
       for (const token of this.tokens.values())
@@ -313,8 +322,7 @@ export class SimulatedVenue {
   remove(): void {
     for (const { at, life } of this.processes) {
       life.end()
-      for (const database of takeDatabases(life)) database.close()
-      for (const file of takeFiles(life)) closeSync(file)
+      release(life)
       rmSync(this.world.dirOf(at), { recursive: true, force: true })
     }
   }
@@ -462,6 +470,12 @@ export class SimulatedVenue {
     })
     return socket
   }
+}
+
+/** The system closes the files of a process that ended. */
+function release(life: Life): void {
+  for (const database of takeDatabases(life)) database.close()
+  for (const file of takeFiles(life)) closeSync(file)
 }
 
 /** One that has ended already, or that a venue which stops does not end, is no matter. */

@@ -10,6 +10,7 @@ import * as journal from '../../engine/journal/journal_worker'
 import * as scrub from '../../engine/snapshots/scrub_worker'
 import * as snapshot from '../../engine/snapshots/snapshot_worker'
 import { Life, run } from './awaits'
+import { failure, space } from './changes'
 import { inVenue, type SimulatedTime } from './simulated_time'
 
 type Port = {
@@ -35,7 +36,10 @@ const own: Pick<Disk, 'create' | 'rename' | 'rm' | 'freeBytes'> = {
   create: async (path) => {
     const fd = disk.createSync(path, 'w')
     return {
-      write: async (bytes, from, length, at) => ({ bytesWritten: writeSync(fd, bytes, from, length, at) }),
+      async write(bytes, from, length, at) {
+        if (space.isFull) throw failure('ENOSPC')
+        return { bytesWritten: writeSync(fd, bytes, from, length, at) }
+      },
       datasync: async () => disk.datasync(fd),
       sync: async () => disk.sync(fd),
       close: async () => disk.closeSync(fd),
@@ -43,7 +47,7 @@ const own: Pick<Disk, 'create' | 'rename' | 'rm' | 'freeBytes'> = {
   },
   rename: async (from, to) => disk.renameSync(from, to),
   rm: async (path) => disk.rmSync(path),
-  freeBytes: async () => 2 ** 40,
+  freeBytes: async () => (space.isFull ? 0 : 2 ** 40),
 }
 
 export function simulateThreads(time: SimulatedTime): void {

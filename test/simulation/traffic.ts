@@ -12,17 +12,26 @@ import type { Focus } from './guide'
 import type { SimulatedTime } from './simulated_time'
 import type { SimulatedVenue } from './simulated_venue'
 import { errors } from './worlds/fronts'
-import { SOURCE, SOURCE_SEED } from './worlds/world'
+import { MARKET_ACCOUNT, SOURCE, SOURCE_SEED } from './worlds/world'
 
 const READS = [
-  ...['/tree/root', '/tree/leaves?from=0&limit=3', '/tree/inclusion?leaf_index=0', '/transparency'],
-  ...['/system/status', '/settlement/status', '/instruments', '/instruments/SOL-USDC', '/health'],
-  ...['/instruments/SOL-USDC/statistics', '/instruments/SOL-USDC/statistics?period=day', '/time'],
-  ...['/attestation', '/attestation/leader', '/evidences/quote.json', '/info'],
+  ...['/tree/root', '/transparency', '/system/status', '/settlement/status', '/instruments', '/health'],
+  ...[
+    '/instruments/SOL-USDC',
+    '/time',
+    '/attestation',
+    '/attestation/leader',
+    '/evidences/quote.json',
+    '/info',
+  ],
 ]
-/** Quotes over the caller's nonce, which callers share. */
-const QUOTES = ['/attestation?reportData=', '/attestation/leader?reportData=']
-const OWN_READS = ['/account', '/orders', '/fills', '/events', '/nonces?trading_key=']
+/** Quotes over the caller's nonce, for one caller or shared by several. */
+const QUOTES = ['/attestation?reportData=', '/attestation?nonce=', '/attestation/leader?nonce=']
+const OWN_READS = [
+  ...['/account', '/orders', '/fills', '/events', `/nonces?trading_key=${'00'.repeat(32)}`],
+  ...['/tree/leaves?from=0&limit=3', '/tree/leaves?from=1', '/tree/inclusion?leaf_index=0'],
+  ...['/instruments/SOL-USDC/statistics', '/instruments/SOL-USDC/statistics?period=day'],
+]
 const STREAMS = ['/ws/trading', '/ws/trading', '/ws/orders', '/ws/fills']
 /** Of the accounts that the operator admits while the venue runs. */
 const GUESTS = 3
@@ -52,7 +61,11 @@ export class Traffic {
   }
 
   private async read(random: Random): Promise<void> {
-    if (random.below(3) > 0) return void (await this.ask('app', ['GET', random.pick(READS)]))
+    const dice = random.below(12)
+    // Larger than a body may be, with no length that says so.
+    if (dice === 0)
+      return void (await this.ask('app', ['POST', '/auth/token', { api_key: 'a'.repeat(20_000) }]))
+    if (dice < 8) return void (await this.ask('app', ['GET', random.pick(READS)]))
     const path = random.pick(QUOTES)
     const quotes = [1, 2, 3].map(() => this.ask('app', ['GET', `${path}${random.bytes(32).toHex()}`]))
     await Promise.all(quotes)
@@ -130,8 +143,7 @@ export class Traffic {
       account_id?: string
     }
     const headers = { authorization: `Bearer ${access_token}` }
-    const reads = OWN_READS.map((path) => (path.endsWith('=') ? `${path}${'00'.repeat(32)}` : path))
-    await this.ask('app', ['GET', random.pick(reads)], headers)
+    await Promise.all([1, 2, 3].map(() => this.ask('app', ['GET', random.pick(OWN_READS)], headers)))
     const socket = this.venue.socket(headers, random.pick(STREAMS))
     const op = (id: string, name: string, params?: object) =>
       socket.send(JSON.stringify({ op: name, id, ...(params && { params }) }))
@@ -145,6 +157,9 @@ export class Traffic {
       const wallet = new Wallet(random.bytes(32))
       const rebound = prepareRebind(wallet, this.venue_id, 0, account_id!)
       await this.ask('app', ['POST', '/account/rebind', rebound], headers)
+      // The one that it has: the venue refuses it.
+      const { request } = testCredential(MARKET_ACCOUNT, this.venue_id)
+      await this.ask('app', ['POST', '/account/credentials', request], headers)
     }
     if (random.below(2) === 0) await this.ask('app', ['POST', '/auth/token/revoke', {}], headers)
   }

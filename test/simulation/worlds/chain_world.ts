@@ -11,7 +11,6 @@ import type { Engine } from '../../../engine/boot/assemble'
 import { ChainUnavailable } from '../../../engine/chain/client/rpc_pool'
 import { Deposed } from '../../../engine/cluster/replicated_log'
 import { openChain } from '../../../engine/index'
-import { LIMITS } from '../../../engine/limits'
 import { EpochTaken } from '../../../engine/ports'
 import type { NodeVenue } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
@@ -23,9 +22,10 @@ import { publicKeyOf } from '../../../protocol/sign'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import { decodeConfig, decodeMintRecord } from '../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_PROGRAM, vaultAddresses } from '../../../protocol/vault/addresses'
+import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import type { VaultEvent } from '../../../protocol/vault/events'
 import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
-import type { Landed } from '../../../sandbox/chain/store'
+import { growQueueInstruction } from '../../../protocol/vault/settle'
 import { openStandInAgent, type StandInAgent } from '../../../sandbox/enclave/agent'
 import { machinePolicy } from '../../../sandbox/environment'
 import { announcedOf } from '../../../sandbox/open_sandbox'
@@ -39,15 +39,16 @@ import { type Life, run } from '../awaits'
 import { LOT, TICK } from '../calls'
 import { booksBroken, type Deposit } from '../campaign_check'
 import type { Focus } from '../guide'
-import type { SimulatedTime } from '../simulated_time'
+import { inVenue, type SimulatedTime } from '../simulated_time'
 import { frontHost, linkHost, silentLog } from './fronts'
 import type { Network } from './network'
+import { NODES, Providers } from './providers'
 import { acmeOf, simulateAuthority } from './simulated_authority'
-import { type ChainMoment, SimulatedChain } from './simulated_chain'
+import { type ChainMoment, DEPTH, SimulatedChain } from './simulated_chain'
 import { type EtcdMoment, SimulatedEtcd } from './simulated_etcd'
-import { type DepositTerms, type Hooks, type Opened, termsOf, type World } from './world'
+import { listening } from './simulated_listen'
+import { type DepositTerms, type Hooks, MARKET_ACCOUNT, type Opened, termsOf, type World } from './world'
 
-const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
 /** Notes with which a maker begins. */
 const POOL = 12
@@ -64,7 +65,8 @@ Object.assign(globalThis, {
   $opened: (engine: Engine) => engines.set((run.current()?.life ?? run.venue)!, engine),
   $edge: (venue: NodeVenue) => edges.get(run.current()!.life)!(venue),
 })
-const events = new WeakMap<Landed, VaultEvent[]>()
+/** Exits that only one provider showed are taken back by a start. */
+const isLie = (error: unknown): boolean => /exits that were never requested/.test(String(error))
 
 export class ChainWorld implements World {
   readonly keeps_tokens = true
@@ -77,10 +79,13 @@ export class ChainWorld implements World {
   private deposits: Deposit[] = []
   private readonly makers: Maker[]
   private exit_count = 0
-  /** A node that does not answer, until the slot. */
-  private down: { host: string; until_slot: number } | undefined
+  private readonly providers: Providers
   private drops = 0
   private calm = true
+  /** Questions for collateral that are not answered. */
+  private silent: number
+  /** Half of the venues say that they are degraded, as their vault announced no second build. */
+  private readonly successors_needed: boolean
   /** Half of the venues have a public certificate. */
   private readonly acme: AcmeConfig | undefined
 
@@ -95,6 +100,8 @@ export class ChainWorld implements World {
   ) {
     const authority = time.random.pick(['dns-01', 'tls-alpn-01', undefined, undefined] as const)
     this.acme = authority && acmeOf(authority)
+    this.silent = time.random.below(3)
+    this.successors_needed = time.random.below(2) === 0
     this.dirs = Array.from({ length: nodes }, (_, at) => (nodes === 1 ? dir : `${dir}-node${at}`))
     for (const own of this.dirs) mkdirSync(own)
     const wallet = () => new Wallet(crypto.getRandomValues(new Uint8Array(32)))
@@ -102,14 +109,16 @@ export class ChainWorld implements World {
       { name: 'buyer', side: 'buy', wallet: wallet(), used: 0 },
       { name: 'seller', side: 'sell', wallet: wallet(), used: 0 },
     ]
-    for (const host of NODES) network.hosts.set(host, (_, { body }) => chain.answer(String(body)))
+    this.providers = new Providers(chain)
+    for (const host of NODES)
+      network.hosts.set(host, (_, { body }) => this.providers.answer(host, String(body)))
     for (const host of MEMBERS)
       network.hosts.set(host, (path, { body }) => this.etcd.answer(path, String(body)))
     network.fault = (host, from) => {
       if (this.calm) return undefined
       const is_cut = this.cut !== undefined && time.now_ms < this.cut.until_ms
       if (is_cut && MEMBERS.includes(host) && from?.life.isOf(this.cut!.life)) return 'before'
-      if (this.down?.host === host) return 'before'
+      if (this.providers.isAway(host)) return 'before'
       const { random } = time
       return random.below(40) > 0
         ? undefined
@@ -124,7 +133,6 @@ export class ChainWorld implements World {
     dir: string,
     nodes: number,
   ): Promise<ChainWorld> {
-    Object.assign(LIMITS, { journal_segment_bytes: 262_144 })
     const agent = await openStandInAgent({ data_dir: `${dir}-agent`, app_compose: '{}' })
     network.fault = () => undefined
     simulateAuthority(network, () => 1_700_000_000_000 + time.passed_ms)
@@ -186,7 +194,7 @@ export class ChainWorld implements World {
         if (this.isExpected(error)) exits()
         else fatal.push(error)
       },
-      self_check: { policy: machinePolicy(this.agent.root_pem), collect: async () => this.collateral },
+      self_check: { policy: machinePolicy(this.agent.root_pem), collect: async () => this.collect(node) },
       openChain: async (enclave, hash) =>
         openChain({
           rpc_urls: NODES.map((host) => `http://${host}`),
@@ -195,6 +203,7 @@ export class ChainWorld implements World {
           authority_seed: await enclave.deriveKey(KEY_PATHS.epoch_authority),
           quoteEpoch: (bound) => enclave.quoteEpoch(bound),
           fee_seed: await enclave.deriveKey(KEY_PATHS.fees),
+          successors_needed: this.successors_needed,
         }),
     })
     const venue = jsonVenue(running.venue)
@@ -204,7 +213,16 @@ export class ChainWorld implements World {
   isExpected(error: unknown): boolean {
     const expected = [ChainUnavailable, EpochTaken, AgentFailure, ...(this.nodes > 1 ? [Deposed] : [])]
     const is_agent = error instanceof Refusal && error.code === 'enclave_unavailable'
-    return is_agent || expected.some((one) => error instanceof one)
+    return is_agent || isLie(error) || expected.some((one) => error instanceof one)
+  }
+  /** A service that may not answer at first: without an earlier answer a start waits, and proves its key meanwhile. */
+  private collect(node: number): Collateral {
+    if (this.silent-- <= 0) return this.collateral
+    const { life } = run.current()!
+    const asks = () =>
+      listening.get(frontHost(node))?.app.fetch(new Request('https://venue.test/attestation'))
+    this.time.at(50, asks, inVenue(life))
+    throw new TypeError('connection lost')
   }
   served(opened: Opened): string | undefined {
     this.now = opened
@@ -212,24 +230,35 @@ export class ChainWorld implements World {
     return opened.engine.availability.isStopped() ? `${matching}: ${reasons.join()}` : undefined
   }
 
-  slot(random: Random, calm: boolean): void {
+  slot(random: Random, calm: boolean, up: boolean): void {
     const { chain } = this
     this.calm = calm
-    const { machine } = chain
     const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
-    if (this.down !== undefined && (calm || this.down.until_slot <= machine.tip)) this.down = undefined
+    this.providers.step(random, calm, () => this.exiting(random.pick(this.makers)))
+    this.admin(random, calm)
     chain.faults.landing_delay_slots = 0
     if (!calm) {
-      if (dice === 0 && this.down === undefined)
-        this.down = { host: random.pick(NODES), until_slot: machine.tip + 2 + random.below(20) }
       if (dice === 1 && this.nodes > 1)
         this.cut = { life: random.pick(this.lives), until_ms: this.time.now_ms + 200 + random.below(5_000) }
       if (dice < 5) this.drops = 1 + random.below(2)
       if (dice < 10) chain.faults.landing_delay_slots = random.below(4)
-      if (dice >= 56) this.fork(1 + random.below(3))
+      // Deeper ones take the blockhash of an opening, whose start waits for its end.
+      if (dice >= 56) this.fork(1 + random.below(random.below(up ? DEPTH.finalized : 2) + 1))
     }
     chain.advance(slots)
+  }
+  /** Pauses the vault, or any sender gives its payout queue more places; a pause that is lost or taken back is none. */
+  private admin(random: Random, calm: boolean): void {
+    const { chain } = this
+    const { program, admin, depositor } = chain
+    const of = { program, admin: decodeBase58(admin.address, 32)! }
+    const is_paused = this.config('processed').paused
+    const dice = random.below(is_paused ? 12 : 60)
+    if (is_paused && (calm || dice === 0)) void chain.send(unpauseInstruction(of), [], admin)
+    if (is_paused || calm) return
+    if (dice === 0) void chain.send(pauseInstruction(of), [], admin)
+    if (dice === 1) void chain.send(growQueueInstruction(program, depositor), [])
   }
   private fork(depth: number): void {
     const { machine } = this.chain
@@ -316,7 +345,7 @@ export class ChainWorld implements World {
   }
 
   marketLogin(): Login {
-    return this.loginOf('seller')
+    return this.loginOf(MARKET_ACCOUNT)
   }
   async prepareMarket(): Promise<void> {
     for (const { name, side, wallet } of this.makers) {
@@ -353,6 +382,14 @@ export class ChainWorld implements World {
       if (!(error instanceof Refusal)) broken(`a maker's order fails: ${error}`)
     })
   }
+  /** The next note of a maker, as it would be in an exit request. */
+  private exiting({ wallet, used }: Maker) {
+    const note = wallet.state.notes[used]
+    if (note === undefined) return undefined
+    const commitment = fromHex(note.commitment, 32)!
+    const nullifier = nullifierOf(commitment, fromHex(note.blinding, 32)!)
+    return { commitment, nullifier, mint: decodeBase58(note.mint, 32)!, amount: BigInt(note.amount) }
+  }
   /** Asks on chain for a note of a maker, which may be in an order. */
   private async exit(maker: Maker, random: Random): Promise<void> {
     const fresh = random.below(2) === 0
@@ -384,26 +421,7 @@ export class ChainWorld implements World {
     return this.chain.account(mint)
   }
   facts() {
-    const { chain } = this
-    const [leaves, spent] = [new Set<string>(), new Set<string>()]
-    const refunded: Deposit[] = []
-    const final = chain.machine.slotAt('finalized')
-    for (const landed of chain.landed) {
-      if (landed.slot > final) continue
-      const of = events.get(landed) ?? chain.events(landed)
-      events.set(landed, of)
-      for (const event of of) {
-        // Its blinding is its owner's alone.
-        if (event.kind === 'paid' && event.payout === 'exit' && event.refund !== undefined)
-          refunded.push({ ...event, ...event.refund, mint: toHex(event.mint), nullifier: new Uint8Array(32) })
-        if (event.kind === 'deposited') leaves.add(toHex(event.commitment))
-        if (event.kind === 'paid' && event.refund !== undefined) leaves.add(toHex(event.refund.commitment))
-        if (event.kind !== 'settled') continue
-        for (const { commitment } of event.outputs) leaves.add(toHex(commitment))
-        for (const one of event.nullifiers) spent.add(toHex(one))
-      }
-    }
-    return { leaves, spent, refunded }
+    return this.chain.facts()
   }
   booksBroken(): string[] {
     const { spent, refunded } = this.facts()
@@ -444,7 +462,7 @@ export class ChainWorld implements World {
     }
     this.exit_count = exits
     this.calm = true
-    this.down = undefined
+    this.providers.recover()
     this.drops = 0
   }
   mark(): string {

@@ -1,5 +1,6 @@
 /** A venue on a chain in memory that is moved by hand: commits wait, land and are voided, batches settle, payouts are paid. */
 import type { Wallet } from '../../../client/wallet/wallet'
+import { LIMITS } from '../../../engine/limits'
 import { encodeBase58 } from '../../../protocol/base58'
 import { Refusal } from '../../../protocol/refusals'
 import { depositNote } from '../../client/wallet_trader'
@@ -12,9 +13,6 @@ import { LOT, TICK } from '../calls'
 import { booksBroken, depositsOf, LedgerFacts, Maker } from '../campaign_check'
 import type { SimulatedTime } from '../simulated_time'
 import { type ChainFacts, type DepositTerms, termsOf, type World } from './world'
-
-/** Small, so that journals have several and copies cost little. */
-const SEGMENT_BYTES = 262_144
 
 /** Of a dead process nothing reaches the chain. */
 const owners = new WeakMap<MemoryChain, Life | undefined>()
@@ -46,7 +44,7 @@ export class MemoryWorld implements World {
   private makers: { buyer: Maker; seller: Maker } | undefined
 
   constructor(time: SimulatedTime) {
-    this.site.segment_bytes = SEGMENT_BYTES
+    this.site.segment_bytes = LIMITS.journal_segment_bytes
     this.site.monotonicMs = () => Math.floor(time.passed_ms)
     this.site.unixMs = () => 1_700_000_000_000 + Math.floor(time.passed_ms)
     this.ledger = this.site.ledger

@@ -3,9 +3,10 @@
  * simulated network, and it can be put back to an earlier moment.
  */
 import { join } from 'node:path'
-import type { KeyPairSigner } from '@solana/kit'
+import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
+import { toHex } from '../../../protocol/bytes'
 import { decodeExitRequest } from '../../../protocol/vault/accounts'
 import type { VaultEvent } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
@@ -19,14 +20,17 @@ import { encodeJson, RpcError } from '../../../sandbox/chain/serve'
 import type { Block, Landed, Store } from '../../../sandbox/chain/store'
 import { JTO, USDC } from '../../../sandbox/environment'
 import type { Announcement } from '../../../tools/program/announcements_of'
+import type { Lie } from '../../kit/chain/lying_endpoint'
 import { eventsOf } from '../../kit/venue/embedded_site'
+import type { Deposit } from '../campaign_check'
 import type { Answer } from './network'
 
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const METHODS = { ...READ_METHODS, ...SEND_METHODS }
-const DEPTH = { confirmed: 1, finalized: 4 }
+export const DEPTH = { confirmed: 1, finalized: 4 }
 const RICH = 10n ** 17n
 
+const events = new WeakMap<Landed, VaultEvent[]>()
 type Accounts = Map<string, BankAccount | undefined>
 
 /** Replaces `Store`: in memory, so that a moment's content is a copy of a few lists. */
@@ -103,6 +107,8 @@ export class SimulatedChain {
   private readonly store = new MemoryStore()
   readonly machine = new Machine(this.store as never as Store, DEPTH, this.faults) as Inner
   private faucet!: Faucet
+  /** Of the vault. */
+  admin!: KeyPairSigner
 
   /** @param of the machine that may open epochs, and who pays its fees */
   static async open(
@@ -113,10 +119,12 @@ export class SimulatedChain {
     const { machine, store } = chain
     const seed = () => crypto.getRandomValues(new Uint8Array(32))
     const faucet = await Faucet.open(machine, seed())
+    const admin_seed = seed()
+    chain.admin = await createKeyPairSignerFromPrivateKeyBytes(admin_seed)
     chain.faucet = faucet
     machine.install(moneyAccounts(faucet.signer.address))
     const opened = {
-      ...{ machine, faucet, admin_seed: seed(), genesis_hash: machine.genesis_hash },
+      ...{ machine, faucet, admin_seed, genesis_hash: machine.genesis_hash },
       get program_id() {
         return store.fact('program_id')
       },
@@ -140,6 +148,29 @@ export class SimulatedChain {
     return landed.error === 'null' ? eventsOf(landed, encodeBase58(this.program)) : []
   }
 
+  /** Final ones: leaves and nullifiers in hex, and notes that exits gave back. */
+  facts() {
+    const [leaves, spent] = [new Set<string>(), new Set<string>()]
+    const refunded: Deposit[] = []
+    const final = this.machine.slotAt('finalized')
+    for (const landed of this.landed) {
+      if (landed.slot > final) continue
+      const of = events.get(landed) ?? this.events(landed)
+      events.set(landed, of)
+      for (const event of of) {
+        // Its blinding is its owner's alone.
+        if (event.kind === 'paid' && event.payout === 'exit' && event.refund !== undefined)
+          refunded.push({ ...event, ...event.refund, mint: toHex(event.mint), nullifier: new Uint8Array(32) })
+        if (event.kind === 'deposited') leaves.add(toHex(event.commitment))
+        if (event.kind === 'paid' && event.refund !== undefined) leaves.add(toHex(event.refund.commitment))
+        if (event.kind !== 'settled') continue
+        for (const { commitment } of event.outputs) leaves.add(toHex(commitment))
+        for (const one of event.nullifiers) spent.add(toHex(one))
+      }
+    }
+    return { leaves, spent, refunded }
+  }
+
   /** Whether an epoch was opened behind this slot. */
   opensAfter(slot: number): boolean {
     const newer = this.landed.filter((one) => one.slot > slot)
@@ -152,13 +183,15 @@ export class SimulatedChain {
     return of.filter(([, { data }]) => decodeExitRequest(data) !== undefined).map(([address]) => address)
   }
 
-  /** One request of JSON-RPC. */
-  answer(body: string): Answer {
+  /** One request of JSON-RPC. @param lies of a node that changes its answers */
+  answer(body: string, lies: Record<string, Lie> = {}): Answer {
     const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] }
     const named = METHODS[method]
     try {
       if (named === undefined) throw new RpcError(-32601, 'Method not found')
-      const result = named(this.machine, params ?? []) ?? null
+      const truth = named(this.machine, params ?? []) ?? null
+      const call = { method, params: params ?? [] }
+      const result = lies[method]?.(JSON.parse(encodeJson(truth)), call) ?? truth
       return { status: 200, content: encodeJson({ jsonrpc: '2.0', id, result }) }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
@@ -175,9 +208,12 @@ export class SimulatedChain {
     return associatedTokenAddress(this.faucet.signer.address, mint)
   }
   /** Without looking whether it lands. */
-  async send(instruction: VaultInstruction, signers: readonly KeyPairSigner[]): Promise<void> {
-    const { signer } = this.faucet
-    await enqueueSigned(this.machine, signer, [toInstruction(instruction, [signer, ...signers])])
+  async send(
+    instruction: VaultInstruction,
+    signers: readonly KeyPairSigner[],
+    payer = this.faucet.signer,
+  ): Promise<void> {
+    await enqueueSigned(this.machine, payer, [toInstruction(instruction, [payer, ...signers])])
   }
   /** Lands it in the next slot, which this makes. @returns its events */
   async land(instruction: VaultInstruction): Promise<VaultEvent[]> {

@@ -14,6 +14,8 @@ import type { TestVenue } from '../../kit/venue/open_test_venue'
 import type { Life } from '../awaits'
 import type { Focus } from '../guide'
 
+/** Of `marketLogin`. */
+export const MARKET_ACCOUNT = 'seller'
 /** Gives the reference of ALT-USDC. */
 export const [SOURCE, SOURCE_SEED] = ['feed-1', new Uint8Array(32).fill(9)]
 const { recipient: auditor_key } = await newAgeKey()

@@ -1,0 +1,69 @@
+/** The RPC nodes of a venue: one or all may be away, and one may lie for a while, as the provider of a quorum may. */
+import {
+  advancedHead,
+  bentExits,
+  exitAccount,
+  farSlot,
+  forgedError,
+  forgedLeaves,
+  forgedRoot,
+  forgedSpends,
+  forgedTransactions,
+  frozen,
+  hiddenExits,
+  inventedExits,
+  inventedLeaves,
+  type Lie,
+  lowerBatch,
+  missingDeposit,
+  notFound,
+  stale,
+} from '../../kit/chain/lying_endpoint'
+import type { Random } from '../../kit/random'
+import type { Answer } from './network'
+import type { SimulatedChain } from './simulated_chain'
+
+export const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
+const LIES = [
+  ...[advancedHead, bentExits, farSlot, forgedError, forgedLeaves, forgedRoot, forgedSpends, frozen],
+  ...[forgedTransactions, hiddenExits, inventedLeaves, lowerBatch, missingDeposit, notFound, stale],
+]
+type Odd = { hosts: readonly string[]; until_slot: number; lies: Record<string, Lie> | undefined }
+/** A note whose exit a provider may invent. */
+type Exiting = { commitment: Uint8Array; nullifier: Uint8Array; mint: Uint8Array; amount: bigint }
+
+export class Providers {
+  /** Those that do not answer, or the one that lies; a quorum of the others is honest then. */
+  private odd: Odd | undefined
+
+  constructor(private readonly chain: SimulatedChain) {}
+
+  isAway(host: string): boolean {
+    return this.odd?.lies === undefined && this.odd?.hosts.includes(host) === true
+  }
+  answer(host: string, body: string): Answer {
+    const { odd } = this
+    return this.chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined)
+  }
+
+  /** In each slot. @param note makes an open note of another trader */
+  step(random: Random, calm: boolean, note: () => Exiting | undefined): void {
+    const { tip } = this.chain.machine
+    if (this.odd !== undefined && (calm || this.odd.until_slot <= tip)) this.odd = undefined
+    if (calm || this.odd !== undefined) return
+    const dice = random.below(120)
+    const [hosts, until_slot] = [[random.pick(NODES)], tip + 2 + random.below(20)]
+    if (dice === 0) this.odd = { hosts, until_slot, lies: undefined }
+    // Longer than a lease.
+    if (dice === 1) this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
+    if (dice === 2) this.odd = { hosts, until_slot, lies: random.pick(LIES)() }
+    const invented = dice === 3 ? note() : undefined
+    if (invented === undefined) return
+    const { commitment, mint } = invented
+    const request = exitAccount(this.chain.program, commitment, mint, invented)
+    this.odd = { hosts, until_slot, lies: inventedExits([request]) }
+  }
+  recover(): void {
+    this.odd = undefined
+  }
+}
