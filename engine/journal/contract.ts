@@ -113,6 +113,11 @@ export class JournalClosed extends Error {
   override readonly name = 'JournalClosed'
 }
 
+/** Another node leads and continues the journal: this one acknowledges nothing more. */
+export class Deposed extends Error {
+  override readonly name = 'Deposed'
+}
+
 // Messages between the two threads. Groups and read chunks are transferred, not copied. A group to append and its proofs are
 // bare buffers: an object around each takes 4 us more of both threads.
 
@@ -204,5 +209,6 @@ export function toFailure(error: unknown): Failure {
 export function fromFailure({ name, message, damage }: Failure): Error {
   if (damage !== undefined) return new JournalDamaged(damage.seq, damage.file, damage.offset, damage.reason)
   if (name === 'RangeError') return new RangeError(message)
+  if (name === 'Deposed') return new Deposed(message)
   return new Error(message)
 }

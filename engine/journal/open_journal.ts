@@ -7,6 +7,7 @@ import { groupBytesMax, PROOF_BYTES } from './commit_queue'
 import {
   type Appended,
   type Chunk,
+  Deposed,
   fromFailure,
   type GroupSigner,
   type Journal,
@@ -86,6 +87,9 @@ function journalReader(
 
   return { chunks, receive: deliver, abandon: deliver }
 }
+
+/** A node whose term another one took ends by that, not by a disk that failed. */
+const closedBy = (error: Error) => (error instanceof Deposed ? error : new JournalClosed(error.message))
 
 const ownThread = () => new Worker(new URL('./journal_worker.ts', import.meta.url))
 
@@ -268,7 +272,7 @@ class WorkerJournal implements Journal {
 
   private receive(reply: Reply): void {
     if (reply.op === 'durable') this.settle(reply)
-    else if (reply.op === 'failed') this.fail(new JournalClosed(reply.failure.message))
+    else if (reply.op === 'failed') this.fail(closedBy(fromFailure(reply.failure)))
     else if (reply.op === 'closed') this.on_closed?.()
     else if (reply.op === 'chunk' || reply.op === 'read_failed')
       this.readers.get(reply.reader)?.receive(reply)

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { logThread } from '../../engine/cluster/cluster_node'
 import { Etcd } from '../../engine/cluster/etcd'
 import { ReplicatedLog, type Term } from '../../engine/cluster/replicated_log'
-import { type Journal, JournalClosed } from '../../engine/journal/contract'
+import { Deposed, type Journal } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { LIMITS } from '../../engine/limits'
 import { concatBytes } from '../../protocol/bytes'
@@ -117,8 +117,8 @@ describe.skipIf(ETCD === undefined)('the journal of a node', () => {
         await journal.append(records(1))
         const next = await log.takeTerm(2, journal.head())
         const late = [journal.append(records(2)), journal.append(records(3))].map(failure)
-        for (const error of await Promise.all(late)) expect(error).toBeInstanceOf(JournalClosed)
-        expect(await failure(journal.append(records(4)))).toBeInstanceOf(JournalClosed)
+        for (const error of await Promise.all(late)) expect(error).toBeInstanceOf(Deposed)
+        expect(await failure(journal.append(records(4)))).toBeInstanceOf(Deposed)
         expect(await headIn(dir)).toBe(1)
         expect(await log.look()).toMatchObject({ head: { seq: 1 }, term: next })
       }),
