@@ -48,10 +48,11 @@ type Image = {
 }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
-/** Bounds that a short run can reach: of batches in a record, of the history's lag, of reads, and of a segment. */
+/** Bounds that a short run can reach: of batches in a record, the history's lag, reads, a segment, and ages. */
 const SMALL = {
   ...{ restore_batches_per_command_max: 2, batches_journaled_max: 2, history_lag_replay_events_max: 8 },
   ...{ history_work_ms: 0, read_unit_tokens: 0.2, journal_segment_bytes: 32_768 },
+  ...{ disconnect_grace_ms: 4_000, anchor_begins_at: 0.2 },
 }
 
 /** Longest start of the venue of a group. */

@@ -7,6 +7,8 @@ import type { SimulatedVenue } from './simulated_venue'
 
 /** Longest time from one end to the next one, most of which begin in the start that follows. */
 const REST_MS = 300
+/** Longest search for a rare one. */
+const PATIENCE_MS = 3_000
 
 type Terms = {
   random: Random
@@ -44,7 +46,10 @@ export class Hunt {
     const { time, venue, terms } = this
     const { random } = terms
     // Processes that end at the frequent awaits come to no rare ones behind them.
-    const enough = random.pick([1, 10, ENOUGH])
+    let enough = random.pick([1, 10, ENOUGH])
+    time.at(PATIENCE_MS, () => {
+      enough = ENOUGH
+    })
     run.target = {
       meets: (one) => endsOf(one) < enough,
       visits_left: 1 + random.below(random.below(3) === 0 ? 60 : 6),

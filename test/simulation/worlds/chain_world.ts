@@ -235,7 +235,7 @@ export class ChainWorld implements World {
     this.calm = calm
     const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
-    this.providers.step(random, calm, () => this.exiting(random.pick(this.makers)))
+    this.providers.step(random, calm)
     this.admin(random, calm)
     chain.faults.landing_delay_slots = 0
     if (!calm) {
@@ -363,6 +363,8 @@ export class ChainWorld implements World {
     const dice = random.below(focus === 'exits' ? 14 : 30)
     if (dice < 9) this.order(random.pick(this.makers), random, broken)
     else if (dice === 9 || dice === 13) void this.exit(random.pick(this.makers), random)
+    const note = dice === 12 && focus === 'exits' ? this.exiting(random.pick(this.makers)) : undefined
+    if (note !== undefined) this.providers.inventExit(random, note)
   }
   private order(maker: Maker, random: Random, broken: (law: string) => void): void {
     const { venue } = this.now

@@ -46,8 +46,8 @@ export class Providers {
     return this.chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined)
   }
 
-  /** In each slot. @param note makes an open note of another trader */
-  step(random: Random, calm: boolean, note: () => Exiting | undefined): void {
+  /** In each slot. */
+  step(random: Random, calm: boolean): void {
     const { tip } = this.chain.machine
     if (this.odd !== undefined && (calm || this.odd.until_slot <= tip)) this.odd = undefined
     if (calm || this.odd !== undefined) return
@@ -57,11 +57,13 @@ export class Providers {
     // Longer than a lease.
     if (dice === 1) this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
     if (dice === 2) this.odd = { hosts, until_slot, lies: random.pick(LIES)() }
-    const invented = dice === 3 ? note() : undefined
-    if (invented === undefined) return
-    const { commitment, mint } = invented
-    const request = exitAccount(this.chain.program, commitment, mint, invented)
-    this.odd = { hosts, until_slot, lies: inventedExits([request]) }
+  }
+  /** One shows an exit request that no owner sent; the venue serves it until a quorum contradicts. */
+  inventExit(random: Random, { commitment, mint, ...of }: Exiting): void {
+    if (this.odd !== undefined) return
+    const request = exitAccount(this.chain.program, commitment, mint, of)
+    const until_slot = this.chain.machine.tip + 4 + random.below(20)
+    this.odd = { hosts: [random.pick(NODES)], until_slot, lies: inventedExits([request]) }
   }
   recover(): void {
     this.odd = undefined
