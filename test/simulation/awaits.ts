@@ -83,11 +83,12 @@ export const ownLife = (): Life | undefined => {
   return current?.side === 'venue' ? current.life : run.venue
 }
 
-const never = new Promise<never>(() => undefined)
+/** A new one each time: a process that ended waits at it, and is collected with it. */
+const never = (): Promise<never> => new Promise(() => undefined)
 /** A process that ended waits for nothing; a rejection that it would have got is dropped. */
 function leave(value: unknown): Promise<never> {
   Promise.resolve(value).catch(() => undefined)
-  return never
+  return never()
 }
 
 function at(number: number, value: unknown): unknown {
@@ -125,10 +126,10 @@ function at(number: number, value: unknown): unknown {
     return life.alive
   }
   return Promise.resolve(value).then(
-    (got) => (goes() ? got : never),
+    (got) => (goes() ? got : never()),
     (error) => {
       if (goes()) throw error
-      return never
+      return never()
     },
   )
 }

@@ -12,6 +12,7 @@ import {
 } from 'node:crypto'
 import type { Random } from '../kit/random'
 import { type Life, run } from './awaits'
+import { simulateAbort } from './simulated_abort'
 
 /** One call of a trader, and the requests that left the process for it. */
 export type Doing = { readonly kind: string; readonly sent: Set<string> }
@@ -97,11 +98,7 @@ export class SimulatedTime {
     // Only time depends on a collection.
     set(globalThis, '$Bun', { sleep, sleepSync: () => undefined, gc: () => 0 })
     set(Math, 'random', () => this.random.next())
-    set(AbortSignal, 'timeout', (ms: number) => {
-      const over = new AbortController()
-      timer(ms, () => over.abort(new DOMException('the time is over', 'TimeoutError')))
-      return over.signal
-    })
+    simulateAbort(timer)
     this.simulateKeys()
     run.current = () => this.current
   }
