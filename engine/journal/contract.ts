@@ -53,11 +53,10 @@ export interface Journal {
   /** Signs the groups appended from now on; without a signer append fails. Throws Error while an append is pending. */
   signAs(signer: GroupSigner): void
   /**
-   * Every durable record with seq >= from_seq, as of the call. Verifies each group and throws JournalDamaged. The
-   * chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal.
+   * Every durable record with seq >= from_seq, as of the call, in whole groups. Verifies each group and throws JournalDamaged.
+   * The chain head after record from_seq - 1 must equal `head_before` if given, which binds a snapshot to this journal, and
+   * the chain must pass `passing`, ascending.
    */
-  read(from_seq: JournalSeq, head_before?: Uint8Array): AsyncIterable<JournalRecord>
-  /** Like `read`, in whole groups: replay then does not await each record. The chain must pass `passing`, ascending. */
   readBatches(
     from_seq: JournalSeq,
     head_before?: Uint8Array,

@@ -209,10 +209,6 @@ class WorkerJournal implements Journal {
     this.signed = true
   }
 
-  async *read(from_seq: number, head_before?: Uint8Array): AsyncGenerator<JournalRecord, void, undefined> {
-    for await (const { records } of this.readBatches(from_seq, head_before)) yield* records
-  }
-
   async *readBatches(
     from_seq: number,
     head_before?: Uint8Array,

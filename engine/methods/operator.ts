@@ -8,6 +8,7 @@ import type { Engine } from '../boot/assemble'
 import { signerOf } from '../boot/start'
 import { intakeReference } from '../intake/requests'
 import type { Exit } from '../machine/state/batch'
+import { rowsWaiting } from '../machine/state/past'
 import { VERSIONS } from '../machine/state/state'
 import type { Histogram } from '../memory/histogram'
 import { PROVIDER_REASONS, SETTLEMENT_REASONS } from '../ports'
@@ -132,6 +133,10 @@ export function gaugesOf(engine: Engine): Record<string, { help: string; value: 
       value: snapshotting.newest?.seq ?? 0,
     },
     tacit_snapshot_failures: { help: 'Snapshots that failed since the start.', value: snapshotting.failures },
+    tacit_rows_waiting: {
+      help: 'Rows of closed orders and notes in memory until a snapshot has them.',
+      value: rowsWaiting(state),
+    },
     tacit_history_backlog: {
       help: 'Events not yet written to read models.',
       value: loaded.history.backlog(),

@@ -23,6 +23,7 @@ import { bytes } from '../kit/venue/memory_chain'
 import { TestSite, type TestVenue, testConfig } from '../kit/venue/open_test_venue'
 import { refusalOf } from '../kit/venue/refusal_of'
 import { Trader } from '../kit/venue/trader'
+import { recordsOf } from './journal/folder'
 
 export const ORACLE_SYMBOL = 'SOL-USDC'
 export const SOURCE = 'feed-1'
@@ -99,7 +100,7 @@ type Recorded = { symbol: string; reference_ticks: number; price_ticks: number |
 async function auctions({ engine }: TestVenue): Promise<Recorded[]> {
   await engine.sequencer.durable()
   const found: Recorded[] = []
-  for await (const { type, body } of engine.loaded.journal.read(1)) {
+  for await (const { type, body } of recordsOf(engine.loaded.journal)) {
     if (type === AUCTION_RECORD) found.push(JSON.parse(new TextDecoder().decode(body)))
   }
   return found.filter(({ symbol }) => symbol === ORACLE_SYMBOL)

@@ -193,6 +193,7 @@ const METRICS: Record<string, Shown> = {
   ...all('edge', 'tacit_commands_total', 'tacit_journal_records_total', 'tacit_journal_groups_total'),
   ...all('edge', 'tacit_journal_seq', 'tacit_journal_pending'),
   ...all('edge', 'tacit_accounts', 'tacit_streams', 'tacit_snapshot_seq', 'tacit_snapshot_failures'),
+  ...all('edge', 'tacit_rows_waiting'),
   ...all(
     'edge',
     'tacit_history_backlog',

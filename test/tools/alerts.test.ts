@@ -11,6 +11,7 @@ import { Metrics } from '../../engine/reads/metrics'
 import { reasonText, reasonWord } from '../../engine/sequencer/reasons'
 import { LOG_EVENTS } from '../../server/edge/log'
 import { expiryMetrics, openMeters, processMetrics } from '../../server/edge/meters'
+import { recordsOf } from '../engine/journal/folder'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { PROMETHEUS, Prometheus, RULES } from '../kit/server/prometheus'
 import { TestSite } from '../kit/venue/open_test_venue'
@@ -164,7 +165,7 @@ test('an order takes as much of the journal as the guide says', async () => {
     const { seq } = journal.head()
     await Promise.all(notes.map((note) => open.venue.place('desk', trader.place(note))))
     let bytes = 0
-    for await (const { body } of journal.read(seq + 1)) bytes += body.length
+    for await (const { body } of recordsOf(journal, seq + 1)) bytes += body.length
     expect(Math.abs(bytes / notes.length - said)).toBeLessThan(said / 10)
   } finally {
     await site.remove()

@@ -25,8 +25,8 @@ async function free(open: TestVenue, bytes: number): Promise<void> {
   disk.freeBytes = async () => bytes
   await open.engine.disk_gauge.measure()
 }
-const gauge = (open: TestVenue) =>
-  open.venue.metrics().find(({ name }) => name === 'tacit_disk_free_bytes')!.value
+const gauge = (open: TestVenue, of = 'tacit_disk_free_bytes') =>
+  open.venue.metrics().find(({ name }) => name === of)!.value
 
 test('the last 256 MiB are for cancels, withdrawals and the drain', async () => {
   const open = await site.open()
@@ -68,6 +68,7 @@ test('rows that no snapshot took count as a full disk beyond their bound, until 
   let waiting = LIMITS.rows_waiting_max - others
   Object.defineProperty(retired, 'size', { configurable: true, get: () => retired.first + waiting })
   expect(rowsWaiting(engine.state)).toBe(LIMITS.rows_waiting_max)
+  expect(gauge(open, 'tacit_rows_waiting')).toBe(LIMITS.rows_waiting_max)
   const resting = alice.place(first!)
   await venue.place('alice', resting)
   waiting++

@@ -21,6 +21,7 @@ import { isAtRest } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { testAccounts } from '../../kit/venue/test_login'
 import type { Deposit } from '../../kit/venue/trader'
+import { recordsOf } from '../journal/folder'
 
 const world = new EmbeddedTrading()
 const { site } = world
@@ -83,7 +84,7 @@ async function boot(dir: string, { faults, opening }: Death): Promise<Booted> {
   const kinds: string[] = []
   const { journal_key: key } = ports.keys
   const journal = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: SEGMENT_BYTES })
-  for await (const { type, body } of journal.read(1))
+  for await (const { type, body } of recordsOf(journal))
     if (type === COMMAND_RECORD) kinds.push(decodeCommand(body).kind)
   await journal.close()
   return { end, restores, generation: vault.generation, kinds }

@@ -12,7 +12,7 @@ import { EmbeddedTrading } from '../../kit/venue/embedded_site'
 import { TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
-import { SIGNER } from '../journal/folder'
+import { recordsOf, SIGNER } from '../journal/folder'
 
 const site = new TestSite()
 afterEach(() => site.remove())
@@ -35,7 +35,7 @@ test('the journal has the result of every auction behind the command that held i
   const open = await auction()
   const results: string[] = []
   const { journal } = open.engine.loaded
-  for await (const { type, body } of journal.read(1)) {
+  for await (const { type, body } of recordsOf(journal)) {
     if (type === AUCTION_RECORD) results.push(new TextDecoder().decode(body))
   }
   const traded = results.map((text) => JSON.parse(text)).filter(({ volume_lots }) => volume_lots > 0)
@@ -51,7 +51,7 @@ async function falsified(from: string): Promise<{ dir: string; end: ChainPoint }
   const source = await openJournal({ dir: join(from, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
   const copy = await openJournal({ dir: join(dir, 'journal'), key, segment_bytes: 2 * 1024 * 1024 })
   copy.signAs(SIGNER)
-  for await (const { type, unix_ms, body } of source.read(1)) {
+  for await (const { type, unix_ms, body } of recordsOf(source)) {
     const text = new TextDecoder().decode(body)
     const changed = text.replace('"volume_lots":1000', '"volume_lots":1001')
     await copy.append([{ type, unix_ms, body: type === AUCTION_RECORD ? utf8(changed) : body.slice() }])

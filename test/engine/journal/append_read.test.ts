@@ -25,6 +25,7 @@ import {
   open,
   readFolder,
   records,
+  recordsOf,
   SEGMENT_BYTES,
   SIGNER,
   segmentFiles,
@@ -69,7 +70,7 @@ test('groups appended together are written together and each keeps its own head'
     expect(journal.head()).toEqual({ seq: 15, head: ends[4]?.head as Uint8Array })
     for (const { seq_last, head } of ends) {
       let next = seq_last
-      for await (const record of journal.read(seq_last + 1, head)) expect(record.seq).toBe(++next)
+      for await (const record of recordsOf(journal, seq_last + 1, head)) expect(record.seq).toBe(++next)
       expect(next).toBe(15)
     }
     await journal.close()
@@ -121,7 +122,7 @@ test('a reader that stops early leaves the journal usable', async () => {
   await withFolder(async (dir) => {
     const journal = await open(dir)
     for (let i = 0; i < 30; i++) await journal.append(records(i, 2, 400))
-    for await (const record of journal.read(1)) if (record.seq === 3) break
+    for await (const record of recordsOf(journal)) if (record.seq === 3) break
     expect((await journal.append(records(99))).seq_last).toBe(61)
     expect((await all(journal)).length).toBe(61)
     await journal.close()
@@ -303,7 +304,7 @@ test('a read from the middle of a reopened segment begins at a verified place an
 
     const journal = await open(dir, 8 * 1024 * 1024)
     const seqs = async (from_seq: number, head: Uint8Array) =>
-      (await Array.fromAsync(journal.read(from_seq, head))).map(({ seq }) => seq)
+      (await Array.fromAsync(recordsOf(journal, from_seq, head))).map(({ seq }) => seq)
     for (const { seq_last, head } of ends) {
       expect(await seqs(seq_last + 1, head)).toEqual(groups.map((_, i) => i + 1).slice(seq_last))
       const other = new Uint8Array(head)

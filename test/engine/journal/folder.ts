@@ -72,8 +72,15 @@ export async function write(
 
 export async function all(journal: Journal, from_seq = 1): Promise<JournalRecord[]> {
   const found: JournalRecord[] = []
-  for await (const record of journal.read(from_seq)) found.push(record)
+  for await (const record of recordsOf(journal, from_seq)) found.push(record)
   return found
+}
+export async function* recordsOf(
+  journal: Pick<Journal, 'readBatches'>,
+  from_seq = 1,
+  head_before?: Uint8Array,
+): AsyncGenerator<JournalRecord> {
+  for await (const { records } of journal.readBatches(from_seq, head_before)) yield* records
 }
 
 /** Recovers and reads the folder in this thread, as the worker does; fast enough for every byte of a file. */
