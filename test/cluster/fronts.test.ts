@@ -193,12 +193,16 @@ describe.skipIf(ETCD === undefined)('three processes', () => {
       const { credentials } = await openAccount({ facts: cluster.facts(leads)! } as never, 'revoker')
       for (const at of [...fronts, leads]) {
         const [revoked, kept] = [await tokenAt(leads, credentials), await tokenAt(at, credentials)]
-        const closed = NODES.map((node) => {
-          const socket = transportOf(node).webSocket(`/ws/orders?token=${revoked}`)
-          return new Promise<number>((resolve) => {
-            socket.onclose = ({ code }) => resolve(code)
-          })
-        })
+        const sockets = NODES.map((node) => transportOf(node).webSocket(`/ws/orders?token=${revoked}`))
+        const closed = sockets.map(
+          (socket) =>
+            new Promise<number>((resolve) => {
+              socket.onclose = ({ code }) => resolve(code)
+            }),
+        )
+        // One that opens later is rejected, not closed.
+        const isOpen = ({ readyState }: WebSocket) => readyState === WebSocket.OPEN
+        await until(() => sockets.every(isOpen))
         for (const node of NODES) expect((await served(node, '/orders', { token: revoked })).status).toBe(200)
         const began_ms = performance.now()
         const answer = await ask(at, '/auth/token/revoke', { method: 'POST', token: revoked })
