@@ -1,11 +1,11 @@
 /** One node of a cluster: follows the log, notices that no leader lives, takes a term and keeps it (cluster.md "Takeover"). */
 import { randomInt } from 'node:crypto'
 import type { ChainPoint } from '../../protocol/units'
-import { Deposed, type SignedFrame } from '../journal/contract'
+import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { Etcd, type EtcdAccess, NoReply } from './etcd'
 import type { EntryKey } from './log_entry'
-import { type NodeReport, ReplicatedLog, type Term } from './replicated_log'
+import { Deposed, type NodeReport, ReplicatedLog, type Term } from './replicated_log'
 
 class Stopped extends Error {
   override readonly name = 'Stopped'

@@ -1,11 +1,11 @@
 /** Runs the journal's thread of a node: a frame is written here once the replicated log has it (cluster.md "Log"). */
 
-import { Deposed, type Request, replier, requestOf } from '../journal/contract'
+import { type Request, replier, requestOf } from '../journal/contract'
 import { JournalServer } from '../journal/journal_server'
 import { collectWhenQuiet } from '../memory/idle_gc'
 import type { LogOrder } from './cluster_node'
 import { Etcd } from './etcd'
-import { ReplicatedLog, type Term } from './replicated_log'
+import { Deposed, ReplicatedLog, type Term } from './replicated_log'
 
 declare const self: Worker
 

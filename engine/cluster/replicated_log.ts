@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { equalBytes, toHex, utf8 } from '../../protocol/bytes'
 import { blob, fixed, struct, tryDecode, u32, uint } from '../../protocol/codec'
 import type { ChainPoint } from '../../protocol/units'
-import { Deposed, type SignedFrame } from '../journal/contract'
+import type { SignedFrame } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type Compare, type Etcd, type KeyValue, NoReply, type Operation, type TxnResult } from './etcd'
 import { type EntryKey, openEntry, sealEntry } from './log_entry'
@@ -12,6 +12,10 @@ import { type EntryKey, openEntry, sealEntry } from './log_entry'
 /** The present leadership; `nonce` is of one boot, so that no two terms are equal. */
 export type Term = { number: number; node: number; nonce: Uint8Array }
 
+/** Another node leads: this one acknowledges nothing more. */
+export class Deposed extends Error {
+  override readonly name = 'Deposed'
+}
 /** The log lacks or contradicts records on this node's disk: no node may lead until it is repaired. */
 export class LogRolledBack extends Error {
   override readonly name = 'LogRolledBack'

@@ -107,14 +107,14 @@ export class JournalDamaged extends Error {
 export class JournalLocked extends Error {
   override readonly name = 'JournalLocked'
 }
-/** A write failed or close() was called; no more appends. */
+/** A write failed or close() was called; no more appends. `name` is that of the replicated log's verdict where one ended it. */
 export class JournalClosed extends Error {
-  override readonly name = 'JournalClosed'
-}
-
-/** Another node leads and continues the journal: this one acknowledges nothing more. */
-export class Deposed extends Error {
-  override readonly name = 'Deposed'
+  constructor(
+    message: string,
+    override readonly name = 'JournalClosed',
+  ) {
+    super(message)
+  }
 }
 
 // Messages between the two threads. Groups and read chunks are transferred, not copied. A group to append and its proofs are
@@ -190,7 +190,7 @@ function bareOf({ proofs, sync_ms }: Extract<Reply, { op: 'durable' }>): ArrayBu
 }
 
 /** An error as plain data: a structured clone drops the class and its fields. */
-type Failure = {
+export type Failure = {
   name: string
   message: string
   damage?: { seq: number; file: string; offset: number; reason: string }
@@ -208,6 +208,5 @@ export function toFailure(error: unknown): Failure {
 export function fromFailure({ name, message, damage }: Failure): Error {
   if (damage !== undefined) return new JournalDamaged(damage.seq, damage.file, damage.offset, damage.reason)
   if (name === 'RangeError') return new RangeError(message)
-  if (name === 'Deposed') return new Deposed(message)
   return new Error(message)
 }

@@ -7,7 +7,7 @@ import { groupBytesMax, PROOF_BYTES } from './commit_queue'
 import {
   type Appended,
   type Chunk,
-  Deposed,
+  type Failure,
   fromFailure,
   type GroupSigner,
   type Journal,
@@ -88,8 +88,9 @@ function journalReader(
   return { chunks, receive: deliver, abandon: deliver }
 }
 
-/** A node whose term another one took ends by that, not by a disk that failed. */
-const closedBy = (error: Error) => (error instanceof Deposed ? error : new JournalClosed(error.message))
+/** A node that the replicated log rejects ends by that verdict, not by a disk that failed: errors of the system have no name. */
+const closedBy = ({ name, message }: Failure) =>
+  new JournalClosed(message, name === 'Error' ? undefined : name)
 
 const ownThread = () => new Worker(new URL('./journal_worker.ts', import.meta.url))
 
@@ -268,7 +269,7 @@ class WorkerJournal implements Journal {
 
   private receive(reply: Reply): void {
     if (reply.op === 'durable') this.settle(reply)
-    else if (reply.op === 'failed') this.fail(closedBy(fromFailure(reply.failure)))
+    else if (reply.op === 'failed') this.fail(closedBy(reply.failure))
     else if (reply.op === 'closed') this.on_closed?.()
     else if (reply.op === 'chunk' || reply.op === 'read_failed')
       this.readers.get(reply.reader)?.receive(reply)

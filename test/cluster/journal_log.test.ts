@@ -4,13 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { logThread } from '../../engine/cluster/cluster_node'
 import { Etcd } from '../../engine/cluster/etcd'
 import { ReplicatedLog, type Term } from '../../engine/cluster/replicated_log'
-import { Deposed, type Journal } from '../../engine/journal/contract'
+import { type Journal, JournalClosed } from '../../engine/journal/contract'
 import { openJournal } from '../../engine/journal/open_journal'
 import { LIMITS } from '../../engine/limits'
 import { concatBytes } from '../../protocol/bytes'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { failure, KEY, records, SIGNER, withFolder } from '../engine/journal/folder'
-import { START } from '../kit/etcd/log_entries'
+import { entryOf, START } from '../kit/etcd/log_entries'
 
 const LIMIT_MS = 120_000
 const SEGMENT_BYTES = 4 * 1024 * 1024
@@ -53,6 +53,11 @@ async function entriesOf(log: ReplicatedLog) {
   const found = await log.read(START)
   for (let more = found; more.length > 0; found.push(...more)) more = await log.read(found.at(-1)!.to)
   return found
+}
+
+function expectClosed(error: unknown, verdict: string): void {
+  expect(error).toBeInstanceOf(JournalClosed)
+  expect((error as Error).name).toBe(verdict)
 }
 
 describe.skipIf(ETCD === undefined)('the journal of a node', () => {
@@ -117,10 +122,23 @@ describe.skipIf(ETCD === undefined)('the journal of a node', () => {
         await journal.append(records(1))
         const next = await log.takeTerm(2, journal.head())
         const late = [journal.append(records(2)), journal.append(records(3))].map(failure)
-        for (const error of await Promise.all(late)) expect(error).toBeInstanceOf(Deposed)
-        expect(await failure(journal.append(records(4)))).toBeInstanceOf(Deposed)
+        for (const error of await Promise.all(late)) expectClosed(error, 'Deposed')
+        expectClosed(await failure(journal.append(records(4))), 'Deposed')
         expect(await headIn(dir)).toBe(1)
         expect(await log.look()).toMatchObject({ head: { seq: 1 }, term: next })
+      }),
+    LIMIT_MS,
+  )
+
+  test(
+    'a leader whose log another hand moved ends by that verdict, and writes nothing more',
+    () =>
+      withLeader(async ({ journal, log }, dir) => {
+        await journal.append(records(1))
+        const { term } = await log.look()
+        await log.append(term!, entryOf(journal.head(), 'foreign'))
+        expectClosed(await failure(journal.append(records(2))), 'LogRolledBack')
+        expect(await headIn(dir)).toBe(1)
       }),
     LIMIT_MS,
   )

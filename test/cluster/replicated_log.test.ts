@@ -4,8 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Etcd, NoReply } from '../../engine/cluster/etcd'
-import { LeaderLives, LogGap, LogRolledBack, ReplicatedLog } from '../../engine/cluster/replicated_log'
-import { Deposed, type SignedFrame } from '../../engine/journal/contract'
+import {
+  Deposed,
+  LeaderLives,
+  LogGap,
+  LogRolledBack,
+  ReplicatedLog,
+} from '../../engine/cluster/replicated_log'
+import type { SignedFrame } from '../../engine/journal/contract'
 import { LIMITS } from '../../engine/limits'
 import { toHex } from '../../protocol/bytes'
 import { ETCD, EtcdCluster, etcdCertificates } from '../../sandbox/cluster/etcd_cluster'

@@ -4,8 +4,8 @@
  */
 
 import { type Compare, Etcd, NoReply, type Operation, type TxnResult } from '../../../engine/cluster/etcd'
-import { ReplicatedLog, type Term } from '../../../engine/cluster/replicated_log'
-import { Deposed, type SignedFrame } from '../../../engine/journal/contract'
+import { Deposed, ReplicatedLog, type Term } from '../../../engine/cluster/replicated_log'
+import type { SignedFrame } from '../../../engine/journal/contract'
 import type { ChainPoint } from '../../../protocol/units'
 import type { EtcdCluster } from '../../../sandbox/cluster/etcd_cluster'
 import { entryOf, SEALING, START, textsOf } from './log_entries'
