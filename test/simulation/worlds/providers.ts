@@ -35,6 +35,8 @@ type Exiting = { commitment: Uint8Array; nullifier: Uint8Array; mint: Uint8Array
 export class Providers {
   /** Those that do not answer, or the one that lies; a quorum of the others is honest then. */
   private odd: Odd | undefined
+  /** One has lied in this world: a venue may have journaled it. */
+  has_lied = false
 
   constructor(private readonly chain: SimulatedChain) {}
 
@@ -56,14 +58,18 @@ export class Providers {
     if (dice === 0) this.odd = { hosts, until_slot, lies: undefined }
     // Longer than a lease.
     if (dice === 1) this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
-    if (dice === 2) this.odd = { hosts, until_slot, lies: random.pick(LIES)() }
+    if (dice === 2) this.lie({ hosts, until_slot, lies: random.pick(LIES)() })
   }
   /** One shows an exit request that no owner sent; the venue serves it until a quorum contradicts. */
   inventExit(random: Random, { commitment, mint, ...of }: Exiting): void {
     if (this.odd !== undefined) return
     const request = exitAccount(this.chain.program, commitment, mint, of)
     const until_slot = this.chain.machine.tip + 4 + random.below(20)
-    this.odd = { hosts: [random.pick(NODES)], until_slot, lies: inventedExits([request]) }
+    this.lie({ hosts: [random.pick(NODES)], until_slot, lies: inventedExits([request]) })
+  }
+  private lie(odd: Odd): void {
+    this.odd = odd
+    this.has_lied = true
   }
   recover(): void {
     this.odd = undefined
