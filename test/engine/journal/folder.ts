@@ -70,11 +70,9 @@ export async function write(
   return ends
 }
 
-export async function all(journal: Journal, from_seq = 1): Promise<JournalRecord[]> {
-  const found: JournalRecord[] = []
-  for await (const record of recordsOf(journal, from_seq)) found.push(record)
-  return found
-}
+export const all = (journal: Journal, from_seq = 1): Promise<JournalRecord[]> =>
+  Array.fromAsync(recordsOf(journal, from_seq))
+
 export async function* recordsOf(
   journal: Pick<Journal, 'readBatches'>,
   from_seq = 1,
