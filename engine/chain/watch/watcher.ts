@@ -15,6 +15,8 @@ import type { LeafWatch } from './watch_leaves'
 
 export class Watcher {
   private exits_slot = Number.NEGATIVE_INFINITY
+  /** The newest vaults at finalized, which reports go by. */
+  private finalized: readonly Answer<VaultSnapshot>[] = []
   private readonly progress = { confirmed: new Progress(), finalized: new Progress() }
   private readonly seen: Record<'confirmed' | 'finalized', number[]> = { confirmed: [], finalized: [] }
 
@@ -26,22 +28,32 @@ export class Watcher {
   ) {}
 
   /** Runs until the client closes or another instance holds the vault. */
-  run(): Promise<void> {
-    return supervise(this.client, async () => {
-      await this.poll()
-      await this.client.rpc.sleep(this.client.view.slotMs())
-      return !this.parts.verdicts.isDisowned()
-    })
+  async run(): Promise<void> {
+    const { client } = this
+    const each = (step: () => Promise<void>) =>
+      supervise(client, async () => {
+        await step()
+        await client.rpc.sleep(client.view.slotMs())
+        return !this.parts.verdicts.isDisowned()
+      })
+    // A report waits while nothing may be released, which ends by what the other loop does and sees.
+    await Promise.all([each(() => this.judge()), each(() => this.report())])
   }
 
-  private async poll(): Promise<void> {
-    const { client } = this
-    const { verdicts, leaves, exits, commits } = this.parts
+  private async judge(): Promise<void> {
+    const { verdicts, commits } = this.parts
     const confirmed = await this.read('confirmed')
     verdicts.atConfirmed(confirmed)
     const finalized = await this.read('finalized')
+    this.finalized = finalized
     await commits.guard(confirmed, finalized)
     verdicts.atFinalized(finalized)
+  }
+
+  private async report(): Promise<void> {
+    const { client, finalized } = this
+    const { verdicts, leaves, exits } = this.parts
+    if (finalized.length === 0) return
     if (finalized.length >= client.rpc.quorum) {
       const reproduced = await leaves.follow(finalized)
       if (reproduced !== undefined) verdicts.standing('root_mismatch', !reproduced)

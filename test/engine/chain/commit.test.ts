@@ -209,27 +209,33 @@ test('an undecidable batch makes the venue not ready while its lease is fresh, u
   await endpoint.stop()
 }, 120_000)
 
-test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
-  await close()
-  await open(32)
+/** A decided commit that is not final, whose signatures were sent; `back` takes it from the chain. */
+async function droppableCommit() {
   const { machine } = world.chain
   const sent: string[] = []
   world.chain.faults.drop = (signature) => {
     sent.push(signature)
     return false
   }
-  const landedSlots = () => sent.flatMap((one) => machine.store.transaction(one)?.slot ?? [])
+  const landedSlot = () => Math.min(...sent.flatMap((one) => machine.store.transaction(one)?.slot ?? []))
   // A commit that is final before its decision is known here cannot be dropped: the next one is.
   let commit: ClosePosition
   do {
     sent.length = 0
     commit = await nextClose()
     expect(await world.port.commit(commit, 60_000)).toMatchObject({ outcome: 'committed' })
-  } while (Math.min(...landedSlots()) <= machine.slotAt('finalized'))
+  } while (landedSlot() <= machine.slotAt('finalized'))
   world.port.matched(commit.seq + 1)
+  return { commit, sent, back: () => world.chain.fork(machine.tip - landedSlot() + 1) }
+}
+
+test('a decided commit that a reorganization drops raises the alarm and is sent until it is back', async () => {
+  await close()
+  await open(32)
+  const { commit, sent, back } = await droppableCommit()
   const resent: string[] = []
   world.chain.faults.drop = (signature) => resent.push(signature) > 0
-  world.chain.fork(machine.tip - Math.min(...landedSlots()) + 1)
+  back()
   const reorged = () => world.port.health().reasons.includes('commit_reorged')
   while (!reorged()) await Bun.sleep(5)
   expect(world.port.health().overdue).toBe(true)
@@ -238,6 +244,32 @@ test('a decided commit that a reorganization drops raises the alarm and is sent 
   world.chain.faults.drop = undefined
   while (reorged()) await Bun.sleep(5)
   while ((await world.port.readConfig()).commit_seq !== commit.seq) await Bun.sleep(20)
+}, 180_000)
+
+test('the watch over a commit goes on while a report waits for what it ends', async () => {
+  await close()
+  await open(32)
+  const reported = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const { sink } = world
+  const leaves = sink.leaves.bind(sink)
+  // As the engine holds it: nothing is durable for others while a decided commit is not on chain.
+  sink.leaves = async (...told) => {
+    reported.resolve()
+    await released.promise
+    return leaves(...told)
+  }
+  await world.deposit(1_000n)
+  await reported.promise
+  const { back } = await droppableCommit()
+  const reorged = () => world.port.health().reasons.includes('commit_reorged')
+  world.chain.faults.drop = () => true
+  back()
+  while (!reorged()) await Bun.sleep(5)
+  world.chain.faults.drop = undefined
+  while (reorged()) await Bun.sleep(5)
+  released.resolve()
+  await sink.until(() => sink.told.length === 1)
 }, 180_000)
 
 test('an answer that was under way while a commit was decided is no reorganization', async () => {
