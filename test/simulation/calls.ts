@@ -60,8 +60,10 @@ export type Size = {
   trading_ms: number
   is_thin: boolean
   focus: Focus
-  /** Ends of processes at awaits that lack them. */
-  hunted: number
+  /** Planned stops of processes. */
+  stops: number
+  /** Ends of processes at awaits that lack them: in a run, and in a start on what is left. */
+  hunted: { run: number; start: number }
 }
 
 /** @param is_thin half of the calls are of the kinds that chance alone seldom gives */
@@ -132,7 +134,8 @@ async function revoke({ client }: Session): Promise<Outcome> {
     await client.revoke()
     return { status: 'accepted', id, result: undefined }
   } catch (cause) {
-    if (cause instanceof VenueProblem && cause.status === 503) return { status: 'unknown', id, cause }
+    const is_unknown = cause instanceof VenueProblem ? cause.status === 503 : isLeft(cause)
+    if (is_unknown) return { status: 'unknown', id, cause }
     throw cause
   }
 }
@@ -143,6 +146,8 @@ export const MISHAPS = [
   ...(['crash', 'restart', 'slow'] as const),
 ]
 
+/** Another node leads before the one that was asked has answered. */
+export const isLeft = (error: unknown): boolean => (error as Error).name === 'NodeLeft'
 export const named = (error: unknown): string =>
   error instanceof VenueProblem
     ? `VenueProblem ${error.code}`
@@ -150,8 +155,8 @@ export const named = (error: unknown): string =>
       ? `${error.name}: ${error.message}`
       : String(error)
 
-/** A venue that came back after a fork took the blockhash of its opening answers so, until its position is on chain again. */
-const UNREADY = ['unanchored', 'lease_lost']
+/** A venue answers so after a fork took the blockhash of its opening, or a decided commit, until that is on chain again. */
+const UNREADY = ['unanchored', 'lease_lost', 'commit_reorged']
 
 /** A trader's expectations of a session on a bad network and disk. */
 export function isExpected(error: unknown): boolean {

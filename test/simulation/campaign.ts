@@ -33,8 +33,10 @@ const WANTED = { memory: 100, chain: 20, cluster: 12 }
 const PLAYED = { memory: Number.POSITIVE_INFINITY, chain: 60, cluster: 24 }
 /** The same where a campaign is guided. */
 const GUIDED = { memory: 24, chain: 24, cluster: 10 }
-/** Ends of processes at awaits that lack them, of a run or a recovery. */
-const HUNTED = 20
+/** Ends of processes at awaits that lack them: in a start, and in a run, whose traders come to their calls between them. */
+const HUNTED = { start: 20, run: 3 }
+/** In runs of these an exit, or a stop, comes to its end; only starts on what is left of them end at awaits. */
+const UNHUNTED: readonly Focus[] = ['exits', 'stops']
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {
@@ -133,13 +135,17 @@ export class Campaign {
     const random = new Random(seed)
     // A start costs more than a call where the chain is real.
     const is_long = this.kind !== 'memory' || this.guided || random.below(20) === 0
+    const { focus } = this
+    const is_of_stops = focus === 'stops'
+    const hunted = { start: this.guided ? HUNTED.start : 0, run: 0 }
+    if (this.guided && !UNHUNTED.includes(focus)) hunted.run = HUNTED.run
     const size = {
       calls: this.guided ? 16 : is_long ? 8 : 1 + random.below(3),
-      mishaps: is_long ? (this.focus === 'ends' ? 6 : 3) : random.below(3),
+      mishaps: is_long ? (focus === 'ends' ? 6 : 3) : random.below(3),
+      stops: is_of_stops ? 6 : venue.world.nodes > 1 ? 1 : 0,
       trading_ms: this.guided ? 10_000 : is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
-      focus: this.focus,
-      hunted: this.guided ? HUNTED : 0,
+      ...{ focus, hunted },
     }
     const given = { seed, path, tally: this.tally, size, aim }
     this.schedule = new Schedule(venue, this.time, given)
@@ -179,7 +185,7 @@ export class Campaign {
     slots()
     const { random } = time
     const end = (life: Life) => venue.crashOf(life)
-    const ends = this.guided ? HUNTED : 0
+    const ends = this.guided ? HUNTED.start : 0
     const hunt = new Hunt(time, venue, { random, ends, for_ms: PREPARED_MS / 4, end })
     while (!hunt.ended || !venue.rests) {
       if (time.now_ms > PREPARED_MS) throw new Error(`not prepared: ${venue.broken.join()} ${venue.status}`)

@@ -6,8 +6,8 @@ export const ENOUGH = 100
 export const endsOf = ({ stops, crashes }: Await): number => stops + crashes
 export const needOf = (one: Await): number => Math.max(0, ENOUGH - endsOf(one))
 
-/** The most frequent acts of a run: a trader's calls, ends of processes, the operator, other traders' sessions, exits. */
-const FOCUSES = ['trade', 'ends', 'operator', 'sessions', 'exits'] as const
+/** The most frequent acts of a run: a trader's calls, ends of processes, stops, the operator, other traders' sessions, exits. */
+const FOCUSES = ['trade', 'ends', 'stops', 'operator', 'sessions', 'exits'] as const
 export type Focus = (typeof FOCUSES)[number]
 
 type Stops = ReadonlyMap<Await, number>

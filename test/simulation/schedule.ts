@@ -12,15 +12,16 @@ import { sha256 } from '../../protocol/sha256'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
+import { type Call, isExpected, isLeft, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import { aimAt, Hunt } from './hunt'
 import type { Known } from './image'
 import type { FrameFault } from './simulated_socket'
 import type { Context, Doing, SimulatedTime } from './simulated_time'
-import { FAULTS, type Fault, type SimulatedVenue, type Weather } from './simulated_venue'
+import type { SimulatedVenue } from './simulated_venue'
 import { Traffic } from './traffic'
+import { FAULTS, type Fault, type Weather } from './weather'
 
 export const SLOT_MS = 400
 /** Longer than any packet is under way. */
@@ -77,7 +78,7 @@ export class Schedule implements Weather {
 
   /** @param prepared called when the venue serves the trader @returns the laws that did not hold, none if all did */
   async run(prepared: () => void = () => undefined): Promise<string[]> {
-    const { calls, mishaps, trading_ms } = this.given.size
+    const { calls, mishaps, stops, hunted, trading_ms } = this.given.size
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
     await this.prepare()
@@ -89,12 +90,10 @@ export class Schedule implements Weather {
         this.begin(this.session && pickCall(this.session, this.random, this.given.size.is_thin)),
       )
     for (let at = 0; at < mishaps; at++) this.time.at(this.random.below(trading_ms), () => this.mishap())
-    // One as planned, with time for its end: the term is handed over.
-    if (this.venue.world.nodes > 1) this.time.at(this.random.below(trading_ms), () => this.venue.restart())
-    const { hunted } = this.given.size
-    // Fewer, so that traders come to their calls.
-    const hunt = this.hunt(Math.ceil(hunted / 8), trading_ms)
-    if (hunted === 0) this.aim()
+    // As planned, with time for their end: of a cluster the term is handed over.
+    for (let at = 0; at < stops; at++) this.time.at(this.random.below(trading_ms), () => this.stop())
+    const hunt = this.hunt(hunted.run, trading_ms)
+    if (hunted.start === 0) this.aim()
     this.time.at(0, () => this.reopen())
     await this.until(() => this.time.now_ms > from_ms + trading_ms)
     hunt.stop()
@@ -122,7 +121,7 @@ export class Schedule implements Weather {
   async recover(known: Known | undefined): Promise<string[]> {
     this.time.at(0, () => this.slot())
     this.time.at(1_000, () => this.second())
-    const hunt = this.hunt(this.given.size.hunted, HUNT_MS)
+    const hunt = this.hunt(this.given.size.hunted.start, HUNT_MS)
     if (known !== undefined) {
       Object.assign(this, known, { prepared: true })
       this.time.at(0, () => this.reopen())
@@ -144,6 +143,13 @@ export class Schedule implements Weather {
       // Where there is time for more than one.
       if (this.given.size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
     })
+  }
+  /** One in four of a cluster where no other node can take the term over. */
+  private stop(): void {
+    const { venue, random, time } = this
+    const is_alone = this.given.size.stops > 1 && random.below(4) === 0
+    if (is_alone) venue.crashFollowers()
+    time.at(is_alone ? random.below(300) : 0, () => venue.restart(is_alone))
   }
   private endAt(life: Life, at: Await): void {
     this.count('ends at an await', run.phase)
@@ -210,7 +216,7 @@ export class Schedule implements Weather {
     if (calm || !venue.up) return
     const broken = (law: string) => this.breaks(law)
     venue.world.market(this.random, broken, this.given.size.focus)
-    const steps = this.given.size.hunted > 0 ? 3 : 1
+    const steps = this.given.size.hunted.start > 0 ? 3 : 1
     for (let at = 0; at < steps; at++) this.traffic.step(this.random, venue.world.marketLogin())
   }
   private second(): void {
@@ -352,9 +358,10 @@ export class Schedule implements Weather {
         if (life !== this.life || !life.alive) return
         this.opening = false
         this.say(`not open: ${named(error)}`)
-        // A login by a front whose leading node ends is to be sent again.
-        const is_unknown = error instanceof VenueProblem && error.code === 'outcome_unknown'
-        if (!isExpected(error) && !is_unknown) this.breaks(`a session does not open: ${named(error)}`)
+        // A login whose leading node ends, or whose token is revoked before the socket is open, is to be sent again.
+        const codes = ['outcome_unknown', 'token_revoked']
+        const is_again = isLeft(error) || (error instanceof VenueProblem && codes.includes(error.code))
+        if (!isExpected(error) && !is_again) this.breaks(`a session does not open: ${named(error)}`)
         this.time.at(200, () => this.reopen())
       },
     )

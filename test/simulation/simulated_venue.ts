@@ -16,32 +16,12 @@ import { kindOf, namesOf } from './calls'
 import { space, takeFiles } from './changes'
 import { takeDatabases } from './databases'
 import { copyFolder } from './image'
-import { type FrameFault, SimulatedSocket } from './simulated_socket'
+import { SimulatedSocket } from './simulated_socket'
 import { type Context, inVenue, type SimulatedTime } from './simulated_time'
+import type { Fault, Weather } from './weather'
 import { frontHost, linkHost, operatorOf, simulatedApp, simulatedEnclave } from './worlds/fronts'
 import { listening } from './worlds/simulated_listen'
 import type { Hooks, Opened, World } from './worlds/world'
-
-/**
- * The fault of a request. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
- * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the edge
- * rejects it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed when the
- * request leaves, when it has arrived, or when its answer has.
- */
-export const FAULTS = [
-  ...['before', 'after', 'ghost', 'slow', 'garbled', 'gateway', 'internal'],
-  ...['rate_limited', 'draining', 'token', 'tls', 'restart', 'restart after', 'crash', 'crash after'],
-  ...['ends before', 'ends between', 'ends after'],
-] as const
-export type Fault = (typeof FAULTS)[number]
-
-export type Weather = {
-  request(kind: string): Fault | undefined
-  frame(): FrameFault | undefined
-  /** A signed request leaves the client. */
-  left(context: Context, kind: string, body: string): void
-  killed(context: Context): void
-}
 
 /** The TLS key that the client knows, and the node. */
 type To = { tls: number; at: number }
@@ -58,6 +38,8 @@ type Process = {
   operator: Pick<App, 'fetch'> | undefined
   /** Of a node of a cluster, from when it follows: ends it in order. */
   stop: (() => Promise<void>) | undefined
+  /** Its disk was full while it started. */
+  was_full: boolean
   /** Ends of the connections of requests that wait for an answer. */
   readonly waiting: Set<() => void>
 }
@@ -105,7 +87,7 @@ export class SimulatedVenue {
   private startOne(at: number): void {
     const process: Process = {
       ...{ at, life: new Life(), waiting: new Set<() => void>() },
-      ...{ open: undefined, app: undefined, operator: undefined, stop: undefined },
+      ...{ open: undefined, app: undefined, operator: undefined, stop: undefined, was_full: false },
     }
     const { life } = process
     this.processes[at] = process
@@ -127,7 +109,8 @@ export class SimulatedVenue {
       (open) => life.alive && this.inside(life, () => this.serve(process, open)),
       (error) => {
         if (!life.alive) return
-        if (this.world.isExpected(error)) this.crash(process)
+        const is_full = process.was_full && error?.name === 'HistoryStalled'
+        if (is_full || this.world.isExpected(error, life)) this.crash(process)
         else this.broken.push(`the venue does not start: ${error?.stack}`)
       },
     )
@@ -228,11 +211,11 @@ export class SimulatedVenue {
     }
     for (const [socket, of] of [...this.sockets]) if (of === process) socket.cut()
   }
-  /** A clean stop, and the next epoch; of a cluster, in half of the cases that of a node that follows. */
-  restart(): void {
+  /** A clean stop, and the next epoch; of a cluster, in half of the cases that of a node that follows, unless `leads`. */
+  restart(leads = false): void {
     if (!this.up) return
     const follows = this.processes.filter(({ life, open, stop }) => life.alive && !open && stop)
-    const follower = this.random.below(2) === 0 ? this.random.pickIfAny(follows) : undefined
+    const follower = !leads && this.random.below(2) === 0 ? this.random.pickIfAny(follows) : undefined
     this.stopOne(follower ?? this.leading!)
   }
   private stopOne(process: Process): void {
@@ -275,6 +258,9 @@ export class SimulatedVenue {
     const away_ms = 1 + this.random.below(world.nodes === 1 ? 400 : 4_000)
     time.at(away_ms, () => this.startOne(at))
   }
+  crashFollowers(): void {
+    for (const process of [...this.processes]) if (process !== this.leading) this.crash(process)
+  }
   /** The process that this life, or thread, is of. */
   crashOf(life: Life): void {
     const process = this.processes.find((one) => life.isOf(one.life))
@@ -301,6 +287,7 @@ export class SimulatedVenue {
   /** Its disk takes nothing more for a while, unless a process starts meanwhile. */
   fill(for_ms: number): void {
     space.isFull = this.up
+    if (this.up) for (const process of this.processes) process.was_full ||= process.open === undefined
     this.time.at(for_ms, () => {
       space.isFull = false
     })

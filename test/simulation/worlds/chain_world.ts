@@ -112,7 +112,7 @@ export class ChainWorld implements World {
     for (const host of NODES)
       network.hosts.set(host, (_, { body }) => this.providers.answer(host, String(body)))
     for (const host of MEMBERS)
-      network.hosts.set(host, (path, { body }) => this.etcd.answer(path, String(body)))
+      network.hosts.set(host, (path, { body }, from) => this.etcd.answer(path, String(body), from?.life))
     network.fault = (host, from) => {
       if (this.calm) return undefined
       const is_cut = this.cut !== undefined && time.now_ms < this.cut.until_ms
@@ -190,7 +190,7 @@ export class ChainWorld implements World {
     const running = await joinProcess({
       ...{ config, clock, version: '1', log: silentLog(clock), drain: drains, following: follows },
       fatal: (error) => {
-        if (this.isExpected(error)) exits()
+        if (this.isExpected(error, life)) exits()
         else fatal.push(error)
       },
       self_check: { policy: machinePolicy(this.agent.root_pem), collect: async () => this.collect(node) },
@@ -209,10 +209,10 @@ export class ChainWorld implements World {
     return { venue, engine: engines.get(life)!, fatal, close: () => running.stop() }
   }
   /** A start or a process that ends so is made again. */
-  isExpected(error: unknown): boolean {
+  isExpected(error: unknown, life: Life): boolean {
     const expected = [ChainUnavailable, EpochTaken, AgentFailure]
     // Thrown by its beat, or the name of the end of its journal.
-    const is_deposed = this.nodes > 1 && (error as Error).name === 'Deposed'
+    const is_deposed = this.nodes > 1 && (error as Error).name === 'Deposed' && !this.etcd.isLed(life)
     const is_agent = error instanceof Refusal && error.code === 'enclave_unavailable'
     return (
       is_deposed ||

@@ -2,6 +2,7 @@
  * The log of a cluster: the verdicts of a majority of etcd's members, one transaction after the other, by the JSON of their
  * gateway.
  */
+import type { Life } from '../awaits'
 import type { Answer } from './network'
 
 type Compare = { key: string; target: 'VERSION' | 'VALUE'; value?: string }
@@ -19,11 +20,19 @@ const textOf = (base64: string): string => Buffer.from(base64, 'base64').toStrin
 export class SimulatedEtcd {
   private pairs = new Map<string, string>()
   revision = 1
+  /** The process, or a thread of it, that took the present term; undefined once that was given to another one. */
+  private led: Life | undefined
 
-  answer(path: string, body: string): Answer {
-    return { status: 200, content: JSON.stringify(this.result(path, JSON.parse(body))) }
+  /** @param life of the process that asks */
+  answer(path: string, body: string, life: Life | undefined): Answer {
+    return { status: 200, content: JSON.stringify(this.result(path, JSON.parse(body), life)) }
   }
-  private result(path: string, body: Txn): object {
+  /** This one took the present term, so that no process has a right to call it deposed. */
+  isLed(life: Life): boolean {
+    const { led } = this
+    return led !== undefined && (led.isOf(life) || life.isOf(led))
+  }
+  private result(path: string, body: Txn, life: Life | undefined): object {
     const header = { revision: String(this.revision) }
     if (path === '/v3/maintenance/status') {
       const bytes = [...this.pairs].reduce((sum, [key, value]) => sum + key.length + value.length, 0)
@@ -32,17 +41,23 @@ export class SimulatedEtcd {
     if (path === '/v3/kv/compaction') return { header }
     const succeeded = body.compare.every((one) => this.holds(one))
     const ran = succeeded ? body.success : body.failure
-    const responses = ran.map((one) => this.run(one))
+    const responses = ran.map((one) => this.run(one, life))
     return succeeded ? { header, succeeded, responses } : { header, responses }
   }
   private holds({ key, target, value }: Compare): boolean {
     const found = this.pairs.get(textOf(key))
     return target === 'VERSION' ? found === undefined : found === value
   }
-  private run({ requestPut: put, requestRange: range, requestDeleteRange: remove }: Operation): object {
+  private run(
+    { requestPut: put, requestRange: range, requestDeleteRange: remove }: Operation,
+    life: Life | undefined,
+  ): object {
     if (put !== undefined) {
+      const key = textOf(put.key)
       this.revision++
-      this.pairs.set(textOf(put.key), put.value)
+      this.pairs.set(key, put.value)
+      // The one that has the term puts the next one for another node.
+      if (key.endsWith('/term')) this.led = life === undefined || this.isLed(life) ? undefined : life
       return { response_put: {} }
     }
     const { key, range_end } = range ?? remove!
@@ -66,5 +81,6 @@ export class SimulatedEtcd {
   putBack({ pairs, revision }: EtcdMoment): void {
     this.pairs = new Map(pairs)
     this.revision = revision
+    this.led = undefined
   }
 }

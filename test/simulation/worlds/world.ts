@@ -61,8 +61,8 @@ export interface World {
   readonly mints: { base: string; quote: string }
   /** Resolves once the process leads. */
   open(node: number, hooks: Hooks): Promise<Opened>
-  /** A start that fails so is made again. */
-  isExpected(error: unknown): boolean
+  /** A start that fails so, or the process that ends so, is made again. */
+  isExpected(error: unknown, life: Life): boolean
   /** Of a group: the makers of the market and their notes. */
   prepareMarket(): Promise<void>
   /** The process serves from here on. @returns forbidden findings */
