@@ -35,7 +35,7 @@ const PLAYED = { memory: Number.POSITIVE_INFINITY, chain: 60, cluster: 24 }
 const GUIDED = { memory: 24, chain: 24, cluster: 10 }
 /** Ends of processes at awaits that lack them: in a start, and in a run, whose traders come to their calls between them. */
 const HUNTED = { start: 20, run: 3 }
-/** In runs of these an exit, or a stop, comes to its end; only starts on what is left of them end at awaits. */
+/** Runs of these end no process at an await, so that exits and stops complete; the starts on their images do. */
 const UNHUNTED: readonly Focus[] = ['exits', 'stops']
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
@@ -135,14 +135,14 @@ export class Campaign {
     const random = new Random(seed)
     // A start costs more than a call where the chain is real.
     const is_long = this.kind !== 'memory' || this.guided || random.below(20) === 0
-    const { focus } = this
-    const is_of_stops = focus === 'stops'
-    const hunted = { start: this.guided ? HUNTED.start : 0, run: 0 }
-    if (this.guided && !UNHUNTED.includes(focus)) hunted.run = HUNTED.run
+    const { focus, guided } = this
+    const hunted = guided
+      ? { start: HUNTED.start, run: UNHUNTED.includes(focus) ? 0 : HUNTED.run }
+      : { start: 0, run: 0 }
     const size = {
       calls: this.guided ? 16 : is_long ? 8 : 1 + random.below(3),
       mishaps: is_long ? (focus === 'ends' ? 6 : 3) : random.below(3),
-      stops: is_of_stops ? 6 : venue.world.nodes > 1 ? 1 : 0,
+      stops: focus === 'stops' ? 6 : venue.world.nodes > 1 ? 1 : 0,
       trading_ms: this.guided ? 10_000 : is_long ? 6_000 : 1_200,
       is_thin: random.below(3) === 0,
       ...{ focus, hunted },

@@ -144,10 +144,10 @@ export class Schedule implements Weather {
       if (this.given.size.calls > 3) this.time.at(200, () => this.aim(left_ms / 2))
     })
   }
-  /** One in four of a cluster where no other node can take the term over. */
+  /** A planned stop; in runs of stops one in four is of a leading node whose followers have crashed. */
   private stop(): void {
     const { venue, random, time } = this
-    const is_alone = this.given.size.stops > 1 && random.below(4) === 0
+    const is_alone = this.given.size.focus === 'stops' && random.below(4) === 0
     if (is_alone) venue.crashFollowers()
     time.at(is_alone ? random.below(300) : 0, () => venue.restart(is_alone))
   }
@@ -358,7 +358,7 @@ export class Schedule implements Weather {
         if (life !== this.life || !life.alive) return
         this.opening = false
         this.say(`not open: ${named(error)}`)
-        // A login whose leading node ends, or whose token is revoked before the socket is open, is to be sent again.
+        // The client logs in again after its leading node ended, or its token was revoked before the socket was open.
         const codes = ['outcome_unknown', 'token_revoked']
         const is_again = isLeft(error) || (error instanceof VenueProblem && codes.includes(error.code))
         if (!isExpected(error) && !is_again) this.breaks(`a session does not open: ${named(error)}`)

@@ -211,7 +211,7 @@ export class SimulatedVenue {
     }
     for (const [socket, of] of [...this.sockets]) if (of === process) socket.cut()
   }
-  /** A clean stop, and the next epoch; of a cluster, in half of the cases that of a node that follows, unless `leads`. */
+  /** A clean stop, and the next epoch; unless `leads`, half of the stops in a cluster are of a follower. */
   restart(leads = false): void {
     if (!this.up) return
     const follows = this.processes.filter(({ life, open, stop }) => life.alive && !open && stop)

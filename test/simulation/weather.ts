@@ -3,10 +3,13 @@ import type { FrameFault } from './simulated_socket'
 import type { Context } from './simulated_time'
 
 /**
- * The fault of a request. `before`: never arrives; `after`: arrives, and its answer is lost; `ghost`: arrives long after its
- * connection broke; `slow`: its answer does; `garbled`, `gateway`, `internal`: another answer than the venue's; codes: the edge
- * rejects it; `token`, `tls`, `restart`: the login, the TLS key or the epoch ends first; `ends`: the client is killed when the
- * request leaves, when it has arrived, or when its answer has.
+ * Faults of a request.
+ * - `before`: the request is lost. `after`: its answer is lost. `ghost`: it arrives after its connection has broken.
+ * - `slow`: the answer is late. `garbled`, `gateway`, `internal`: the answer is not the venue's.
+ * - `rate_limited`, `draining`: the edge rejects the request with this code.
+ * - `token`, `tls`, `restart`, `crash`: the login, the TLS key or the process ends before the request arrives.
+ * - `restart after`, `crash after`: the process ends once it has answered, and the answer is lost.
+ * - `ends before`, `ends between`, `ends after`: the client is killed when the request leaves, has arrived, or is answered.
  */
 export const FAULTS = [
   ...['before', 'after', 'ghost', 'slow', 'garbled', 'gateway', 'internal'],

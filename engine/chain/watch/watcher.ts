@@ -15,7 +15,7 @@ import type { LeafWatch } from './watch_leaves'
 
 export class Watcher {
   private exits_slot = Number.NEGATIVE_INFINITY
-  /** The newest vaults at finalized, which reports go by. */
+  /** The newest vaults at finalized: the base of reports. */
   private finalized: readonly Answer<VaultSnapshot>[] = []
   private readonly progress = { confirmed: new Progress(), finalized: new Progress() }
   private readonly seen: Record<'confirmed' | 'finalized', number[]> = { confirmed: [], finalized: [] }
@@ -36,7 +36,7 @@ export class Watcher {
         await client.rpc.sleep(client.view.slotMs())
         return !this.parts.verdicts.isDisowned()
       })
-    // A report waits while nothing may be released, which ends by what the other loop does and sees.
+    // While `commit_reorged` lasts the engine holds each report, and only `judge` ends it.
     await Promise.all([each(() => this.judge()), each(() => this.report())])
   }
 

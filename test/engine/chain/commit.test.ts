@@ -209,6 +209,8 @@ test('an undecidable batch makes the venue not ready while its lease is fresh, u
   await endpoint.stop()
 }, 120_000)
 
+const reorged = () => world.port.health().reasons.includes('commit_reorged')
+
 /** A decided commit that is not final, whose signatures were sent; `back` takes it from the chain. */
 async function droppableCommit() {
   const { machine } = world.chain
@@ -236,7 +238,6 @@ test('a decided commit that a reorganization drops raises the alarm and is sent 
   const resent: string[] = []
   world.chain.faults.drop = (signature) => resent.push(signature) > 0
   back()
-  const reorged = () => world.port.health().reasons.includes('commit_reorged')
   while (!reorged()) await Bun.sleep(5)
   expect(world.port.health().overdue).toBe(true)
   // The blockhash of the bytes before may be of the fork that lost; until there is a newer one, signing gives the same bytes.
@@ -262,7 +263,6 @@ test('the watch over a commit goes on while a report waits for what it ends', as
   await world.deposit(1_000n)
   await reported.promise
   const { back } = await droppableCommit()
-  const reorged = () => world.port.health().reasons.includes('commit_reorged')
   world.chain.faults.drop = () => true
   back()
   while (!reorged()) await Bun.sleep(5)

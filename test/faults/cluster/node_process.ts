@@ -145,7 +145,7 @@ const calls = {
   /** As the edge reads: the text of an event of the account, by this node's replica, or by the leading node while it has the right. */
   read: async (account: string, seq: number) => {
     const one = serving()
-    // A node that leads and was cut off has none, as with a token; it ends only a little later.
+    // Without it the edge rejects the reader's token; a node that is cut off leads until it notices.
     venue?.lead()
     await one.caughtUp(accountId(account))
     const { items } = JSON.parse(one.own.events(account, { after: seq - 1, limit: 1 })) as { items: object[] }
