@@ -34,6 +34,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (past === 'incomplete') return engine.halt('restore_incomplete')
   const opened = await takeEpoch(engine, config, restore)
   if (typeof opened === 'string') return engine.halt(opened)
+  sequencer.opened()
   const { epoch, slot: epoch_slot, signature } = opened
   // The journal contains only boot records until this boot's nonce is final on chain, and nothing is matched before the
   // instance of the previous epoch must have stopped. In a cluster the term has ended its appends, and revocations wait.
@@ -67,7 +68,7 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   // Advance to the current slot before accepting orders.
   const { slot } = chain.view()
   if (slot > state.slot) await engine.closing.slot(slot)
-  engine.pump.wake()
+  engine.pump.begin()
   engine.grace.begin()
   await engine.disk_gauge.begin()
   engine.scrub.begin()

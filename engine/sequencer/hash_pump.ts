@@ -11,7 +11,8 @@ import type { Sequencer } from './sequencer'
 
 export class HashPump {
   private running = false
-  private stopped = false
+  /** `held` until `begin`. */
+  private phase: 'held' | 'begun' | 'stopped' = 'held'
   private idle_waiters: (() => void)[] = []
 
   constructor(
@@ -23,9 +24,15 @@ export class HashPump {
     private readonly fatal: (error: Error) => void,
   ) {}
 
+  /** The epoch of this process is open: records may follow that of its boot. */
+  begin(): void {
+    if (this.phase === 'held') this.phase = 'begun'
+    this.wake()
+  }
+
   /** Call when a batch may have been packed; does nothing while one is being hashed. */
   wake(): void {
-    if (this.running || this.stopped || nextHashJob(this.state) === undefined) return
+    if (this.running || this.phase !== 'begun' || nextHashJob(this.state) === undefined) return
     this.running = true
     void this.run()
   }
@@ -40,12 +47,12 @@ export class HashPump {
   }
 
   stop(): void {
-    this.stopped = true
+    this.phase = 'stopped'
   }
 
   private async run(): Promise<void> {
     try {
-      while (!this.stopped) {
+      while (this.phase === 'begun') {
         // A batch enters the spent log only when the auction that created it is durable.
         await this.sequencer.durable()
         const job = nextHashJob(this.state)
@@ -55,7 +62,7 @@ export class HashPump {
         if (!(await this.record(hashed))) break
       }
     } catch (error) {
-      if (!this.stopped) this.fatal(error as Error)
+      if (this.phase === 'begun') this.fatal(error as Error)
     }
     this.running = false
     for (const resolve of this.idle_waiters.splice(0)) resolve()

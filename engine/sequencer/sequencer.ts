@@ -75,6 +75,8 @@ export class Sequencer {
   private queue: Entry[] = []
   private busy = false
   private epoch = 0
+  /** The epoch of this process is not open: the next boot would not accept a tail with more than boot records of it. */
+  private opening = false
   /** Why the group on disk is not released, once its clients were rejected for it. */
   private held: RefusalCode | undefined
   private failure: Error | undefined
@@ -85,10 +87,16 @@ export class Sequencer {
     this.seq_durable = this.seq_executed
   }
 
-  /** Signs every group, and with it the receipts of its commands, from now on. */
+  /** Signs every group, and with it the receipts of its commands, from now on; takes boot records alone until `opened`. */
   signAs(signer: GroupSigner): void {
     this.epoch = signer.epoch
+    this.opening = true
     this.ports.journal.signAs(signer)
+  }
+
+  /** The chain shows the epoch of the signer. */
+  opened(): void {
+    this.opening = false
   }
 
   /**
@@ -98,6 +106,9 @@ export class Sequencer {
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
+    if (this.opening && body.kind !== 'epoch_intended') {
+      return Promise.reject(new Error(`${body.kind} before the epoch is open`))
+    }
     // Only clients are refused: the venue's own commands (slots, hashes, exits, disconnects) are bounded by their
     // sources, which do not retry.
     if (body_and_signature !== undefined && this.queue.length >= LIMITS.queue_commands_max) {

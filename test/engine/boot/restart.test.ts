@@ -81,24 +81,43 @@ test('a restart from a snapshot equals a restart from the journal', async () => 
   expect(await stateOnDisk(first, seq - 2)).toBe(expected)
 })
 
-test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {
+/** A venue that stops with a batch which is matched and not hashed; returns the order of alice in it. */
+async function stopsUnhashed() {
   const first = await site.open()
-  const alice = await Trader.provisioned(first, 'alice')
-  const bob = await Trader.provisioned(first, 'bob')
-  const buy = alice.place(alice.deposit('quote', 200_000_000n))
-  const sell = bob.place(bob.deposit('base', 2_000_000_000n), { side: 'sell' })
-  await first.chain.finalizeLeaves()
-  await first.venue.place('alice', buy)
-  await first.venue.place('bob', sell)
+  const buy = await crossed(first)
   first.engine.pump.stop()
   await first.chain.tick(2)
   await first.engine.sequencer.durable()
   expect(first.engine.state.settlement).toMatchObject({ last_batch: 1, last_hashed: 0 })
   await first.close()
+  return buy
+}
 
+test('a batch that was matched and not hashed before the stop is hashed and settled after it', async () => {
+  const buy = await stopsUnhashed()
   const second = await site.open()
   await second.chain.settleNext()
   expect((await second.venue.order('alice', buy.order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
+})
+
+test('that batch is not hashed before the epoch is open, so a start that dies before then is gone on from', async () => {
+  const { order_id } = await stopsUnhashed()
+  const { config } = site.ledger
+  const died = `${site.dir}/died`
+  site.ledger.sent_opening = async () => {
+    // Far longer than to hash a batch takes.
+    await Bun.sleep(500)
+    for (const part of ['journal', 'snapshots', 'history', 'facts', 'trees'])
+      cpSync(`${site.dir}/${part}`, `${died}/${part}`, { recursive: true, filter: isAtRest })
+  }
+  await (await site.open()).close()
+  site.ledger.sent_opening = async () => {}
+  // The opening that it sent never lands.
+  site.ledger.config = config
+  const next = await site.open({}, died)
+  expect(next.venue.status()).toMatchObject({ ready: true, reasons: [] })
+  await next.chain.settleNext()
+  expect((await next.venue.order('alice', order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
 })
 
 test('a stop that could not drain ends without an error, though a batch is hashed while the journal closes', async () => {

@@ -88,6 +88,21 @@ test('a client is refused when too many commands wait for the disk; slots, halts
   expect(fatal).toEqual([])
 })
 
+test('from the signature of its boot on the sequencer takes boot records alone, until the epoch is open', async () => {
+  const { sequencer, state, fatal } = hangingSequencer()
+  const key = new Uint8Array(32)
+  const signature = new Uint8Array(64)
+  sequencer.signAs({ venue: key, epoch: 1, seed: key, statement_key: key, certificate: signature })
+  const boot = { epoch: 1, boot_nonce: new Uint8Array(16), generation: 0, settlement_key: key, signature }
+  void sequencer.submit({ kind: 'epoch_intended', ...boot, transaction: new Uint8Array(3) })
+  const early = sequencer.submit({ kind: 'halted', reason: 'vault_frozen' })
+  await expect(early).rejects.toThrow('halted before the epoch is open')
+  expect([state.epochs.length, state.halted]).toEqual([1, undefined])
+  sequencer.opened()
+  void sequencer.submit({ kind: 'halted', reason: 'vault_frozen' })
+  expect([state.halted, fatal]).toEqual(['vault_frozen', []])
+})
+
 test('a receipt that is made again is the one that was given', () => {
   const appended = { seq_last: 9, head: new Uint8Array(32), signature: new Uint8Array(64).fill(1) }
   for (const count of [1, 2, 3, 8, 27]) {

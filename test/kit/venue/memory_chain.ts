@@ -62,6 +62,8 @@ export class Ledger {
   }
   /** Runs when an opening begins, after the venue has read the chain. */
   before_opening: () => void = () => {}
+  /** Runs when the venue has recorded an opening, before the chain shows it. */
+  sent_opening: () => Promise<void> = async () => {}
   readonly genesis_hash = bytes(32)
   readonly program_id = bytes(32)
   readonly config_account = bytes(32)
@@ -171,6 +173,7 @@ export class MemoryChain implements ChainPort {
       throw new EpochTaken('another position')
     const signature = bytes(64)
     await record(signature, bytes(200))
+    await this.ledger.sent_opening()
     if (args.epoch !== this.ledger.config.epoch + 1) throw new EpochTaken('epoch out of sequence')
     const { epoch, boot_nonce, seq, head } = args
     this.ledger.config = {
