@@ -60,7 +60,7 @@ export async function openVenue({
   const { chain, clock, keys, fatal } = ports
   const { token_ttl_s } = config
   const read = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
-  const node = openNode(config, ports, read[0])
+  const node = openNode(config, ports)
   const own = await loadState(config, ports, read[0], node && { thread: node.thread })
   const { credential_key } = keys
   const openBook: OpenAccounts = (book) => openAccounts({ credential_key, clock, token_ttl_s, book })

@@ -66,7 +66,7 @@ export async function openEngine(
   const ports = { clock: { ...clock, monotonicMs }, hash, chain, keys, fatal }
   const [vault, mints] = [await chain.readConfig(), await chain.readMints()]
   // The quiet chain's time does not move until it is started, and a leader would never be silent.
-  const node = openNode(config, { ...ports, clock }, vault)
+  const node = openNode(config, { ...ports, clock })
   const loaded = await loadState(config, ports, vault, node && { thread: node.thread })
   if (node !== undefined) await untilLeading(new Follower(node, loaded, config, ports, vault), fatal)
   const { credential_key } = keys

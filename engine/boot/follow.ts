@@ -29,14 +29,21 @@ class EntryUnsigned extends Error {
 const CONTRADICTED_MESSAGE =
   'the chain contradicts this journal, so no log goes on behind it: start a node whose journal the chain shows'
 
-/** A node if the configuration names a cluster. */
+/** The boots of another generation sign as another venue, which this node does not serve. */
+class VenueRestored extends Error {
+  override readonly name = 'VenueRestored'
+}
+
+/**
+ * A node if the configuration names a cluster. The log has the name of the venue's first generation: a restore, which only a node
+ * that leads this log begins, goes on in it, and no later start finds another one.
+ */
 export function openNode(
   { cluster }: EngineConfig,
   { chain, clock, keys }: { chain: ChainPort; clock: ClockPort; keys: KeysPort },
-  vault: VaultConfig,
 ): ClusterNode | undefined {
   if (cluster === undefined) return undefined
-  const sealing = { key: keys.journal_key, venue: venueOf(chain, vault) }
+  const sealing = { key: keys.journal_key, venue: venueOf(chain, { generation: 0 }) }
   return new ClusterNode(cluster, sealing, cluster.url ?? '', () => clock.monotonicMs(), VERSIONS.at(-1)!)
 }
 
@@ -73,6 +80,7 @@ type ChainPointText = { seq: JournalSeq; head: string }
 type FollowerPorts = Pick<EnginePorts, 'chain' | 'clock' | 'keys'>
 
 export class Follower {
+  private readonly generation: number
   private readonly isSigned: ReturnType<typeof groupCheck>
   /** Undefined while the journal has groups whose author the chain has yet to show: those are on disk alone. */
   private replay: Replay | undefined
@@ -99,6 +107,7 @@ export class Follower {
     private vault: VaultConfig,
     private readonly openAccounts?: OpenAccounts,
   ) {
+    this.generation = vault.generation
     this.isSigned = groupCheck(venueOf(ports.chain, vault))
     this.judged = vault
     this.replayed = loaded.journal.head()
@@ -157,7 +166,7 @@ export class Follower {
 
   /**
    * Resolves when the entry is on disk, and in the state if the chain shows who wrote it.
-   * @throws EntryUnsigned, ReplayDisagrees, JournalClosed
+   * @throws EntryUnsigned, VenueRestored, ReplayDisagrees, JournalClosed
    */
   async take(entry: SignedFrame): Promise<void> {
     const { journal } = this.loaded
@@ -240,7 +249,7 @@ export class Follower {
   /**
    * As at a start (`judgeJournal`): behind the position on chain every group is signed by the boot whose epoch the chain shows,
    * but for boot records. False for another one up to that position, which its heads judge once it is in the journal.
-   * @throws EntryUnsigned
+   * @throws EntryUnsigned, VenueRestored
    */
   private async isOfVenue(group: SignedGroup): Promise<boolean> {
     if (tryDecode(() => bootRecordOf(group)) !== undefined) return true
@@ -248,12 +257,16 @@ export class Follower {
       const { epoch, journal_seq, settlement_signer } = this.vault
       const is_of_epoch = group.author.epoch === epoch
       if (is_of_epoch && this.isSigned(group, settlement_signer)) return true
-      if (group.seq <= journal_seq) return false
       // The own providers may be behind those of the leader, which saw its epoch before it wrote anything.
       const is_ahead = group.author.epoch > epoch && reads < LIMITS.follower_reads_max
+      if (group.seq <= journal_seq && !is_ahead) return false
       if (reads > 0 && !is_ahead) break
       if (reads > 0) await Bun.sleep(this.chain.view().slot_ms)
       this.vault = await this.chain.readConfig('confirmed')
+      if (this.vault.generation !== this.generation)
+        throw new VenueRestored(
+          'the venue was restored from the chain: this node follows it from its next start on',
+        )
     }
     throw new EntryUnsigned(
       `not signed by the boot that the chain shows: the group that ends at ${group.seq}`,
@@ -272,5 +285,5 @@ const knownOf = (loaded: () => Loaded): KnownNotes => ({
 
 export const venueOf = (
   { genesis_hash, program_id, config_account }: ChainPort,
-  { generation }: VaultConfig,
+  { generation }: Pick<VaultConfig, 'generation'>,
 ) => venueId({ genesis_hash, program_id, config_account, generation })

@@ -211,7 +211,7 @@ async function open({ data_dir, cluster, ...place }: NodePlace): Promise<void> {
   const { config, ports } = await embeddedParts(data_dir, { ...place, clock, quoteEpoch }, { cluster })
   send({ op: 'stage', stage: 'opens' })
   const vault = await ports.chain.readConfig()
-  const node = openNode(config, ports, vault)!
+  const node = openNode(config, ports)!
   loaded = await loadState(config, ports, vault, { thread: node.thread, segment_bytes: SEGMENT_BYTES })
   send({ op: 'stage', stage: 'follows' })
   const { credential_key } = ports.keys
