@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import type { Login } from '../../../client/api/venue_client'
 import { preparePlace } from '../../../client/wallet/prepare'
-import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
+import type { Wallet, WalletNote } from '../../../client/wallet/wallet'
 import { AgentFailure } from '../../../enclave/agent'
 import { KEY_PATHS } from '../../../enclave/contract'
 import { openEnclave } from '../../../enclave/index'
@@ -33,13 +33,15 @@ import type { AcmeConfig, Config } from '../../../server/settings/config'
 import type { Random } from '../../kit/random'
 import { embeddedConfig } from '../../kit/venue/embedded_site'
 import { jsonVenue } from '../../kit/venue/json_venue'
-import { testCredential } from '../../kit/venue/test_login'
+import { accountId, testCredential } from '../../kit/venue/test_login'
 import { type Life, run } from '../awaits'
 import { LOT, TICK } from '../calls'
 import { booksBroken, type Deposit } from '../campaign_check'
 import type { Focus } from '../guide'
 import { inVenue, type SimulatedTime } from '../simulated_time'
 import { frontHost, linkHost, silentLog } from './fronts'
+import { announceRestore, lostNotes } from './lost_disks'
+import { exitingOf, type Maker, NOTE, newMakers, POOL } from './makers'
 import type { Network } from './network'
 import { NODES, Providers } from './providers'
 import { acmeOf, simulateAuthority } from './simulated_authority'
@@ -49,13 +51,13 @@ import { listening } from './simulated_listen'
 import { type DepositTerms, type Hooks, MARKET_ACCOUNT, type Opened, termsOf, type World } from './world'
 
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
-/** Notes with which a maker begins. */
-const POOL = 12
-/** In base units: more than an order of the market needs. */
-const NOTE = { buy: 60_000_000n, sell: 500_000_000n }
-
-type Maker = { name: 'buyer' | 'seller'; side: 'buy' | 'sell'; wallet: Wallet; used: number }
-type Moment = { etcd: EtcdMoment; chain: ChainMoment; deposits: Deposit[]; used: number[]; exits: number }
+type Moment = {
+  etcd: EtcdMoment
+  chain: ChainMoment
+  deposits: Deposit[]
+  makers: { used: number; notes: number }[]
+  exits: number
+}
 
 /** The engine of each process; `instrument.ts` has it reported. */
 const engines = new WeakMap<Life, Engine>()
@@ -76,12 +78,16 @@ export class ChainWorld implements World {
   private readonly lives: Life[] = []
   private now!: Opened
   private deposits: Deposit[] = []
-  private readonly makers: Maker[]
+  private readonly makers: [Maker, Maker]
   private exit_count = 0
+  private is_lost = false
+  /** Every disk was lost, and no venue was restored yet. */
+  private restores = false
   private readonly providers: Providers
   private drops = 0
   private calm = true
-  /** Questions for collateral that are not answered. */
+  /** Questions for collateral that are not answered, of a venue without an earlier answer, and those of them that are left. */
+  private readonly silence: number
   private silent: number
   /** Half of the venues say that they are degraded, as their vault announced no second build. */
   private readonly successors_needed: boolean
@@ -99,27 +105,26 @@ export class ChainWorld implements World {
   ) {
     const authority = time.random.pick(['dns-01', 'tls-alpn-01', undefined, undefined] as const)
     this.acme = authority && acmeOf(authority)
-    this.silent = time.random.below(3)
+    this.silence = time.random.below(6)
+    this.silent = this.silence
     this.successors_needed = time.random.below(2) === 0
     this.dirs = Array.from({ length: nodes }, (_, at) => (nodes === 1 ? dir : `${dir}-node${at}`))
     for (const own of this.dirs) mkdirSync(own)
-    const wallet = () => new Wallet(crypto.getRandomValues(new Uint8Array(32)))
-    this.makers = [
-      { name: 'buyer', side: 'buy', wallet: wallet(), used: 0 },
-      { name: 'seller', side: 'sell', wallet: wallet(), used: 0 },
-    ]
+    this.makers = newMakers()
     this.providers = new Providers(chain)
     for (const host of NODES)
       network.hosts.set(host, (_, { body }) => this.providers.answer(host, String(body)))
     for (const host of MEMBERS)
       network.hosts.set(host, (path, { body }, from) => this.etcd.answer(path, String(body), from?.life))
     network.fault = (host, from) => {
-      if (this.calm) return undefined
+      // The reads of a restore are asked again where they fail.
+      const is_restore = this.restores && NODES.includes(host)
+      if (this.calm && !is_restore) return undefined
       const is_cut = this.cut !== undefined && time.now_ms < this.cut.until_ms
       if (is_cut && MEMBERS.includes(host) && from?.life.isOf(this.cut!.life)) return 'before'
       if (this.providers.isAway(host)) return 'before'
       const { random } = time
-      return random.below(40) > 0
+      return random.below(is_restore ? 10 : 40) > 0
         ? undefined
         : random.pick(['before', 'after', 'late', 'twice', 'busy', 'garbled'] as const)
     }
@@ -184,7 +189,10 @@ export class ChainWorld implements World {
       rpc_send_urls: [],
       program_id: chain.program,
       slot_ms: 400,
-      engine: { ...engine, ...termsOf(engine), ...(this.nodes === 1 ? {} : { cluster }) },
+      engine: {
+        ...{ ...engine, ...termsOf(engine), restore_from_chain: this.is_lost },
+        ...(this.nodes === 1 ? {} : { cluster }),
+      },
     }
     const fatal: Error[] = []
     const running = await joinProcess({
@@ -239,6 +247,7 @@ export class ChainWorld implements World {
   slot(random: Random, calm: boolean, up: boolean): void {
     const { chain } = this
     this.calm = calm
+    this.restores = this.is_lost && this.config('processed').pending_restore_at_s > 0
     const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
     this.providers.step(random, calm)
@@ -339,7 +348,10 @@ export class ChainWorld implements World {
     while (!holds()) await new Promise((resolve) => void this.time.at(50, () => resolve(undefined)))
   }
   async admit(account_id: string): Promise<void> {
-    const { venue } = this.now
+    const { venue, engine } = this.now
+    const [{ name }] = this.makers
+    // One that was restored from the chain knows no account.
+    if (account_id !== name && !engine.state.accounts.has(accountId(name))) await this.prepareMarket()
     await venue.provision({ account_id, version: 1, orders_live_max: 1_000, keys_max: 100 })
     await venue.setCredential(undefined, this.credential(account_id).request)
   }
@@ -354,7 +366,9 @@ export class ChainWorld implements World {
     return this.loginOf(MARKET_ACCOUNT)
   }
   async prepareMarket(): Promise<void> {
-    for (const { name, side, wallet } of this.makers) {
+    for (const maker of this.makers) {
+      const { name, side, wallet } = maker
+      maker.used = wallet.state.notes.length
       await this.admit(name)
       for (let made = 0; made < POOL; made++)
         await this.deposit(wallet, {
@@ -369,7 +383,7 @@ export class ChainWorld implements World {
     const dice = random.below(focus === 'exits' ? 14 : 30)
     if (dice < 9) this.order(random.pick(this.makers), random, broken)
     else if (dice === 9 || dice === 13) void this.exit(random.pick(this.makers), random)
-    const note = dice === 12 && focus === 'exits' ? this.exiting(random.pick(this.makers)) : undefined
+    const note = dice === 12 && focus === 'exits' ? exitingOf(random.pick(this.makers)) : undefined
     if (note !== undefined) this.providers.inventExit(random, note)
   }
   private order(maker: Maker, random: Random, broken: (law: string) => void): void {
@@ -389,14 +403,6 @@ export class ChainWorld implements World {
     venue.place(maker.name, request).catch((error: unknown) => {
       if (!(error instanceof Refusal)) broken(`a maker's order fails: ${error}`)
     })
-  }
-  /** The next note of a maker, as it would be in an exit request. */
-  private exiting({ wallet, used }: Maker) {
-    const note = wallet.state.notes[used]
-    if (note === undefined) return undefined
-    const commitment = fromHex(note.commitment, 32)!
-    const nullifier = nullifierOf(commitment, fromHex(note.blinding, 32)!)
-    return { commitment, nullifier, mint: decodeBase58(note.mint, 32)!, amount: BigInt(note.amount) }
   }
   /** Asks on chain for a note of a maker, which may be in an order. */
   private async exit(maker: Maker, random: Random): Promise<void> {
@@ -446,6 +452,14 @@ export class ChainWorld implements World {
     ])
   }
 
+  async lose(): Promise<void> {
+    this.deposits = lostNotes(this.now.engine.state, this.deposits)
+    await announceRestore(this.chain, this.config('processed').exit_delay_s)
+    this.etcd.putBack({ pairs: new Map(), revision: 1 })
+    for (const dir of this.dirs) mkdirSync(dir)
+    this.is_lost = true
+  }
+
   moment(): Moment {
     const { chain, deposits, makers, exit_count: exits } = this
     const etcd = this.etcd.moment()
@@ -453,22 +467,24 @@ export class ChainWorld implements World {
       etcd,
       chain: chain.moment(),
       deposits: [...deposits],
-      used: makers.map(({ used }) => used),
+      makers: makers.map(({ used, wallet }) => ({ used, notes: wallet.state.notes.length })),
       exits,
     }
   }
-  putBack({ etcd, chain, deposits, used, exits }: Moment): void {
+  putBack({ etcd, chain, deposits, makers, exits }: Moment): void {
     this.etcd.putBack(etcd)
     this.cut = undefined
     this.chain.putBack(chain)
     this.deposits = [...deposits]
     for (const [at, maker] of this.makers.entries()) {
-      maker.used = used[at]!
+      maker.used = makers[at]!.used
       const { state } = maker.wallet
       state.orders.length = 0
+      state.notes.length = makers[at]!.notes
       for (const note of state.notes) note.state = 'free'
     }
     this.exit_count = exits
+    if (this.is_lost) this.silent = this.silence
     this.calm = true
     this.providers.recover()
     this.drops = 0

@@ -16,7 +16,8 @@ export const acmeOf = (challenge: AcmeConfig['challenge']): AcmeConfig => ({
   dns: { url: `https://${DNS}`, record_name: '', credentials: 'user:password' },
 })
 
-type Order = { names: string[]; proved: boolean; certificate: string | undefined }
+/** `asked`: how often since its certificate was issued. */
+type Order = { names: string[]; proved: boolean; certificate: string | undefined; asked: number }
 
 export function simulateAuthority({ hosts }: Pick<Network, 'hosts'>, unixMs: () => number): void {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -46,7 +47,7 @@ export function simulateAuthority({ hosts }: Pick<Network, 'hosts'>, unixMs: () 
     const sent = decoded.length === 0 ? {} : JSON.parse(decoded.toString())
     if (step === 'new-order') {
       const names = (sent as { identifiers: { value: string }[] }).identifiers.map(({ value }) => value)
-      const id = orders.push({ names, proved: false, certificate: undefined }) - 1
+      const id = orders.push({ names, proved: false, certificate: undefined, asked: 0 }) - 1
       const next = { authorizations: [url(`proof/${id}`)], finalize: url(`finalize/${id}`) }
       return [{ status: 'pending', ...next }, url(`order/${id}`)]
     }
@@ -60,7 +61,9 @@ export function simulateAuthority({ hosts }: Pick<Network, 'hosts'>, unixMs: () 
       const identifier = { type: 'dns', value: order.names[0] }
       return [{ status: order.proved ? 'valid' : 'pending', identifier, challenges }]
     }
-    const status = order.certificate !== undefined ? 'valid' : order.proved ? 'ready' : 'pending'
+    // Every second order takes its time.
+    const is_late = order.certificate !== undefined && Number(number) % 2 === 0 && order.asked++ < 2
+    const status = is_late ? 'processing' : order.certificate ? 'valid' : order.proved ? 'ready' : 'pending'
     return [{ status, certificate: url(`certificate/${number}`) }]
   }
   hosts.set(AUTHORITY, (path, { body }): Answer => {

@@ -65,6 +65,8 @@ export interface World {
   isExpected(error: unknown, life: Life): boolean
   /** Of a group: the makers of the market and their notes. */
   prepareMarket(): Promise<void>
+  /** Every disk is lost: the next start restores the venue from the chain. Absent where no chain is left to read. */
+  lose?(): Promise<void>
   /** The process serves from here on. @returns forbidden findings */
   served(opened: Opened): string | undefined
   /** 400 ms have passed. @param calm nothing fails any more @param up whether the venue serves */
