@@ -219,11 +219,13 @@ export class ChainWorld implements World {
   /** A start or a process that ends so is made again. */
   isExpected(error: unknown, life: Life): boolean {
     const expected = [ChainUnavailable, EpochTaken, AgentFailure]
-    // Thrown by its beat, or the name of the end of its journal.
-    const is_deposed = this.nodes > 1 && (error as Error).name === 'Deposed' && !this.etcd.isLed(life)
+    const { name } = error as Error
+    // Another node took the term, as the beat or the journal says, or restored the venue after this one had read the chain.
+    const is_late =
+      (name === 'Deposed' && !this.etcd.isLed(life)) || (name === 'VenueRestored' && this.is_lost)
     const is_agent = error instanceof Refusal && error.code === 'enclave_unavailable'
     return (
-      is_deposed ||
+      (is_late && this.nodes > 1) ||
       is_agent ||
       (this.providers.has_lied && isLie(error)) ||
       expected.some((one) => error instanceof one)
