@@ -1,10 +1,11 @@
 /** Opens the venue from its configuration and ports, and re-exports the engine's public interface. */
 import { openAccounts } from './accounts/open_accounts'
 import { assemble, type OpenAccounts } from './boot/assemble'
+import { levelOf } from './boot/check_chain'
 import { Follower, openNode, untilLeading } from './boot/follow'
 import { loadState } from './boot/load_state'
 import { isRestore, restoredConfig } from './boot/restore'
-import { levelOf, start } from './boot/start'
+import { start } from './boot/start'
 import { checkConfig, type EngineConfig } from './config'
 import { followingNode } from './methods/front'
 import { venueOf } from './methods/venue_methods'
@@ -59,21 +60,22 @@ export async function openVenue({
   if (faults.length > 0) throw new ConfigInvalid(faults)
   const { chain, clock, keys, fatal } = ports
   const { token_ttl_s } = config
-  const read = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
+  const [read, mints] = await Promise.all([chain.readConfig(levelOf(config)), chain.readMints()])
   const node = openNode(config, ports)
-  const own = await loadState(config, ports, read[0], node && { thread: node.thread })
+  const own = await loadState(config, ports, read, node && { thread: node.thread })
   const { credential_key } = keys
   const openBook: OpenAccounts = (book) => openAccounts({ credential_key, clock, token_ttl_s, book })
-  const follower = node && new Follower(node, own, config, ports, read[0], openBook)
-  const fronts = follower && ports.following?.(followingNode(node, follower, config, ports, read))
-  const { loaded, vault, mints, views } =
+  const follower = node && new Follower(node, own, config, ports, own.vault, openBook)
+  const fronts =
+    follower && ports.following?.(followingNode(node, follower, config, ports, [own.vault, mints]))
+  const { loaded, vault, ...newest } =
     follower === undefined
-      ? { loaded: own, vault: read[0], mints: read[1], views: undefined }
+      ? { loaded: own, vault: own.vault, mints, views: undefined }
       : await untilLeading(follower, fatal)
   const restore = await isRestore(config, vault, loaded.journal)
   const first = restore ? restoredConfig(vault) : vault
   const all = { ...ports, node, fronts }
-  const engine = assemble(config, all, loaded, { config: first, mints }, openBook, views)
+  const engine = assemble(config, all, loaded, { config: first, mints: newest.mints }, openBook, newest.views)
   await start(engine, first, restore)
   return venueOf(engine)
 }

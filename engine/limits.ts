@@ -183,6 +183,8 @@ export const LIMITS = {
   log_bytes_max: 512 * 1024 * 1024,
   /** Reports of nodes that the leader reads; with so many nothing is removed until the log is full. */
   log_nodes_max: 64,
+  /** Readings of the chain, one a slot, before a start finds that it lacks an epoch of the journal. */
+  start_reads_max: 8,
   /** Readings of the chain, one a slot, until it shows the epoch of an entry. */
   follower_reads_max: 64,
   /** Groups of one append, unless a single one is larger. */

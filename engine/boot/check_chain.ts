@@ -5,6 +5,7 @@ import { equalBytes, toHex } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
 import type { ChainPoint, SlotNumber } from '../../protocol/units'
 import type { CommandBody } from '../commands'
+import type { EngineConfig } from '../config'
 import {
   type GroupAuthor,
   type Journal,
@@ -31,6 +32,12 @@ export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig
   seq,
   head,
 })
+
+/**
+ * A node takes over while the openings and positions of the leader before are not final, so it reads the vault at confirmed, and
+ * its own opening counts there: the chain port keeps it until it is final.
+ */
+export const levelOf = ({ cluster }: EngineConfig) => (cluster === undefined ? undefined : 'confirmed')
 
 /**
  * Verifies the files before any of their content is used: the heads up to the position on chain, and that every later group

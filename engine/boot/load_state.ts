@@ -21,7 +21,7 @@ import { randomHashSeed } from '../sequencer/seeds'
 import type { JournaledSnapshot } from '../snapshots/snapshotting'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
-import { isIn, isUnused, journaledSnapshot, judgeJournal, positionOf } from './check_chain'
+import { isIn, isUnused, journaledSnapshot, judgeJournal, levelOf, positionOf } from './check_chain'
 
 export type Loaded = {
   journal: Journal
@@ -42,7 +42,7 @@ export type Loaded = {
 /**
  * Nothing of a journal that the chain contradicts is replayed: its author is unknown. A node of a cluster that is behind loads
  * the rest once the chain's position is in its journal (`follow.ts`).
- * @param vault as read before the journal is opened
+ * @param vault as read before the journal is opened; the result has the one that was judged
  * @param options for tests: small segments and a failing disk
  * @throws JournalDamaged, JournalLocked, ReplayDisagrees, StoreDamaged: the venue must not start.
  */
@@ -51,13 +51,21 @@ export async function loadState(
   ports: { keys: KeysPort; chain: ChainPort },
   vault: VaultConfig,
   options: Pick<JournalOptions, 'segment_bytes' | 'thread'> = {},
-): Promise<Loaded> {
+): Promise<Loaded & { vault: VaultConfig }> {
   const { data_dir } = config
+  const { chain } = ports
   const key = ports.keys.journal_key
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
-  const verdict = await judgeJournal(vault, ports.chain, journal)
-  return loadJudged(config, key, vault, { journal, snapshots, verdict })
+  let now = vault
+  let verdict = await judgeJournal(now, chain, journal)
+  // The providers that answer may be behind those that showed its epoch to a process which died right after.
+  for (let reads = 1; verdict.fault === 'chain_unknown' && reads < LIMITS.start_reads_max; reads++) {
+    await Bun.sleep(chain.view().slot_ms)
+    now = await chain.readConfig(levelOf(config))
+    verdict = await judgeJournal(now, chain, journal)
+  }
+  return { ...(await loadJudged(config, key, now, { journal, snapshots, verdict })), vault: now }
 }
 
 /** The state of a journal that `vault` has verified. @throws ReplayDisagrees, StoreDamaged */

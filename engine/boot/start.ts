@@ -8,13 +8,12 @@ import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/merkle_tree'
 import { publicKeyOf } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
 import type { Settings } from '../commands'
-import type { EngineConfig } from '../config'
 import type { GroupSigner } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import { ChainSink, exitsOf } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
-import { type ChainFault, checkState, decideClosed, isIn, judgeJournal } from './check_chain'
+import { type ChainFault, checkState, decideClosed, isIn, judgeJournal, levelOf } from './check_chain'
 import { missingPast, restoredConfig, restoreTrees } from './restore'
 
 /**
@@ -34,7 +33,6 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   if (past === 'incomplete') return engine.halt('restore_incomplete')
   const opened = await takeEpoch(engine, config, restore)
   if (typeof opened === 'string') return engine.halt(opened)
-  sequencer.opened()
   const { epoch, slot: epoch_slot, signature } = opened
   // The journal contains only boot records until this boot's nonce is final on chain, and nothing is matched before the
   // instance of the previous epoch must have stopped. In a cluster the term has ended its appends, and revocations wait.
@@ -74,7 +72,11 @@ export async function start(engine: Engine, config: VaultConfig, restore = false
   engine.scrub.begin()
   engine.retention.begin()
   engine.snapshotting.begin()
-  while (chain.lease().age_ms > engine.config.lease_ms) await Bun.sleep(LIMITS.release_look_ms)
+  while (chain.lease().age_ms > engine.config.lease_ms) {
+    // Without the epoch no lease comes.
+    if (engine.availability.isStopped()) return
+    await Bun.sleep(LIMITS.release_look_ms)
+  }
   engine.node?.served(free_ms)
   engine.availability.serve()
 }
@@ -101,12 +103,6 @@ function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings 
     build: { compose_hash: config.compose_hash, tacit_version: config.tacit_version },
   }
 }
-
-/**
- * A node takes over while the openings and positions of the leader before are not final, so it reads the vault at confirmed, and
- * its own opening counts there: the chain port keeps it until it is final.
- */
-export const levelOf = ({ cluster }: EngineConfig) => (cluster === undefined ? undefined : 'confirmed')
 
 type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
 
@@ -183,8 +179,11 @@ async function openEpoch(
       await recorded
     },
   )
-  const now = await chain.readConfig(level)
+  let now = await chain.readConfig(level)
+  // The providers that answer may be behind those that showed the opening.
+  for (; now.epoch < epoch; now = await chain.readConfig(level)) await Bun.sleep(chain.view().slot_ms)
   if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
+  sequencer.opened()
   return { ...opened, epoch, config: now }
 }
 

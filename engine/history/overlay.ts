@@ -61,7 +61,8 @@ function sortOne({ orders, newest, fills }: Index, text: string): void {
     const of_id = fills.get(data.order_id) ?? new Map<string, HeldFill>()
     fills.set(data.order_id, of_id)
     const known = of_id.get(fillName(data))
-    const created = kind === 'fill.matched' ? seq : undefined
+    // A fill that was voided before it was hashed has had its first event.
+    const created = kind === 'fill.matched' && data.stage === 'matched' ? seq : undefined
     if (known !== undefined) Object.assign(known, { fill: data, text })
     else of_id.set(fillName(data), { fill: data, text, created, seen: seq })
   } else if ('trading_key' in data && 'order_id' in data) {

@@ -135,8 +135,8 @@ export function isFull(error: unknown): boolean {
 
 /** Measures the free space of the data volume, whose last part is reserved for cancels, withdrawals and a drain. */
 export class DiskGauge {
-  /** As of the last measurement that succeeded. */
-  free_bytes = 0
+  /** As of the last measurement that succeeded; none is made where the venue does not start. */
+  free_bytes = Number.POSITIVE_INFINITY
   private timer: ReturnType<typeof setInterval> | undefined
 
   constructor(private readonly dir: string) {}

@@ -285,6 +285,8 @@ export class Commits {
    * both as final.
    */
   #guarded: { commit: Commit; match_seq: number; seen: number[] } | undefined
+  /** Whether a quorum shows the guarded commit as taken back. */
+  #lost = false
   #newest: Commit | undefined
   /** The one that the chain has not decided yet. */
   #open: Commit | undefined
@@ -337,17 +339,13 @@ export class Commits {
 
   /** Record `match_seq` holds the match of the batch decided last: the commit is watched from here on. */
   matched(match_seq: number): void {
-    if (this.#newest !== undefined) this.#guarded = { commit: this.#newest, match_seq, seen: [...this.#seen] }
+    if (this.#newest === undefined) return
+    this.#guarded = { commit: this.#newest, match_seq, seen: [...this.#seen] }
+    this.#lost = false
   }
 
-  /**
-   * Reports `commit_reorged` while a quorum shows neither the decided commit nor a position past its match, and sends again:
-   * the commit while it may land, then an anchor.
-   */
-  async guard(
-    confirmed: readonly Answer<VaultSnapshot>[],
-    finalized: readonly Answer<VaultSnapshot>[],
-  ): Promise<void> {
+  /** Reports `commit_reorged` while a quorum shows neither the decided commit nor a position past its match. */
+  guard(confirmed: readonly Answer<VaultSnapshot>[], finalized: readonly Answer<VaultSnapshot>[]): void {
     const { client } = this
     const guarded = this.#guarded
     if (guarded === undefined) return
@@ -357,13 +355,17 @@ export class Commits {
     const fresh = client.view.fresh('confirmed', confirmed, guarded.seen)
     const shown = client.rpc.majority(fresh, (value) => String(holds(value)))
     if (shown === undefined) return
-    const lost = !holds(shown[0]!.value)
-    client.health.set('commit_reorged', lost)
-    if (!lost) {
-      if (finalized.filter(({ value }) => holds(value)).length >= client.rpc.quorum) this.#guarded = undefined
-      return
-    }
-    const { commit, match_seq } = guarded
+    this.#lost = !holds(shown[0]!.value)
+    client.health.set('commit_reorged', this.#lost)
+    if (this.#lost) return
+    if (finalized.filter(({ value }) => holds(value)).length >= client.rpc.quorum) this.#guarded = undefined
+  }
+
+  /** Sends a commit that was taken back again, while it may land, then an anchor, and resolves when that is final. */
+  async mend(): Promise<void> {
+    if (!this.#lost || this.#guarded === undefined) return
+    const { client } = this
+    const { commit, match_seq } = this.#guarded
     const { slot } = client.view.now()
     if (slot > commit.not_after_slot) await anchor(client, this.epoch, match_seq, this.head())
     else if (slot - commit.sent_slot >= LIMITS.rebroadcast_slots) {

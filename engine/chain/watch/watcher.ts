@@ -30,14 +30,17 @@ export class Watcher {
   /** Runs until the client closes or another instance holds the vault. */
   async run(): Promise<void> {
     const { client } = this
+    const { verdicts, commits } = this.parts
     const each = (step: () => Promise<void>) =>
       supervise(client, async () => {
+        // The engine takes nothing more then.
+        if (verdicts.isDisowned()) return false
         await step()
         await client.rpc.sleep(client.view.slotMs())
-        return !this.parts.verdicts.isDisowned()
+        return true
       })
-    // While `commit_reorged` lasts the engine holds each report, and only `judge` ends it.
-    await Promise.all([each(() => this.judge()), each(() => this.report())])
+    // While `commit_reorged` lasts the engine holds each report, and only `judge` ends it, which waits for no transaction.
+    await Promise.all([each(() => this.judge()), each(() => this.report()), each(() => commits.mend())])
   }
 
   private async judge(): Promise<void> {
@@ -46,7 +49,7 @@ export class Watcher {
     verdicts.atConfirmed(confirmed)
     const finalized = await this.read('finalized')
     this.finalized = finalized
-    await commits.guard(confirmed, finalized)
+    commits.guard(confirmed, finalized)
     verdicts.atFinalized(finalized)
   }
 

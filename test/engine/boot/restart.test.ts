@@ -1,9 +1,10 @@
 /** A restart keeps orders, events, nonces and batches under way; and rejects damaged or foreign files. */
-import { afterEach, expect, test } from 'bun:test'
+import { afterEach, expect, spyOn, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/state_codec'
 import { toHex } from '../../../protocol/bytes'
+import { MemoryChain } from '../../kit/venue/memory_chain'
 import { isAtRest, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import { Trader } from '../../kit/venue/trader'
@@ -118,6 +119,66 @@ test('that batch is not hashed before the epoch is open, so a start that dies be
   expect(next.venue.status()).toMatchObject({ ready: true, reasons: [] })
   await next.chain.settleNext()
   expect((await next.venue.order('alice', order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
+})
+
+test('a vault that is read one slot late after the opening is no fork', async () => {
+  const { readConfig } = MemoryChain.prototype
+  let late: Awaited<ReturnType<typeof readConfig>> | undefined
+  site.ledger.sent_opening = async () => {
+    late = { ...site.ledger.config }
+  }
+  const reading = spyOn(MemoryChain.prototype, 'readConfig').mockImplementation(async function (
+    this: MemoryChain,
+  ) {
+    const shown = late ?? (await readConfig.call(this))
+    late = undefined
+    return shown
+  })
+  try {
+    const { venue } = await site.open()
+    expect(reading.mock.results.length).toBeGreaterThan(2)
+    expect(venue.status()).toMatchObject({ ready: true, reasons: [] })
+  } finally {
+    reading.mockRestore()
+  }
+})
+
+test('a start right after a death whose providers are behind waits for the epoch that the journal has', async () => {
+  const before = { ...site.ledger.config }
+  await (await site.open()).close()
+  const { readConfig } = MemoryChain.prototype
+  let reads = 0
+  const reading = spyOn(MemoryChain.prototype, 'readConfig').mockImplementation(async function (
+    this: MemoryChain,
+  ) {
+    return ++reads <= 2 ? before : readConfig.call(this)
+  })
+  try {
+    const { venue } = await site.open()
+    expect(venue.status()).toMatchObject({ ready: true, reasons: [] })
+    expect(venue.identity().epoch).toBe(2)
+  } finally {
+    reading.mockRestore()
+  }
+})
+
+test('a start that another instance overtakes before it has a lease ends, and says so', async () => {
+  const { start } = MemoryChain.prototype
+  const starting = spyOn(MemoryChain.prototype, 'start').mockImplementation(function (
+    this: MemoryChain,
+    args,
+  ) {
+    this.lease_age_ms = Number.POSITIVE_INFINITY
+    start.call(this, args)
+    setTimeout(() => args.sink.halted('forked'), 100)
+  })
+  try {
+    const { venue } = await site.open()
+    expect(venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
+    expect(venue.status().reasons.join()).toContain('forked')
+  } finally {
+    starting.mockRestore()
+  }
 })
 
 test('a stop that could not drain ends without an error, though a batch is hashed while the journal closes', async () => {

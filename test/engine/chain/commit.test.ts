@@ -19,7 +19,7 @@ import type { BatchDecision, ClosePosition } from '../../../engine/ports'
 import { encodeBase58 } from '../../../protocol/base58'
 import { equalBytes } from '../../../protocol/bytes'
 import { farSlot, LyingEndpoint } from '../../kit/chain/lying_endpoint'
-import { VaultWorld } from '../../kit/chain/vault_world'
+import { COMPOSE_HASH, VaultWorld } from '../../kit/chain/vault_world'
 import { Random } from '../../kit/random'
 import * as folder from '../journal/folder'
 
@@ -212,7 +212,7 @@ test('an undecidable batch makes the venue not ready while its lease is fresh, u
 const reorged = () => world.port.health().reasons.includes('commit_reorged')
 
 /** A decided commit that is not final, whose signatures were sent; `back` takes it from the chain. */
-async function droppableCommit() {
+async function droppableCommit(commit_ms = 60_000) {
   const { machine } = world.chain
   const sent: string[] = []
   world.chain.faults.drop = (signature) => {
@@ -225,7 +225,7 @@ async function droppableCommit() {
   do {
     sent.length = 0
     commit = await nextClose()
-    expect(await world.port.commit(commit, 60_000)).toMatchObject({ outcome: 'committed' })
+    expect(await world.port.commit(commit, commit_ms)).toMatchObject({ outcome: 'committed' })
   } while (landedSlot() <= machine.slotAt('finalized'))
   world.port.matched(commit.seq + 1)
   return { commit, sent, back: () => world.chain.fork(machine.tip - landedSlot() + 1) }
@@ -270,6 +270,43 @@ test('the watch over a commit goes on while a report waits for what it ends', as
   while (reorged()) await Bun.sleep(5)
   released.resolve()
   await sink.until(() => sink.told.length === 1)
+}, 180_000)
+
+test('a foreign epoch is noticed while the anchor of a commit that was taken back is on its way, and nothing is reported from then on', async () => {
+  await close()
+  await open(32)
+  const { commit, back } = await droppableCommit(COMMIT_MS)
+  const of_others = new Set<string>()
+  world.chain.faults.drop = (signature) => !of_others.has(signature)
+  back()
+  while (!reorged()) await Bun.sleep(5)
+  // Then the commit can land no more, and the anchor that takes its place does not.
+  const { slot } = world.port.view()
+  while (world.port.view().slot < slot + 60) await Bun.sleep(5)
+  const other = await world.connect()
+  const { boot_nonce, spent_root } = await other.readConfig('confirmed')
+  const { seq, head } = commit
+  const terms = {
+    compose_hash: COMPOSE_HASH,
+    seq: seq + 5,
+    head,
+    restore: false,
+    level: 'confirmed' as const,
+  }
+  const reads = { passes: async () => true, spentRoot: async () => spent_root }
+  const opening = { epoch: world.epoch + 1, boot_nonce: boot_nonce.toReversed(), ...terms, ...reads }
+  await other.openEpoch(opening, async (signature) => void of_others.add(encodeBase58(signature)))
+  const from = world.port.view().slot
+  while (!world.sink.halts.includes('forked')) await Bun.sleep(5)
+  expect(world.port.view().slot - from).toBeLessThan(300)
+  world.sink.leaves = async () => {
+    throw new Error('the engine takes nothing more')
+  }
+  world.chain.faults.drop = undefined
+  await world.deposit(1_000n)
+  await Bun.sleep(1_000)
+  expect(world.port.health().reasons).not.toContain('internal_error')
+  await other.close()
 }, 180_000)
 
 test('an answer that was under way while a commit was decided is no reorganization', async () => {
@@ -324,7 +361,6 @@ test('the watch over a commit counts its own answers, however new those are that
   commits.matched(6)
   answer = shown(20, 7)
   expect(await commits.decide(close(7), COMMIT_MS)).toMatchObject({ outcome: 'committed' })
-  // It cannot be sent again here.
-  await commits.guard(shown(19, 0) as never, []).catch(() => undefined)
+  commits.guard(shown(19, 0) as never, [])
   expect(health.reasons()).toContain('commit_reorged')
 })

@@ -22,8 +22,18 @@ import {
 
 const ACCOUNTS = ['alice', 'bob'] as const
 const STATUSES = ['partially_filled', 'filled', 'cancelled', 'expired'] as const
-/** After `matched`, which is the first event of a fill and of no other one. */
-const LATER_STAGES = ['submitted', 'confirmed', 'finalized', 'voided'] as const
+/** Kinds and stages behind the first event of a fill: one that was voided before it was hashed is matched after that. */
+const LATER = [
+  ['submitted', 'submitted'],
+  ['confirmed', 'confirmed'],
+  ['finalized', 'finalized'],
+  ['voided', 'voided'],
+  ['matched', 'voided'],
+] as const
+const FIRST = [
+  ['matched', 'matched'],
+  ['voided', 'voided'],
+] as const
 type Step = { account: number; n: number; action: 'order' | 'fill' | 'flush'; pick: number }
 
 const steps = fc.array(
@@ -65,8 +75,8 @@ async function play(
       const index = pick % 2
       const first = !matched.has(`${number}/${index}`)
       matched.add(`${number}/${index}`)
-      const stage = first ? 'matched' : LATER_STAGES[pick % LATER_STAGES.length]!
-      recorder.record(name, `fill.${stage}`, fill(number, index, stage))
+      const [kind, stage] = first ? FIRST[n % 2]! : LATER[pick]!
+      recorder.record(name, `fill.${kind}`, fill(number, index, stage))
     }
   }
 }
@@ -181,6 +191,20 @@ test('a fill that two batches hold keeps the place of its first event', () => {
     overlay.begin()
   }
   expect([...overlay.fillsOf('alice')]).toMatchObject([{ created: 2, seen: 2, fill: { stage: 'submitted' } }])
+})
+
+test('a fill that was voided before it was hashed is read once, at the place of its first event', async () => {
+  await withFolder((dir) =>
+    withHistory(dir, async (history) => {
+      const recorder = new Recorder(history)
+      recorder.record('alice', 'order.accepted', order(1, 'accepted'))
+      recorder.record('alice', 'fill.voided', fill(1, 0, 'voided'))
+      await history.flush()
+      recorder.record('alice', 'fill.matched', fill(1, 0, 'voided'))
+      expect(history.fills('alice', 0, 9).items).toMatchObject([{ seq: 3, stage: 'voided' }])
+      expect(history.fills('alice', 2, 9).items).toEqual([])
+    }),
+  )
 })
 
 test('an event that is written and still held is read once', async () => {

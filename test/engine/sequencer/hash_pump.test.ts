@@ -71,6 +71,36 @@ test('a batch is hashed once the command that packed it is durable', async () =>
   expect(hashing).toHaveBeenCalledTimes(1)
 })
 
+test('a fill that a freeze voids before its batch is hashed is listed once, however late its commitment comes', async () => {
+  const { open, alice, bob, money, goods } = await trading()
+  const { venue, engine, chain } = open
+  const hashed = Promise.withResolvers<void>()
+  const hashBatch = engine.hash.hashBatch.bind(engine.hash)
+  engine.hash.hashBatch = async (job) => {
+    await hashed.promise
+    return hashBatch(job)
+  }
+  await venue.place('alice', alice.place(money))
+  await venue.place('bob', bob.place(goods, { side: 'sell' }))
+  await chain.tick(2)
+  chain.sink.halted('vault_frozen')
+  await engine.sequencer.durable()
+  await engine.history.flush()
+  hashed.resolve()
+  await engine.pump.idle()
+  await engine.sequencer.durable()
+  const { items } = await venue.events('alice', { after: 0, limit: 100 })
+  expect(items.map(({ kind }) => kind).filter((kind) => kind.startsWith('fill.'))).toEqual([
+    'fill.voided',
+    'fill.matched',
+  ])
+  for (let written = 0; written < 2; written++) {
+    const page = await venue.fills('alice', { after: 0, limit: 10 })
+    expect(page.items).toMatchObject([{ stage: 'voided', seq: items.at(-1)!.seq }])
+    await engine.history.flush()
+  }
+})
+
 test('in the batch that spends the note: it leaves before it counts, and the venue runs on', async () => {
   const { open, alice, money } = await trading()
   await open.venue.withdraw('alice', alice.withdrawal(money, 199_999_000n, bytes(32)))

@@ -152,11 +152,11 @@ export class TestSite {
     const clock = { unixMs: () => this.wallMs(), monotonicMs: () => this.monotonicMs() }
     const fatal: Error[] = []
     const ports = { clock, hash, chain, keys: this.keys, fatal: (error: Error) => void fatal.push(error) }
-    const vault = await chain.readConfig()
-    const loaded = await loadState(config, ports, vault, {
+    const loaded = await loadState(config, ports, await chain.readConfig(), {
       segment_bytes: this.segment_bytes,
       ...failing(faults),
     })
+    const { vault } = loaded
     const mints = await chain.readMints()
     let accounts!: TestAccounts
     const engine = assemble(config, ports, loaded, { config: vault, mints }, (book) => {
