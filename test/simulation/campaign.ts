@@ -7,6 +7,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { hashFast } from '../../client/wallet/hash_fast'
 import { LIMITS, SNAPSHOT_PACE } from '../../engine/limits'
+import { FIRST_VERSION, VERSIONS } from '../../engine/machine/state/state'
 import { Random } from '../kit/random'
 import { type Await, awaits, type Life, lives, run, waiting } from './awaits'
 import { changes } from './changes'
@@ -50,13 +51,15 @@ type Image = {
   stops: Map<Await, number>
   first: string
 }
+/** Of a run: `others` holds the folder of its end. */
+type Course = { world: World; seed: number; others: string }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
-/** Bounds that a short run can reach: of batches in a record, the history's lag, reads, a segment, and ages. */
+/** Bounds that a short run can reach: of batches in a record, the history's lag, reads, a segment, payouts, and ages. */
 const SMALL = {
   ...{ restore_batches_per_command_max: 2, batches_journaled_max: 2, history_lag_replay_events_max: 8 },
   ...{ history_work_ms: 0, read_unit_tokens: 0.2, journal_segment_bytes: 32_768 },
-  ...{ disconnect_grace_ms: 4_000, anchor_begins_at: 0.2 },
+  ...{ disconnect_grace_ms: 4_000, anchor_begins_at: 0.2, queue_capacity_first: 4 },
 }
 
 /** Longest start of the venue of a group. */
@@ -86,6 +89,8 @@ export class Campaign {
     hashFast()
     Object.assign(SNAPSHOT_PACE, { every_ms: 2_000, look_ms: 500 })
     Object.assign(LIMITS, SMALL)
+    // The operator puts a second version in force, which changes nothing else.
+    ;(VERSIONS as number[])[1] = FIRST_VERSION + 1
     simulateThreads(this.time)
     faultyFiles((call) => this.schedule?.meets(call))
   }
@@ -115,7 +120,7 @@ export class Campaign {
     mkdirSync(folder)
     return join(folder, 'wallet.json')
   }
-  private open(seed: number, world: World): SimulatedVenue {
+  private open(seed: number, world: World, others?: string): SimulatedVenue {
     const { time } = this
     time.random = new Random(seed ^ 0x5bd1e995)
     run.venue = undefined
@@ -124,7 +129,7 @@ export class Campaign {
     time.slow_ms = 0
     time.clear()
     const venue = new SimulatedVenue(time, world)
-    venue.random = time.random
+    Object.assign(venue, { random: time.random, others })
     venue.start()
     return venue
   }
@@ -220,6 +225,8 @@ export class Campaign {
     if (seed % 5 === 0 || awaits.some((one) => isRare(one) && one.phases.has('starts'))) watch()
     const broken = await schedule.run(watch).catch((error: unknown) => [`${(error as Error).stack}`])
     run.visit = undefined
+    const others = this.name('others')
+    copyFolder(world.dirOf(0), others)
     rmSync(dirname(path), { recursive: true, force: true })
     this.figures.runs++
     this.figures.schedules++
@@ -231,23 +238,23 @@ export class Campaign {
     const needed = Number.isFinite(count) ? mostNeeded(images, count) : undefined
     const isPlayed = (image: Image) =>
       needed?.has(image) ?? (!this.isFew(image) || isAnyRare(image) || random.below(3) === 0)
-    return [
-      ...broken,
-      ...(await this.goOnFrom(images, broken.length === 0 ? isPlayed : () => false, world, seed)),
-    ]
+    broken.push(
+      ...(await this.goOnFrom(images, broken.length === 0 ? isPlayed : () => false, { world, seed, others })),
+    )
+    rmSync(others, { recursive: true, force: true })
+    return broken
   }
 
   /** The newest first: trees of the chain in memory are put back by their size. */
   private async goOnFrom(
     images: readonly Image[],
     isPlayed: (image: Image) => boolean,
-    world: World,
-    seed: number,
+    of: Course,
   ): Promise<string[]> {
     const broken: string[] = []
     for (const image of images.toReversed()) {
       const is_played = isPlayed(image)
-      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, world, seed)))
+      if (is_played && broken.length === 0) broken.push(...(await this.goOn(image, of)))
       for (const folder of [...image.dirs, dirname(image.wallet)])
         rmSync(folder, { recursive: true, force: true })
     }
@@ -295,9 +302,9 @@ export class Campaign {
   }
 
   /** Everything stopped: venue and client start again on the remains, and come to rest. */
-  private async goOn(image: Image, world: World, seed: number): Promise<string[]> {
+  private async goOn(image: Image, { world, seed, others }: Course): Promise<string[]> {
     this.putBack(world, image.moment, image.dirs)
-    const venue = this.open(seed, world)
+    const venue = this.open(seed, world, others)
     const schedule = this.plan(venue, seed, image.wallet)
     const broken = await schedule
       .recover(image.known)

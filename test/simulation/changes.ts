@@ -6,8 +6,8 @@ export * from 'node:fs'
 /** Changes of the venue's folder and of the clients' wallets. */
 export const changes = { venue: 0, client: 0 }
 
-/** Of the venue's disk. */
-export const space = { isFull: false }
+/** Of the venue's disk. `fills`: to be called as a snapshot begins. */
+export const space = { isFull: false, fills: undefined as (() => void) | undefined }
 export const failure = (code: string): Error => Object.assign(new Error(`${code}: the disk failed`), { code })
 
 const counted =

@@ -18,10 +18,14 @@ import { takeDatabases } from './databases'
 import { copyFolder } from './image'
 import { SimulatedSocket } from './simulated_socket'
 import { type Context, inVenue, type SimulatedTime } from './simulated_time'
+import { spoil } from './spoiled_files'
 import type { Fault, Weather } from './weather'
 import { frontHost, linkHost, operatorOf, simulatedApp, simulatedEnclave } from './worlds/fronts'
 import { listening } from './worlds/simulated_listen'
 import type { Hooks, Opened, World } from './worlds/world'
+
+/** Of the starts one in so many finds other files than the process before left. */
+const SPOILED = 10
 
 /** The TLS key that the client knows, and the node. */
 type To = { tls: number; at: number }
@@ -61,6 +65,8 @@ export class SimulatedVenue {
   private tokens = new Map<string, string>()
   private token = 0
   private readonly sockets = new Map<SimulatedSocket, Process | undefined>()
+  /** Folder with read models of another course of this venue. */
+  others: string | undefined
   /** Names of the requests that the engine applied, by its own answers. */
   readonly applied = new Set<string>()
   constructor(
@@ -91,7 +97,8 @@ export class SimulatedVenue {
     }
     const { life } = process
     this.processes[at] = process
-    space.isFull = false
+    Object.assign(space, { isFull: false, fills: undefined })
+    if (this.random.below(SPOILED) === 0) spoil(this.world.dirOf(at), this.random, this.others)
     if (!this.up) {
       run.venue = life
       run.phase = 'starts'
@@ -284,13 +291,18 @@ export class SimulatedVenue {
     this.tls++
     for (const socket of [...this.sockets.keys()]) socket.cut()
   }
-  /** Its disk takes nothing more for a while, unless a process starts meanwhile. */
+  /** Its disk takes nothing more for a while, from now or the next snapshot on, unless a process starts meanwhile. */
   fill(for_ms: number): void {
-    space.isFull = this.up
-    if (this.up) for (const process of this.processes) process.was_full ||= process.open === undefined
-    this.time.at(for_ms, () => {
-      space.isFull = false
-    })
+    const fills = () => {
+      space.fills = undefined
+      space.isFull = this.up
+      if (this.up) for (const process of this.processes) process.was_full ||= process.open === undefined
+      this.time.at(for_ms, () => {
+        space.isFull = false
+      })
+    }
+    if (this.random.below(2) === 0) fills()
+    else space.fills = fills
   }
   endTokens(): void {
     if (this.world.keeps_tokens && this.up)

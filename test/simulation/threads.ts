@@ -34,6 +34,7 @@ const THREADS: Record<string, object> = {
 /** The calls that another thread makes, on this one. */
 const own: Pick<Disk, 'create' | 'rename' | 'rm' | 'freeBytes'> = {
   create: async (path) => {
+    if (/snapshot/.test(path)) space.fills?.()
     const fd = disk.createSync(path, 'w')
     return {
       async write(bytes, from, length, at) {

@@ -21,10 +21,9 @@ import { publicKeyOf } from '../../../protocol/sign'
 import type { Collateral } from '../../../protocol/tdx/collateral'
 import { decodeConfig, decodeMintRecord } from '../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_PROGRAM, vaultAddresses } from '../../../protocol/vault/addresses'
-import { pauseInstruction, unpauseInstruction } from '../../../protocol/vault/admin'
 import type { VaultEvent } from '../../../protocol/vault/events'
 import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
-import { growQueueInstruction } from '../../../protocol/vault/settle'
+import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { openStandInAgent, type StandInAgent } from '../../../sandbox/enclave/agent'
 import { machinePolicy } from '../../../sandbox/environment'
 import { announcedOf } from '../../../sandbox/open_sandbox'
@@ -40,7 +39,7 @@ import { booksBroken, type Deposit } from '../campaign_check'
 import type { Focus } from '../guide'
 import { inVenue, type SimulatedTime } from '../simulated_time'
 import { frontHost, linkHost, silentLog } from './fronts'
-import { announceRestore, lostNotes } from './lost_disks'
+import { lostNotes } from './lost_disks'
 import { exitingOf, type Maker, NOTE, newMakers, POOL } from './makers'
 import type { Network } from './network'
 import { NODES, Providers } from './providers'
@@ -48,6 +47,7 @@ import { acmeOf, simulateAuthority } from './simulated_authority'
 import { type ChainMoment, DEPTH, SimulatedChain } from './simulated_chain'
 import { type EtcdMoment, SimulatedEtcd } from './simulated_etcd'
 import { listening } from './simulated_listen'
+import { administer, announceRestore, registrationOf } from './vault_admin'
 import { type DepositTerms, type Hooks, MARKET_ACCOUNT, type Opened, termsOf, type World } from './world'
 
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
@@ -84,7 +84,11 @@ export class ChainWorld implements World {
   /** Every disk was lost, and no venue was restored yet. */
   private restores = false
   private readonly providers: Providers
+  /** Another sender's registration of the machine, which comes before that of the first start. */
+  private rival: readonly VaultInstruction[] | undefined
   private drops = 0
+  /** No transaction lands before this slot. */
+  private drops_until = 0
   private calm = true
   /** Questions for collateral that are not answered, of a venue without an earlier answer, and those of them that are left. */
   private readonly silence: number
@@ -128,7 +132,8 @@ export class ChainWorld implements World {
         ? undefined
         : random.pick(['before', 'after', 'late', 'twice', 'busy', 'garbled'] as const)
     }
-    chain.faults.drop = () => !this.calm && this.drops > 0 && this.drops-- > 0
+    chain.faults.drop = () =>
+      !this.calm && (chain.machine.tip < this.drops_until || (this.drops > 0 && this.drops-- > 0))
   }
   /** @param nodes several are a cluster over one log */
   static async prepare(
@@ -145,9 +150,13 @@ export class ChainWorld implements World {
     )
     const fee_seed = await time.wait(enclave.deriveKey(KEY_PATHS.fees))
     const announced = await time.wait(announcedOf(enclave))
+    const nothing = { venue: new Uint8Array(32), epoch: 1, boot_nonce: new Uint8Array(16) }
+    const { parsed } = await time.wait(enclave.quoteEpoch(nothing))
     await enclave.close()
     const chain = await SimulatedChain.open({ announced, fee_payer: publicKeyOf(fee_seed) })
-    return new ChainWorld(time, network, chain, agent, agent.collateral(), nodes, dir)
+    const world = new ChainWorld(time, network, chain, agent, agent.collateral(), nodes, dir)
+    if (time.random.below(2) === 0) world.rival = registrationOf(chain, parsed.pck_chain)
+    return world
   }
 
   dirOf(node: number): string {
@@ -252,37 +261,31 @@ export class ChainWorld implements World {
     this.restores = this.is_lost && this.config('processed').pending_restore_at_s > 0
     const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
-    this.providers.step(random, calm)
-    this.admin(random, calm)
+    this.providers.step(random, calm, up)
+    administer(chain, this.config('processed').paused, random, calm)
     chain.faults.landing_delay_slots = 0
+    if (this.rival !== undefined && chain.machine._pending.length > 0) {
+      void chain.overtake(this.rival)
+      this.rival = undefined
+    }
     if (!calm) {
       if (dice === 1 && this.nodes > 1)
         this.cut = { life: random.pick(this.lives), until_ms: this.time.now_ms + 200 + random.below(5_000) }
       if (dice < 5) this.drops = 1 + random.below(2)
       if (dice < 10) chain.faults.landing_delay_slots = random.below(4)
       // Deeper ones take the blockhash of an opening, whose start waits for its end.
-      if (dice >= 56) this.fork(1 + random.below(random.below(up ? DEPTH.finalized : 2) + 1))
+      if (dice >= 56) this.fork(random, 1 + random.below(random.below(up ? DEPTH.finalized : 2) + 1))
     }
     chain.advance(slots)
   }
-  /** Pauses the vault, or any sender gives its payout queue more places; a pause that is lost or taken back is none. */
-  private admin(random: Random, calm: boolean): void {
-    const { chain } = this
-    const { program, admin, depositor } = chain
-    const of = { program, admin: decodeBase58(admin.address, 32)! }
-    const is_paused = this.config('processed').paused
-    const dice = random.below(is_paused ? 12 : 60)
-    if (is_paused && (calm || dice === 0)) void chain.send(unpauseInstruction(of), [], admin)
-    if (is_paused || calm) return
-    if (dice === 0) void chain.send(pauseInstruction(of), [], admin)
-    if (dice === 1) void chain.send(growQueueInstruction(program, depositor), [])
-  }
-  private fork(depth: number): void {
+  private fork(random: Random, depth: number): void {
     const { machine } = this.chain
     const target = machine.tip - depth
     // Final facts are not taken back, nor the opening of a cluster's epoch (cluster.md "Takeover": all nodes end `chain_unknown`).
-    if (target >= machine.slotAt('finalized') && (this.nodes === 1 || !this.chain.opensAfter(target)))
-      machine.fork(depth)
+    if (target < machine.slotAt('finalized') || (this.nodes > 1 && this.chain.opensAfter(target))) return
+    machine.fork(depth)
+    // A commit, batch or payout that it took back is late then, past its last slot or blockhash.
+    if (random.below(6) === 0) this.drops_until = machine.tip + random.below(30)
   }
   stops(): void {}
   /** As on SIGTERM, or at once, as a process that reports an error does. */
@@ -310,14 +313,9 @@ export class ChainWorld implements World {
     const { last_batch, landed, queued, exits } = settlement
     if (!this.now.venue.status().ready) return false
     if (closed !== undefined || (landed?.batch_id ?? 0) !== last_batch) return false
-    if (queued.size > 0 || exits.size > 0 || this.isExitOpen()) return false
+    if (queued.size > 0 || exits.size > 0 || this.chain.requests().length > 0) return false
     const shown = [this.config(), this.config('processed')]
     return shown.every((one) => one.last_batch === last_batch) && leaves.size === this.facts().leaves.size
-  }
-
-  /** A request that is neither served nor refused. */
-  private isExitOpen(): boolean {
-    return this.chain.requests().length > 0
   }
 
   async deposit(wallet: Wallet, { side, amount, key_index }: DepositTerms): Promise<void> {
@@ -490,6 +488,7 @@ export class ChainWorld implements World {
     this.calm = true
     this.providers.recover()
     this.drops = 0
+    this.drops_until = 0
   }
   mark(): string {
     const { machine, landed } = this.chain

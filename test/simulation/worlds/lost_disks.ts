@@ -1,11 +1,8 @@
-/** Every disk of a venue is lost: the admin announces the restore, and the next start reads the chain (settlement.md "Rollback"). */
+/** The debts of a vault whose venue lost every disk: its next start reads the chain (settlement.md "Rollback"). */
 import type { Engine } from '../../../engine/boot/assemble'
-import { decodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { nullifierOf } from '../../../protocol/notes/notes'
-import { authorizeRestoreInstruction } from '../../../protocol/vault/admin'
 import type { Deposit } from '../campaign_check'
-import { DEPTH, type SimulatedChain } from './simulated_chain'
 
 /** Debts of the vault that only their owners can name from then on: notes, and the accrued fees, which no note spends. */
 export function lostNotes(
@@ -24,14 +21,4 @@ export function lostNotes(
   for (const [at, amount] of settlement.fees.entries())
     lost.push({ mint: mintOf(at), amount, leaf_index: 0, commitment: none, nullifier: none })
   return lost
-}
-
-/** Final, and its delay is over. */
-export async function announceRestore(chain: SimulatedChain, exit_delay_s: number): Promise<void> {
-  const { program, admin } = chain
-  const of = { program, admin: decodeBase58(admin.address, 32)! }
-  await chain.send(authorizeRestoreInstruction({ ...of, action: 'announce' }), [], admin)
-  chain.advance()
-  chain.machine.warpTime(Math.ceil(exit_delay_s / 4))
-  chain.advance(DEPTH.finalized + 1)
 }

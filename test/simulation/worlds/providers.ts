@@ -24,6 +24,9 @@ import type { Answer } from './network'
 import type { SimulatedChain } from './simulated_chain'
 
 export const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
+const PAIRS = NODES.flatMap((one) =>
+  NODES.filter((other) => other !== one).map((other) => [one, other] as const),
+)
 const LIES = [
   ...[advancedHead, bentExits, farSlot, forgedError, forgedLeaves, forgedRoot, forgedSpends, frozen],
   ...[forgedTransactions, hiddenExits, inventedLeaves, lowerBatch, missingDeposit, notFound, stale],
@@ -48,8 +51,8 @@ export class Providers {
     return this.chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined)
   }
 
-  /** In each slot. */
-  step(random: Random, calm: boolean): void {
+  /** In each slot. @param up whether the venue serves: while it starts they are away more often */
+  step(random: Random, calm: boolean, up: boolean): void {
     const { tip } = this.chain.machine
     if (this.odd !== undefined && (calm || this.odd.until_slot <= tip)) this.odd = undefined
     if (calm || this.odd !== undefined) return
@@ -57,15 +60,22 @@ export class Providers {
     const [hosts, until_slot] = [[random.pick(NODES)], tip + 2 + random.below(20)]
     if (dice === 0) this.odd = { hosts, until_slot, lies: undefined }
     // Longer than a lease.
-    if (dice === 1) this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
+    if (dice === 1 || (!up && random.below(30) === 0))
+      this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
     if (dice === 2) this.lie({ hosts, until_slot, lies: random.pick(LIES)() })
   }
-  /** One shows an exit request that no owner sent; the venue serves it until a quorum contradicts. */
+  /**
+   * One shows an exit request that no owner sent, which the venue takes back once a quorum contradicts. Or a quorum does: its
+   * exit is in a batch until the program rejects that. Half of them spend the note by another name, so that an order may, too.
+   */
   inventExit(random: Random, { commitment, mint, ...of }: Exiting): void {
     if (this.odd !== undefined) return
-    const request = exitAccount(this.chain.program, commitment, mint, of)
+    const named = random.below(2) === 0 ? commitment : random.element()
+    const request = exitAccount(this.chain.program, named, mint, of)
     const until_slot = this.chain.machine.tip + 4 + random.below(20)
-    this.lie({ hosts: [random.pick(NODES)], until_slot, lies: inventedExits([request]) })
+    const [first, second] = random.pick(PAIRS)
+    const hosts = random.below(2) === 0 ? [first, second] : [first]
+    this.lie({ hosts, until_slot, lies: inventedExits([request]) })
   }
   private lie(odd: Odd): void {
     this.odd = odd

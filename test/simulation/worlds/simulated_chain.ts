@@ -5,9 +5,11 @@
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { decodeExitRequest } from '../../../protocol/vault/accounts'
+import { vaultAddresses } from '../../../protocol/vault/addresses'
 import type { VaultEvent } from '../../../protocol/vault/events'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import type { BankAccount } from '../../../sandbox/chain/bank'
@@ -29,6 +31,8 @@ const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const METHODS = { ...READ_METHODS, ...SEND_METHODS }
 export const DEPTH = { confirmed: 1, finalized: 4 }
 const RICH = 10n ** 17n
+/** Bytes of the payout queue: of its header, the place of the capacity in it, and of an entry (program/src/queue.rs). */
+const QUEUE = { header: 160, capacity_at: 28, entry: 168 }
 
 const events = new WeakMap<Landed, VaultEvent[]>()
 type Accounts = Map<string, BankAccount | undefined>
@@ -89,7 +93,7 @@ class MemoryStore {
 
 /** Parts that the preload has made public. */
 type Inner = Machine & {
-  _pending: object[]
+  _pending: { land_slot: number }[]
   _forks: number
   _floor: number
   _time_offset_s: number
@@ -132,9 +136,20 @@ export class SimulatedChain {
     }
     const terms = { ...of, exit_delay_s }
     chain.program = await makeGenesis(opened as never as OpenedChain, { program_path: PROGRAM, ...terms })
+    chain.shortenQueue(LIMITS.queue_capacity_first)
     for (const mint of [JTO, USDC]) await faucet.mintTo(mint, faucet.signer.address, RICH)
     chain.advance(DEPTH.finalized + 1)
     return chain
+  }
+
+  /** A queue of few places, which the payouts of a run fill. */
+  private shortenQueue(places: number): void {
+    const { bank } = this.machine
+    const address = encodeBase58(vaultAddresses(this.program).queue)
+    const account = bank.newest(address)!
+    const data = account.data.slice(0, QUEUE.header + places * QUEUE.entry)
+    new DataView(data.buffer, data.byteOffset).setUint32(QUEUE.capacity_at, places, true)
+    this.machine.install([[address, { ...account, data }]])
   }
 
   advance(slots = 1): void {
@@ -214,6 +229,18 @@ export class SimulatedChain {
     payer = this.faucet.signer,
   ): Promise<void> {
     await enqueueSigned(this.machine, payer, [toInstruction(instruction, [payer, ...signers])])
+  }
+  /** Lands before everything that is sent already. */
+  async overtake(instructions: readonly VaultInstruction[]): Promise<void> {
+    const { machine, faucet } = this
+    for (const one of machine._pending) one.land_slot += 2
+    const { signer } = faucet
+    await enqueueSigned(
+      machine,
+      signer,
+      instructions.map((one) => toInstruction(one, [signer])),
+    )
+    machine._pending.unshift(machine._pending.pop()!)
   }
   /** Lands it in the next slot, which this makes. @returns its events */
   async land(instruction: VaultInstruction): Promise<VaultEvent[]> {
