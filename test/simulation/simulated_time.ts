@@ -32,6 +32,8 @@ export const inVenue = (life: Life): Context => ({
 /** An event, and the timer that the product holds. */
 class Due {
   cancelled = false
+  /** Happens in the next schedule, too, though it is of no process. */
+  stays = false
   constructor(
     public at_ms: number,
     readonly happen: () => unknown,
@@ -231,7 +233,8 @@ export class SimulatedTime {
   }
   /** The queue of the next schedule has the events that the venue itself waits for. */
   clear(): void {
-    const keeps = ({ life, context }: Due) => context?.side !== 'client' && life !== undefined && life.alive
+    const keeps = ({ life, context, stays }: Due) =>
+      stays || (context?.side !== 'client' && life !== undefined && life.alive)
     this.due = this.due.filter(keeps)
     for (const one of this.due) one.at_ms -= this.now_ms
     this.before_ms += this.now_ms

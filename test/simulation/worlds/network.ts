@@ -69,7 +69,8 @@ export class Network {
       }
       time.at(this.way(), back, from)
     }
-    time.at(fault === 'late' ? LATE_MS : this.way(), arrive)
+    // A process whose request is lost between two schedules would wait for an answer.
+    time.at(fault === 'late' ? LATE_MS : this.way(), arrive).stays = from?.side === 'venue'
     if (fault === 'twice') time.at(this.way() + this.latency_ms, () => serve!(pathname, init, from))
     return promise
   }
