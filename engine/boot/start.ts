@@ -128,13 +128,17 @@ export async function takeEpoch(
     }
     await Bun.sleep(chain.view().slot_ms)
     known = await chain.readConfig(levelOf(engine.config))
+    // A boot that died while restoring may have used the announcement up in an opening that landed meanwhile. Until that is final
+    // the vault states the position of the lost journal.
+    restores &&= known.generation < config.generation
+    if (restores) {
+      known = restoredConfig(known)
+      continue
+    }
     const verdict = await judgeJournal(known, chain, loaded.journal)
     const fault = verdict.fault ?? checkState(known, state)
     if (fault !== undefined) return fault
     released = verdict.released
-    // A boot that died while restoring may have used the announcement up in an opening that landed meanwhile.
-    restores &&= known.generation < config.generation
-    if (restores) known = restoredConfig(known)
   }
 }
 

@@ -62,15 +62,20 @@ type Step = ReturnType<typeof Promise.withResolvers<void>>
 type Death = {
   faults?: DiskFaults
   opening?: (real: Opening, ...args: Parameters<Opening>) => ReturnType<Opening>
+  /** Readings of the chain that still show the vault of the first one: what landed meanwhile is not final. */
+  late?: number
 }
 
 /** One boot of the venue in `dir`, which ends where it serves, is rejected or fails: how, and from which reading of the chain. */
-async function boot(dir: string, { faults, opening }: Death): Promise<Booted> {
+async function boot(dir: string, { faults, opening, late = 0 }: Death): Promise<Booted> {
   const { config, ports } = await site.parts(dir, RESTORE)
   const { chain } = ports
   const real: Opening = chain.openEpoch.bind(chain)
   chain.openEpoch = (...args) => (opening === undefined ? real(...args) : opening(real, ...args))
   const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+  const readNow = chain.readConfig.bind(chain)
+  let lates = late
+  chain.readConfig = async (...level) => (lates-- > 0 ? vault : readNow(...level))
   const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
   const restores = await isRestore(config, vault, loaded.journal)
   const first = restores ? restoredConfig(vault) : vault
@@ -137,6 +142,7 @@ test('a restore that dies at any step is continued by the next boot', async () =
   await signed.promise
   const overtaken = await boot(disk, {
     faults: { write_fails_at: 3 },
+    late: 1,
     opening: async (real, ...args) => {
       sent.resolve()
       await landed.promise
