@@ -2,10 +2,11 @@
 import { openAccounts } from './accounts/open_accounts'
 import { assemble, type OpenAccounts } from './boot/assemble'
 import { levelOf } from './boot/check_chain'
-import { Follower, openNode, untilLeading } from './boot/follow'
+import { Follower, openNode, untilLeading, VenueRestored } from './boot/follow'
 import { loadState } from './boot/load_state'
 import { isRestore, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
+import { close } from './boot/stop'
 import { checkConfig, type EngineConfig } from './config'
 import { followingNode } from './methods/front'
 import { venueOf } from './methods/venue_methods'
@@ -46,8 +47,8 @@ class ConfigInvalid extends Error {
  * Opens journal, snapshot and read models, replays, checks the chain against the journal and opens the next epoch.
  * Resolves once the epoch is finalized, in a cluster confirmed. When the chain contradicts the journal, resolves with a venue
  * that rejects every command and states the reason in `status()`. The venue owns the ports and closes them. A node of a cluster
- * follows the leader first, and resolves once it leads.
- * @throws ConfigInvalid, JournalDamaged, JournalLocked, ReplayDisagrees, or an error of the chain port
+ * follows the leader first, and resolves once it leads; one that has restored the venue ends, to serve it from its next start on.
+ * @throws ConfigInvalid, VenueRestored, JournalDamaged, JournalLocked, ReplayDisagrees, or an error of the chain port
  */
 export async function openVenue({
   config,
@@ -77,5 +78,9 @@ export async function openVenue({
   const all = { ...ports, node, fronts }
   const engine = assemble(config, all, loaded, { config: first, mints: newest.mints }, openBook, newest.views)
   await start(engine, first, restore)
+  if (restore && node !== undefined && !engine.availability.isStopped()) {
+    await close(engine)
+    throw new VenueRestored()
+  }
   return venueOf(engine)
 }

@@ -13,6 +13,7 @@ import {
   type SignedGroup,
   type StoredGroup,
 } from '../journal/contract'
+import { LIMITS } from '../limits'
 import { decodeCommand } from '../machine/codec/command_codec'
 import type { State } from '../machine/state/state'
 import type { ChainPort, VaultConfig } from '../ports'
@@ -25,6 +26,7 @@ export type ChainFault = Exclude<
   StopReason,
   'journal_failed' | 'exits_disproved' | 'restore_incomplete' | 'self_check'
 >
+const BEGINNING: ChainPoint = { seq: 0, head: new Uint8Array(32) }
 type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>
 
 /** The place in the journal that the chain states. */
@@ -46,6 +48,32 @@ export const levelOf = ({ cluster }: EngineConfig) => (cluster === undefined ? u
  * @throws JournalDamaged
  */
 export async function judgeJournal(
+  config: VaultConfig,
+  deployment: Deployment,
+  journal: Journal,
+): Promise<{ fault: ChainFault | undefined; released: boolean }> {
+  const verdict = await judgeTail(config, deployment, journal)
+  // Another position and another key belong to the generation before a restore.
+  if (verdict.fault !== undefined && (await isRestoredAfter(config, journal)))
+    return { fault: 'chain_unknown', released: false }
+  return verdict
+}
+
+/** Whether the journal is of a later generation than the chain shows. One that lost its beginning is long past its restore. */
+async function isRestoredAfter({ generation }: VaultConfig, journal: Journal): Promise<boolean> {
+  if (journal.firstSeq() > 1) return false
+  let is_later = false
+  for await (const groups of journal.readGroups(BEGINNING)) {
+    for (const group of groups) {
+      const boot = bootRecordOf(group)
+      if (boot === undefined) return is_later
+      is_later = boot.generation > generation
+    }
+  }
+  return false
+}
+
+async function judgeTail(
   config: VaultConfig,
   { genesis_hash, program_id, config_account }: Deployment,
   journal: Journal,
@@ -106,7 +134,7 @@ export function groupCheck(venue: Uint8Array) {
 /** Whether a journal contains only boot records: no epoch was open in it. */
 export async function isUnused(journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false
-  for await (const groups of journal.readGroups({ seq: 0, head: new Uint8Array(32) })) {
+  for await (const groups of journal.readGroups(BEGINNING)) {
     if (groups.some((group) => bootRecordOf(group) === undefined)) return false
   }
   return true
@@ -141,6 +169,25 @@ export async function journaledSnapshot(
       return undefined
     throw error
   }
+}
+
+/**
+ * Judges the vault, and while it seems to lack an epoch or batch, reads it again: the providers that answer may be behind those
+ * that showed it to a process which died right after. Resolves with the reading that was judged last.
+ */
+export async function untilKnown<V extends { fault: ChainFault | undefined }>(
+  { chain, config }: { chain: Pick<ChainPort, 'readConfig' | 'view'>; config: EngineConfig },
+  first: VaultConfig,
+  judge: (vault: VaultConfig) => V | Promise<V>,
+): Promise<{ vault: VaultConfig; verdict: V }> {
+  let vault = first
+  let verdict = await judge(vault)
+  for (let reads = 1; verdict.fault === 'chain_unknown' && reads < LIMITS.start_reads_max; reads++) {
+    await Bun.sleep(chain.view().slot_ms)
+    vault = await chain.readConfig(levelOf(config))
+    verdict = await judge(vault)
+  }
+  return { vault, verdict }
 }
 
 /** Undefined when the state that the journal leads to may trade on this chain. */

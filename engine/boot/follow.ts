@@ -18,7 +18,7 @@ import { VERSIONS } from '../machine/state/state'
 import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { reasonText } from '../sequencer/reasons'
 import { type EnginePorts, type OpenAccounts, openViews, type Views } from './assemble'
-import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf } from './check_chain'
+import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf, untilKnown } from './check_chain'
 import { type Loaded, loadJudged, Replay, replay } from './load_state'
 
 /** An entry of the log opens under the venue's key, and no boot of the venue signed it: nothing of it is used. */
@@ -29,9 +29,12 @@ class EntryUnsigned extends Error {
 const CONTRADICTED_MESSAGE =
   'the chain contradicts this journal, so no log goes on behind it: start a node whose journal the chain shows'
 
-/** The boots of another generation sign as another venue, which this node does not serve. */
-class VenueRestored extends Error {
+/** The boots of another generation sign as another venue, which this process, its links and its clients do not have. */
+export class VenueRestored extends Error {
   override readonly name = 'VenueRestored'
+  constructor() {
+    super('the venue was restored from the chain: this node serves it from its next start on')
+  }
 }
 
 /**
@@ -72,8 +75,11 @@ export async function untilLeading(
         : new LogRolledBack(`${error.what}; ${CONTRADICTED_MESSAGE} (${fault})`)
     })
   const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
-  await follower.judge(now)
-  return { loaded, vault: now, mints, views: follower.current }
+  const { vault } = await untilKnown(follower, now, async (read) => {
+    await follower.judge(read)
+    return loaded.verdict
+  })
+  return { loaded, vault, mints, views: follower.current }
 }
 
 type ChainPointText = { seq: JournalSeq; head: string }
@@ -81,6 +87,8 @@ type FollowerPorts = Pick<EnginePorts, 'chain' | 'clock' | 'keys'>
 
 export class Follower {
   private readonly generation: number
+  /** The newest epoch of an entry that the chain did not show in time. */
+  private unshown_epoch = 0
   private readonly isSigned: ReturnType<typeof groupCheck>
   /** Undefined while the journal has groups whose author the chain has yet to show: those are on disk alone. */
   private replay: Replay | undefined
@@ -102,7 +110,7 @@ export class Follower {
   constructor(
     readonly node: ClusterNode,
     readonly loaded: Loaded,
-    private readonly config: EngineConfig,
+    readonly config: EngineConfig,
     private readonly ports: FollowerPorts,
     private vault: VaultConfig,
     private readonly openAccounts?: OpenAccounts,
@@ -171,6 +179,10 @@ export class Follower {
   async take(entry: SignedFrame): Promise<void> {
     const { journal } = this.loaded
     const groups = readGroups(concatBytes(...entry.groups), entry.from)
+    const boot = entry.from.seq === 0 ? tryDecode(() => bootRecordOf(groups[0]!)) : undefined
+    // Behind the log of before the restore nothing goes on, and the journal would keep it.
+    if (boot !== undefined && boot.generation < this.generation)
+      throw new EntryUnsigned('the log is that of the venue before it was restored')
     for (const group of groups) {
       if (!(await this.isOfVenue({ ...group, author: entry.author }))) this.replay = undefined
     }
@@ -258,15 +270,16 @@ export class Follower {
       const is_of_epoch = group.author.epoch === epoch
       if (is_of_epoch && this.isSigned(group, settlement_signer)) return true
       // The own providers may be behind those of the leader, which saw its epoch before it wrote anything.
-      const is_ahead = group.author.epoch > epoch && reads < LIMITS.follower_reads_max
-      if (group.seq <= journal_seq && !is_ahead) return false
+      const is_ahead =
+        group.author.epoch > Math.max(epoch, this.unshown_epoch) && reads < LIMITS.follower_reads_max
+      if (group.seq <= journal_seq && !is_ahead) {
+        this.unshown_epoch = Math.max(this.unshown_epoch, group.author.epoch)
+        return false
+      }
       if (reads > 0 && !is_ahead) break
       if (reads > 0) await Bun.sleep(this.chain.view().slot_ms)
       this.vault = await this.chain.readConfig('confirmed')
-      if (this.vault.generation !== this.generation)
-        throw new VenueRestored(
-          'the venue was restored from the chain: this node follows it from its next start on',
-        )
+      if (this.vault.generation !== this.generation) throw new VenueRestored()
     }
     throw new EntryUnsigned(
       `not signed by the boot that the chain shows: the group that ends at ${group.seq}`,

@@ -21,7 +21,7 @@ import { randomHashSeed } from '../sequencer/seeds'
 import type { JournaledSnapshot } from '../snapshots/snapshotting'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
-import { isIn, isUnused, journaledSnapshot, judgeJournal, levelOf, positionOf } from './check_chain'
+import { isIn, isUnused, journaledSnapshot, judgeJournal, positionOf, untilKnown } from './check_chain'
 
 export type Loaded = {
   journal: Journal
@@ -57,14 +57,9 @@ export async function loadState(
   const key = ports.keys.journal_key
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
-  let now = vault
-  let verdict = await judgeJournal(now, chain, journal)
-  // The providers that answer may be behind those that showed its epoch to a process which died right after.
-  for (let reads = 1; verdict.fault === 'chain_unknown' && reads < LIMITS.start_reads_max; reads++) {
-    await Bun.sleep(chain.view().slot_ms)
-    now = await chain.readConfig(levelOf(config))
-    verdict = await judgeJournal(now, chain, journal)
-  }
+  const { vault: now, verdict } = await untilKnown({ chain, config }, vault, (read) =>
+    judgeJournal(read, chain, journal),
+  )
   return { ...(await loadJudged(config, key, now, { journal, snapshots, verdict })), vault: now }
 }
 

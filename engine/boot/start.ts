@@ -13,7 +13,15 @@ import { LIMITS } from '../limits'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
 import { ChainSink, exitsOf } from '../sequencer/chain_sink'
 import type { Engine } from './assemble'
-import { type ChainFault, checkState, decideClosed, isIn, judgeJournal, levelOf } from './check_chain'
+import {
+  type ChainFault,
+  checkState,
+  decideClosed,
+  isIn,
+  judgeJournal,
+  levelOf,
+  untilKnown,
+} from './check_chain'
 import { missingPast, restoredConfig, restoreTrees } from './restore'
 
 /**
@@ -21,13 +29,16 @@ import { missingPast, restoredConfig, restoreTrees } from './restore'
  * With `restore`, state is rebuilt from the chain and `config` holds the incremented generation (`restore.ts`).
  * Rejects when the chain rejects the epoch.
  */
-export async function start(engine: Engine, config: VaultConfig, restore = false): Promise<void> {
+export async function start(engine: Engine, first: VaultConfig, restore = false): Promise<void> {
   const { state, hash, chain, loaded, sequencer } = engine
   const { self_check_reasons } = engine.config
   // Before anything durable: no client would believe this epoch, and it would fence an instance they believe.
   if (self_check_reasons.length > 0) return engine.halt('self_check', self_check_reasons)
-  const fault = restore ? undefined : (loaded.verdict.fault ?? checkState(config, state))
-  if (fault !== undefined) return engine.halt(fault)
+  if (!restore && loaded.verdict.fault !== undefined) return engine.halt(loaded.verdict.fault)
+  const { vault: config, verdict } = await untilKnown(engine, first, (vault) => ({
+    fault: restore ? undefined : checkState(vault, state),
+  }))
+  if (verdict.fault !== undefined) return engine.halt(verdict.fault)
   await restoreTrees(state, loaded.stores, hash)
   const past = state.epoch === 0 ? await missingPast(engine, config) : []
   if (past === 'incomplete') return engine.halt('restore_incomplete')
@@ -135,9 +146,12 @@ export async function takeEpoch(
       known = restoredConfig(known)
       continue
     }
-    const verdict = await judgeJournal(known, chain, loaded.journal)
-    const fault = verdict.fault ?? checkState(known, state)
-    if (fault !== undefined) return fault
+    const { vault, verdict } = await untilKnown(engine, known, async (read) => {
+      const { fault, released } = await judgeJournal(read, chain, loaded.journal)
+      return { fault: fault ?? checkState(read, state), released }
+    })
+    if (verdict.fault !== undefined) return verdict.fault
+    known = vault
     released = verdict.released
   }
 }

@@ -22,18 +22,37 @@ const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
 const openOn = (node: number) => trading.site.openVenue(dirOf(node), restoring())
 const follow = (node: number, read?: Reading) => follower(trading.site, dirOf(node), restoring(), read)
 
+/** The node that restores ends then, and serves from its next start on, by which its links and callers know the generation. */
+async function restoredOn(node: number): Promise<JsonVenue> {
+  expect(((await failure(openOn(node))) as Error).name).toBe('VenueRestored')
+  return openOn(node)
+}
+
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await soon()
 }
 
+const etcdNow = () => new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls })
+const rangeOf = (venue: JsonVenue) => {
+  const range = `tacit/${venue.identity().venue}/`
+  return { range, to: `${range}~` }
+}
+type KeyValue = { key: string; value: Uint8Array }
+async function logOf(venue: JsonVenue): Promise<KeyValue[]> {
+  const all: KeyValue[] = []
+  for (let { range, to } = rangeOf(venue); ; range = `${all.at(-1)!.key}\0`) {
+    const [page] = (await etcdNow().txn([], [{ range, to, most: 50 }])).found
+    all.push(...page!)
+    if (page!.length < 50) return all
+  }
+}
 /** As by the owner of etcd: every key of the venue. */
 async function emptyLog(venue: JsonVenue): Promise<void> {
-  const prefix = `tacit/${venue.identity().venue}/`
-  const remove = { remove: prefix, to: `${prefix}~` }
-  await new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls }).txn([], [remove])
+  const { range: remove, to } = rangeOf(venue)
+  await etcdNow().txn([], [{ remove, to }])
 }
 
-/** Settles a batch on node 1, which then ends, and announces a restore; returns a note that was not spent, and the vault then. */
+/** Settles a batch on node 1, which ends, and announces a restore; returns a note that was not spent, vault and log as then. */
 async function settled() {
   const first = await openOn(1)
   for (const account_id of ['alice', 'bob']) await trading.site.issue(account_id)
@@ -44,9 +63,10 @@ async function settled() {
   const kept = await trading.deposited(trading.alice, USDC, 300_000_000n)
   await first.drain()
   const before = await trading.site.port.readConfig()
+  const old = await logOf(first)
   await first.close()
   trading.site.chain.warpTime(await announceRestore(trading.site.chain))
-  return { first, kept, before }
+  return { first, kept, before, old }
 }
 
 describe.skipIf(ETCD === undefined)('a restored cluster', () => {
@@ -65,15 +85,15 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
     async () => {
       const { first, kept } = await settled()
       await emptyLog(first)
-      const second = await openOn(2)
-      expect(second.identity()).toMatchObject({ generation: 1, epoch: 2 })
+      const second = await restoredOn(2)
+      expect(second.identity()).toMatchObject({ generation: 1, epoch: 3 })
       const third = await follow(3)
       await until(() => third.loaded.state.settlement.last_hashed === 1)
       await third.stop()
       await second.close()
 
       const taken = await openOn(3)
-      expect(taken.identity()).toMatchObject({ generation: 1, epoch: 3 })
+      expect(taken.identity()).toMatchObject({ generation: 1, epoch: 4 })
       const { seed, key, trading_key } = trading.alice
       for (const account_id of ['alice', 'bob']) await trading.site.issue(account_id)
       const alice = Object.assign(trading.trader('alice'), { seed, key, trading_key })
@@ -83,7 +103,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await taken.close()
 
       const again = await openOn(2)
-      expect(again.identity()).toMatchObject({ generation: 1, epoch: 4 })
+      expect(again.identity()).toMatchObject({ generation: 1, epoch: 5 })
       expect(await again.order('alice', order.order_id)).toMatchObject({ status: 'accepted' })
       await again.close()
       expect(trading.site.fatal).toEqual([])
@@ -96,7 +116,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
     async () => {
       const { first, before } = await settled()
       await emptyLog(first)
-      const second = await openOn(2)
+      const second = await restoredOn(2)
       const early = await follow(3, () => before)
       expect(((await failure(early.leading)) as Error).name).toBe('VenueRestored')
       expect([early.loaded.state.epoch, early.loaded.state.settlement.last_hashed]).toEqual([0, 0])
@@ -105,6 +125,29 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await until(() => third.loaded.state.settlement.last_hashed === 1)
       await third.stop()
       await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a fresh node takes nothing of the log of before the restore, and follows once the right one is back',
+    async () => {
+      const { first, old } = await settled()
+      await emptyLog(first)
+      const second = await restoredOn(2)
+      const right = await logOf(first)
+      await second.close()
+      await emptyLog(first)
+      for (const { key, value } of old) await etcdNow().txn([], [{ put: key, value }])
+      const fresh = await follow(3)
+      expect(((await failure(fresh.leading)) as Error).message).toContain('before it was restored')
+      expect(fresh.loaded.journal.head().seq).toBe(0)
+      await fresh.stop()
+      await emptyLog(first)
+      for (const { key, value } of right) await etcdNow().txn([], [{ put: key, value }])
+      const again = await follow(3)
+      await until(() => again.loaded.state.settlement.last_hashed === 1)
+      await again.stop()
     },
     LIMIT_MS,
   )

@@ -3,6 +3,7 @@ import { afterEach, expect, spyOn, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
 import { encodeState } from '../../../engine/machine/codec/state_codec'
+import { EpochTaken, type VaultConfig } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
 import { MemoryChain } from '../../kit/venue/memory_chain'
 import { isAtRest, TestSite, type TestVenue } from '../../kit/venue/open_test_venue'
@@ -143,23 +144,51 @@ test('a vault that is read one slot late after the opening is no fork', async ()
   }
 })
 
-test('a start right after a death whose providers are behind waits for the epoch that the journal has', async () => {
-  const before = { ...site.ledger.config }
-  await (await site.open()).close()
-  const { readConfig } = MemoryChain.prototype
-  let reads = 0
+/** The first `count` readings of the next start show `before`; with `is_taken` those behind an opening that came too late. */
+async function startsBehind(before: VaultConfig, count: number, is_taken = false): Promise<void> {
+  const { openEpoch, readConfig } = MemoryChain.prototype
+  let late = is_taken ? 0 : count
+  let taken = is_taken
+  const opening = spyOn(MemoryChain.prototype, 'openEpoch').mockImplementation(async function (
+    this: MemoryChain,
+    ...of
+  ) {
+    if (!taken) return openEpoch.apply(this, of)
+    taken = false
+    late = count
+    throw new EpochTaken('a fork')
+  })
   const reading = spyOn(MemoryChain.prototype, 'readConfig').mockImplementation(async function (
     this: MemoryChain,
   ) {
-    return ++reads <= 2 ? before : readConfig.call(this)
+    return late-- > 0 ? { ...before } : readConfig.call(this)
   })
   try {
-    const { venue } = await site.open()
-    expect(venue.status()).toMatchObject({ ready: true, reasons: [] })
-    expect(venue.identity().epoch).toBe(2)
+    const open = await site.open()
+    expect(open.venue.status()).toMatchObject({ ready: true, reasons: [] })
+    await open.close()
   } finally {
     reading.mockRestore()
+    opening.mockRestore()
   }
+}
+
+test('a start whose providers are behind an epoch of the journal waits for it, also behind an opening that came too late', async () => {
+  const before = { ...site.ledger.config }
+  await (await site.open()).close()
+  await startsBehind(before, 2)
+  await startsBehind(before, 1, true)
+})
+
+test('a start whose providers are behind a batch of the journal waits for it', async () => {
+  const first = await site.open()
+  await crossed(first)
+  await first.chain.tick(2)
+  const before = { ...site.ledger.config }
+  await first.chain.settleNext()
+  await first.close()
+  expect(before.last_batch).toBeLessThan(site.ledger.config.last_batch)
+  await startsBehind(before, 2)
 })
 
 test('a start that another instance overtakes before it has a lease ends, and says so', async () => {

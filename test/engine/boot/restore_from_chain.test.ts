@@ -1,6 +1,7 @@
 /** The journal is lost: the admin's announcement, the venue's notes by the chain, and its traders' balances. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { openVenue } from '../../../engine/index'
 import { decodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
 import { openingCommitment, outputBlinding } from '../../../protocol/notes/notes'
@@ -8,6 +9,7 @@ import type * as wire from '../../../protocol/wire/trading'
 import { JTO, USDC } from '../../../sandbox/environment'
 import { announceRestore } from '../../kit/vault/open_vault'
 import { EmbeddedTrading, soon } from '../../kit/venue/embedded_site'
+import { jsonVenue } from '../../kit/venue/json_venue'
 import { refusalOf } from '../../kit/venue/refusal_of'
 import type { Deposit, Trader } from '../../kit/venue/trader'
 
@@ -48,7 +50,8 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   const resting = world.alice.place(kept, { price_limit: '90000000', expiry_slot })
   await site.venue.place('alice', resting)
   await site.venue.drain()
-  const { journal_seq } = await site.port.readConfig()
+  const before = await site.port.readConfig()
+  const { journal_seq } = before
   await site.venue.close()
 
   const empty = join(site.dir, 'empty')
@@ -94,7 +97,14 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   for (const { balance, liabilities } of await site.port.readMints()) expect(balance).toBe(liabilities)
 
   await venue.close()
-  await site.openVenue(restored, { restore_from_chain: true })
+  // Providers that still show the venue of before are waited for.
+  const parts = await site.parts(restored, { restore_from_chain: true })
+  const { chain } = parts.ports
+  const readNow = chain.readConfig.bind(chain)
+  let lates = 2
+  chain.readConfig = async (level) => (lates-- > 0 ? before : readNow(level))
+  site.venue = jsonVenue(await openVenue(parts))
+  expect(site.venue.status().matching).toBe('running')
   expect(site.venue.identity()).toMatchObject({ generation: 1, epoch: 3 })
   expect(site.fatal).toEqual([])
 }, 120_000)
