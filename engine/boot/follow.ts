@@ -75,10 +75,9 @@ export async function untilLeading(
         : new LogRolledBack(`${error.what}; ${CONTRADICTED_MESSAGE} (${fault})`)
     })
   const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
-  const { vault } = await untilKnown(follower, now, async (read) => {
-    await follower.judge(read)
-    return loaded.verdict
-  })
+  // Where its verdict changes the follower replaces the state, which no engine may hold by then.
+  const { vault } = await untilKnown(follower, now, (read) => judgeJournal(read, chain, loaded.journal))
+  await follower.judge(vault)
   return { loaded, vault, mints, views: follower.current }
 }
 
