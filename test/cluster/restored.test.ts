@@ -32,6 +32,13 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await soon()
 }
 
+/** Node 3 follows to the batch that was settled before the restore. */
+async function follows(): Promise<void> {
+  const third = await follow(3)
+  await until(() => third.loaded.state.settlement.last_hashed === 1)
+  await third.stop()
+}
+
 const etcdNow = () => new Etcd({ endpoints: etcd.endpoints, tls: etcd.tls })
 const rangeOf = (venue: JsonVenue) => {
   const range = `tacit/${venue.identity().venue}/`
@@ -55,9 +62,7 @@ async function emptyLog(venue: JsonVenue): Promise<void> {
 /** Settles a batch on node 1, which ends, and announces a restore; returns a note that was not spent, vault and log as then. */
 async function settled() {
   const first = await openOn(1)
-  for (const account_id of ['alice', 'bob']) await trading.site.issue(account_id)
-  trading.alice = trading.trader('alice')
-  trading.bob = trading.trader('bob')
+  await trading.admit()
   await trading.cross(first)
   await trading.until('alice', ({ kind }) => kind === 'fill.finalized')
   const kept = await trading.deposited(trading.alice, USDC, 300_000_000n)
@@ -87,9 +92,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await emptyLog(first)
       const second = await restoredOn(2)
       expect(second.identity()).toMatchObject({ generation: 1, epoch: 3 })
-      const third = await follow(3)
-      await until(() => third.loaded.state.settlement.last_hashed === 1)
-      await third.stop()
+      await follows()
       await second.close()
 
       const taken = await openOn(3)
@@ -121,9 +124,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       expect(((await failure(early.leading)) as Error).name).toBe('VenueRestored')
       expect([early.loaded.state.epoch, early.loaded.state.settlement.last_hashed]).toEqual([0, 0])
       await early.stop()
-      const third = await follow(3)
-      await until(() => third.loaded.state.settlement.last_hashed === 1)
-      await third.stop()
+      await follows()
       await second.close()
     },
     LIMIT_MS,
@@ -145,9 +146,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await fresh.stop()
       await emptyLog(first)
       for (const { key, value } of right) await etcdNow().txn([], [{ put: key, value }])
-      const again = await follow(3)
-      await until(() => again.loaded.state.settlement.last_hashed === 1)
-      await again.stop()
+      await follows()
     },
     LIMIT_MS,
   )

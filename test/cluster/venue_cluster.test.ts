@@ -59,9 +59,7 @@ async function orders(venue: JsonVenue, count: number): Promise<string[]> {
 
 async function traders(venue: JsonVenue): Promise<void> {
   trading.site.venue = venue
-  for (const account_id of ['alice', 'bob']) await trading.site.issue(account_id)
-  trading.alice = trading.trader('alice')
-  trading.bob = trading.trader('bob')
+  await trading.admit()
 }
 
 const logOf = (venue: JsonVenue) =>

@@ -226,6 +226,11 @@ export class EmbeddedTrading {
   async open(faults: Faults = {}, finalized_depth?: number): Promise<void> {
     await this.site.openChain(faults, finalized_depth)
     await this.site.openVenue()
+    await this.admit()
+  }
+
+  /** Admits the traders, with new keys, to the venue that runs now. */
+  async admit(): Promise<void> {
     for (const account_id of ['alice', 'bob']) await this.site.issue(account_id)
     this.alice = this.trader('alice')
     this.bob = this.trader('bob')
