@@ -261,7 +261,9 @@ class Trial {
 }
 
 await inFolder('fronts', async (dir) => {
-  const cluster = await LocalCluster.open(dir, SLOT_MS, (error) => console.error(error), NODES.length)
+  const cluster = await LocalCluster.open(dir, SLOT_MS, (error) => console.error(error), {
+    count: NODES.length,
+  })
   try {
     const trial = new Trial(cluster)
     await trial.open()

@@ -96,11 +96,14 @@ export {
   absorbEvent,
   absorbFrozen,
   absorbRecovered,
+  absorbRestored,
   adoptRefunds,
   alignCounters,
   type FindLeaf,
+  joinGeneration,
   markSpent,
   WalletMismatch,
+  WalletOutdated,
 } from './wallet/absorb'
 
 // Recovery: every note of a seed from the vault's public history, which `tacit/chain` reads.

@@ -186,6 +186,9 @@ async function openEngine(
   })
   const { cluster } = config.engine
   const url = cluster?.url?.replace('{instance_id}', enclave.identity.instance_id) ?? ''
+  // A start waits for the chain as long as it takes, and no status of the venue says so yet.
+  const chainStatus = () => ({ ready: chain.health().reasons.length === 0, ...chain.health() })
+  const stopWatching = watchStatus(chainStatus, log, STATUS_LOOK_MS)
   return openVenue({
     config: {
       ...config.engine,
@@ -209,7 +212,7 @@ async function openEngine(
       fatal,
       following: (node) => following(node, chain),
     },
-  })
+  }).finally(stopWatching)
 }
 
 /** Looks at once and then at intervals; returns the end of it. */

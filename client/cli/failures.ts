@@ -13,6 +13,7 @@ import { VerificationFailed } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_evidence'
 import { Refused } from '../verify/transcript'
 import { ReceiptRefused, StatisticsRefused } from '../verify/verify_receipt'
+import { WalletOutdated } from '../wallet/absorb'
 import { RecoveryIncomplete } from '../wallet/recover'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotSeedWords } from '../wallet/wallet'
@@ -29,7 +30,7 @@ const isOneOf = (error: Error, kinds: readonly Kind[]): boolean => kinds.some((k
 
 const REFUSALS = [
   ...[TransactionFailed, ProofUnavailable, HistoryIncomplete, RecoveryIncomplete, NotAVault],
-  ...[ArchiveRejected, NodesDisagree, ReceiptRefused, StatisticsRefused],
+  ...[ArchiveRejected, NodesDisagree, ReceiptRefused, StatisticsRefused, WalletOutdated],
 ]
 const INPUTS = [
   ...[Refused, RangeError, NotAWallet, WalletLocked, WalletChanged],

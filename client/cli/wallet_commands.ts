@@ -13,7 +13,7 @@ import { nullifierOfNote } from '../exit/prepare_exit'
 import { FAUCET_POLL_MS, GAP_LIMITS } from '../limits'
 import { formatAmount, parseAmount } from '../session/units'
 import { Refused } from '../verify/transcript'
-import { absorbFrozen, absorbRecovered } from '../wallet/absorb'
+import { absorbFrozen, absorbRecovered, absorbRestored } from '../wallet/absorb'
 import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
 import { seedOfWords, Wallet, wordsOfSeed } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
@@ -310,7 +310,8 @@ async function syncNotes(call: Call): Promise<void> {
   const wallet = call.walletToChange()
   const found = await recovered(call, wallet.seed, call.reader())
   const { history, vault } = found.proofs
-  const absorb = vault.config.frozen ? absorbFrozen : absorbRecovered
+  const is_outdated = (wallet.state.generation ?? 0) !== vault.config.generation
+  const absorb = is_outdated ? absorbRestored : vault.config.frozen ? absorbFrozen : absorbRecovered
   const { added, spent } = absorb(wallet, found.wallet, history)
   saveWallet(call.text('wallet'), wallet)
   const found_now = { new: added.length, spent: spent.length }

@@ -24,7 +24,7 @@ import type {
 import { EventsMissing } from '../api/event_stream'
 import type { KeyScan } from './recover'
 import type { VaultHistory } from './vault_history'
-import type { Wallet, WalletNote, WalletOrder, WalletPayment } from './wallet'
+import type { Wallet, WalletNote, WalletOrder, WalletPayment, WalletState } from './wallet'
 
 /** The venue's event contradicts the wallet's own derivation: stop trading with it. */
 export class WalletMismatch extends TacitError<{ subject: string }> {
@@ -35,17 +35,45 @@ export class WalletMismatch extends TacitError<{ subject: string }> {
   }
 }
 
+/** The vault was restored from the chain after this wallet's last event. */
+export class WalletOutdated extends TacitError<{ generation: number }> {
+  override readonly name = 'WalletOutdated'
+  readonly code = 'wallet_outdated'
+  /** @param generation the vault's */
+  constructor(generation: number) {
+    super(
+      "the venue was restored from the chain since, and this wallet's orders are gone: 'tacit wallet sync' takes its notes over",
+      { generation },
+    )
+  }
+}
+
+/**
+ * A venue that was restored numbers events from 1 again and knows no order, payment or request of before, so a wallet with any
+ * of them must be synced with the chain first; one without joins. @throws WalletOutdated
+ */
+export function joinGeneration({ state }: Wallet, generation: number): void {
+  judgeGeneration(state, generation)
+  state.generation = generation
+}
+function judgeGeneration(state: WalletState, generation: number): void {
+  const { seq, orders, payments, requests = [] } = state
+  const is_used = seq + orders.length + payments.length + requests.length > 0
+  if (is_used && (state.generation ?? 0) !== generation) throw new WalletOutdated(generation)
+}
+
 const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replaced']
 
 /**
  * Absorbs the event after the last one. An event already absorbed changes nothing; one that throws leaves the wallet at the
  * event before it.
  * @param generation the vault's, as `/info` and the verified chain state it
- * @throws EventsMissing when events between were left out; WalletMismatch when a note, amount or change contradicts the
+ * @throws WalletOutdated; EventsMissing when events between were left out; WalletMismatch when a note, amount or change contradicts the
  * wallet's derivation
  */
 export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
   const { seq } = wallet.state
+  judgeGeneration(wallet.state, generation)
   if (event.seq <= seq) return
   if (event.seq !== seq + 1) throw new EventsMissing(seq + 1, event.seq - 1)
   const { kind, data } = event
@@ -56,7 +84,7 @@ export function absorbEvent(wallet: Wallet, generation: number, event: AccountEv
   else if (kind.startsWith('withdrawal.')) absorbWithdrawal(wallet, generation, data as Withdrawal)
   else if (kind.startsWith('reshape.')) absorbReshape(wallet, generation, data as Reshape)
   else if (kind === 'note.exited') absorbExited(wallet, data as NoteEvent)
-  wallet.state.seq = event.seq
+  Object.assign(wallet.state, { seq: event.seq, generation })
 }
 
 /**
@@ -165,7 +193,7 @@ function sourceOf(wallet: Wallet, generation: number, order: WalletOrder, fill: 
 }
 
 /**
- * Undoes a fill that never reaches the chain because the vault was frozen or restored: its notes do not exist and the
+ * Undoes a fill that never reaches the chain because the vault was frozen: its notes do not exist and the
  * note it consumed is unspent. All fills from some index on are voided; their events come in any order.
  * @throws WalletMismatch for notes that this fill did not make, and for more fees than the order paid
  */
@@ -188,11 +216,8 @@ function absorbVoidedFill(wallet: Wallet, generation: number, fill: Fill): void 
   wallet.payFee(order.quote_mint, -fee)
 }
 
-/** In the generation of the source or an earlier one: a vault that was restored has another by now. */
-function isMadeBy({ generation, ...source }: OutputSource, { blinding, key_index }: WalletNote): boolean {
-  const generations = Array.from({ length: generation + 1 }, (_, at) => at)
-  const makes = (one: number) => toHex(outputBlinding({ ...source, generation: one })) === blinding
-  return key_index === source.key_index && generations.some(makes)
+function isMadeBy(source: OutputSource, { blinding, key_index }: WalletNote): boolean {
+  return key_index === source.key_index && toHex(outputBlinding(source)) === blinding
 }
 
 /** A refund is kept on the payment until `adoptRefunds` finds its leaf. @throws WalletMismatch */
@@ -418,9 +443,24 @@ export function absorbRecovered(
  * if none did, outputs of such batches are gone, and every order is closed. @param recovered as for `absorbRecovered`
  */
 export function absorbFrozen(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
+  for (const order of wallet.state.orders) order.open = false
+  return absorbLanded(wallet, recovered, history)
+}
+
+/**
+ * Brings a wallet of an earlier generation into that of a vault which was restored from the chain: what had not landed never
+ * will, and orders, payments, events and requests begin again. Counters and fees stay. @param recovered as for `absorbRecovered`
+ */
+export function absorbRestored(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
+  const { generation } = recovered.state
+  Object.assign(wallet.state, { generation, seq: 0, orders: [], payments: [], requests: [] })
+  return absorbLanded(wallet, recovered, history)
+}
+
+/** Keeps the notes that are on chain; those that it does not show as spent are free. */
+function absorbLanded(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
   const leaves = new Set(history.leaves.map(toHex))
   wallet.state.notes = wallet.state.notes.filter(({ commitment }) => leaves.has(commitment))
   for (const note of wallet.state.notes) note.state = 'free'
-  for (const order of wallet.state.orders) order.open = false
   return absorbRecovered(wallet, recovered, history)
 }

@@ -77,6 +77,7 @@ export function recoverWallet(
   limits: GapLimits = GAP_LIMITS,
 ): Wallet {
   const wallet = new Wallet(seed)
+  wallet.state.generation = generation
   const generations = Array.from({ length: generation + 1 }, (_, at) => at)
   const missing: { key_index: number; batches: readonly number[]; tried: number }[] = []
   for (let key_index = 0, unused = 0; unused < limits.keys; key_index++) {

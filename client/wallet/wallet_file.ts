@@ -268,6 +268,7 @@ const STATE = record<WalletState>({
   payments: list(PAYMENT),
   fees: list(record({ mint: address, amount: sum })),
   seq: count,
+  generation: optional(count),
   requests: optional(list(REQUEST)),
 })
 

@@ -133,7 +133,7 @@ export async function takeEpoch(
   for (let known = config, restores = restore; ; ) {
     try {
       const opened = await openEpoch(engine, known, restores)
-      return opened === undefined ? 'forked' : { ...opened, released }
+      return typeof opened === 'string' ? opened : { ...opened, released }
     } catch (error) {
       if (!(error instanceof EpochTaken)) throw error
     }
@@ -164,14 +164,15 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
 /**
  * Appends the boot record before the opening is sent, which states the head before it, and nothing after it: with
  * any answer of the chain, and wherever this process dies, the journal's tail is one that the next boot accepts. After
- * expiry the same nonce is signed again. Undefined when another instance holds the chain's epoch.
+ * expiry the same nonce is signed again. `forked` when another instance holds the chain's epoch, `chain_unknown` when no quorum
+ * shows this one's in `epoch_reads_max` slots.
  * @throws EpochTaken, or another error of the chain port
  */
 async function openEpoch(
   { chain, hash, sequencer, loaded, keys, intake, config: settings }: Engine,
   config: VaultConfig,
   restore: boolean,
-): Promise<Omit<Opened, 'released'> | undefined> {
+): Promise<Omit<Opened, 'released'> | 'forked' | 'chain_unknown'> {
   const epoch = config.epoch + 1
   const level = levelOf(settings)
   const { generation } = config
@@ -199,8 +200,12 @@ async function openEpoch(
   )
   let now = await chain.readConfig(level)
   // The providers that answer may be behind those that showed the opening.
-  for (; now.epoch < epoch; now = await chain.readConfig(level)) await Bun.sleep(chain.view().slot_ms)
-  if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return undefined
+  for (let reads = 1; now.epoch < epoch; reads++) {
+    if (reads > LIMITS.epoch_reads_max) return 'chain_unknown'
+    await Bun.sleep(chain.view().slot_ms)
+    now = await chain.readConfig(level)
+  }
+  if (now.epoch !== epoch || !equalBytes(now.boot_nonce, boot_nonce)) return 'forked'
   sequencer.opened()
   return { ...opened, epoch, config: now }
 }

@@ -5,7 +5,7 @@
 import type { ChainReply, ChainRequest } from './chain_worker'
 import type { GenesisOptions } from './genesis'
 
-type HostOptions = {
+export type HostOptions = {
   data_dir: string
   slot_ms: number
   /** Preferred port; another when it is in use. */

@@ -15,7 +15,7 @@ import { fromHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import { derOfPem } from '../../protocol/x509/certificate'
 import { callOperator } from '../../tools/account/call_operator'
-import { type HostedChain, hostEmbeddedChain } from '../chain/host_embedded_chain'
+import { type HostedChain, type HostOptions, hostEmbeddedChain } from '../chain/host_embedded_chain'
 import { openStandInAgent } from '../enclave/agent'
 import { sandboxAuditor, sandboxSecrets } from '../environment'
 import { announcedOf, appCompose, type SandboxFacts } from '../open_sandbox'
@@ -28,6 +28,8 @@ const STATUS_MS = 300
 const PEER_MS = 5_000
 const LOOK_MS = 20
 
+type Chain = Pick<HostedChain, 'url' | 'program_id' | 'close'>
+type HostChain = (options: HostOptions) => Promise<Chain>
 type Node = { child: Subprocess | undefined; paused: boolean; project: string }
 /** A node's status for its operator. */
 export type NodeStatus = {
@@ -41,11 +43,13 @@ export type NodeStatus = {
 export class LocalCluster {
   private readonly nodes: Map<number, Node>
   private stopped = false
+  /** Further settings of each node, from its next start on. */
+  readonly settings: Record<string, string> = {}
 
   private constructor(
     readonly dir: string,
     readonly etcd: EtcdCluster,
-    private readonly chain: HostedChain,
+    private readonly chain: Chain,
     private readonly journal_key: Uint8Array,
     private readonly slot_ms: number,
     private readonly urls: readonly string[],
@@ -59,7 +63,7 @@ export class LocalCluster {
     dir: string,
     slot_ms: number,
     failed: (error: Error) => void,
-    count: number = NODES.length,
+    { count = NODES.length, host = hostEmbeddedChain }: { count?: number; host?: HostChain } = {},
   ): Promise<LocalCluster> {
     const seed = join(dir, 'seed')
     mkdirSync(seed, { recursive: true, mode: 0o700 })
@@ -77,7 +81,7 @@ export class LocalCluster {
     const journal_key = await enclave.deriveKey(KEY_PATHS.journal)
     await enclave.close()
     await agent.close()
-    const chain = await hostEmbeddedChain({ data_dir: join(dir, 'chain'), slot_ms, genesis, failed })
+    const chain = await host({ data_dir: join(dir, 'chain'), slot_ms, genesis, failed })
     const etcd = await EtcdCluster.start().catch(async (error) => {
       await chain.close()
       throw error
@@ -115,6 +119,7 @@ export class LocalCluster {
         TACIT_ETCD_CA: der(ca, 'CERTIFICATE'),
         TACIT_ETCD_CERT: der(cert, 'CERTIFICATE'),
         TACIT_ETCD_KEY: der(key, 'PRIVATE KEY'),
+        ...this.settings,
       },
       stdin: 'ignore',
       stdout: log,
@@ -205,7 +210,9 @@ export class LocalCluster {
     const url = this.operatorUrlOf(await this.serving())
     const ca = (await readPeer(new URL(url), PEER_MS)).leaf_pem
     const operator_seed = fromHex(sandboxSecrets(join(this.dir, 'seed')).operator_seed, 32)!
-    const target = { url, ca, operator_seed, venue: (await this.deployed()).venue }
+    const deployed = await this.deployed()
+    const venue = venueId({ ...deployed, generation: deployed.config.generation })
+    const target = { url, ca, operator_seed, venue }
     const call = { method: 'POST', path: '/activate', body: JSON.stringify({ version }) } as const
     await callOperator(target, call, Date.now())
   }
@@ -257,14 +264,12 @@ export class LocalCluster {
   /** The shared log, as an onlooker with the venue's key reads it. */
   async log(): Promise<ReplicatedLog> {
     const access = { endpoints: this.etcd.endpoints, tls: this.etcd.tls }
-    return new ReplicatedLog(new Etcd(access), { key: this.journal_key, ...(await this.deployed()) })
+    // It keeps the name of the first generation.
+    const venue = venueId({ ...(await this.deployed()), generation: 0 })
+    return new ReplicatedLog(new Etcd(access), { key: this.journal_key, venue })
   }
-  private async deployed(): Promise<{ venue: Uint8Array }> {
-    const deployment = await readDeployment([this.chain.url], this.chain.program_id)
-    const { genesis_hash, program_id, config_account, config } = deployment
-    return {
-      venue: venueId({ genesis_hash, program_id, config_account, generation: config.generation }),
-    }
+  private deployed() {
+    return readDeployment([this.chain.url], this.chain.program_id)
   }
 
   async stop(): Promise<void> {

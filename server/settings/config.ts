@@ -168,8 +168,6 @@ function contradictions(read: Partial<Settings>): string[] {
       if (read[name] === '') faults.push(`${name}: required with TACIT_ETCD_URLS`)
     if (production && new Set(read.TACIT_ETCD_URLS.map((url) => new URL(url).host)).size < 3)
       faults.push('TACIT_ETCD_URLS: three members at least with TACIT_ENCLAVE=dstack')
-    if (read.TACIT_RESTORE_FROM_CHAIN === true)
-      faults.push('TACIT_RESTORE_FROM_CHAIN: a restore is made on one machine, without TACIT_ETCD_URLS')
   }
   const port = read.TACIT_LISTEN?.port ?? 0
   if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN?.port)

@@ -2,7 +2,13 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { EventsMissing } from '../../client/api/event_stream'
-import { absorbEvent, adoptRefunds, alignCounters, WalletMismatch } from '../../client/wallet/absorb'
+import {
+  absorbEvent,
+  adoptRefunds,
+  alignCounters,
+  WalletMismatch,
+  WalletOutdated,
+} from '../../client/wallet/absorb'
 import {
   dropRefused,
   prepareCancel,
@@ -111,7 +117,7 @@ describe('fills', () => {
             absorbEvent(wallet, 0, { ...event, data: { ...rest, proceeds_commitment } as Fill })
           expect(without).toThrow(WalletMismatch)
           expect(() => absorbEvent(copyOf(trader.wallet), 1, event), 'another generation').toThrow(
-            WalletMismatch,
+            WalletOutdated,
           )
         }
         absorbEvent(trader.wallet, 0, event)

@@ -275,6 +275,8 @@ test.skipIf(ETCD === undefined)(
       hangs = true
       await own.kill(first)
       while ((await log.look()).term!.number === term!.number) await Bun.sleep(20)
+      const said = () => readFileSync(join(own.dirOf(2), 'venue.log'), 'utf8')
+      while (!said().includes('slot_stalled')) await Bun.sleep(20)
       const at_ms = performance.now()
       expect(await own.replace(2)).toBe(0)
       expect(performance.now() - at_ms).toBeLessThan(20_000)

@@ -16,6 +16,7 @@ from .errors import (
     VenueProblem,
     WalletInUse,
     WalletMismatch,
+    WalletOutdated,
     WrongAccount,
 )
 from .receipts import VenueIdentity, identity_of, verify_receipt
@@ -46,6 +47,7 @@ __all__ = [
     "Wallet",
     "WalletInUse",
     "WalletMismatch",
+    "WalletOutdated",
     "WrongAccount",
     "account_id_of",
     "anchor_pool_hash",

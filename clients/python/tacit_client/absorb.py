@@ -3,7 +3,7 @@
 from typing import Any
 
 from .encoding import amount_of, count_of, from_base58, from_hex, member
-from .errors import WalletMismatch
+from .errors import WalletMismatch, WalletOutdated
 from .notes import ANCHORS_PER_COMMAND, commitment_of, derive_anchor, output_blinding
 from .units import fee_up_to
 from .wallet import Wallet
@@ -14,10 +14,24 @@ _NO_ORDER = "00" * 16
 _PAYMENT_ROLE = 1
 
 
+def join_generation(wallet: Wallet, generation: int) -> None:
+    """A venue that was restored numbers events from 1 again and knows no order, payment or request of before. Raises
+    WalletOutdated for a wallet with any of them; one without joins."""
+    _judge_generation(wallet.state, generation)
+    wallet.state["generation"] = generation
+
+
+def _judge_generation(state: dict[str, Any], generation: int) -> None:
+    is_used = state["seq"] > 0 or any(state.get(name) for name in ("orders", "payments", "requests"))
+    if is_used and state.get("generation", 0) != generation:
+        raise WalletOutdated("the venue was restored from the chain after this wallet's last event: run `tacit wallet sync`")
+
+
 def absorb_event(wallet: Wallet, generation: int, event: dict[str, Any]) -> None:
     """Applies an event in seq order. One already absorbed changes nothing; one that raises leaves the wallet at
-    the event before it. Raises WalletMismatch when a note, amount or change contradicts the wallet's own
+    the event before it. Raises WalletOutdated; WalletMismatch when a note, amount or change contradicts the wallet's own
     derivation, or the event is malformed."""
+    _judge_generation(wallet.state, generation)
     if event["seq"] <= wallet.state["seq"]:
         return
     kind, data = event["kind"], event["data"]
@@ -40,7 +54,7 @@ def absorb_event(wallet: Wallet, generation: int, event: dict[str, Any]) -> None
                 note["state"] = "pending"
     except ValueError as error:
         raise WalletMismatch("an event has not the documented form") from error
-    wallet.state["seq"] = event["seq"]
+    wallet.state.update(seq=event["seq"], generation=generation)
 
 
 def _absorb_final(wallet: Wallet, data: dict[str, Any]) -> None:
@@ -118,9 +132,7 @@ def _absorb_voided(wallet: Wallet, generation: int, fill: dict[str, Any]) -> Non
         return
     if fee > wallet.fees(order["quote_mint"]):
         raise WalletMismatch("the fee of a fill that is void was never paid")
-    # A vault that was restored has another generation by now than when it made the notes.
-    generations = range(generation + 1)
-    made = {_fill_blinding(wallet, one, order, j, role).hex() for one in generations for role in (0, 1)}
+    made = {_fill_blinding(wallet, generation, order, j, role).hex() for role in (0, 1)}
     wallet.state["notes"] = [note for note in wallet.state["notes"] if note["blinding"] not in made]
     note = wallet.note(order["consumed"][j])
     if note is not None and note["state"] == "spent":

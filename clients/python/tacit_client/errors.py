@@ -60,6 +60,10 @@ class WalletMismatch(MustStop):
     """An event contradicts the wallet's derivation from its seed."""
 
 
+class WalletOutdated(MustStop):
+    """The venue was restored from the chain after the wallet's last event: `tacit wallet sync` takes its notes over."""
+
+
 class EventsMissing(MustStop):
     """The venue no longer sends some events: read the state over REST."""
 

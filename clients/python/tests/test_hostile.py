@@ -24,6 +24,7 @@ from tacit_client import (
     VenueProblem,
     Wallet,
     WalletMismatch,
+    WalletOutdated,
     parse_amount,
 )
 from tacit_client.absorb import absorb_event
@@ -358,14 +359,18 @@ class Events(unittest.TestCase):
         other = next(note for note in self.wallet.state["notes"] if note["mint"] == QUOTE and note["origin"] == "deposit")
         with self.assertRaises(WalletMismatch):
             self.absorb("fill.voided", **{**fill, "fee": "1000000"})
-        # By a vault that was restored since.
-        self.generation = 2
         self.absorb("fill.voided", **{**fill, "proceeds_commitment": other["commitment"]})
         self.assertEqual((self.wallet.balance(QUOTE), self.wallet.balance(BASE)), (10**12, 10**12))
         self.assertIs(self.wallet.note(other["commitment"]), other)
         self.assertEqual(self.wallet.fees(QUOTE), 0)
         with self.assertRaises(WalletMismatch):
             self.absorb("fill.voided", **fill)
+
+    def test_a_venue_that_was_restored_meets_no_wallet_of_before(self):
+        before, self.generation = json.dumps(self.wallet.state), 1
+        with self.assertRaises(WalletOutdated):
+            self.absorb("fill.matched", **self.fill())
+        self.assertEqual(json.dumps(self.wallet.state), before)
 
     def test_the_end_of_an_order_has_an_amount(self):
         for amount in (None, 0, "NaN", "-1", ["0"], True):

@@ -231,7 +231,8 @@ function asEpochTaken(error: unknown): never {
 }
 
 /**
- * Stores `own` on chain unless the position there covers record `seq` already. Resolves once one that does is finalized.
+ * Stores `own` on chain unless the position there covers record `seq` already. Resolves once one that does is finalized, or when
+ * it is no longer needed.
  * @throws ChainProgramError, ChainUnavailable
  */
 export async function anchor(
@@ -239,6 +240,7 @@ export async function anchor(
   epoch: number,
   seq: number,
   own: { seq: number; head: Uint8Array },
+  isNeeded?: () => boolean,
 ): Promise<void> {
   const prepare = async () => {
     if ((await readPosition(client, own)) >= seq) return undefined
@@ -247,7 +249,8 @@ export async function anchor(
     const position = { epoch, journal_seq: own.seq, journal_head: own.head, ...limits }
     return anchorInstruction({ program, settlement_signer: client.signer_key, ...position })
   }
-  await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_landing_max_ms })
+  const needed = isNeeded && { isNeeded }
+  await landInstruction(client, { prepare, deadline_ms: LIMITS.anchor_landing_max_ms, ...needed })
 }
 
 /** The finalized journal position that a quorum of providers shows; one that is not of the own journal does not count. */
@@ -361,13 +364,19 @@ export class Commits {
     if (finalized.filter(({ value }) => holds(value)).length >= client.rpc.quorum) this.#guarded = undefined
   }
 
-  /** Sends a commit that was taken back again, while it may land, then an anchor, and resolves when that is final. */
-  async mend(): Promise<void> {
-    if (!this.#lost || this.#guarded === undefined) return
+  /**
+   * Sends a commit that was taken back again, while it may land, then an anchor, and resolves when that is final, or a quorum
+   * shows the commit or its match again.
+   * @param isDisowned whether another instance holds the vault
+   */
+  async mend(isDisowned: () => boolean): Promise<void> {
+    const guarded = this.#guarded
+    if (!this.#lost || guarded === undefined) return
     const { client } = this
-    const { commit, match_seq } = this.#guarded
+    const { commit, match_seq } = guarded
     const { slot } = client.view.now()
-    if (slot > commit.not_after_slot) await anchor(client, this.epoch, match_seq, this.head())
+    const isNeeded = () => this.#lost && this.#guarded === guarded && !isDisowned()
+    if (slot > commit.not_after_slot) await anchor(client, this.epoch, match_seq, this.head(), isNeeded)
     else if (slot - commit.sent_slot >= LIMITS.rebroadcast_slots) {
       commit.sent_slot = slot
       // The blockhash of the bytes sent before may be of the fork that lost.

@@ -160,10 +160,12 @@ type LandingPlan = {
   record?: (signature: Uint8Array, transaction: Uint8Array) => Promise<void>
   /** Time limit; without it only closing the client ends the attempt. */
   deadline_ms?: number
+  /** Looked at before each signature and each sending: nothing follows once it is false. */
+  isNeeded?: () => boolean
 }
 
 /**
- * Resolves with the landing at the plan's level, or undefined when `prepare` returned undefined.
+ * Resolves with the landing at the plan's level, or undefined when `prepare` returned undefined or it is no longer needed.
  * @throws ChainProgramError when the program rejects it; ChainUnavailable when the client closes or the deadline passes
  */
 export async function landInstruction(client: ChainClient, plan: LandingPlan): Promise<Landing | undefined> {
@@ -173,7 +175,7 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
   for (let attempt = 0; !client.rpc.closed && monotonicMs() < end_ms; attempt++) {
     if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
     const instruction = await plan.prepare()
-    if (!instruction) return undefined
+    if (!instruction || plan.isNeeded?.() === false) return undefined
     const terms = await Terms.read(client, attempt)
     const limits = { compute_units: plan.compute_units ?? COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
     const built = await signVaultInstruction(client, instruction, terms, limits)
@@ -195,13 +197,19 @@ type Report = ReturnType<ChainClient['health']['reporter']>
 async function untilLanded(
   client: ChainClient,
   signed: SignedTransaction,
-  { end_ms, level, retried }: Pick<LandingPlan, 'level' | 'retried'> & { end_ms: number },
+  {
+    end_ms,
+    level,
+    retried,
+    isNeeded,
+  }: Pick<LandingPlan, 'level' | 'retried' | 'isNeeded'> & { end_ms: number },
   report: Report,
 ): Promise<Omit<Landing, 'signature'> | undefined> {
   const { view, rpc, health } = client
   let confirmed: { slot: number; confirmed_ms: number } | undefined
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
+    if (isNeeded?.() === false) return undefined
     // Read after the height: a signature unknown past its last valid height can no longer land.
     const status = await statusOf(client, signed, report)
     if (status.kind === 'failed') {

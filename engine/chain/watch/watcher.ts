@@ -40,7 +40,8 @@ export class Watcher {
         return true
       })
     // While `commit_reorged` lasts the engine holds each report, and only `judge` ends it, which waits for no transaction.
-    await Promise.all([each(() => this.judge()), each(() => this.report()), each(() => commits.mend())])
+    const mend = () => commits.mend(() => verdicts.isDisowned())
+    await Promise.all([each(() => this.judge()), each(() => this.report()), each(mend)])
   }
 
   private async judge(): Promise<void> {

@@ -2,6 +2,7 @@
 import { afterEach, expect, spyOn, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { loadState } from '../../../engine/boot/load_state'
+import { LIMITS } from '../../../engine/limits'
 import { encodeState } from '../../../engine/machine/codec/state_codec'
 import { EpochTaken, type VaultConfig } from '../../../engine/ports'
 import { toHex } from '../../../protocol/bytes'
@@ -122,31 +123,58 @@ test('that batch is not hashed before the epoch is open, so a start that dies be
   expect((await next.venue.order('alice', order_id)).fills[0]).toMatchObject({ stage: 'finalized' })
 })
 
-test('a vault that is read one slot late after the opening is no fork', async () => {
+/** Each reading of the chain shows `shown()`, or where that is undefined the vault as it is. Resolves with the status and their number. */
+async function startsReading(shown: () => VaultConfig | undefined) {
   const { readConfig } = MemoryChain.prototype
-  let late: Awaited<ReturnType<typeof readConfig>> | undefined
-  site.ledger.sent_opening = async () => {
-    late = { ...site.ledger.config }
-  }
   const reading = spyOn(MemoryChain.prototype, 'readConfig').mockImplementation(async function (
     this: MemoryChain,
   ) {
-    const shown = late ?? (await readConfig.call(this))
+    return shown() ?? readConfig.call(this)
+  })
+  try {
+    const open = await site.open()
+    const status = open.venue.status()
+    await open.close()
+    return { status, reads: reading.mock.results.length }
+  } finally {
+    reading.mockRestore()
+  }
+}
+
+test('a vault that is read one slot late after the opening is no fork', async () => {
+  let late: VaultConfig | undefined
+  site.ledger.sent_opening = async () => {
+    late = { ...site.ledger.config }
+  }
+  const { status, reads } = await startsReading(() => {
+    const shown = late
     late = undefined
     return shown
   })
+  expect(reads).toBeGreaterThan(2)
+  expect(status).toMatchObject({ ready: true, reasons: [] })
+})
+
+test('a start whose providers never show the epoch that it opened ends, says that the chain lacks it, and the next one goes on', async () => {
+  const before = { ...site.ledger.config }
+  const { view } = MemoryChain.prototype
+  const viewing = spyOn(MemoryChain.prototype, 'view').mockImplementation(function (this: MemoryChain) {
+    return { ...view.call(this), slot_ms: 0 }
+  })
   try {
-    const { venue } = await site.open()
-    expect(reading.mock.results.length).toBeGreaterThan(2)
-    expect(venue.status()).toMatchObject({ ready: true, reasons: [] })
+    const { status, reads } = await startsReading(() => before)
+    expect(status).toMatchObject({ ready: false, matching: 'stopped' })
+    expect(status.reasons.join()).toContain('chain_unknown')
+    expect(reads).toBeLessThan(2 * LIMITS.epoch_reads_max)
+    expect((await startsReading(() => undefined)).status).toMatchObject({ ready: true, reasons: [] })
   } finally {
-    reading.mockRestore()
+    viewing.mockRestore()
   }
 })
 
 /** The first `count` readings of the next start show `before`; with `is_taken` those behind an opening that came too late. */
 async function startsBehind(before: VaultConfig, count: number, is_taken = false): Promise<void> {
-  const { openEpoch, readConfig } = MemoryChain.prototype
+  const { openEpoch } = MemoryChain.prototype
   let late = is_taken ? 0 : count
   let taken = is_taken
   const opening = spyOn(MemoryChain.prototype, 'openEpoch').mockImplementation(async function (
@@ -158,17 +186,10 @@ async function startsBehind(before: VaultConfig, count: number, is_taken = false
     late = count
     throw new EpochTaken('a fork')
   })
-  const reading = spyOn(MemoryChain.prototype, 'readConfig').mockImplementation(async function (
-    this: MemoryChain,
-  ) {
-    return late-- > 0 ? { ...before } : readConfig.call(this)
-  })
   try {
-    const open = await site.open()
-    expect(open.venue.status()).toMatchObject({ ready: true, reasons: [] })
-    await open.close()
+    const { status } = await startsReading(() => (late-- > 0 ? { ...before } : undefined))
+    expect(status).toMatchObject({ ready: true, reasons: [] })
   } finally {
-    reading.mockRestore()
     opening.mockRestore()
   }
 }

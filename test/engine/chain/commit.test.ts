@@ -272,17 +272,23 @@ test('the watch over a commit goes on while a report waits for what it ends', as
   await sink.until(() => sink.told.length === 1)
 }, 180_000)
 
-test('a foreign epoch is noticed while the anchor of a commit that was taken back is on its way, and nothing is reported from then on', async () => {
+test('a foreign epoch is noticed while the anchor of a commit that was taken back is on its way, and nothing is reported or sent from then on', async () => {
   await close()
   await open(32)
   const { commit, back } = await droppableCommit(COMMIT_MS)
   const of_others = new Set<string>()
-  world.chain.faults.drop = (signature) => !of_others.has(signature)
+  let sent = 0
+  world.chain.faults.drop = (signature) => {
+    if (of_others.has(signature)) return false
+    sent += 1
+    return true
+  }
   back()
   while (!reorged()) await Bun.sleep(5)
   // Then the commit can land no more, and the anchor that takes its place does not.
   const { slot } = world.port.view()
   while (world.port.view().slot < slot + 60) await Bun.sleep(5)
+  expect(sent).toBeGreaterThan(0)
   const other = await world.connect()
   const { boot_nonce, spent_root } = await other.readConfig('confirmed')
   const { seq, head } = commit
@@ -302,6 +308,11 @@ test('a foreign epoch is noticed while the anchor of a commit that was taken bac
   world.sink.leaves = async () => {
     throw new Error('the engine takes nothing more')
   }
+  const disowned = world.port.view().slot
+  while (world.port.view().slot < disowned + 10) await Bun.sleep(5)
+  sent = 0
+  while (world.port.view().slot < disowned + 200) await Bun.sleep(5)
+  expect(sent).toBe(0)
   world.chain.faults.drop = undefined
   await world.deposit(1_000n)
   await Bun.sleep(1_000)
@@ -336,6 +347,46 @@ test('an answer that was under way while a commit was decided is no reorganizati
   decided.resolve()
   while (later.length < 2) await Bun.sleep(5)
   expect(later.flat()).not.toContain('commit_reorged')
+  await endpoint.stop()
+}, 180_000)
+
+test('the anchor of a commit that only seemed to be taken back is sent no more once the chain shows the commit', async () => {
+  const endpoint = new LyingEndpoint(world.chain.url)
+  await world.port.close()
+  await world.boot({ connect: { rpc_urls: [endpoint.url] } })
+  let before: unknown
+  let is_behind = false
+  endpoint.lies = {
+    getMultipleAccounts(answer, { params }) {
+      const [addresses, { commitment }] = params as [string[], { commitment: string }]
+      if (addresses.length !== 3 || commitment !== 'confirmed') return undefined
+      const { context, value } = answer as { context: object; value: unknown }
+      before ??= structuredClone(value)
+      return is_behind ? { context, value: before } : undefined
+    },
+  }
+  while (before === undefined) await Bun.sleep(5)
+  expect(await world.port.commit(await nextClose(), COMMIT_MS)).toMatchObject({ outcome: 'committed' })
+  world.port.matched((await nextClose()).seq)
+  let sent = 0
+  world.chain.faults.drop = () => {
+    sent += 1
+    return true
+  }
+  is_behind = true
+  while (!reorged()) await Bun.sleep(5)
+  // Then the commit can land no more.
+  const { slot } = world.port.view()
+  while (world.port.view().slot < slot + 60) await Bun.sleep(5)
+  sent = 0
+  while (sent === 0) await Bun.sleep(5)
+  is_behind = false
+  while (reorged()) await Bun.sleep(5)
+  const shown = world.port.view().slot
+  while (world.port.view().slot < shown + 10) await Bun.sleep(5)
+  sent = 0
+  while (world.port.view().slot < shown + 200) await Bun.sleep(5)
+  expect(sent).toBe(0)
   await endpoint.stop()
 }, 180_000)
 
