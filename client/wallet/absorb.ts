@@ -68,8 +68,8 @@ const FINAL = ['order.filled', 'order.cancelled', 'order.expired', 'order.replac
  * Absorbs the event after the last one. An event already absorbed changes nothing; one that throws leaves the wallet at the
  * event before it.
  * @param generation the vault's, as `/info` and the verified chain state it
- * @throws WalletOutdated; EventsMissing when events between were left out; WalletMismatch when a note, amount or change contradicts the
- * wallet's derivation
+ * @throws WalletOutdated; EventsMissing when events between were left out; WalletMismatch when a note, amount or change
+ * contradicts the wallet's derivation
  */
 export function absorbEvent(wallet: Wallet, generation: number, event: AccountEvent): void {
   const { seq } = wallet.state
