@@ -53,7 +53,7 @@ export class OtherVenue extends MustStop {
 /**
  * Another node leads, or serves. Requests to the node before may have been executed: the same bytes are sent to the new one.
  */
-class NodeLeft extends TacitError {
+export class NodeLeft extends TacitError {
   override readonly name = 'NodeLeft'
   readonly code = 'node_left'
   constructor() {

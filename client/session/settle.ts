@@ -8,6 +8,7 @@ import { type VenueClient, VenueProblem } from '../api/venue_client'
 import { NODE_RETRY_MS, SETTLE_RETRY_FIRST_MS, SETTLE_RETRY_MAX_MS } from '../limits'
 import { ReceiptRefused } from '../verify/verify_receipt'
 import type { WalletRequest } from '../wallet/wallet'
+import { NodeLeft } from './live_venue'
 
 /** Outcome of a request. Only `refused` says that nothing happened and nothing will. */
 export type Outcome<Result = unknown> =
@@ -96,8 +97,8 @@ export async function settleRequest(
 }
 
 /**
- * A request that the venue cannot serve for a moment (503, or `quote_busy`) is sent again within the patience. @throws the
- * error of the last attempt
+ * A request that the venue cannot serve for a moment (503, `quote_busy`), or whose node is left for another one, is sent again within
+ * the patience. @throws the error of the last attempt
  */
 export async function untilServed<T>(patience_ms: number, ask: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + patience_ms
@@ -106,7 +107,7 @@ export async function untilServed<T>(patience_ms: number, ask: () => Promise<T>)
       return await ask()
     } catch (error) {
       const is_away = error instanceof VenueProblem && (error.status === 503 || error.code === 'quote_busy')
-      if (!is_away || performance.now() > deadline) throw error
+      if (!(is_away || error instanceof NodeLeft) || performance.now() > deadline) throw error
     }
     await new Promise((resolve) => setTimeout(resolve, NODE_RETRY_MS))
   }

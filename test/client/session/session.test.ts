@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type VenueClient, WrongAccount } from '../../../client/api/venue_client'
 import { openChainAccess } from '../../../client/chain/chain_access'
-import { OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
+import { NodeLeft, OtherVenue, type SessionVenue } from '../../../client/session/live_venue'
 import { Session } from '../../../client/session/session'
 import { NoNote, type SessionOptions } from '../../../client/session/session_options'
 import { InexactValue } from '../../../client/session/units'
@@ -106,6 +106,21 @@ test.each(['lease_lost', 'quote_busy'] as const)(
     session = await Session.open(options)
   },
 )
+
+test('a login that one node leaves unanswered while another begins to lead is sent again at the opening', async () => {
+  session.close()
+  let left = 2
+  const open_venue = async () => {
+    const real = await openVenue()
+    const fetch: SessionVenue['fetch'] = async (of, init) => {
+      if (of === '/auth/token' && left-- > 0) throw new NodeLeft()
+      return real.fetch(of, init)
+    }
+    return { ...real, fetch }
+  }
+  session = await Session.open({ ...options, open_venue })
+  expect(left).toBe(-1)
+})
 
 test('an address that shows another venue ends the session', async () => {
   session.close()
