@@ -79,6 +79,8 @@ export async function openVenue({
   const engine = assemble(config, all, loaded, { config: first, mints: newest.mints }, openBook, newest.views)
   await start(engine, first, restore)
   if (restore && node !== undefined && !engine.availability.isStopped()) {
+    // No later start makes the opening of a restore again that a fork took back.
+    while ((await chain.readConfig()).generation < first.generation) await Bun.sleep(chain.view().slot_ms)
     await close(engine)
     throw new VenueRestored()
   }

@@ -185,8 +185,8 @@ export const LIMITS = {
   log_nodes_max: 64,
   /** Readings of the chain, one a slot, before a start finds that it lacks an epoch of the journal. */
   start_reads_max: 8,
-  /** The same until it shows the epoch that this start opened: where a fork took a confirmed opening back, it is made again. */
-  epoch_reads_max: 512,
+  /** Slots until the chain shows the epoch that this start opened; one that a fork took back is made again meanwhile. */
+  epoch_slots_max: 512,
   /** Readings of the chain, one a slot, until it shows the epoch of an entry. */
   follower_reads_max: 64,
   /** Groups of one append, unless a single one is larger. */

@@ -394,29 +394,31 @@ const isFinal = ({ status, fills }: Order): boolean =>
 
 /**
  * Forwards every event after the last one that was taken. After a lost answer a receiver gets an event twice: the same
- * `seq` marks it. None is left out.
+ * `seq` marks it. None is left out; a venue that was restored from the chain begins again at 1.
  * @throws InputFault, NotWritten, VenueProblem
  */
 async function forward(call: Call, session: Session, url: string): Promise<void> {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw new InputFault('--forward-to is an http or https address')
   const path = `${call.text('wallet')}.forwarded`
-  for (let after = positionIn(path); ; ) {
+  const { generation } = await session.client.info()
+  for (let after = positionIn(path, generation); ; ) {
     const { items } = await session.client.events({ after, limit: 100 })
     if (items.length === 0) return
     for (const event of items) {
       await post(url, event)
       after = event.seq
-      writeWhole(path, `${after}\n`, 0o600)
+      writeWhole(path, `${after} ${generation}\n`, 0o600)
     }
   }
 }
 
-function positionIn(path: string): number {
+/** The file holds seq and generation, in the form of an earlier version seq alone. */
+function positionIn(path: string, generation: number): number {
   if (!existsSync(path)) return 0
-  const text = readInputText(path).trim()
-  if (!/^\d{1,15}$/.test(text)) throw new InputFault(`${path} does not hold the seq of an event`)
-  return Number(text)
+  const [, seq, of = 0] = /^(\d{1,15})(?: (\d{1,15}))?$/.exec(readInputText(path).trim()) ?? []
+  if (seq === undefined) throw new InputFault(`${path} does not hold the seq of an event`)
+  return Number(of) === generation ? Number(seq) : 0
 }
 
 async function post(url: string, event: AccountEvent): Promise<void> {

@@ -15,7 +15,8 @@ import { formatAmount, parseAmount } from '../session/units'
 import { Refused } from '../verify/transcript'
 import { absorbFrozen, absorbRecovered, absorbRestored } from '../wallet/absorb'
 import { type GapLimits, RecoveryIncomplete, recoverWallet } from '../wallet/recover'
-import { seedOfWords, Wallet, wordsOfSeed } from '../wallet/wallet'
+import { HistoryIncomplete } from '../wallet/vault_history'
+import { seedOfWords, Wallet, type WalletState, wordsOfSeed } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { writeNew } from '../whole_file'
 import { type Call, printNotes, publicClient, readTokens, type Verb } from './call'
@@ -308,9 +309,12 @@ async function recoverNotes(call: Call): Promise<void> {
 /** Reads only newer transactions, adds missing notes and marks spent ones. */
 async function syncNotes(call: Call): Promise<void> {
   const wallet = call.walletToChange()
-  const found = await recovered(call, wallet.seed, call.reader())
+  const found = await recovered(call, wallet.seed, call.reader(), wallet.state.keys)
   const { history, vault } = found.proofs
-  const is_outdated = (wallet.state.generation ?? 0) !== vault.config.generation
+  const { generation = 0 } = wallet.state
+  if (vault.config.generation < generation)
+    throw new HistoryIncomplete("the restore from the chain after which this wallet's events came")
+  const is_outdated = generation < vault.config.generation
   const absorb = is_outdated ? absorbRestored : vault.config.frozen ? absorbFrozen : absorbRecovered
   const { added, spent } = absorb(wallet, found.wallet, history)
   saveWallet(call.text('wallet'), wallet)
@@ -322,9 +326,15 @@ async function syncNotes(call: Call): Promise<void> {
 /**
  * Every note of a seed, after the batches that spent its notes were compared with the nodes. Where they have another batch than
  * the archive next to the wallet, an earlier node lied about it, or one lies now: all is read again.
+ * @param known counters of the wallet
  * @throws RecoveryIncomplete unless `--partial` keeps the notes found, and as `readHistory` and `confirmBatches`
  */
-export async function recovered(call: Call, seed: Uint8Array, chain: ChainReader) {
+export async function recovered(
+  call: Call,
+  seed: Uint8Array,
+  chain: ChainReader,
+  known: WalletState['keys'] = [],
+) {
   const limits: GapLimits = {
     keys: call.count('gap-keys', GAP_LIMITS.keys),
     deposits: call.count('gap-deposits', GAP_LIMITS.deposits),
@@ -334,7 +344,7 @@ export async function recovered(call: Call, seed: Uint8Array, chain: ChainReader
     const current = await readHistory(call, chain, again)
     const { history, vault } = current.proofs
     const { wallet, incomplete } = searched(() =>
-      recoverWallet(seed, history, vault.config.generation, limits),
+      recoverWallet(seed, history, vault.config.generation, limits, known),
     )
     const spent_in = new Set<number>()
     for (const note of wallet.state.notes) {

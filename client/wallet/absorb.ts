@@ -57,8 +57,10 @@ export function joinGeneration({ state }: Wallet, generation: number): void {
   state.generation = generation
 }
 function judgeGeneration(state: WalletState, generation: number): void {
-  const { seq, orders, payments, requests = [] } = state
-  const is_used = seq + orders.length + payments.length + requests.length > 0
+  const { seq, orders, payments, requests = [], notes, keys } = state
+  const of_venue = seq + orders.length + payments.length + requests.length
+  // One that names its generation was recovered or synced in it: a copy of the seed may have traded there.
+  const is_used = of_venue + (state.generation === undefined ? 0 : notes.length + keys.length) > 0
   if (is_used && (state.generation ?? 0) !== generation) throw new WalletOutdated(generation)
 }
 
@@ -315,12 +317,15 @@ function paymentSource(
 export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
   const gone = wallet.state.notes.filter((note) => {
     if (note.state === 'spent') return false
-    const nullifier = toHex(nullifierOf(fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!))
-    return history.spent.has(nullifier)
+    return history.spent.has(spendOf(note))
   })
   for (const note of gone) note.state = 'spent'
   return gone
 }
+
+/** The nullifier, hex. */
+const spendOf = ({ commitment, blinding }: WalletNote): string =>
+  toHex(nullifierOf(fromHex(commitment, 32)!, fromHex(blinding, 32)!))
 
 /** Index and role of a withdrawal's refund (protocol.md "Notes"). */
 export const REFUND_INDEX_ROLE = 3
@@ -454,7 +459,11 @@ export function absorbFrozen(wallet: Wallet, recovered: Wallet, history: VaultHi
 export function absorbRestored(wallet: Wallet, recovered: Wallet, history: VaultHistory) {
   const { generation } = recovered.state
   Object.assign(wallet.state, { generation, seq: 0, orders: [], payments: [], requests: [] })
-  return absorbLanded(wallet, recovered, history)
+  const changes = absorbLanded(wallet, recovered, history)
+  // Of the request of an exit no event comes again.
+  for (const note of wallet.state.notes)
+    if (history.exits.get(spendOf(note))?.stage === 'requested') note.state = 'pending'
+  return changes
 }
 
 /** Keeps the notes that are on chain; those that it does not show as spent are free. */

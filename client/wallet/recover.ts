@@ -21,7 +21,7 @@ import type { Amount } from '../../protocol/units'
 import { GAP_LIMITS } from '../limits'
 import { keepProgramNotes, keepRecovered, REFUND_INDEX_ROLE, type RecoveredNote } from './absorb'
 import { tagOf, type VaultHistory } from './vault_history'
-import { Wallet } from './wallet'
+import { Wallet, type WalletState } from './wallet'
 
 /** The numbers of unused keys, deposits and commands in a row that end a search. */
 export type GapLimits = { keys: number; deposits: number; commands: number }
@@ -68,6 +68,7 @@ type MissingCommands = { key_index: number; batches: readonly number[]; tried: n
  * seed: 1 s of one core compiled, 4 s in JavaScript. A command takes three to five hashes, but commands are tried only for
  * keys with a deposit, which alone brings a key its first note, and only while a spent note lacks its spending command.
  * @param generation the vault's current generation (config account)
+ * @param known counters that a wallet of this seed has: it is searched to their ends at least
  * @throws RecoveryIncomplete
  */
 export function recoverWallet(
@@ -75,12 +76,13 @@ export function recoverWallet(
   history: VaultHistory,
   generation: number,
   limits: GapLimits = GAP_LIMITS,
+  known: WalletState['keys'] = [],
 ): Wallet {
   const wallet = new Wallet(seed)
   wallet.state.generation = generation
   const generations = Array.from({ length: generation + 1 }, (_, at) => at)
   const missing: { key_index: number; batches: readonly number[]; tried: number }[] = []
-  for (let key_index = 0, unused = 0; unused < limits.keys; key_index++) {
+  for (let key_index = 0, unused = 0; unused < limits.keys || key_index < known.length; key_index++) {
     const owner = wallet.tradingKey(key_index)
     const scan: KeyScan = {
       wallet,
@@ -91,7 +93,7 @@ export function recoverWallet(
       owner,
       spending: new Spending(),
     }
-    if (recoverDeposits(scan)) {
+    if (recoverDeposits(scan, known[key_index]?.deposits ?? 0)) {
       const tried = recoverCommands(scan)
       const batches = scan.spending.unexplained
       if (batches.length > 0) missing.push({ key_index, batches, tried })
@@ -105,10 +107,10 @@ export function recoverWallet(
 }
 
 /** Finds a key's deposits and the refunds of its exits, which are derived as deposits. @returns whether the key was used */
-function recoverDeposits(scan: KeyScan): boolean {
+function recoverDeposits(scan: KeyScan, known: number): boolean {
   const { wallet, history, limits, key_index } = scan
   let count = 0
-  for (let d = 0; d - count < limits.deposits; d++) {
+  for (let d = 0; d - count < limits.deposits || d < known; d++) {
     const { used, inner } = keepProgramNotes(scan, deriveDepositBlinding(wallet.seed, key_index, d))
     if (used || history.exit_inners.has(inner)) count = d + 1
   }
@@ -128,10 +130,11 @@ function recoverCommands(scan: KeyScan): number {
   let [n, count] = [0, 0]
   for (; scan.spending.lacksCommand && n - count < limits.commands; n++) {
     const parts = { n, anchor: deriveAnchor(wallet.seed, key_index, ANCHORS_PER_COMMAND * n) }
-    const found = generations.some(
+    // A copy of the seed from before a restore may have used the number again.
+    const found = generations.filter(
       (generation) => recoverFills(scan, parts, generation) || recoverPayment(scan, parts, generation),
     )
-    if (found) count = n + 1
+    if (found.length > 0) count = n + 1
   }
   wallet.counters(key_index).commands = count
   return n - count

@@ -53,21 +53,27 @@ export async function judgeJournal(
   journal: Journal,
 ): Promise<{ fault: ChainFault | undefined; released: boolean }> {
   const verdict = await judgeTail(config, deployment, journal)
-  // Another position and another key belong to the generation before a restore.
-  if (verdict.fault !== undefined && (await isRestoredAfter(config, journal)))
+  if (verdict.fault !== undefined && (await isOfAnotherChain(config, deployment, journal)))
     return { fault: 'chain_unknown', released: false }
   return verdict
 }
 
-/** Whether the journal is of a later generation than the chain shows. One that lost its beginning is long past its restore. */
-async function isRestoredAfter({ generation }: VaultConfig, journal: Journal): Promise<boolean> {
+/**
+ * Whether the journal is of a later generation than the chain shows, as another position and another key belong to the generation
+ * before a restore, or of another chain, by what its first boots signed. Of one that lost its beginning neither is known.
+ */
+async function isOfAnotherChain(config: VaultConfig, of: Deployment, journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false
+  const { genesis_hash, program_id, config_account } = of
   let is_later = false
   for await (const groups of journal.readGroups(BEGINNING)) {
     for (const group of groups) {
       const boot = bootRecordOf(group)
       if (boot === undefined) return is_later
-      is_later = boot.generation > generation
+      const { generation, settlement_key } = boot
+      const isSigned = groupCheck(venueId({ genesis_hash, program_id, config_account, generation }))
+      if (!isSigned(group, settlement_key)) return true
+      is_later = generation > config.generation
     }
   }
   return false

@@ -60,6 +60,7 @@ export async function untilLeading(
   fatal: (error: Error) => void,
 ): Promise<{ loaded: Loaded; vault: VaultConfig; mints: VaultMint[]; views: Views | undefined }> {
   const { chain, loaded, node } = follower
+  const judge = (read: VaultConfig) => judgeJournal(read, chain, loaded.journal)
   await node
     .untilLeading(
       () => loaded.journal.head(),
@@ -68,15 +69,16 @@ export async function untilLeading(
     )
     .catch(async (error) => {
       if (!(error instanceof LogRolledBack) || error.repair === undefined) throw error
-      const { fault } = await judgeJournal(await chain.readConfig('confirmed'), chain, loaded.journal)
-      // A log that went on behind it would have no node that leads.
-      throw fault === undefined
+      const { fault } = (await untilKnown(follower, await chain.readConfig('confirmed'), judge)).verdict
+      // A chain that lacks what the journal has says nothing about its end. Otherwise a log that went on behind it would have no
+      // node that leads.
+      throw fault === undefined || fault === 'chain_unknown'
         ? error
         : new LogRolledBack(`${error.what}; ${CONTRADICTED_MESSAGE} (${fault})`)
     })
   const [now, mints] = await Promise.all([chain.readConfig('confirmed'), chain.readMints()])
   // Where its verdict changes the follower replaces the state, which no engine may hold by then.
-  const { vault } = await untilKnown(follower, now, (read) => judgeJournal(read, chain, loaded.journal))
+  const { vault } = await untilKnown(follower, now, judge)
   await follower.judge(vault)
   return { loaded, vault, mints, views: follower.current }
 }
@@ -225,8 +227,10 @@ export class Follower {
 
   /**
    * Verifies the journal against the chain, then replays the records that the state lacks; if the chain contradicts it, none.
+   * @throws VenueRestored
    */
   async judge(vault: VaultConfig): Promise<void> {
+    if (vault.generation > this.generation) throw new VenueRestored()
     const { loaded } = this
     const { journal } = loaded
     this.judged = vault
@@ -277,8 +281,10 @@ export class Follower {
       }
       if (reads > 0 && !is_ahead) break
       if (reads > 0) await Bun.sleep(this.chain.view().slot_ms)
-      this.vault = await this.chain.readConfig('confirmed')
-      if (this.vault.generation !== this.generation) throw new VenueRestored()
+      const read = await this.chain.readConfig('confirmed')
+      if (read.generation > this.generation) throw new VenueRestored()
+      // One of before the restore is of providers that are behind.
+      if (read.generation === this.generation) this.vault = read
     }
     throw new EntryUnsigned(
       `not signed by the boot that the chain shows: the group that ends at ${group.seq}`,

@@ -7,7 +7,7 @@ import { signingKey } from '../../protocol/ed25519'
 import { EMPTY_SPENT_SUBTREES } from '../../protocol/notes/merkle_tree'
 import { publicKeyOf } from '../../protocol/sign'
 import type { ChainPoint } from '../../protocol/units'
-import type { Settings } from '../commands'
+import type { CommandBody, Settings } from '../commands'
 import type { GroupSigner } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { EpochTaken, type HashPort, type KeysPort, type OpenedEpoch, type VaultConfig } from '../ports'
@@ -40,11 +40,9 @@ export async function start(engine: Engine, first: VaultConfig, restore = false)
   }))
   if (verdict.fault !== undefined) return engine.halt(verdict.fault)
   await restoreTrees(state, loaded.stores, hash)
-  const past = state.epoch === 0 ? await missingPast(engine, config) : []
-  if (past === 'incomplete') return engine.halt('restore_incomplete')
   const opened = await takeEpoch(engine, config, restore)
   if (typeof opened === 'string') return engine.halt(opened)
-  const { epoch, slot: epoch_slot, signature } = opened
+  const { epoch, slot: epoch_slot, signature, past } = opened
   // The journal contains only boot records until this boot's nonce is final on chain, and nothing is matched before the
   // instance of the previous epoch must have stopped. In a cluster the term has ended its appends, and revocations wait.
   const free_ms = epoch > 1 ? opened.confirmed_ms + engine.config.lease_ms * LIMITS.lease_wait : 0
@@ -115,7 +113,9 @@ function settingsFor({ config }: Engine, { generation }: VaultConfig): Settings 
   }
 }
 
-type Opened = OpenedEpoch & { epoch: number; config: VaultConfig; released: boolean }
+type Opened = OpenedEpoch & { epoch: number; config: VaultConfig }
+/** `past`: the commands of the restored past, which the journal lacks. */
+type Taken = Opened & { released: boolean; past: CommandBody[] }
 
 /**
  * Resolves with the epoch that is now open, or with the reason why this journal must not trade on this chain.
@@ -127,26 +127,39 @@ export async function takeEpoch(
   engine: Engine,
   config: VaultConfig,
   restore: boolean,
-): Promise<Opened | ChainFault> {
+): Promise<Taken | ChainFault | 'restore_incomplete'> {
   const { chain, state, loaded } = engine
   let { released } = loaded.verdict
+  let past: CommandBody[] = []
+  let past_to: number | undefined
+  // A reading of before that of a generation is of providers that are behind.
+  let generation = restore ? config.generation - 1 : config.generation
   for (let known = config, restores = restore; ; ) {
+    // A batch of the instance before may have landed since.
+    if (state.epoch === 0 && known.last_batch !== past_to) {
+      const missing = await missingPast(engine, known)
+      if (missing === 'incomplete') return 'restore_incomplete'
+      past = missing
+      past_to = known.last_batch
+    }
     try {
       const opened = await openEpoch(engine, known, restores)
-      return typeof opened === 'string' ? opened : { ...opened, released }
+      return typeof opened === 'string' ? opened : { ...opened, released, past }
     } catch (error) {
       if (!(error instanceof EpochTaken)) throw error
     }
     await Bun.sleep(chain.view().slot_ms)
     known = await chain.readConfig(levelOf(engine.config))
+    generation = Math.max(generation, known.generation)
     // A boot that died while restoring may have used the announcement up in an opening that landed meanwhile. Until that is final
     // the vault states the position of the lost journal.
-    restores &&= known.generation < config.generation
+    restores &&= generation < config.generation
     if (restores) {
       known = restoredConfig(known)
       continue
     }
     const { vault, verdict } = await untilKnown(engine, known, async (read) => {
+      if (read.generation < generation) return { fault: 'chain_unknown', released: false }
       const { fault, released } = await judgeJournal(read, chain, loaded.journal)
       return { fault: fault ?? checkState(read, state), released }
     })
@@ -165,14 +178,14 @@ async function spentRootOf(hash: HashPort, batches: number): Promise<Uint8Array 
  * Appends the boot record before the opening is sent, which states the head before it, and nothing after it: with
  * any answer of the chain, and wherever this process dies, the journal's tail is one that the next boot accepts. After
  * expiry the same nonce is signed again. `forked` when another instance holds the chain's epoch, `chain_unknown` when no quorum
- * shows this one's in `epoch_reads_max` slots.
+ * shows this one's in `epoch_slots_max` slots.
  * @throws EpochTaken, or another error of the chain port
  */
 async function openEpoch(
   { chain, hash, sequencer, loaded, keys, intake, config: settings }: Engine,
   config: VaultConfig,
   restore: boolean,
-): Promise<Omit<Opened, 'released'> | 'forked' | 'chain_unknown'> {
+): Promise<Opened | 'forked' | 'chain_unknown'> {
   const epoch = config.epoch + 1
   const level = levelOf(settings)
   const { generation } = config
@@ -200,8 +213,8 @@ async function openEpoch(
   )
   let now = await chain.readConfig(level)
   // The providers that answer may be behind those that showed the opening.
-  for (let reads = 1; now.epoch < epoch; reads++) {
-    if (reads > LIMITS.epoch_reads_max) return 'chain_unknown'
+  for (const { slot } = chain.view(); now.epoch < epoch; ) {
+    if (chain.view().slot - slot > LIMITS.epoch_slots_max) return 'chain_unknown'
     await Bun.sleep(chain.view().slot_ms)
     now = await chain.readConfig(level)
   }

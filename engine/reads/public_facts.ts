@@ -150,7 +150,16 @@ export class PublicFacts {
     this.statistics = new Statistics(this.rows, {
       read: () => this.stored.counting,
       write: (counting) => this.change({ counting }),
-      together: (work) => this.together(work),
+      together: (work) => {
+        try {
+          this.together(work)
+          return true
+        } catch (error) {
+          if (!isDiskError(error)) throw error
+          return false
+        }
+      },
+      isStalled: () => this.isStalled(),
     })
   }
 

@@ -54,8 +54,10 @@ export type Counting = {
 type CountingRow = {
   read(): Counting
   write(counting: Counting): void
-  /** Runs `work` and stores its changes, rows and counting, both or neither. */
-  together(work: () => void): void
+  /** Runs `work` and stores its changes, rows and counting, both or neither. @returns whether the disk took them */
+  together(work: () => void): boolean
+  /** Whether fills wait for the disk, which a row would lack for good. */
+  isStalled(): boolean
 }
 type Kept = StatisticsRow & { fills: number | null }
 /** The last reference of a published hour. */
@@ -198,7 +200,7 @@ export class Statistics {
     )
   }
 
-  /** Chains the rows that have become due; the newest one is returned. */
+  /** Chains the rows that have become due, unless the disk takes none; the newest one is returned. */
   private publish(
     terms: { venue: Uint8Array; symbol: string; period: StatisticsPeriod },
     now_unix_ms: number,
@@ -213,8 +215,9 @@ export class Statistics {
     const before = last?.number ?? since - 1
     const whole = period === 'hour' ? newest : Math.floor(((hours?.number ?? -1) + 1) / HOURS_OF_DAY) - 1
     const due = Math.min(newest, whole, before + LIMITS.statistics_rows_max)
-    if (before >= due) return last
-    this.counting.together(() => {
+    if (before >= due || this.counting.isStalled()) return last
+    const published = last
+    const is_stored = this.counting.together(() => {
       for (let number = before + 1; number <= due; number++) {
         const { fills, ...figures } = period === 'hour' ? this.hour(symbol, number) : this.day(symbol, number)
         const start_unix_s = number * PERIOD_S[period]
@@ -226,7 +229,7 @@ export class Statistics {
         if (period === 'hour' && fills !== null) this.publishReference(symbol, number)
       }
     })
-    return last
+    return is_stored ? last : published
   }
 
   private published(symbol: string, period: StatisticsPeriod, last: Last): void {

@@ -22,7 +22,7 @@ export const ENGINE_REASONS = {
   tail_unsigned:
     'records behind the position on chain are not signed by the instance that holds the epoch: put back the newest disk that this venue wrote, or restore from the chain',
   restore_incomplete:
-    "the chain's events do not give its spent root: restore into an empty folder, from an RPC that keeps the whole history",
+    "the chain's events do not give its spent root: start again on this folder, with an RPC that keeps the whole history",
   self_check: 'clients reject this machine, so it opens no epoch',
   journal_failed: 'the journal failed: the process exits',
   exits_disproved:

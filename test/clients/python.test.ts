@@ -41,7 +41,7 @@ test.skipIf(python === '')('the wheel computes every vector of a trader', async 
 test.skipIf(python === '')(
   'a venue, a network and another program that lie are named errors and change nothing',
   async () => {
-    expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 22 tests in [0-9.]+s\n\nOK\n$/)
+    expect(await ended(start(test_file('test_hostile.py')))).toMatch(/Ran 23 tests in [0-9.]+s\n\nOK\n$/)
     // Standard error also has the lying server's log of the sockets that are closed on it.
     expect(await ended(start(test_file('test_front.py')))).toMatch(/Ran 3 tests in [0-9.]+s\n\nOK\n$/)
     expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 6 tests in [0-9.]+s\n\nOK\n$/)

@@ -2,6 +2,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Etcd } from '../../engine/cluster/etcd'
+import { openVenue } from '../../engine/index'
+import { LIMITS } from '../../engine/limits'
 import { ETCD, EtcdCluster } from '../../sandbox/cluster/etcd_cluster'
 import { USDC } from '../../sandbox/environment'
 import { failure } from '../engine/journal/folder'
@@ -126,6 +128,36 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await early.stop()
       await follows()
       await second.close()
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'a node that read the chain before the restore ends, too, where it takes over behind the opening alone',
+    async () => {
+      const { first, before } = await settled()
+      await emptyLog(first)
+      const { term_opening_ms } = LIMITS
+      const landed = Promise.withResolvers<void>()
+      const { config, ports } = await trading.site.parts(dirOf(2), restoring())
+      const openEpoch = ports.chain.openEpoch.bind(ports.chain)
+      ports.chain.openEpoch = async (...args) => {
+        Object.assign(LIMITS, { term_opening_ms })
+        await openEpoch(...args)
+        landed.resolve()
+        return new Promise(() => undefined)
+      }
+      // The other node need not wait for its end.
+      Object.assign(LIMITS, { term_opening_ms: 1_500 })
+      const ended = openVenue({ config, ports }).catch((error: Error) => error)
+      await landed.promise
+      const early = await follow(3, () => before)
+      expect(((await failure(early.leading)) as Error).name).toBe('VenueRestored')
+      await early.stop()
+      const serving = await openOn(3)
+      expect(serving.identity()).toMatchObject({ generation: 1, epoch: 3 })
+      await serving.close()
+      void ended
     },
     LIMIT_MS,
   )

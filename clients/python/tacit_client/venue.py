@@ -14,7 +14,8 @@ from urllib.parse import urlencode, urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from .encoding import count_of, from_hex, member, parse_json, sha256
+from .bodies import venue_id
+from .encoding import count_of, from_base58, from_hex, member, parse_json, sha256
 from .errors import BindingRefused, MalformedAnswer, PinMismatch, VenueProblem, WrongAccount
 from .receipts import VenueIdentity, identity_of
 
@@ -173,7 +174,10 @@ class Venue:
 
     def _judged(self, info: dict[str, Any], key: str | None, any_key: bool = True) -> int:
         """The epoch of a node, 0 of one that follows. Raises BindingRefused."""
-        count_of(info, "generation", _GENERATION_MAX)
+        generation = count_of(info, "generation", _GENERATION_MAX)
+        parts = [from_base58(member(info, name, str)) for name in ("genesis_hash", "program_id", "config_account")]
+        if venue_id(*parts, generation).hex() != info.get("venue"):
+            raise BindingRefused("the venue's id is not that of its chain, program and generation")
         # Each start of a node has another settlement key: the one that was given was judged, and no other.
         is_judged = key == member(info, "tee_pubkey", str) if key is not None else any_key
         if not is_judged or (self.info and info.get("venue") != self.info["venue"]):

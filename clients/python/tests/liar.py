@@ -16,13 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tacit_client import Venue, Wallet
-from tacit_client.bodies import encode_body
+from tacit_client.bodies import encode_body, venue_id
 from tacit_client.encoding import sha256, to_base58
 from tacit_client.notes import commitment_of, public_key_of, sign
 from tacit_client.receipts import quoted_nonce
 from tacit_client.venue import spki_sha256_of
 
-VENUE = sha256(b"venue")
+PARTS = {name: sha256(name.encode()) for name in ("genesis_hash", "program_id", "config_account")}
+VENUE = venue_id(*PARTS.values(), 0)
 BASE, QUOTE = to_base58(sha256(b"base")), to_base58(sha256(b"quote"))
 LOGIN = {"api_key": "k", "api_secret": "s", "passphrase": "p", "account_id": "ab" * 32}
 LOT, TICK = 10**6, 10**3
@@ -53,6 +54,7 @@ class Liar:
         self.folder = tempfile.mkdtemp()
         self.certificate, key = certificate_files(self.folder)
         self.spki = spki_sha256_of(ssl.PEM_cert_to_DER_cert(Path(self.certificate).read_text()))
+        self.generation = 0
         self.epoch, self.settlement_seed, self.statement_seed = 3, sha256(b"settlement"), sha256(b"statement")
         self.lies, self.asked = {}, []
         # By calls that were answered: the epoch that they named.
@@ -129,7 +131,9 @@ class Liar:
 
     def info(self):
         key = to_base58(public_key_of(self.settlement_seed))
-        return {"tee_pubkey": key, "venue": VENUE.hex(), "epoch": self.epoch, "generation": 0, "instance_id": ""}
+        parts = {name: to_base58(value) for name, value in PARTS.items()}
+        named = {"venue": VENUE.hex(), **parts, "generation": self.generation}
+        return {"tee_pubkey": key, **named, "epoch": self.epoch, "instance_id": ""}
 
     def attestation(self, nonce: bytes):
         key = public_key_of(self.statement_seed)

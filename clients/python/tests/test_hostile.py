@@ -273,6 +273,10 @@ class Hostile(unittest.TestCase):
             with self.assertRaises(ValueError):
                 Session(self.venue(), funded_wallet())
 
+    def test_a_generation_that_the_venue_id_does_not_hold_is_refused(self):
+        self.liar.generation = 5
+        self.assertRaises(BindingRefused, self.session)
+
     def test_retry_after_of_any_form_is_no_fault(self):
         session = self.session()
         for after in ("1", -5, 1.5, True, None, [], 2**50):
@@ -368,8 +372,7 @@ class Events(unittest.TestCase):
 
     def test_a_venue_that_was_restored_meets_no_wallet_of_before(self):
         before, self.generation = json.dumps(self.wallet.state), 1
-        with self.assertRaises(WalletOutdated):
-            self.absorb("fill.matched", **self.fill())
+        self.assertRaises(WalletOutdated, lambda: self.absorb("fill.matched", **self.fill()))
         self.assertEqual(json.dumps(self.wallet.state), before)
 
     def test_the_end_of_an_order_has_an_amount(self):

@@ -381,7 +381,7 @@ export class Commits {
       commit.sent_slot = slot
       // The blockhash of the bytes sent before may be of the fork that lost.
       commit.newest = await this.#sign(commit, VARIANTS_AT.length)
-      await broadcast(client, commit.newest.wire)
+      if (isNeeded()) await broadcast(client, commit.newest.wire)
     }
   }
 

@@ -175,8 +175,9 @@ export async function landInstruction(client: ChainClient, plan: LandingPlan): P
   for (let attempt = 0; !client.rpc.closed && monotonicMs() < end_ms; attempt++) {
     if (attempt > 0) await client.rpc.sleep(backoffMs(attempt))
     const instruction = await plan.prepare()
-    if (!instruction || plan.isNeeded?.() === false) return undefined
+    if (!instruction) return undefined
     const terms = await Terms.read(client, attempt)
+    if (plan.isNeeded?.() === false) return undefined
     const limits = { compute_units: plan.compute_units ?? COMPUTE_UNITS, waited_ms: monotonicMs() - start_ms }
     const built = await signVaultInstruction(client, instruction, terms, limits)
     if ('failure' in built) throw new RangeError('the instructions fit no transaction')
@@ -209,7 +210,6 @@ async function untilLanded(
   let confirmed: { slot: number; confirmed_ms: number } | undefined
   for (let sent_slot = Number.NEGATIVE_INFINITY; !rpc.closed && view.options.monotonicMs() < end_ms; ) {
     const height = view.agreed('height')
-    if (isNeeded?.() === false) return undefined
     // Read after the height: a signature unknown past its last valid height can no longer land.
     const status = await statusOf(client, signed, report)
     if (status.kind === 'failed') {
@@ -229,6 +229,7 @@ async function untilLanded(
     const { slot, slot_ms } = view.now()
     const open = status.kind === 'unknown' || status.kind === 'undecided'
     if (open && height > signed.last_valid_block_height) return undefined
+    if (isNeeded?.() === false) return undefined
     if (open && slot - sent_slot >= LIMITS.rebroadcast_slots) {
       sent_slot = slot
       await broadcast(client, signed.wire)

@@ -10,7 +10,7 @@ import { close } from '../../../engine/boot/stop'
 import { openJournal } from '../../../engine/journal/open_journal'
 import { LIMITS } from '../../../engine/limits'
 import { decodeCommand } from '../../../engine/machine/codec/command_codec'
-import type { ChainPort } from '../../../engine/ports'
+import { type ChainPort, EpochTaken, type VaultConfig } from '../../../engine/ports'
 import { COMMAND_RECORD } from '../../../engine/sequencer/replayer'
 import { JTO, USDC } from '../../../sandbox/environment'
 import { forgedSpends, LyingEndpoint, notFound } from '../../kit/chain/lying_endpoint'
@@ -32,6 +32,8 @@ const SEGMENT_BYTES = 2 * 1024 * 1024
 const ONE_RECORD: DiskFaults = { write_fails_at: 4 }
 let spent: Deposit
 let kept: Deposit
+/** Behind the first batch. */
+let early: VaultConfig
 
 /** Two settled batches, a note of alice that is spent and one that is not, and an announced restore. */
 beforeAll(async () => {
@@ -45,6 +47,7 @@ beforeAll(async () => {
     await site.venue.place('alice', world.alice.place(spent, { expiry_slot }))
     await site.venue.place('bob', world.bob.place(goods, { side: 'sell', expiry_slot }))
     while ((await site.port.readConfig()).last_batch < batch) await soon()
+    if (batch === 1) early = await site.port.readConfig()
   }
   await site.venue.drain()
   await site.venue.close()
@@ -62,20 +65,24 @@ type Step = ReturnType<typeof Promise.withResolvers<void>>
 type Death = {
   faults?: DiskFaults
   opening?: (real: Opening, ...args: Parameters<Opening>) => ReturnType<Opening>
-  /** Readings of the chain that still show the vault of the first one: what landed meanwhile is not final. */
-  late?: number
+  /** As the first reading shows the vault. */
+  first?: (vault: VaultConfig) => VaultConfig
+  /** As the later ones show it, by their number from 1 on. */
+  later?: (vault: VaultConfig, reads: number, first: VaultConfig) => VaultConfig
 }
 
 /** One boot of the venue in `dir`, which ends where it serves, is rejected or fails: how, and from which reading of the chain. */
-async function boot(dir: string, { faults, opening, late = 0 }: Death): Promise<Booted> {
+async function boot(dir: string, { faults, opening, ...shown }: Death): Promise<Booted> {
   const { config, ports } = await site.parts(dir, RESTORE)
   const { chain } = ports
   const real: Opening = chain.openEpoch.bind(chain)
   chain.openEpoch = (...args) => (opening === undefined ? real(...args) : opening(real, ...args))
-  const [vault, mints] = await Promise.all([chain.readConfig(), chain.readMints()])
+  const { first: firstOf = (one) => one, later = (one) => one } = shown
+  const vault = firstOf(await chain.readConfig())
+  const mints = await chain.readMints()
   const readNow = chain.readConfig.bind(chain)
-  let lates = late
-  chain.readConfig = async (...level) => (lates-- > 0 ? vault : readNow(...level))
+  let reads = 0
+  chain.readConfig = async (...level) => later(await readNow(...level), ++reads, vault)
   const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
   const restores = await isRestore(config, vault, loaded.journal)
   const first = restores ? restoredConfig(vault) : vault
@@ -93,6 +100,13 @@ async function boot(dir: string, { faults, opening, late = 0 }: Death): Promise<
     if (type === COMMAND_RECORD) kinds.push(decodeCommand(body).kind)
   await journal.close()
   return { end, restores, generation: vault.generation, kinds }
+}
+
+async function readOnce(): Promise<VaultConfig> {
+  const { ports } = await site.parts(join(site.dir, 'reader'))
+  const vault = await ports.chain.readConfig()
+  await Promise.all([ports.chain.close(), ports.hash.close()])
+  return vault
 }
 
 const BOOT = 'epoch_intended'
@@ -113,8 +127,46 @@ test('one provider of three that hides the history, or shows other spends, preve
   await liar.stop()
 }, 120_000)
 
+test('a batch that landed behind the first reading of a restore is of the past that it restores', async () => {
+  let openings = 0
+  const { end, restores } = await boot(join(site.dir, 'behind'), {
+    first: ({ pending }) => ({ ...early, pending }),
+    opening: async (_, { spentRoot }) => {
+      openings += 1
+      if ((await spentRoot(2)) === undefined)
+        throw new EpochTaken('the chain has batches that this journal lacks')
+      throw new Error('the past is whole')
+    },
+  })
+  expect({ end, restores, openings }).toEqual({
+    end: 'Error: the past is whole',
+    restores: true,
+    openings: 2,
+  })
+}, 120_000)
+
+/** Boots that die behind one more record each; `before`: the vault before the restore. */
+async function journalsPast(disk: string, before: VaultConfig): Promise<void> {
+  for (const [at, kind] of PAST.entries()) {
+    let taken = at > 0
+    const { restores, generation, kinds } = await boot(disk, {
+      faults: ONE_RECORD,
+      // A provider behind the restore, which the first reading showed, undoes it as little as one behind any epoch.
+      opening: async (real, ...args) => {
+        if (taken) return real(...args)
+        taken = true
+        throw new EpochTaken('a fork')
+      },
+      later: (now, reads) => (at === 0 && reads <= 2 ? before : now),
+    })
+    expect([restores, generation]).toEqual([false, 1])
+    expect(kinds.filter((one) => one !== BOOT)).toEqual([...PAST.slice(0, at), kind])
+  }
+}
+
 test('a restore that dies at any step is continued by the next boot', async () => {
   const dir = join(site.dir, 'restored')
+  const before = await readOnce()
   const unsent = await boot(dir, {
     opening: (real, args, record) =>
       real(args, async (...signed) => {
@@ -142,7 +194,8 @@ test('a restore that dies at any step is continued by the next boot', async () =
   await signed.promise
   const overtaken = await boot(disk, {
     faults: { write_fails_at: 3 },
-    late: 1,
+    // The opening that landed meanwhile is not final.
+    later: (now, reads, before) => (reads === 1 ? before : now),
     opening: async (real, ...args) => {
       sent.resolve()
       await landed.promise
@@ -154,11 +207,7 @@ test('a restore that dies at any step is continued by the next boot', async () =
   expect(overtaken.end).toStartWith('Refusal: ')
   expect(overtaken).toMatchObject({ restores: true, generation: 0, kinds: [BOOT, BOOT, BOOT] })
 
-  for (const [at, kind] of PAST.entries()) {
-    const { restores, generation, kinds } = await boot(disk, { faults: ONE_RECORD })
-    expect([restores, generation]).toEqual([false, 1])
-    expect(kinds.filter((one) => one !== BOOT)).toEqual([...PAST.slice(0, at), kind])
-  }
+  await journalsPast(disk, before)
   expect(await boot(disk, {})).toMatchObject({ end: 'serves', restores: false, generation: 1 })
 
   const venue = await site.openVenue(disk, { restore_from_chain: true })

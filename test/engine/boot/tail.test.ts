@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { judgeJournal } from '../../../engine/boot/check_chain'
 import type { CommandBody } from '../../../engine/commands'
 import type { EngineConfig } from '../../../engine/config'
 import type { GroupSigner, NewRecord } from '../../../engine/journal/contract'
@@ -181,6 +182,19 @@ test('a later epoch in use means another chain; a shorter journal and another hi
   const { settlement_signer } = config
   site.ledger.config = { ...new Ledger([], settlement_signer).config }
   await refused(site.dir, /chain_unknown/)
+})
+
+test('a journal of another chain is neither behind this one nor another instance’s', async () => {
+  const { genesis_hash, program_id, config_account } = first.chain
+  const chain = { genesis_hash, program_id, config_account }
+  await first.close()
+  const journal = await openJournal({ dir: join(site.dir, 'journal'), key: site.keys.journal_key })
+  const ahead = { ...site.ledger.config, journal_seq: 9_999 }
+  const verdicts = [chain, { ...chain, genesis_hash: new Uint8Array(32).fill(3) }].map((of) =>
+    judgeJournal(ahead, of, journal),
+  )
+  expect((await Promise.all(verdicts)).map(({ fault }) => fault)).toEqual(['rolled_back', 'chain_unknown'])
+  await journal.close()
 })
 
 test('a position that another instance stores after the chain was read is judged before an epoch opens over it', async () => {

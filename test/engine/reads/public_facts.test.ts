@@ -16,7 +16,6 @@ import { TransparencyReads } from '../../../engine/reads/transparency'
 import { toHex } from '../../../protocol/bytes'
 import { AccountEvent, Fill, Order, page, Reshape, Withdrawal } from '../../../protocol/wire/trading'
 import { type TSchema, t } from '../../../protocol/wire/values'
-import { fillUp, isMountable, withSmallVolume } from '../../kit/small_volume'
 import { seeded, World } from '../../kit/venue/machine_world'
 import { TestSite } from '../../kit/venue/open_test_venue'
 import { Trader } from '../../kit/venue/trader'
@@ -205,83 +204,6 @@ test('rows in memory are bounded by their characters: the one that was read long
   disk.close()
   rows.close()
 })
-
-/** Facts on a volume that a test fills; `reopened`: position and closes as a later opening reads them. */
-type FactsOnVolume = { facts: PublicFacts; fill: () => () => void; reopened: () => [number, number] }
-const withFacts = (body: (on: FactsOnVolume) => void | Promise<void>) =>
-  withSmallVolume('2m', async (volume) => {
-    const dir = join(volume, 'facts')
-    const facts = new PublicFacts(dir, KEY)
-    const reopened = (): [number, number] => {
-      facts.close()
-      const again = new PublicFacts(dir, KEY)
-      const read: [number, number] = [again.watermark(), again.batches().closed]
-      again.close()
-      return read
-    }
-    await body({ facts, fill: () => fillUp(volume), reopened })
-  })
-
-test.skipIf(!isMountable())(
-  'a full disk keeps facts waiting up to their bound, beyond it the seal throws, and space stores them all once',
-  () =>
-    withFacts(({ facts, fill, reopened }) => {
-      const bound = LIMITS.facts_waiting_max
-      const free = fill()
-      for (let seq = 1; seq <= bound; seq++) facts.record(seq, CLOSED, [], undefined)
-      facts.seal(pointAt(bound))
-      expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, 0, 0])
-      facts.record(bound + 1, CLOSED, [], undefined)
-      expect(() => facts.seal(pointAt(bound + 1))).toThrow(/disk|full|I\/O/)
-      expect([facts.watermark(), facts.batches().closed]).toEqual([0, 0])
-      free()
-      facts.seal(pointAt(bound + 2))
-      expect([facts.isStalled(), facts.watermark(), facts.batches().closed]).toEqual([true, bound, bound])
-      // A group without facts stores the waiting ones.
-      facts.seal(pointAt(bound + 3))
-      expect([facts.isStalled(), facts.watermark()]).toEqual([false, bound + 1])
-      const freeAgain = fill()
-      for (let seq = bound + 4; seq < bound + 24; seq++) facts.record(seq, CLOSED, [], undefined)
-      facts.seal(pointAt(bound + 24))
-      expect(facts.isStalled()).toBe(true)
-      freeAgain()
-      facts.seal(pointAt(bound + 25))
-      expect(reopened()).toEqual([bound + 24, bound + 21])
-    }),
-  120_000,
-)
-
-test.skipIf(!isMountable())(
-  'facts that waited for a full disk are stored a bounded number at a time, each once',
-  () =>
-    withFacts(async ({ facts, fill, reopened }) => {
-      const free = fill()
-      let seq = 0
-      const group = () => {
-        facts.record(++seq, CLOSED, [], undefined)
-        facts.seal(pointAt(seq))
-        return facts.watermark()
-      }
-      const step = LIMITS.facts_stored_max
-      for (let count = 0; count < 3 * step; count++) expect(group()).toBe(0)
-      free()
-      const reached = [group(), group(), group()]
-      expect(reached).toEqual([step, 2 * step, 3 * step])
-      expect([facts.isStalled(), facts.batches().closed]).toEqual([true, 3 * step])
-      expect([group(), facts.isStalled(), facts.batches().closed]).toEqual([seq, false, seq])
-      // A snapshot and a clean stop store all that wait, a bounded number in each turn of the event loop, then up to their place.
-      const freeAgain = fill()
-      const stored = seq
-      for (let count = 0; count < 3 * step; count++) expect(group()).toBe(stored)
-      await expect(facts.mark(pointAt(seq))).rejects.toThrow()
-      freeAgain()
-      const marking = facts.mark(pointAt(seq + 5))
-      expect([facts.watermark(), facts.isStalled()]).toEqual([stored + step, true])
-      await marking
-      expect([facts.watermark(), facts.isStalled(), facts.batches().closed]).toEqual([seq + 5, false, seq])
-      expect(reopened()).toEqual([seq + 5, seq])
-    }),
-)
 
 test('builds are listed with the slot from which each ran', async () => {
   const first = await site.open()
