@@ -1,9 +1,7 @@
 /** A venue, or a cluster of three, on the vault program: relayer, watcher, quorum reads and accounts, on three RPC nodes. */
 import { mkdirSync } from 'node:fs'
-import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import type { Login } from '../../../client/api/venue_client'
-import { preparePlace } from '../../../client/wallet/prepare'
-import type { Wallet, WalletNote } from '../../../client/wallet/wallet'
+import type { Wallet } from '../../../client/wallet/wallet'
 import { AgentFailure } from '../../../enclave/agent'
 import { KEY_PATHS } from '../../../enclave/contract'
 import { openEnclave } from '../../../enclave/index'
@@ -14,7 +12,7 @@ import { EpochTaken } from '../../../engine/ports'
 import type { NodeVenue } from '../../../engine/venue'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { fromHex, toHex } from '../../../protocol/bytes'
-import { deriveDepositBlinding, deriveTradingKey } from '../../../protocol/notes/derive'
+import { deriveDepositBlinding } from '../../../protocol/notes/derive'
 import { noteInner, nullifierOf } from '../../../protocol/notes/notes'
 import { Refusal } from '../../../protocol/refusals'
 import { publicKeyOf } from '../../../protocol/sign'
@@ -22,7 +20,7 @@ import type { Collateral } from '../../../protocol/tdx/collateral'
 import { decodeConfig, decodeMintRecord } from '../../../protocol/vault/accounts'
 import { mintRecordAddress, TOKEN_PROGRAM, vaultAddresses } from '../../../protocol/vault/addresses'
 import type { VaultEvent } from '../../../protocol/vault/events'
-import { depositInstruction, requestExitInstruction } from '../../../protocol/vault/exits'
+import { depositInstruction } from '../../../protocol/vault/exits'
 import type { VaultInstruction } from '../../../protocol/vault/instruction'
 import { openStandInAgent, type StandInAgent } from '../../../sandbox/enclave/agent'
 import { machinePolicy } from '../../../sandbox/environment'
@@ -34,13 +32,12 @@ import { embeddedConfig } from '../../kit/venue/embedded_site'
 import { jsonVenue } from '../../kit/venue/json_venue'
 import { accountId, testCredential } from '../../kit/venue/test_login'
 import { type Life, run } from '../awaits'
-import { LOT, TICK } from '../calls'
 import { booksBroken, type Deposit } from '../campaign_check'
 import type { Focus } from '../guide'
 import { inVenue, type SimulatedTime } from '../simulated_time'
 import { frontHost, linkHost, silentLog } from './fronts'
 import { lostNotes } from './lost_disks'
-import { exitingOf, type Maker, NOTE, newMakers, POOL } from './makers'
+import { exitingOf, type Maker, NOTE, newMakers, noteToExit, POOL, placeOrder, requestExit } from './makers'
 import type { Network } from './network'
 import { NODES, Providers } from './providers'
 import { acmeOf, simulateAuthority } from './simulated_authority'
@@ -50,6 +47,8 @@ import { listening } from './simulated_listen'
 import { administer, announceRestore, registrationOf } from './vault_admin'
 import { type DepositTerms, type Hooks, MARKET_ACCOUNT, type Opened, termsOf, type World } from './world'
 
+/** Of the starts one in so many is shown accounts that are some slots old. */
+const BEHIND = 3
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
 type Moment = {
   etcd: EtcdMoment
@@ -117,7 +116,7 @@ export class ChainWorld implements World {
     this.makers = newMakers()
     this.providers = new Providers(chain)
     for (const host of NODES)
-      network.hosts.set(host, (_, { body }) => this.providers.answer(host, String(body)))
+      network.hosts.set(host, (_, { body }, from) => this.providers.answer(host, String(body), from?.life))
     for (const host of MEMBERS)
       network.hosts.set(host, (path, { body }, from) => this.etcd.answer(path, String(body), from?.life))
     network.fault = (host, from) => {
@@ -176,6 +175,7 @@ export class ChainWorld implements World {
     const { chain, time } = this
     const { life } = run.current()!
     this.lives[node] = life
+    if (time.random.below(BEHIND) === 0) this.providers.fallBehind(time.random, life)
     edges.set(life, edge)
     const clock = {
       unixMs: () => 1_700_000_000_000 + Math.floor(time.passed_ms),
@@ -259,7 +259,7 @@ export class ChainWorld implements World {
     const { chain } = this
     this.calm = calm
     this.restores = this.is_lost && this.config('processed').pending_restore_at_s > 0
-    const slots = calm ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
+    const slots = calm || this.providers.isBehind ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
     this.providers.step(random, calm, up)
     administer(chain, this.config('processed').paused, random, calm)
@@ -271,6 +271,8 @@ export class ChainWorld implements World {
     if (!calm) {
       if (dice === 1 && this.nodes > 1)
         this.cut = { life: random.pick(this.lives), until_ms: this.time.now_ms + 200 + random.below(5_000) }
+      // While one follows another opens its epoch.
+      if (dice === 11 && this.nodes > 1) this.providers.fallBehind(random, random.pick(this.lives))
       if (dice < 5) this.drops = 1 + random.below(2)
       if (dice < 10) chain.faults.landing_delay_slots = random.below(4)
       // Deeper ones take the blockhash of an opening, whose start waits for its end.
@@ -381,54 +383,17 @@ export class ChainWorld implements World {
   }
   market(random: Random, broken: (law: string) => void, focus: Focus): void {
     const dice = random.below(focus === 'exits' ? 14 : 30)
-    if (dice < 9) this.order(random.pick(this.makers), random, broken)
-    else if (dice === 9 || dice === 13) void this.exit(random.pick(this.makers), random)
+    if (dice < 9) placeOrder(this.now.venue, random.pick(this.makers), random, broken)
+    else if (dice === 9 || dice === 13) this.exit(random.pick(this.makers), random)
     const note = dice === 12 && focus === 'exits' ? exitingOf(random.pick(this.makers)) : undefined
     if (note !== undefined) this.providers.inventExit(random, note)
   }
-  private order(maker: Maker, random: Random, broken: (law: string) => void): void {
-    const { venue } = this.now
-    const note = maker.wallet.state.notes[maker.used]
-    if (note === undefined) return
-    maker.used++
-    const better = BigInt(random.below(200)) * TICK
-    const terms = {
-      instrument: venue.instrument('SOL-USDC'),
-      side: maker.side,
-      amount: BigInt(100 + random.below(300)) * LOT,
-      price_limit: maker.side === 'buy' ? 100_000_000n + better : 100_000_000n - better,
-      expiry_slot: venue.time().slot + 20,
-    }
-    const request = preparePlace(maker.wallet, fromHex(venue.identity().venue, 32)!, terms, note)
-    venue.place(maker.name, request).catch((error: unknown) => {
-      if (!(error instanceof Refusal)) broken(`a maker's order fails: ${error}`)
-    })
-  }
   /** Asks on chain for a note of a maker, which may be in an order. */
-  private async exit(maker: Maker, random: Random): Promise<void> {
-    const fresh = random.below(2) === 0
-    const note: WalletNote | undefined = maker.wallet.state.notes[fresh ? maker.used : maker.used - 1]
+  private exit(maker: Maker, random: Random): void {
+    const note = noteToExit(maker, random)
     if (note === undefined) return
-    if (fresh) maker.used++
     this.exit_count++
-    const { chain } = this
-    const owner = await createKeyPairSignerFromPrivateKeyBytes(deriveTradingKey(maker.wallet.seed, 0))
-    const proof = await this.now.engine.hash.inclusion(note.leaf_index!)
-    const blinding = fromHex(note.blinding, 32)!
-    const fields = {
-      program: chain.program,
-      owner: maker.wallet.tradingKey(0),
-      payer: chain.depositor,
-      mint: decodeBase58(note.mint, 32)!,
-      opening: { form: 'deposit', amount: BigInt(note.amount), blinding, leaf_index: note.leaf_index! },
-      nullifier: nullifierOf(fromHex(note.commitment, 32)!, blinding),
-      cited_leaf_count: proof.leaf_count,
-      cited_root: proof.root,
-      destination: decodeBase58(random.below(3) > 0 ? chain.account(note.mint) : owner.address, 32)!,
-      refund_inner: random.element(),
-      path: proof.siblings,
-    } as const
-    await chain.send(requestExitInstruction(fields), [owner as KeyPairSigner])
+    void requestExit(this.chain, this.now.engine.hash, { maker, note, random })
   }
 
   payee(mint: string): string {

@@ -1,4 +1,7 @@
-/** The RPC nodes of a venue: one or all may be away, and one may lie for a while, as the provider of a quorum may. */
+/**
+ * The RPC nodes of a venue: one or all may be away, one may lie for a while, as the provider of a quorum may, and two or all may
+ * show a process accounts as they were some slots ago.
+ */
 import {
   advancedHead,
   bentExits,
@@ -20,8 +23,9 @@ import {
   stale,
 } from '../../kit/chain/lying_endpoint'
 import type { Random } from '../../kit/random'
+import type { Life } from '../awaits'
 import type { Answer } from './network'
-import type { SimulatedChain } from './simulated_chain'
+import { BEHIND_MAX, type SimulatedChain } from './simulated_chain'
 
 export const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
 const PAIRS = NODES.flatMap((one) =>
@@ -32,12 +36,15 @@ const LIES = [
   ...[forgedTransactions, hiddenExits, inventedLeaves, lowerBatch, missingDeposit, notFound, stale],
 ]
 type Odd = { hosts: readonly string[]; until_slot: number; lies: Record<string, Lie> | undefined }
+/** A process, to which nodes show accounts of so many slots ago. */
+type Behind = { life: Life; slots: ReadonlyMap<string, number>; until_slot: number }
 /** A note whose exit a provider may invent. */
 type Exiting = { commitment: Uint8Array; nullifier: Uint8Array; mint: Uint8Array; amount: bigint }
 
 export class Providers {
   /** Those that do not answer, or the one that lies; a quorum of the others is honest then. */
   private odd: Odd | undefined
+  private behind: Behind | undefined
   /** One has lied in this world: a venue may have journaled it. */
   has_lied = false
 
@@ -46,14 +53,31 @@ export class Providers {
   isAway(host: string): boolean {
     return this.odd?.lies === undefined && this.odd?.hosts.includes(host) === true
   }
-  answer(host: string, body: string): Answer {
-    const { odd } = this
-    return this.chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined)
+  /** @param life of the process that asks, or of a thread of it */
+  answer(host: string, body: string, life: Life | undefined): Answer {
+    const { odd, behind, chain } = this
+    const is_behind = behind !== undefined && life?.isOf(behind.life) === true
+    const slots = is_behind ? behind.slots.get(host) : undefined
+    return chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined, slots)
+  }
+
+  /** Slots are made one by one then: a start waits for a number of them by time. */
+  get isBehind(): boolean {
+    return this.behind !== undefined
+  }
+  /** Not while one lies: two that are late and one that lies are no quorum. */
+  fallBehind(random: Random, life: Life): void {
+    if (this.odd?.lies !== undefined) return
+    const hosts = random.below(2) === 0 ? NODES : random.pick(PAIRS)
+    const slots = new Map(hosts.map((host) => [host, 1 + random.below(BEHIND_MAX)]))
+    this.behind = { life, slots, until_slot: this.chain.machine.tip + 4 + random.below(30) }
   }
 
   /** In each slot. @param up whether the venue serves: while it starts they are away more often */
   step(random: Random, calm: boolean, up: boolean): void {
     const { tip } = this.chain.machine
+    const { behind } = this
+    if (behind !== undefined && (behind.until_slot <= tip || !behind.life.alive)) this.behind = undefined
     if (this.odd !== undefined && (calm || this.odd.until_slot <= tip)) this.odd = undefined
     if (calm || this.odd !== undefined) return
     const dice = random.below(120)
@@ -62,14 +86,14 @@ export class Providers {
     // Longer than a lease.
     if (dice === 1 || (!up && random.below(30) === 0))
       this.odd = { hosts: NODES, until_slot: tip + 3 + random.below(8), lies: undefined }
-    if (dice === 2) this.lie({ hosts, until_slot, lies: random.pick(LIES)() })
+    if (dice === 2 && !this.isBehind) this.lie({ hosts, until_slot, lies: random.pick(LIES)() })
   }
   /**
    * One shows an exit request that no owner sent, which the venue takes back once a quorum contradicts. Or a quorum does: its
    * exit is in a batch until the program rejects that. Half of them spend the note by another name, so that an order may, too.
    */
   inventExit(random: Random, { commitment, mint, ...of }: Exiting): void {
-    if (this.odd !== undefined) return
+    if (this.odd !== undefined || this.isBehind) return
     const named = random.below(2) === 0 ? commitment : random.element()
     const request = exitAccount(this.chain.program, named, mint, of)
     const until_slot = this.chain.machine.tip + 4 + random.below(20)
@@ -83,5 +107,6 @@ export class Providers {
   }
   recover(): void {
     this.odd = undefined
+    this.behind = undefined
   }
 }

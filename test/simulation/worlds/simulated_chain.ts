@@ -30,6 +30,9 @@ import type { Answer } from './network'
 const PROGRAM = join(import.meta.dir, '../../../program/vault.so')
 const METHODS = { ...READ_METHODS, ...SEND_METHODS }
 export const DEPTH = { confirmed: 1, finalized: 4 }
+/** Slots by which a node may be behind: a start waits for seven (`LIMITS.start_reads_max`). */
+export const BEHIND_MAX = 6
+const ACCOUNT_READS = ['getAccountInfo', 'getMultipleAccounts', 'getProgramAccounts']
 const RICH = 10n ** 17n
 /** Bytes of the payout queue: of its header, the place of the capacity in it, and of an entry (program/src/queue.rs). */
 const QUEUE = { header: 160, capacity_at: 28, entry: 168 }
@@ -97,7 +100,7 @@ type Inner = Machine & {
   _forks: number
   _floor: number
   _time_offset_s: number
-  bank: { _before: Map<number, Accounts>; _slot: number }
+  bank: { _before: Map<number, Accounts>; _slot: number; finalize(slot: number): void }
   blockhashes: { _blocks: Block[]; _byHash: Map<string, Block> }
 }
 
@@ -121,6 +124,9 @@ export class SimulatedChain {
   ): Promise<SimulatedChain> {
     const chain = new SimulatedChain()
     const { machine, store } = chain
+    // Accounts stay known for nodes that are behind.
+    const finalize = machine.bank.finalize.bind(machine.bank)
+    machine.bank.finalize = (slot) => finalize(slot - BEHIND_MAX)
     const seed = () => crypto.getRandomValues(new Uint8Array(32))
     const faucet = await Faucet.open(machine, seed())
     const admin_seed = seed()
@@ -198,13 +204,25 @@ export class SimulatedChain {
     return of.filter(([, { data }]) => decodeExitRequest(data) !== undefined).map(([address]) => address)
   }
 
-  /** One request of JSON-RPC. @param lies of a node that changes its answers */
-  answer(body: string, lies: Record<string, Lie> = {}): Answer {
+  /** The machine as a node sees it whose accounts are so many slots old. */
+  private ago(slots: number): Machine {
+    const { machine } = this
+    const slotAt: Machine['slotAt'] = (level) => Math.max(0, machine.slotAt(level) - slots)
+    return Object.assign(Object.create(machine), { slotAt })
+  }
+
+  /**
+   * One request of JSON-RPC.
+   * @param lies of a node that changes its answers
+   * @param behind slots by which its accounts are late
+   */
+  answer(body: string, lies: Record<string, Lie> = {}, behind = 0): Answer {
     const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] }
     const named = METHODS[method]
     try {
       if (named === undefined) throw new RpcError(-32601, 'Method not found')
-      const truth = named(this.machine, params ?? []) ?? null
+      const shown = ACCOUNT_READS.includes(method) ? this.ago(behind) : this.machine
+      const truth = named(shown, params ?? []) ?? null
       const call = { method, params: params ?? [] }
       const result = lies[method]?.(JSON.parse(encodeJson(truth)), call) ?? truth
       return { status: 200, content: encodeJson({ jsonrpc: '2.0', id, result }) }
