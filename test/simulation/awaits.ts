@@ -17,7 +17,7 @@ export class Life {
   /** Those at which it waits. */
   readonly waiting = new Set<{ readonly at: Await }>()
   private ended = false
-  constructor(private readonly of?: Life) {
+  constructor(readonly of?: Life) {
     lives.add(this)
   }
   get alive(): boolean {

@@ -38,8 +38,14 @@ const GUIDED = { memory: 24, chain: 24, cluster: 10 }
 const HUNTED = { start: 20, run: 3 }
 /** Runs of these end no process at an await, so that exits and stops complete; the starts on their images do. */
 const UNHUNTED: readonly Focus[] = ['exits', 'stops']
-/** Of the groups on a chain, one in so many begins with empty disks. */
+/** Of the groups on a chain, one in so many begins with empty disks, and of the others one in so many after a long outage. */
 const LOST = 4
+const AGED = 4
+/** Longer than the venue keeps records (`retention_days`). */
+const OUTAGE_MS = 40 * 86_400_000
+/** Of a segment: one in so many groups has longer ones, whose zeros are written in several pieces. */
+const LONG = 8
+const SEGMENT = { short: 32_768, long: 3 * LIMITS.journal_spare_piece_bytes }
 
 type Prepared = { dirs: string[]; world: World; moment: unknown }
 type Image = {
@@ -55,11 +61,12 @@ type Image = {
 type Course = { world: World; seed: number; others: string }
 type Figures = { runs: number; schedules: number; stops: number; images: number; lives: number }
 
-/** Bounds that a short run can reach: of batches in a record, the history's lag, reads, a segment, payouts, and ages. */
+/** Bounds that a short run can reach: of batches in a record, the history's lag, reads, a segment, payouts, ages and looks. */
 const SMALL = {
   ...{ restore_batches_per_command_max: 2, batches_journaled_max: 2, history_lag_replay_events_max: 8 },
-  ...{ history_work_ms: 0, read_unit_tokens: 0.2, journal_segment_bytes: 32_768 },
-  ...{ disconnect_grace_ms: 4_000, anchor_begins_at: 0.2, queue_capacity_first: 4 },
+  ...{ history_work_ms: 0, read_unit_tokens: 0.2 },
+  ...{ disconnect_grace_ms: 4_000, anchor_begins_at: 0.2, queue_capacity_first: 2 },
+  ...{ exits_look_slots: 2, log_read_parts: 2 },
 }
 
 /** Longest start of the venue of a group. */
@@ -163,6 +170,9 @@ export class Campaign {
   private async prepare(seed: number): Promise<Prepared> {
     const { time } = this
     time.random = new Random(seed)
+    const chance = new Random(seed ^ 0x27d4eb2f)
+    const journal_segment_bytes = chance.below(LONG) === 0 ? SEGMENT.long : SEGMENT.short
+    Object.assign(LIMITS, { journal_segment_bytes })
     // The last process of the group before has ended, and does not prepare this one.
     run.venue = undefined
     const world: World =
@@ -184,8 +194,13 @@ export class Campaign {
       await time.wait(world.lose!())
     }
     const dirs = this.copies(world, 'prepared')
-    const moment = world.moment()
     venue.remove()
+    if (!loses && chance.below(AGED) === 0) {
+      run.venue = undefined
+      time.pass(OUTAGE_MS)
+      world.ages()
+    }
+    const moment = world.moment()
     return { dirs, world, moment }
   }
   /** A venue whose first start, which ends at some awaits, is over. */

@@ -148,6 +148,10 @@ export class SimulatedTime {
   get passed_ms(): number {
     return this.before_ms + this.now_ms
   }
+  /** Between two schedules, while no process lives. */
+  pass(ms: number): void {
+    this.before_ms += ms
+  }
   /** Of the code that runs now; undefined outside of a process. */
   get current(): Context | undefined {
     return this.contexts.getStore()

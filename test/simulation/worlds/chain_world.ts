@@ -40,6 +40,7 @@ import { lostNotes } from './lost_disks'
 import { exitingOf, type Maker, NOTE, newMakers, noteToExit, POOL, placeOrder, requestExit } from './makers'
 import type { Network } from './network'
 import { NODES, Providers } from './providers'
+import { RolledLog, type RolledMoment } from './rolled_log'
 import { acmeOf, simulateAuthority } from './simulated_authority'
 import { type ChainMoment, DEPTH, SimulatedChain } from './simulated_chain'
 import { type EtcdMoment, SimulatedEtcd } from './simulated_etcd'
@@ -52,6 +53,7 @@ const BEHIND = 3
 const MEMBERS = ['etcd-0.test', 'etcd-1.test', 'etcd-2.test']
 type Moment = {
   etcd: EtcdMoment
+  rolled: RolledMoment
   chain: ChainMoment
   deposits: Deposit[]
   makers: { used: number; notes: number }[]
@@ -72,6 +74,7 @@ export class ChainWorld implements World {
   readonly keeps_tokens = true
   private readonly dirs: string[]
   private readonly etcd = new SimulatedEtcd()
+  private readonly rolled: RolledLog
   /** Of a cluster: a node, by its newest process, that reaches no etcd until this time. */
   private cut: { life: Life; until_ms: number } | undefined
   private readonly lives: Life[] = []
@@ -80,6 +83,7 @@ export class ChainWorld implements World {
   private readonly makers: [Maker, Maker]
   private exit_count = 0
   private is_lost = false
+  is_aged = false
   /** Every disk was lost, and no venue was restored yet. */
   private restores = false
   private readonly providers: Providers
@@ -102,7 +106,7 @@ export class ChainWorld implements World {
     readonly network: Network,
     readonly chain: SimulatedChain,
     private readonly agent: StandInAgent,
-    private readonly collateral: Collateral,
+    private collateral: Collateral,
     readonly nodes: number,
     dir: string,
   ) {
@@ -115,6 +119,11 @@ export class ChainWorld implements World {
     for (const own of this.dirs) mkdirSync(own)
     this.makers = newMakers()
     this.providers = new Providers(chain)
+    this.rolled = new RolledLog(
+      this.etcd,
+      time,
+      MEMBERS.map((host) => `https://${host}`),
+    )
     for (const host of NODES)
       network.hosts.set(host, (_, { body }, from) => this.providers.answer(host, String(body), from?.life))
     for (const host of MEMBERS)
@@ -175,6 +184,7 @@ export class ChainWorld implements World {
     const { chain, time } = this
     const { life } = run.current()!
     this.lives[node] = life
+    this.rolled.replace(node, (of) => this.dirOf(of))
     if (time.random.below(BEHIND) === 0) this.providers.fallBehind(time.random, life)
     edges.set(life, edge)
     const clock = {
@@ -234,6 +244,7 @@ export class ChainWorld implements World {
       (name === 'Deposed' && !this.etcd.isLed(life)) || (name === 'VenueRestored' && this.is_lost)
     const is_agent = error instanceof Refusal && error.code === 'enclave_unavailable'
     return (
+      this.rolled.isExpected(error as Error, this.lives.indexOf(life)) ||
       (is_late && this.nodes > 1) ||
       is_agent ||
       (this.providers.has_lied && isLie(error)) ||
@@ -258,6 +269,7 @@ export class ChainWorld implements World {
   slot(random: Random, calm: boolean, up: boolean): void {
     const { chain } = this
     this.calm = calm
+    if (calm) chain.pays_from = 0
     this.restores = this.is_lost && this.config('processed').pending_restore_at_s > 0
     const slots = calm || this.providers.isBehind ? 1 : random.pick([1, 1, 1, 1, 1, 1, 0, 2])
     const dice = random.below(60)
@@ -268,6 +280,7 @@ export class ChainWorld implements World {
       void chain.overtake(this.rival)
       this.rival = undefined
     }
+    if (this.nodes > 1) this.rolled.step(random, calm, this.lives)
     if (!calm) {
       if (dice === 1 && this.nodes > 1)
         this.cut = { life: random.pick(this.lives), until_ms: this.time.now_ms + 200 + random.below(5_000) }
@@ -285,9 +298,10 @@ export class ChainWorld implements World {
     const target = machine.tip - depth
     // Final facts are not taken back, nor the opening of a cluster's epoch (cluster.md "Takeover": all nodes end `chain_unknown`).
     if (target < machine.slotAt('finalized') || (this.nodes > 1 && this.chain.opensAfter(target))) return
+    const is_committed = this.config('processed').commit_seq > this.config().commit_seq
     machine.fork(depth)
     // A commit, batch or payout that it took back is late then, past its last slot or blockhash.
-    if (random.below(6) === 0) this.drops_until = machine.tip + random.below(30)
+    if (random.below(is_committed ? 2 : 6) === 0) this.drops_until = machine.tip + random.below(30)
   }
   stops(): void {}
   /** As on SIGTERM, or at once, as a process that reports an error does. */
@@ -385,8 +399,15 @@ export class ChainWorld implements World {
     const dice = random.below(focus === 'exits' ? 14 : 30)
     if (dice < 9) placeOrder(this.now.venue, random.pick(this.makers), random, broken)
     else if (dice === 9 || dice === 13) this.exit(random.pick(this.makers), random)
-    const note = dice === 12 && focus === 'exits' ? exitingOf(random.pick(this.makers)) : undefined
-    if (note !== undefined) this.providers.inventExit(random, note)
+    if (focus !== 'exits') return
+    const { chain } = this
+    if (random.below(15) === 0) chain.pays_from = chain.machine.tip + 10 + random.below(40)
+    if (dice !== 12) return
+    const maker = random.pick(this.makers)
+    const note = exitingOf(maker)
+    // An order spends the same note.
+    if (note !== undefined && this.providers.inventExit(random, note) === 'another')
+      placeOrder(this.now.venue, maker, random, broken)
   }
   /** Asks on chain for a note of a maker, which may be in an order. */
   private exit(maker: Maker, random: Random): void {
@@ -425,19 +446,26 @@ export class ChainWorld implements World {
     this.is_lost = true
   }
 
+  ages(): void {
+    this.is_aged = true
+    this.chain.advance()
+    this.collateral = this.agent.collateral()
+  }
+
   moment(): Moment {
     const { chain, deposits, makers, exit_count: exits } = this
-    const etcd = this.etcd.moment()
     return {
-      etcd,
+      etcd: this.etcd.moment(),
+      rolled: this.rolled.moment(),
       chain: chain.moment(),
       deposits: [...deposits],
       makers: makers.map(({ used, wallet }) => ({ used, notes: wallet.state.notes.length })),
       exits,
     }
   }
-  putBack({ etcd, chain, deposits, makers, exits }: Moment): void {
+  putBack({ etcd, rolled, chain, deposits, makers, exits }: Moment): void {
     this.etcd.putBack(etcd)
+    this.rolled.putBack(rolled)
     this.cut = undefined
     this.chain.putBack(chain)
     this.deposits = [...deposits]

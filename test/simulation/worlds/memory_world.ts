@@ -209,6 +209,11 @@ export class MemoryWorld implements World {
   }
 
   /** Its trees only grow, so their sizes are enough. */
+  is_aged = false
+  ages(): void {
+    this.is_aged = true
+  }
+
   moment() {
     const { slot, config, settled, anchors, liabilities, notes, spent } = this.ledger
     return {

@@ -91,15 +91,18 @@ export class Providers {
   /**
    * One shows an exit request that no owner sent, which the venue takes back once a quorum contradicts. Or a quorum does: its
    * exit is in a batch until the program rejects that. Half of them spend the note by another name, so that an order may, too.
+   * @returns whether its commitment is that of the note; undefined without an exit
    */
-  inventExit(random: Random, { commitment, mint, ...of }: Exiting): void {
-    if (this.odd !== undefined || this.isBehind) return
-    const named = random.below(2) === 0 ? commitment : random.element()
+  inventExit(random: Random, { commitment, mint, ...of }: Exiting): 'its' | 'another' | undefined {
+    if (this.odd !== undefined || this.isBehind) return undefined
+    const is_its = random.below(2) === 0
+    const named = is_its ? commitment : random.element()
     const request = exitAccount(this.chain.program, named, mint, of)
     const until_slot = this.chain.machine.tip + 4 + random.below(20)
     const [first, second] = random.pick(PAIRS)
     const hosts = random.below(2) === 0 ? [first, second] : [first]
     this.lie({ hosts, until_slot, lies: inventedExits([request]) })
+    return is_its ? 'its' : 'another'
   }
   private lie(odd: Odd): void {
     this.odd = odd

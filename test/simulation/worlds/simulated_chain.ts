@@ -5,13 +5,14 @@
 import { join } from 'node:path'
 import { createKeyPairSignerFromPrivateKeyBytes, type KeyPairSigner } from '@solana/kit'
 import { toInstruction } from '../../../engine/chain/client/build_transaction'
+import { transactionInstructions } from '../../../engine/chain/client/transaction_status'
 import { LIMITS } from '../../../engine/limits'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { toHex } from '../../../protocol/bytes'
 import { decodeExitRequest } from '../../../protocol/vault/accounts'
 import { vaultAddresses } from '../../../protocol/vault/addresses'
 import type { VaultEvent } from '../../../protocol/vault/events'
-import type { VaultInstruction } from '../../../protocol/vault/instruction'
+import { INSTRUCTION, type VaultInstruction } from '../../../protocol/vault/instruction'
 import type { BankAccount } from '../../../sandbox/chain/bank'
 import { associatedTokenAddress, enqueueSigned, Faucet } from '../../../sandbox/chain/faucet'
 import { makeGenesis, moneyAccounts } from '../../../sandbox/chain/genesis'
@@ -104,10 +105,15 @@ type Inner = Machine & {
   blockhashes: { _blocks: Block[]; _byHash: Map<string, Block> }
 }
 
+const isPay = (transaction: Uint8Array): boolean =>
+  transactionInstructions(transaction).some(({ data }) => data[0] === INSTRUCTION.pay)
+
 export type ChainMoment = ReturnType<SimulatedChain['moment']>
 
 export class SimulatedChain {
   readonly faults: Faults = {}
+  /** Transactions that pay payouts are lost before this slot, so that the queue fills. */
+  pays_from = 0
   readonly base = JTO
   readonly quote = USDC
   program!: Uint8Array
@@ -127,6 +133,10 @@ export class SimulatedChain {
     // Accounts stay known for nodes that are behind.
     const finalize = machine.bank.finalize.bind(machine.bank)
     machine.bank.finalize = (slot) => finalize(slot - BEHIND_MAX)
+    const enqueue = machine.enqueue.bind(machine)
+    machine.enqueue = (decoded) => {
+      if (machine.tip >= chain.pays_from || !isPay(decoded.bytes)) enqueue(decoded)
+    }
     const seed = () => crypto.getRandomValues(new Uint8Array(32))
     const faucet = await Faucet.open(machine, seed())
     const admin_seed = seed()
@@ -224,7 +234,9 @@ export class SimulatedChain {
       const shown = ACCOUNT_READS.includes(method) ? this.ago(behind) : this.machine
       const truth = named(shown, params ?? []) ?? null
       const call = { method, params: params ?? [] }
-      const result = lies[method]?.(JSON.parse(encodeJson(truth)), call) ?? truth
+      const told = lies[method]?.(JSON.parse(encodeJson(truth)), call)
+      // Null is an answer: there is none.
+      const result = told === undefined ? truth : told
       return { status: 200, content: encodeJson({ jsonrpc: '2.0', id, result }) }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
@@ -287,6 +299,7 @@ export class SimulatedChain {
   putBack(to: ChainMoment): void {
     const { machine, store } = this
     const { bank, blockhashes } = machine
+    this.pays_from = 0
     for (const address of new Set([...store.newest.keys(), ...to.newest.keys()])) {
       const account = to.newest.get(address)
       if (store.newest.get(address) !== account) bank.put(address, account)

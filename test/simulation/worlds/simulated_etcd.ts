@@ -15,6 +15,9 @@ type Txn = { compare: Compare[]; success: Operation[]; failure: Operation[] }
 /** Values in base64. */
 export type EtcdMoment = { pairs: Map<string, string>; revision: number }
 
+/** The place of an entry: its first record. */
+const ENTRY = /\/log\/(\d+)\//
+
 const textOf = (base64: string): string => Buffer.from(base64, 'base64').toString()
 
 export class SimulatedEtcd {
@@ -22,6 +25,8 @@ export class SimulatedEtcd {
   revision = 1
   /** The process, or a thread of it, that took the present term; undefined once that was given to another one. */
   private led: Life | undefined
+  /** Records that a process has, by what it last read or wrote. */
+  private readonly ends = new WeakMap<Life, number>()
 
   /** @param life of the process that asks */
   answer(path: string, body: string, life: Life | undefined): Answer {
@@ -31,6 +36,22 @@ export class SimulatedEtcd {
   isLed(life: Life): boolean {
     const { led } = this
     return led !== undefined && (led.isOf(life) || life.isOf(led))
+  }
+  /** The last record that its journal is known to have. */
+  endOf(life: Life): number {
+    return this.ends.get(life) ?? 0
+  }
+  /** The first record of the log that `older` lacks. */
+  firstBehind({ pairs }: EtcdMoment): number | undefined {
+    const lacked = [...this.pairs.keys()].filter((key) => !pairs.has(key))
+    const places = lacked.flatMap((key) => Number(ENTRY.exec(key)?.[1] ?? Number.NaN))
+    const known = places.filter((seq) => !Number.isNaN(seq))
+    return known.length > 0 ? Math.min(...known) : undefined
+  }
+  private note(key: string, life: Life | undefined): void {
+    const seq = ENTRY.exec(key)?.[1]
+    if (seq === undefined) return
+    for (let one = life; one !== undefined; one = one.of) this.ends.set(one, Number(seq) - 1)
   }
   private result(path: string, body: Txn, life: Life | undefined): object {
     const header = { revision: String(this.revision) }
@@ -54,6 +75,7 @@ export class SimulatedEtcd {
   ): object {
     if (put !== undefined) {
       const key = textOf(put.key)
+      this.note(key, life)
       this.revision++
       this.pairs.set(key, put.value)
       // The one that has the term puts the next one for another node.
@@ -62,6 +84,7 @@ export class SimulatedEtcd {
     }
     const { key, range_end } = range ?? remove!
     const [first, end] = [textOf(key), range_end && textOf(range_end)]
+    if (range !== undefined) this.note(first, life)
     const isIn = (one: string) => (end ? one >= first && one < end : one === first)
     const found = [...this.pairs].filter(([one]) => isIn(one)).sort(([a], [b]) => (a < b ? -1 : 1))
     if (remove !== undefined) {

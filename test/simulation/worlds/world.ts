@@ -67,6 +67,10 @@ export interface World {
   prepareMarket(): Promise<void>
   /** Every disk is lost: the next start restores the venue from the chain. Absent where no chain is left to read. */
   lose?(): Promise<void>
+  /** A long outage is over: all records are older than the venue keeps them. */
+  ages(): void
+  /** Its journal no longer reaches back to the first record, from which lost files are made again. */
+  readonly is_aged: boolean
   /** The process serves from here on. @returns forbidden findings */
   served(opened: Opened): string | undefined
   /** 400 ms have passed. @param calm nothing fails any more @param up whether the venue serves */
