@@ -288,20 +288,26 @@ export class ChainWorld implements World {
       if (dice === 11 && this.nodes > 1) this.providers.fallBehind(random, random.pick(this.lives))
       if (dice < 5) this.drops = 1 + random.below(2)
       if (dice < 10) chain.faults.landing_delay_slots = random.below(4)
+      // A commit is taken back, and does not land again before it is void.
+      if (dice >= 53 && dice < 56 && up && this.isCommitted()) this.fork(random, DEPTH.finalized)
       // Deeper ones take the blockhash of an opening, whose start waits for its end.
       if (dice >= 56) this.fork(random, 1 + random.below(random.below(up ? DEPTH.finalized : 2) + 1))
     }
     chain.advance(slots)
+  }
+  /** By a commit that is not final. */
+  private isCommitted(): boolean {
+    return this.config('processed').commit_seq > this.config().commit_seq
   }
   private fork(random: Random, depth: number): void {
     const { machine } = this.chain
     const target = machine.tip - depth
     // Final facts are not taken back, nor the opening of a cluster's epoch (cluster.md "Takeover": all nodes end `chain_unknown`).
     if (target < machine.slotAt('finalized') || (this.nodes > 1 && this.chain.opensAfter(target))) return
-    const is_committed = this.config('processed').commit_seq > this.config().commit_seq
+    const is_committed = this.isCommitted()
     machine.fork(depth)
     // A commit, batch or payout that it took back is late then, past its last slot or blockhash.
-    if (random.below(is_committed ? 2 : 6) === 0) this.drops_until = machine.tip + random.below(30)
+    if (random.below(is_committed ? 2 : 6) === 0) this.drops_until = machine.tip + random.below(40)
   }
   stops(): void {}
   /** As on SIGTERM, or at once, as a process that reports an error does. */

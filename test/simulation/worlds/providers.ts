@@ -1,6 +1,6 @@
 /**
  * The RPC nodes of a venue: one or all may be away, one may lie for a while, as the provider of a quorum may, and two or all may
- * show a process accounts as they were some slots ago.
+ * show a process accounts, or the history, as they were some slots ago.
  */
 import {
   advancedHead,
@@ -25,7 +25,7 @@ import {
 import type { Random } from '../../kit/random'
 import type { Life } from '../awaits'
 import type { Answer } from './network'
-import { BEHIND_MAX, type SimulatedChain } from './simulated_chain'
+import { BEHIND_MAX, LATE_READS, type SimulatedChain } from './simulated_chain'
 
 export const NODES = ['node-0.test', 'node-1.test', 'node-2.test']
 const PAIRS = NODES.flatMap((one) =>
@@ -36,8 +36,13 @@ const LIES = [
   ...[forgedTransactions, hiddenExits, inventedLeaves, lowerBatch, missingDeposit, notFound, stale],
 ]
 type Odd = { hosts: readonly string[]; until_slot: number; lies: Record<string, Lie> | undefined }
-/** A process, to which nodes show accounts of so many slots ago. */
-type Behind = { life: Life; slots: ReadonlyMap<string, number>; until_slot: number }
+/** A process, and the reads in which nodes show it what was so many slots ago. */
+type Behind = {
+  life: Life
+  reads: readonly string[]
+  slots: ReadonlyMap<string, number>
+  until_slot: number
+}
 /** A note whose exit a provider may invent. */
 type Exiting = { commitment: Uint8Array; nullifier: Uint8Array; mint: Uint8Array; amount: bigint }
 
@@ -57,8 +62,8 @@ export class Providers {
   answer(host: string, body: string, life: Life | undefined): Answer {
     const { odd, behind, chain } = this
     const is_behind = behind !== undefined && life?.isOf(behind.life) === true
-    const slots = is_behind ? behind.slots.get(host) : undefined
-    return chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined, slots)
+    const late = is_behind ? { slots: behind.slots.get(host) ?? 0, reads: behind.reads } : undefined
+    return chain.answer(body, odd?.hosts.includes(host) === true ? odd.lies : undefined, late)
   }
 
   /** Slots are made one by one then: a start waits for a number of them by time. */
@@ -70,7 +75,8 @@ export class Providers {
     if (this.odd?.lies !== undefined) return
     const hosts = random.below(2) === 0 ? NODES : random.pick(PAIRS)
     const slots = new Map(hosts.map((host) => [host, 1 + random.below(BEHIND_MAX)]))
-    this.behind = { life, slots, until_slot: this.chain.machine.tip + 4 + random.below(30) }
+    const reads = random.pick(LATE_READS)
+    this.behind = { life, reads, slots, until_slot: this.chain.machine.tip + 4 + random.below(60) }
   }
 
   /** In each slot. @param up whether the venue serves: while it starts they are away more often */

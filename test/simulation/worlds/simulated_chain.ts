@@ -33,7 +33,10 @@ const METHODS = { ...READ_METHODS, ...SEND_METHODS }
 export const DEPTH = { confirmed: 1, finalized: 4 }
 /** Slots by which a node may be behind: a start waits for seven (`LIMITS.start_reads_max`). */
 export const BEHIND_MAX = 6
-const ACCOUNT_READS = ['getAccountInfo', 'getMultipleAccounts', 'getProgramAccounts']
+/** Of a node the accounts, the history, or both may be late. */
+const ACCOUNTS = ['getAccountInfo', 'getMultipleAccounts', 'getProgramAccounts']
+const HISTORY = ['getTransaction', 'getSignaturesForAddress']
+export const LATE_READS = [ACCOUNTS, ACCOUNTS, HISTORY, [...ACCOUNTS, ...HISTORY]]
 const RICH = 10n ** 17n
 /** Bytes of the payout queue: of its header, the place of the capacity in it, and of an entry (program/src/queue.rs). */
 const QUEUE = { header: 160, capacity_at: 28, entry: 168 }
@@ -214,7 +217,7 @@ export class SimulatedChain {
     return of.filter(([, { data }]) => decodeExitRequest(data) !== undefined).map(([address]) => address)
   }
 
-  /** The machine as a node sees it whose accounts are so many slots old. */
+  /** The machine as a node sees it that is so many slots behind. */
   private ago(slots: number): Machine {
     const { machine } = this
     const slotAt: Machine['slotAt'] = (level) => Math.max(0, machine.slotAt(level) - slots)
@@ -224,14 +227,18 @@ export class SimulatedChain {
   /**
    * One request of JSON-RPC.
    * @param lies of a node that changes its answers
-   * @param behind slots by which its accounts are late
+   * @param behind slots by which these reads of it are late
    */
-  answer(body: string, lies: Record<string, Lie> = {}, behind = 0): Answer {
+  answer(
+    body: string,
+    lies: Record<string, Lie> = {},
+    behind = { slots: 0, reads: [] as readonly string[] },
+  ): Answer {
     const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] }
     const named = METHODS[method]
     try {
       if (named === undefined) throw new RpcError(-32601, 'Method not found')
-      const shown = ACCOUNT_READS.includes(method) ? this.ago(behind) : this.machine
+      const shown = behind.reads.includes(method) ? this.ago(behind.slots) : this.machine
       const truth = named(shown, params ?? []) ?? null
       const call = { method, params: params ?? [] }
       const told = lies[method]?.(JSON.parse(encodeJson(truth)), call)
