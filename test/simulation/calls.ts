@@ -147,7 +147,7 @@ export const MISHAPS = [
 ]
 
 /** Another node leads before the one that was asked has answered. */
-export const isLeft = (error: unknown): boolean => (error as Error).name === 'NodeLeft'
+const isLeft = (error: unknown): boolean => (error as Error).name === 'NodeLeft'
 export const named = (error: unknown): string =>
   error instanceof VenueProblem
     ? `VenueProblem ${error.code}`

@@ -12,7 +12,7 @@ import { sha256 } from '../../protocol/sha256'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, isLeft, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
+import { type Call, isExpected, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import { aimAt, Hunt } from './hunt'
@@ -360,7 +360,7 @@ export class Schedule implements Weather {
         this.say(`not open: ${named(error)}`)
         // The client logs in again after its leading node ended, or its token was revoked before the socket was open.
         const codes = ['outcome_unknown', 'token_revoked']
-        const is_again = isLeft(error) || (error instanceof VenueProblem && codes.includes(error.code))
+        const is_again = error instanceof VenueProblem && codes.includes(error.code)
         if (!isExpected(error) && !is_again) this.breaks(`a session does not open: ${named(error)}`)
         this.time.at(200, () => this.reopen())
       },

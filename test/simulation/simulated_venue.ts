@@ -291,8 +291,6 @@ export class SimulatedVenue {
   }
   /** Its disk takes nothing more for a while, from now or the next snapshot on, unless a process starts meanwhile. */
   fill(for_ms: number): void {
-    // Statistics that became due in an outage are stored by the first read of them, which fails on a full disk.
-    if (this.world.is_aged) return
     const fills = () => {
       space.fills = undefined
       space.isFull = this.up
