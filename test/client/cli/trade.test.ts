@@ -157,12 +157,18 @@ test('events are forwarded in order until they are taken, and go on from there',
   expect(first.code).toBe(0)
   expect(first.error).toMatch(/answers 503 to event 1: it is sent again/)
   const counted = () => {
-    const last = Number(readFileSync(at('wallet.json.forwarded'), 'utf8'))
+    const [last = 0, generation] = readFileSync(at('wallet.json.forwarded'), 'utf8').split(' ').map(Number)
+    expect(generation).toBe(0)
     expect(taken).toEqual(Array.from({ length: last }, (_, index) => index + 1))
     return last
   }
   const before = counted()
   // Each login is an event too.
+  expect(await forwarded()).toMatchObject({ code: 0, error: '' })
+  expect(counted()).toBeGreaterThanOrEqual(before)
+  // Of a later generation, as after a sync with a node that lies: the events of this one are numbered from 1.
+  writeFileSync(at('wallet.json.forwarded'), '99 1\n')
+  taken.length = 0
   expect(await forwarded()).toMatchObject({ code: 0, error: '' })
   expect(counted()).toBeGreaterThanOrEqual(before)
   await receiver.stop(true)
